@@ -434,7 +434,7 @@ def test_k_cohorts_and_k_releases_of_all_cost_each_what_it_was_there_for(shop: P
         rows = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("total", "bound")]
     assert rows == [many, many]
     different = [release(shop, np.arange(10), Fraction(1, number + 2), "cohort 0") for number in range(5)]
-    assert len(bought(shop).spent.alternatives) <= many
+    assert len(bought(shop).spent.losses) <= many
     assert "(20 in all)" in release(shop, np.arange(10 * many), 0.5).certificate.at()
     assert all(each.certificate.cohorts == ("cohort 0",) for each in different)
 

@@ -29,7 +29,6 @@ from labeldp.privacy import (
     InputError,
     KeyedRandomness,
     Ledger,
-    PrivacyLoss,
     Public,
     RandomnessKind,
     SystemRandomness,
@@ -123,7 +122,7 @@ def test_a_refusal_charges_nothing(mechanism: Any, rng: Any, error: type, senten
     with pytest.raises(error, match=sentence):
         holder.release(mechanism, rng=rng)
     assert holder.ledger.charges == ()
-    assert holder.ledger.spent == PrivacyLoss.zero()
+    assert holder.ledger.spent.epsilon() == 0
 
 
 @pytest.mark.parametrize(

@@ -496,7 +496,7 @@ def test_rounds_that_were_interrupted_are_finished_within_the_same_budget(run: s
         fit((powers[0], interrupted))
     first, ledger = fit(powers)
     second, _ = fit(powers)
-    assert len(ledger.charges) == 4 and ledger.spent == first.certificate.entries[0].loss
+    assert len(ledger.charges) == 4 and ledger.spent == total_loss(first.certificate.entries)
     assert np.array_equal(first.value.predict_proba(features), second.value.predict_proba(features))
 
 

@@ -83,8 +83,9 @@ class World:
         self._files: list[LedgerFile | None] = []
         for number, (durable, budget) in enumerate(zip(game.durable, game.budgets, strict=True)):
             if durable:
-                shutil.copy(folder / f"{number}.db", folder / "now.db" if number == 0 else folder / f"now {number}.db")
-                file = LedgerFile(folder / "now.db" if number == 0 else folder / f"now {number}.db")
+                now = folder / f"now {number}.db"
+                shutil.copy(folder / f"{number}.db", now)
+                file = LedgerFile(now)
                 self._files.append(file)
                 self._ledgers.append(file.dataset("people"))
             else:
@@ -210,18 +211,18 @@ def gaussian(mu: float, cut: float) -> Menu:
 
 def some_item(chance: random.Random) -> Menu:
     """A random release."""
-    kind = chance.randrange(4)
-    if kind <= 1:
+    kind = chance.randrange(6)
+    if kind <= 2:
         return response(round(chance.uniform(0.05, 2.5), 3), chance.choice((2, 2, 3, 20, 1000)))
-    if kind == 2:
+    if kind <= 4:
         return failing(round(chance.uniform(0.05, 1.0), 3), chance.choice((0.001, 0.01, 0.03)))
-    return gaussian(round(chance.uniform(0.1, 1.2), 3), chance.uniform(0.2, 2.0))
+    return gaussian(round(chance.uniform(0.1, 1.2), 1), chance.uniform(0.2, 2.0))
 
 
 def some_budget(chance: random.Random) -> ldp.Budget:
     """A random budget: with or without a delta, sometimes for a list that is declared first."""
     delta = chance.choice((0, 0, 0.02, 0.1, 0.3))
-    return ldp.Budget(round(chance.uniform(0.5, 3), 3), delta, fixed=bool(delta) and chance.random() < 0.15)
+    return ldp.Budget(chance.choice((0.5, 0.8, 1, 1.5, 2, 3)), delta, fixed=bool(delta) and chance.random() < 0.15)
 
 
 def some_game(chance: random.Random, durable: bool) -> Game:
@@ -231,7 +232,9 @@ def some_game(chance: random.Random, durable: bool) -> Game:
     budgets = tuple(some_budget(chance) for _ in kept)
     menu = tuple(some_item(chance) for _ in range(3))
     parts = chance.random() < 0.2
-    moves = [Move("release", chance.randrange(len(kept)), (item,), parts and chance.random() < 0.6) for item in (0, 1, 2)]
+    moves = [
+        Move("release", chance.randrange(len(kept)), (item,), parts and chance.random() < 0.6) for item in (0, 1, 2)
+    ]
     if durable and chance.random() < 0.5:
         moves[2] = Move("budget", 0, budget=some_budget(chance))
     elif chance.random() < 0.5:

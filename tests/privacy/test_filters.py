@@ -152,12 +152,12 @@ def test_nor_where_a_filter_holds_fewer_and_larger_tails(
     epsilon: float, delta: float, actions: list[Action], most: int, tails: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filters, "TAILS", tails)
-    filters._costs.cache_clear()
+    filters._cost.cache_clear()
     share = Fraction(str(delta))
     for failure, tail in ((0, share), (share / 2, share / 2), (share / 10, share / 2)):
         worst = worst_delta(epsilon, actions, by_filter(Filter.of(epsilon, delta, "gaussian", failure, tail)), most)
         assert worst <= delta * (1 + 1e-12)
-    filters._costs.cache_clear()
+    filters._cost.cache_clear()
 
 
 def test_the_curve_of_a_fixed_list_is_passed_by_a_strategy() -> None:
@@ -189,7 +189,7 @@ def test_shares_of_delta_that_are_chosen_after_a_look_would_be_passed() -> None:
 def test_tails_are_spent_whole_and_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one release to hold all of the tail, a strategy comes within a tenth of what the filter promises."""
     monkeypatch.setattr(filters, "TAILS", 1)
-    filters._costs.cache_clear()
+    filters._cost.cache_clear()
     delta, actions = Fraction("0.1"), [spread("0.05", "4", "0.1"), answer("0.3")]
     for kind in ("gaussian", "zcdp"):
         for tail in (delta * Fraction(999, 1000), delta / 10):
@@ -197,7 +197,7 @@ def test_tails_are_spent_whole_and_not_passed(monkeypatch: pytest.MonkeyPatch) -
             assert worst_delta(1.0, actions, by_filter(rule), 5) <= float(delta)
     only_tails = replace(Filter.of(1, delta, failure=0, tail=delta), most=Fraction(0))
     assert 0.9 * float(delta) < worst_delta(1.0, actions, by_filter(only_tails), 5) <= float(delta)
-    filters._costs.cache_clear()
+    filters._cost.cache_clear()
 
 
 def test_releases_with_a_loss_and_with_a_tail_share_a_budget_a_little_above_their_sum() -> None:

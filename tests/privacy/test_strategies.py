@@ -1,14 +1,14 @@
 """No strategy of tiny games learns more than the certificates of the library state."""
 
 import math
-import random
 from pathlib import Path
 
 import pytest
 
 import labeldp as ldp
+from labeldp.curator import LedgerFile
 from labeldp.privacy import Certificate, total_loss
-from privacy.strategies import Game, Move, games, response, sequence_of, worst_ratio
+from privacy.strategies import Game, Move, failing, games, gaussian, response, sequence_of, worst_ratio
 
 SLACK = 1 + 1e-9
 
@@ -33,19 +33,19 @@ def check(seed: int, number: int, files: int, folder: Path) -> None:
 
 
 def test_no_strategy_passes_a_certificate(tmp_path: Path) -> None:
-    check(1, 60, 15, tmp_path)
+    check(1, 60, 5, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_no_strategy_of_many_games_passes_a_certificate(tmp_path: Path, seed: int) -> None:
     """2,000 games in all."""
-    check(seed, 200, 20, tmp_path)
+    check(seed, 200, 4, tmp_path)
 
 
 def test_the_joint_curve_of_what_was_released_is_caught(tmp_path: Path) -> None:
     """The harness can fail: the rule of before is broken in many games."""
-    ratios = [worst_ratio(game, tmp_path, joint_curve)[0] for game in games(1, 60, 15)]
+    ratios = [worst_ratio(game, tmp_path, joint_curve)[0] for game in games(1, 60, 5)]
     assert sum(ratio > 1.001 for ratio in ratios) >= 6 and max(ratios) > 1.2
 
 
@@ -97,24 +97,17 @@ def test_entries_of_two_datasets_add_their_sums_or_their_budgets(tmp_path: Path)
     assert worst_ratio(game, tmp_path, joint_curve)[0] > 1.3
     assert worst_ratio(game, tmp_path)[0] <= SLACK
     assert sequence_of(game, tmp_path, (0, 1)).epsilon(0.0286) == pytest.approx(1.0465)
-    small = ldp.Budget(0.2, 0.02), ldp.Budget(0.95)
-    game = Game((True, True), small, (response(0.11, 2), response(0.9, 2), LAST), moves, (0.0286,), 3)
-    whole = sequence_of(game, tmp_path, (0, 1))
-    assert whole.epsilon(0.0286) == pytest.approx(1.01)
-    assert sequence_of(game, tmp_path, (0, 0, 1) if False else (0, 1)).epsilon(0.01) == pytest.approx(1.01)
+    small = ldp.Budget(0.2, 0.02), ldp.Budget(0.8)
+    menu = (gaussian(0.01, 1.0), response(0.8, 2), LAST)
+    whole = sequence_of(Game((True, True), small, menu, moves, (), 2), tmp_path, (0, 1))
+    assert whole.epsilon(0.0286) == 1 and whole.epsilon(0.019) == math.inf
 
 
 @pytest.mark.parametrize("first", [ldp.Budget(1, 0.1), ldp.Budget(2, 0.005)])
-def test_after_a_change_the_largest_epsilon_and_the_largest_delta_are_stated(
-    tmp_path: Path, first: ldp.Budget
-) -> None:
+def test_after_a_change_the_largest_epsilon_and_the_largest_delta_are_stated(tmp_path: Path, first: ldp.Budget) -> None:
     """H3: the ledger told the last budget, 1.4 to 10 times too little."""
-    from labeldp.curator import LedgerFile
-
     second = ldp.Budget(2, 0.005) if first.epsilon == 1 else ldp.Budget(1, 0.1)
-    from privacy.strategies import failing, gaussian
-
-    menu = (failing(0.1, 0.001 if first.epsilon == 1 else 0.0004), gaussian(0.3, 0.5), failing(0.05, 0.0003))
+    menu = (failing(0.1, 0.0004), gaussian(0.3, 0.5), failing(0.05, 0.0003))
     moves = (Move("release", 0, (0,)), Move("budget", 0, budget=second), Move("release", 0, (1,)))
     game = Game((True,), (first,), menu, moves, (0.005, 0.1), 3)
     assert worst_ratio(game, tmp_path)[0] <= SLACK
@@ -123,17 +116,15 @@ def test_after_a_change_the_largest_epsilon_and_the_largest_delta_are_stated(
     assert "with epsilon = 2 and delta = 0.1" in certificate.at(0.1)
     assert "the largest that it had, by whoever fixes that number beforehand" in certificate.at(0.1)
     assert "their budget has delta = 0.1. Ask at that delta" in certificate.at(0.005)
-    promised = LedgerFile(tmp_path / "now.db").dataset("people").promised
-    assert (promised.epsilon, promised.delta) == (2, 0.1 if isinstance(promised.delta, float) else promised.delta)
-    assert float(promised.delta) == 0.1
+    promised = LedgerFile(tmp_path / "now 0.db").dataset("people").promised
+    assert (float(promised.epsilon), float(promised.delta)) == (2, 0.1)
 
 
 def test_accounts_that_changed_count_once_for_each_budget(tmp_path: Path) -> None:
     """For several accounts the largest of each is not enough."""
-    chance = random.Random(3)
     moves = (Move("release", 0, (0,)), Move("budget", 0, budget=ldp.Budget(2, 0.1)), Move("release", 1, (1,)))
     budgets = ldp.Budget(1, 0.05), ldp.Budget(1, 0.02)
-    game = Game((True, True), budgets, (gaussian_of(chance), gaussian_of(chance)), moves, (0.2,), 3)
+    game = Game((True, True), budgets, (gaussian(0.05, 1.0), gaussian(0.07, 1.0)), moves, (0.2,), 3)
     certificate = sequence_of(game, tmp_path, (0, 2))
     assert certificate.epsilon(0.07) == 2
     moves = (*moves, Move("release", 0, (1,)))
@@ -141,9 +132,3 @@ def test_accounts_that_changed_count_once_for_each_budget(tmp_path: Path) -> Non
     certificate = sequence_of(game, tmp_path, (0, 1, 3, 2))
     assert certificate.epsilon(0.17) == 4 and certificate.epsilon(0.16) == math.inf
     assert "the budgets of its ledgers added up" in certificate.at(0.2)
-
-
-def gaussian_of(chance: random.Random) -> object:
-    from privacy.strategies import gaussian
-
-    return gaussian(round(chance.uniform(0.05, 0.1), 3), 1.0)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -275,6 +276,7 @@ def _canonical(atoms: Counter[Atom]) -> Sequence:
     return tuple(sorted(atoms.items(), key=repr))
 
 
+@lru_cache(maxsize=256)
 def _invert(sequence: Sequence, delta: Fraction) -> float:
     """The smallest epsilon with delta_of <= delta, from above."""
     if failures(sequence) > delta:
