@@ -123,7 +123,7 @@ def clustered(task: Task, epsilon: float, rng: np.random.Generator) -> np.ndarra
     """One stage with a cluster prior; the prior's epsilon is taken off."""
     holder = curator(task)
     prior = cluster_prior(indicators(task), holder, rng=rng)
-    left = epsilon - prior.certificate.loss.epsilon()
+    left = epsilon - prior.certificate.epsilon()
     classifiers = default_classifiers(task.features, task.categorical, task.classes)
     release = fit_multistage(
         task.features, holder, classifier=classifiers, epsilon=round(left, 6), stages=1, prior=prior, rng=rng

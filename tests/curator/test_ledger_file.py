@@ -442,7 +442,7 @@ def test_a_stage_found_again_keeps_the_certificate_of_that_time(path: Path) -> N
     first = curator(path, run="fit").release(mechanism, rng=SYSTEM, step="stage 2")
     again = curator(path, run="fit").release(with_prior(2), rng=SYSTEM, step="stage 2")
     assert again.certificate == first.certificate
-    assert again.certificate.loss.epsilon() == 3.0
+    assert again.certificate.epsilon() == 3.0
 
 
 def test_a_copy_for_an_audit_draws_the_same_noise_again_and_changes_nothing(path: Path, tmp_path: Path) -> None:

@@ -197,8 +197,8 @@ def test_what_is_promised_is_what_was_charged(delta: float) -> None:
     assert len(release.certificate.entries) == 2
     assert release.certificate.trust is Trust.CENTRAL
     assert {len(entry.path) for entry in release.certificate.entries} == {1}
-    assert release.certificate.loss.epsilon(delta) <= 0.5
-    assert math.isinf(release.certificate.loss.epsilon(0)) == (delta > 0)
+    assert release.certificate.epsilon(delta) <= 0.5
+    assert math.isinf(release.certificate.epsilon(0)) == (delta > 0)
     kinds = {entry.mechanism["mechanism"] for entry in release.certificate.entries}
     assert kinds == {"RandomizedResponse", GaussianMoment.__name__ if delta else LaplaceMoment.__name__}
 
@@ -304,7 +304,7 @@ def test_features_that_were_released_are_certified_with_the_model() -> None:
     learned = answers.map(lambda codes: np.column_stack([features, features * codes[:, None]]))
     release = ldp.fit_linear(learned, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0))
     assert len(release.certificate.entries) == 2
-    assert release.certificate.loss.epsilon(1e-6) > 1.5
+    assert release.certificate.epsilon(1e-6) > 1.5
     assert not any("rule that was fixed without the labels" in text for text in release.certificate.assumptions)
 
 
@@ -353,7 +353,7 @@ def test_rounds_together_cost_what_was_asked_for(delta: float) -> None:
     release = ldp.fit_linear(features, holder, epsilon=0.5, delta=delta, rng=SIMULATED(0), refine=(again, again))
     assert len(release.certificate.entries) == 3
     assert holder.ledger.spent.within("0.5", Fraction(str(delta)))
-    assert release.certificate.loss.epsilon(delta) > 0.499
+    assert release.certificate.epsilon(delta) > 0.499
     first = release.certificate.entries[0].loss
     assert first.within(0.5 / 3 if delta == 0 else 0.31, Fraction(str(delta)))  # 1 / sqrt(3) of the mu, not a third
 
@@ -496,7 +496,7 @@ def test_rounds_that_were_interrupted_are_finished_within_the_same_budget(run: s
         fit((powers[0], interrupted))
     first, ledger = fit(powers)
     second, _ = fit(powers)
-    assert len(ledger.charges) == 4 and ledger.spent == first.certificate.loss
+    assert len(ledger.charges) == 4 and ledger.spent == total_loss(first.certificate.entries)
     assert np.array_equal(first.value.predict_proba(features), second.value.predict_proba(features))
 
 

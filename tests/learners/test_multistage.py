@@ -85,7 +85,7 @@ def test_every_label_is_released_once(stages: int, training: Any) -> None:
     assert steps == [f"stage {number}" for number in range(1, stages + 1)] + ["evaluation"] * (stages > 1)
     assert sum(len(each.value) for _, _, each in spy.log) == 900
     assert spy.ledger.spent.epsilon() == 2.0  # the maximum over the parts, not their sum
-    assert release.certificate.loss.epsilon() == 2.0
+    assert release.certificate.epsilon() == 2.0
     asked = {entry.id for _, _, each in spy.log for entry in each.certificate.entries}
     assert {entry.id for entry in release.certificate.entries} == asked
 
@@ -241,7 +241,7 @@ def test_a_prior_is_used_by_the_first_stage_and_certified() -> None:
     )
     assert isinstance(spy.log[0][1], ldp.RandomizedResponseWithPrior)
     assert [step for step, _, _ in spy.log] == ["stage 1", "evaluation"]
-    assert release.certificate.loss.epsilon() == pytest.approx(2.0)
+    assert release.certificate.epsilon() == pytest.approx(2.0)
     assert np.mean(release.value.predict(features) == labels) > 0.85
 
 
@@ -557,7 +557,7 @@ def test_the_prior_knows_the_class_of_a_clear_cluster() -> None:
     prior = cluster_prior(features, holder, clusters=3, epsilon=0.5, rng=SIMULATED(0))
     np.testing.assert_allclose(prior.value.sum(axis=1), 1)
     assert prior.value[np.arange(3000), labels].mean() > 0.95
-    assert holder.ledger.spent.epsilon() == prior.certificate.loss.epsilon() == 0.5
+    assert holder.ledger.spent.epsilon() == prior.certificate.epsilon() == 0.5
 
 
 def test_records_of_one_cluster_have_one_prior() -> None:
@@ -641,7 +641,7 @@ def test_several_clusterings_share_the_epsilon() -> None:
     features, labels = blobs(600, 3, distance=8.0)
     holder = curator(labels, 3, 0.2)
     prior = cluster_prior(features, holder, clusters=6, clusterings=3, epsilon=0.2, rng=SIMULATED(0))
-    assert 0.2 - 1e-12 < prior.certificate.loss.epsilon() <= 0.2
+    assert 0.2 - 1e-12 < prior.certificate.epsilon() <= 0.2
     assert len(prior.certificate.entries) == len(holder.ledger.charges) == 3
     np.testing.assert_allclose(prior.value.sum(axis=1), 1)
     assert np.all(prior.value > 0)

@@ -197,7 +197,7 @@ def test_released_labels_choose_the_number_of_neighbors() -> None:
     release = answered(labels, RANGE, ldp.DiscreteLaplace, 4.0)
     tuned = tune([NeighborsRegressor(k) for k in (1, 60, 1000)], features, release)
     assert tuned.learner.neighbors_ == 60 and len(tuned.scores) == 3
-    assert tuned.learner.certificate_.loss.epsilon() == 4.0
+    assert tuned.learner.certificate_.epsilon() == 4.0
     noise = np.mean((ldp.debias(release.mechanism, release.value).values - labels) ** 2)
     truth = np.mean(
         (NeighborsRegressor(60).fit(features[::2], _part(release, 0)).predict(features[1::2]) - labels[1::2]) ** 2

@@ -82,7 +82,7 @@ def test_a_model_of_many_zeros_is_better_than_their_mean_and_than_noise_on_the_g
     test, truth = made_up(2000, seed=1)
     holder = curator(labels, epsilon)
     release = fit_numbers(features, holder, epsilon=epsilon, rng=np.random.default_rng(3))
-    assert release.certificate.loss.epsilon() == epsilon == holder.ledger.spent.epsilon()
+    assert release.certificate.epsilon() == epsilon == holder.ledger.spent.epsilon()
     assert len(release.certificate.entries) == 3
     error = np.sqrt(np.mean((release.value.predict(test) - truth) ** 2))
     assert error < 0.99 * truth.std()

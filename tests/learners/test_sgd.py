@@ -317,7 +317,7 @@ def test_classes_are_learned_at_the_cost_of_one_release() -> None:
     assert isinstance(model.estimator, LossClassifier)
     assert np.allclose(model.predict_proba(features).sum(axis=1), 1)
     assert release.certificate.trust is Trust.LOCAL
-    assert holder.ledger.spent.epsilon(0) == release.certificate.loss.epsilon(0) == 1
+    assert holder.ledger.spent.epsilon(0) == release.certificate.epsilon(0) == 1
     with pytest.raises(ldp.BudgetExceeded):
         ldp.lp_rr_sgd(features, holder, **arguments)
 
@@ -376,7 +376,7 @@ def test_a_released_prior_is_charged_with_the_model() -> None:
         prior=prior,
         top_k=2,
     )
-    assert release.certificate.loss.epsilon(0) == 2
+    assert release.certificate.epsilon(0) == 2
 
 
 FEATURES, LABELS = blobs(20, 3)

@@ -83,7 +83,7 @@ def test_clusters_of_the_embedding_are_a_prior_of_a_network_in_stages(training: 
     network = NetworkClassifier(recipe=Recipe(epochs=5, batch=32, peak=0.05, augment=()), loss="posterior")
     release = ldp.fit_multistage(images, held, classifier=network, epsilon=4.0, stages=2, prior=prior, rng=rng)
     assert np.mean(release.value.predict(test[0]) == test[1]) > 0.9
-    assert release.certificate.loss.epsilon() == held.ledger.spent.epsilon() == 4.5
+    assert release.certificate.epsilon() == held.ledger.spent.epsilon() == 4.5
 
 
 def test_an_interrupted_training_ends_where_it_would_have(training: Images, test: Images, tmp_path: Path) -> None:

@@ -155,9 +155,9 @@ def test_losses_that_follow_the_actions() -> None:
 
 def test_the_losses_of_kernels_are_these() -> None:
     for neighbors, swing in [(Neighbors.ONE_LOSS, 2), (Neighbors.ZERO_OUT, 1)]:
-        [((atom, _),)] = dartboard_loss(0.125, 2, 0.25, 7, neighbors).alternatives
+        [(atom, _)] = dartboard_loss(0.125, 2, 0.25, 7, neighbors).atoms
         assert atom == Switching(0.125, 0.25, 2, 4, swing, 1)
-        [((atom, _),)] = l2p_loss(0.125, 2, 0.25, 8, neighbors).alternatives
+        [(atom, _)] = l2p_loss(0.125, 2, 0.25, 8, neighbors).atoms
         assert atom == Switching(0.125, 0.25, 2, 5, swing, 2)
 
 

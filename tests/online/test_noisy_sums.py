@@ -125,7 +125,7 @@ def test_a_sum_depends_on_the_vectors_before_it_alone() -> None:
 
 def mu_of(loss) -> float:
     """The parameter of the Gaussian part."""
-    [(gaussian, _)] = [pair for pair in loss.alternatives[0] if hasattr(pair[0], "mu")]
+    [(gaussian, _)] = [pair for pair in loss.atoms if hasattr(pair[0], "mu")]
     return gaussian.mu
 
 

@@ -48,7 +48,7 @@ def test_a_snapshot_holds_everything(method: str, horizon: int | None, monkeypat
     state = load_state(dump_state(made.state_dict()))
     other = resumed(state, seed=5)
     assert other.predict() == made.predict() and other.rounds == 70 and other.plan == made.plan
-    assert other.spent == made.spent and other.certificate.loss == made.certificate.loss
+    assert other.spent == made.spent and other.certificate.entries[0].loss == made.certificate.entries[0].loss
     rng.bit_generator.state = np.random.default_rng(5).bit_generator.state
     monkeypatch.setattr(learners, "_TICKETS", Tickets())  # both go on, to compare them
     played = made.update(losses(100, seed=2)).tolist()

@@ -153,7 +153,7 @@ def test_mu_is_that_of_the_worst_pair(rounds: int) -> None:
     width, stddev = 2, 3.0
     worst = math.sqrt(width) * np.linalg.norm(node_matrix(rounds), axis=0).max() / stddev
     loss = GaussianTree(100, width, stddev).privacy_loss(math.sqrt(width), rounds)
-    [mu] = [atom.mu for atom, _ in loss.alternatives[0] if hasattr(atom, "mu")]
+    [mu] = [atom.mu for atom, _ in loss.atoms if hasattr(atom, "mu")]
     assert worst <= mu <= worst * 1.000001
 
 
@@ -163,7 +163,7 @@ def test_vectors_that_hardly_differ_may_be_rounded_apart() -> None:
     moved = sums.grid(np.full(width, 0.1501)) - sums.grid(np.full(width, 0.1499))
     assert moved.tolist() == [1] * width
     loss = sums.privacy_loss(0.0002 * math.sqrt(width), 1)
-    [mu] = [atom.mu for atom, _ in loss.alternatives[0] if hasattr(atom, "mu")]
+    [mu] = [atom.mu for atom, _ in loss.atoms if hasattr(atom, "mu")]
     assert mu >= np.linalg.norm(moved) / 2**36
 
 

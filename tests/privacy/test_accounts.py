@@ -20,10 +20,9 @@ def test_a_list_may_be_asked_for_in_any_order() -> None:
     actions = [answer("0.5"), answer("0.3"), answer("0.31"), reveal("0.002")]
     asked = rows(*(loss for loss, _ in actions))
     listed = settle(BUDGET, None, (), asked[:1], asked, "labels")
-    assert isinstance(listed, FixedList) and not listed.condition
-    assert settle(BUDGET, None, (), asked[:1], asked, "labels", today="2026-05-01") == listed
-    late = settle(BUDGET, None, asked[:1], asked[1:2], asked[1:], "labels", today="2026-05-01")
-    assert isinstance(late, FixedList) and "2026-05-01" in late.condition
+    assert isinstance(listed, FixedList)
+    with pytest.raises(BudgetExceeded, match="was declared in no list"):
+        settle(BUDGET, None, asked[:1], asked[1:2], asked[1:], "labels")
 
     def admits(losses: tuple[PrivacyLoss, ...]) -> bool:
         try:
@@ -82,9 +81,8 @@ def test_a_plan_that_was_given_up_does_not_stand_in_the_way() -> None:
 
 
 def test_accounts_are_written_exactly() -> None:
-    listed = FixedList((Row((0, 2), (("a", 1),), PrivacyLoss.gaussian(0.1), 3),), "2026-01-01")
+    listed = FixedList((Row((0, 2), (("a", 1),), PrivacyLoss.gaussian(0.1), 3),))
     assert account_from(listed.to_json()) == listed
-    assert "until 2026-01-01" in listed.condition
     assert account_from(Filter.of(1, "1e-6").to_json()) == Filter.of(1, "1e-6")
 
 
@@ -92,7 +90,6 @@ def test_what_is_declared_is_what_either_asks_for() -> None:
     loss = PrivacyLoss.pure("0.1")
     one, other = [Row((0, 0), (), loss, 2)], [Row((0, 0), (), loss, 3), Row((0, 0), (), PrivacyLoss.zero())]
     assert declared(one, other) == (Row((0, 0), (), loss, 3),)
-    assert declared(one, other, add=True) == (Row((0, 0), (), loss, 5),)
 
 
 def test_a_fixed_budget_in_memory_admits_what_was_declared() -> None:
@@ -109,7 +106,7 @@ def test_a_fixed_budget_in_memory_admits_what_was_declared() -> None:
 def test_a_refusal_says_how_full_a_filter_is() -> None:
     """Twice as full as it may be is still a number; a release without a cost for it has none."""
     budget, rule = ldp.Budget(1, "1e-6"), Filter.of(1, "1e-6", failure=0, tail=0)
-    third, most = rule.cost(PrivacyLoss.pure("0.25")), rule.cost(PrivacyLoss.pure("1.5"))
+    third, most = (rule.cost(PrivacyLoss.pure("0.25")),), (rule.cost(PrivacyLoss.pure("1.5")),)
     said = str(refused(budget, rule, third, most, "labels"))
     assert "of which 25 % is used up; this would bring it to 150 %" in said
     assert "it keeps nothing for releases of this kind" in str(refused(budget, rule, third, third, "labels"))

@@ -143,7 +143,7 @@ def test_the_sentence_never_promises_more_than_the_numbers() -> None:
 
 
 def test_a_certificate_survives_json() -> None:
-    loss = PrivacyLoss.approximate("0.3", "1e-7") | PrivacyLoss.gaussian(0.1) * 3
+    loss = PrivacyLoss.approximate("0.3", "1e-7") + PrivacyLoss.gaussian(0.1) * 3
     before = release(1, charge("1", loss, ("s", 1)), charge("2", pure(1)), assumptions=("a", "b")).certificate
     assert Certificate.from_json(json.loads(json.dumps(before.to_json()))) == before
 
@@ -195,7 +195,7 @@ def test_joined_releases_are_charged_once_each() -> None:
     joined = gather([first, second, third, first], lambda *values: sum(values))
     assert joined.value == 7
     assert {entry.id for entry in joined.certificate.entries} == {"1", "2", "3"}
-    assert joined.certificate.loss.epsilon() == 6
+    assert joined.certificate.epsilon() == 6
     assert joined.certificate.trust is Trust.CENTRAL
     assert joined.mechanism is None
 

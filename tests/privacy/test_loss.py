@@ -3,6 +3,7 @@
 import json
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
-from labeldp.privacy import HiddenWeights, InputError, NoisyBag, PrivacyLoss, Switching, bag_loss, loss
+from labeldp.privacy import HiddenWeights, InputError, NoisyBag, PrivacyLoss, Switching, bag_loss
 from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response
-from labeldp.privacy.loss import ATOMS
+from labeldp.privacy.loss import ATOMS, Largest, RecordLoss
 
 pure, response, gaussian = PrivacyLoss.pure, PrivacyLoss.response, PrivacyLoss.gaussian
 zero = PrivacyLoss.zero()
@@ -24,11 +25,7 @@ atoms = st.one_of(
     st.builds(PrivacyLoss.approximate, tenths, st.sampled_from(["1e-6", "0.01"])),
     st.just(PrivacyLoss.discrete(["1", "-0.5", "0.25"], ["0.5", "0.25", "0.25"])),
 )
-losses = st.recursive(
-    atoms,
-    lambda part: st.builds(PrivacyLoss.__add__, part, part) | st.builds(PrivacyLoss.__or__, part, part),
-    max_leaves=4,
-)
+losses = st.recursive(atoms, lambda part: st.builds(PrivacyLoss.__add__, part, part), max_leaves=4)
 epsilons = st.sampled_from([0, Fraction(1, 10), Fraction(1, 2), 1, Fraction(5, 2), 7])
 
 
@@ -43,18 +40,14 @@ def test_golden_values() -> None:
 
 def test_nothing_costs_nothing() -> None:
     assert zero.epsilon() == zero.delta(0) == zero.epsilon(1e-9) == 0
-    assert zero * 5 == zero == zero | zero == zero + zero == response(1, 1)
+    assert zero * 5 == zero == zero + zero == response(1, 1)
     assert str(zero) == "nothing"
 
 
 @given(losses, losses, losses)
-def test_sums_and_alternatives_have_their_laws(a: PrivacyLoss, b: PrivacyLoss, c: PrivacyLoss) -> None:
+def test_sums_have_their_laws(a: PrivacyLoss, b: PrivacyLoss, c: PrivacyLoss) -> None:
     assert a + b == b + a
     assert (a + b) + c == a + (b + c)
-    assert a | b == b | a
-    assert (a | b) | c == a | (b | c)
-    assert a + (b | c) == (a + b) | (a + c)
-    assert a | a == a
     assert a + zero == a
     assert a * 2 == a + a
     assert a * 3 == a + a + a
@@ -62,8 +55,10 @@ def test_sums_and_alternatives_have_their_laws(a: PrivacyLoss, b: PrivacyLoss, c
 
 @given(losses, losses, epsilons)
 def test_more_costs_more(a: PrivacyLoss, b: PrivacyLoss, epsilon: Fraction) -> None:
-    assert max(a.delta(epsilon), b.delta(epsilon)) <= (a | b).delta(epsilon) * (1 + 1e-9)
-    assert (a | b).delta(epsilon) <= (a + b).delta(epsilon) * (1 + 1e-9)
+    either = PrivacyLoss.covering([a, b])
+    assert either.covers(a) and either.covers(b) and (a + b).covers(either)
+    assert max(a.delta(epsilon), b.delta(epsilon)) <= either.delta(epsilon) * (1 + 1e-9)
+    assert either.delta(epsilon) <= (a + b).delta(epsilon) * (1 + 1e-9)
     assert 0 <= a.delta(epsilon + 1) <= a.delta(epsilon) <= 1
 
 
@@ -84,22 +79,47 @@ def test_json_keeps_every_digit(loss: PrivacyLoss) -> None:
     assert PrivacyLoss.from_json(json.loads(json.dumps(loss.to_json()))) == loss
 
 
-def test_alternatives_are_not_their_pointwise_maximum() -> None:
-    """Composing the maximum of two curves is no bound: only alternatives kept apart are."""
-    often, rarely = response(Fraction(1, 2), 2) * 4, gaussian(0.8)
-    either = (often | rarely) * 2
-    for epsilon in (0, 1, 2, 3):
-        worst = max(((often * 2).delta(epsilon), (often + rarely).delta(epsilon), (rarely * 2).delta(epsilon)))
-        assert either.delta(epsilon) == worst
-    assert len(either.alternatives) == 3
+def test_the_largest_of_curves_is_a_curve_that_composes() -> None:
+    """Its delta is the larger one, in both orders; two steps cost no less than any choice of curves."""
+    one, other = HiddenWeights(0.3, 0.1), HiddenWeights(0.3, 0.1).reversed()
+    either = Largest((one, other))
+    epsilons = np.array([0.0, 0.1, 0.5, 1.0])
+    assert (either.upper(epsilons) == np.maximum(one.upper(epsilons), other.upper(epsilons))).all()
+    assert (either.ends(epsilons)[1] == either.upper(epsilons)).all() and either.ends(epsilons)[0][0] > 0
+    assert either.reversed() == Largest((one.reversed(), other.reversed()))
+    curve = PrivacyLoss.curve
+    for left, right in product((one, other), repeat=2):
+        for epsilon in (0, 0.2, 0.7):
+            both = (curve(left) + curve(right)).delta(epsilon)
+            assert both <= (curve(either) * 2).delta(epsilon) * (1 + 1e-3)
+    with pytest.raises(ValueError, match="of no curves"):
+        Largest(())
+    with pytest.raises(ValueError, match="is one of curves"):
+        Largest.from_json({"kind": "largest", "curves": [Gaussian(1.0).to_json()]})
 
 
-def test_parallel_use_costs_the_worst_part() -> None:
-    assert (pure(1) | pure(2)).epsilon() == 2.0
-    assert response(1, 3) | response(2, 3) == response(2, 3)
-    assert response(1, 3) | response(1, 7) == response(1, 3), "fewer answers tell more"
-    both = response(1, 2) | response(2, 50)
-    assert both.delta(0.5) == max(response(1, 2).delta(0.5), response(2, 50).delta(0.5))
+def test_two_crossing_curves_are_not_composed_one_by_one() -> None:
+    """H4: a first answer chooses the order in which the next pair is met; the larger product is 1.1 times too small."""
+    low, high = HiddenWeights(2.0, 0.05), HiddenWeights(2.0, 0.05).reversed()
+    first = response("0.8", 2)
+    apart = [first + PrivacyLoss.curve(pair) for pair in (low, high)]
+    joined = first + PrivacyLoss.curve(Largest((low, high)))
+    keep = math.exp(0.8) / (1 + math.exp(0.8))
+    worst = 0.0
+    for epsilon in (-0.5, 0.0, 0.3, 0.6, 0.9):
+        branches = ((keep, math.exp(epsilon - 0.8)), (1 - keep, math.exp(epsilon + 0.8)))
+        true = sum(p * max(_at(pair, ratio) for pair in (low, high)) for p, ratio in branches)
+        if epsilon >= 0:
+            assert true <= joined.delta(epsilon) * (1 + 1e-9)
+            worst = max(worst, true / max(loss.delta(epsilon) for loss in apart))
+    assert worst > 1.001
+
+
+def _at(pair: HiddenWeights, ratio: float) -> float:
+    """The lower end of a curve at any ratio of probabilities."""
+    if ratio >= 1:
+        return float(pair.ends(np.array([math.log(ratio)]))[0][0])
+    return 1 - ratio + ratio * float(pair.reversed().ends(np.array([-math.log(ratio)]))[0][0])
 
 
 @pytest.mark.parametrize("epsilon", ["0.3", "1", "0.123456789"])
@@ -177,24 +197,22 @@ def test_atoms_that_json_repeats_count_as_often() -> None:
     assert PrivacyLoss.from_json([[once, once]]) == pure(1) * 2
 
 
-def test_the_worst_of_many_losses_is_one_of_them() -> None:
-    """`|` joins alternatives beyond 32 into one that covers both; the worst of any number is not rounded up."""
+def test_the_worst_of_many_records_is_one_of_them() -> None:
     losses = [gaussian(1 + step / 50) + pure(2 - step / 50) for step in range(40)]
-    worst = PrivacyLoss.worst(losses)
+    worst = RecordLoss.worst(RecordLoss((loss,), loss.max_loss) for loss in losses)
     assert worst.epsilon(1e-5) == max(loss.epsilon(1e-5) for loss in losses)
     assert all(worst.delta(epsilon) == max(loss.delta(epsilon) for loss in losses) for epsilon in (0, 1, 3))
-    assert PrivacyLoss.worst([]) == PrivacyLoss.zero() == PrivacyLoss.worst([PrivacyLoss.zero()])
-    assert PrivacyLoss.worst([pure(1) | gaussian(1)]) == pure(1) | gaussian(1)
+    assert RecordLoss.worst([]).epsilon() == 0 == RecordLoss.worst([]).delta(0)
+    assert worst.epsilon(0) == math.inf and not worst.within(3, 1e-30)
 
 
 def test_kinks_are_where_the_curve_bends() -> None:
     assert response(1, 3).kinks() == [0, 1]
     assert (response(1, 2) * 3).kinks() == [0, 1, 3]
-    assert (response(1, 3) | response(Fraction(1, 2), 2)).kinks() == [0, Fraction(1, 2), 1]
 
 
 def test_a_cost_in_words() -> None:
-    assert str(response("0.5", 4) * 2 | gaussian(1.5)).split(" or ") == [
+    assert str(response("0.5", 4) * 2 + gaussian(1.5)).split(" and ") == [
         "1 times a Gaussian loss with mu = 1.5",
         "2 times randomized response over 4 answers with epsilon = 0.5",
     ]
@@ -215,9 +233,10 @@ def test_every_kind_of_atom_comes_back_from_json() -> None:
         NoisyBag("rademacher", 0.5, 8, 2, 100),
         HiddenWeights(0.01, 0.02, 3),
         Switching(1e-3, 0.02, 10, 1000, 1, 2),
+        Largest((HiddenWeights(0.01, 0.02), NoisyBag("gaussian", 0.5, 8, 2))),
     ]
     for atom in examples:
-        loss = PrivacyLoss((((atom, 5),),))
+        loss = PrivacyLoss(((atom, 5),))
         text = json.dumps(loss.to_json())
         assert PrivacyLoss.from_json(json.loads(text)) == loss and f'"kind": "{atom.kind}"' in text
     assert {atom.kind for atom in examples} == set(ATOMS)
@@ -245,17 +264,3 @@ def test_the_noisy_labels_of_a_bag_are_independent_coins(trials: int, chance: fl
     assert law.masses == pytest.approx(exact.pmf(law.numbers), rel=1e-10, abs=1e-290)
     assert law.none == pytest.approx(exact.pmf(0), rel=1e-10)
     assert law.masses.sum() + law.none == pytest.approx(1, rel=1e-12)
-
-
-def test_where_alternatives_are_too_many_one_covers_two() -> None:
-    """What both share stays; for the rest it has a larger atom in place of one of each, and what one has alone."""
-    shared = PrivacyLoss.gaussian(0.3)
-    one = shared + PrivacyLoss.response(1, 3) + PrivacyLoss.gaussian(1)
-    other = shared + PrivacyLoss.response("0.5", 2) + PrivacyLoss.gaussian(2) + PrivacyLoss.failure("1e-3")
-    [left], [right] = one.alternatives, other.alternatives
-    for both in (loss._both(left, right), loss._both(right, left)):
-        expected = shared + PrivacyLoss.response(1, 2) + PrivacyLoss.gaussian(2) + PrivacyLoss.failure("1e-3")
-        assert (both,) == expected.alternatives
-    assert loss._both(left, left) == left
-    for epsilon in (0, 0.5, 1, 3):
-        assert expected.delta(epsilon) >= max(one.delta(epsilon), other.delta(epsilon))

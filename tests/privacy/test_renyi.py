@@ -155,7 +155,7 @@ def test_it_is_a_loss_like_others() -> None:
     epsilon = loss.epsilon(1e-6)
     assert loss.within(epsilon, 1e-6) and not loss.within(epsilon * 0.999, 1e-6)
     assert loss.delta(epsilon) == pytest.approx(1e-6, rel=1e-6)
-    assert (loss | PrivacyLoss.zero()).epsilon(1e-6) == epsilon
+    assert (loss + PrivacyLoss.zero()).epsilon(1e-6) == epsilon
 
 
 def test_it_composes() -> None:

@@ -18,7 +18,7 @@ LOSSES = [
     PrivacyLoss.approximate("0.1", "1e-7"),
     PrivacyLoss.gaussian(0.3),
     PrivacyLoss.gaussian(0.1) + PrivacyLoss.pure(1),
-    PrivacyLoss.pure(1) | PrivacyLoss.gaussian(0.5),
+    PrivacyLoss.pure(1) + PrivacyLoss.gaussian(0.5),
     PrivacyLoss.pure("0.2") * 5,
 ]
 

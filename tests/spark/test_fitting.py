@@ -51,7 +51,7 @@ def test_cells_of_numbers_and_of_classes(spark: Any, path: Path) -> None:
     ]
     predicted = [each.value.predict(rows(source)) for each in models]
     assert np.array_equal(*predicted) and len(LedgerFile(path).dataset("people").charges) == 1
-    assert models[0].certificate.loss.epsilon() == 2
+    assert models[0].certificate.epsilon() == 2
     assert np.corrcoef(predicted[0], source.column("income").to_numpy())[0, 1] > 0.8
     classes = asked(path.with_name("classes.db"), label="bought", domain=ldp.Classes(("no", "yes")))
     given: dict[str, Any] = {"features": ["age", "height"], "partition": MedianPartition(16), "mechanism": "counts"}

@@ -54,7 +54,7 @@ def test_partitions_give_the_same_bits_for_one_charge(spark: Any, path: Path, tm
         found.append(alone.value.predict_proba(rows(source)))
     assert all(np.array_equal(each, found[0]) for each in found)
     assert charges(path) == 1 and model.certificate == alone.certificate
-    assert model.certificate.at(1e-6).startswith("(2, 1e-06)") or model.certificate.loss.epsilon(1e-6) <= 2
+    assert model.certificate.at(1e-6).startswith("(2, 1e-06)") or model.certificate.epsilon(1e-6) <= 2
     truth = np.array(source.column("bought").to_pylist())
     assert np.mean(model.value.predict(rows(source)) == truth) > 0.8
 
@@ -164,7 +164,7 @@ def test_numbers_and_a_pure_promise(spark: Any, path: Path) -> None:
     given = classes(path, label="income", domain=RANGE, delta=0, epsilon=3, representation=AS_THEY_ARE)
     model = room.fit_linear(frame(spark, source, 3), **given)
     assert np.corrcoef(model.value.predict(rows(source)), source.column("income").to_numpy())[0, 1] > 0.9
-    assert model.certificate.loss.epsilon() == 3
+    assert model.certificate.epsilon() == 3
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def charged(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 )
 def test_it_learns_and_says_what_it_cost(estimator: Any, labels: Any, at_least: float) -> None:
     fitted = clone(estimator).fit(X, labels)
-    assert fitted.certificate_.loss.within(estimator.epsilon, estimator.delta)
+    assert fitted.certificate_.epsilon(estimator.delta) <= estimator.epsilon
     assert fitted.certificate_.trust.value.startswith("each label" if estimator.trust == "local" else "a trusted")
     assert fitted.score(X, ldp.Public(labels, why="made up")) > at_least
     assert fitted.n_features_in_ == 3 and fitted.evaluation_ is fitted.model_.evaluation
@@ -365,7 +365,7 @@ def test_all_labels_of_a_person_pay_the_epsilon_of_the_fit(
     fit._right = estimators.RightToFit()
     fit.fit(X[order], labels[order], ids=order, persons=OWNERS[order])
     assert "for every person of the dataset" in fit.certificate_.at(1e-6)
-    assert fit.certificate_.loss.epsilon(fit.delta) <= fit.epsilon
+    assert fit.certificate_.epsilon(fit.delta) <= fit.epsilon
     assert fit.evaluation_.rows.max() < 400 and len(fit.predict(X)) == 400
     with pytest.raises(ldp.InputError, match="labeldp fit --person writes one"):
         fit.summarize(X)

@@ -168,7 +168,7 @@ def test_a_file_is_released_at_what_a_person_pays_for_all_of_theirs(place: Path)
     certificate = released(note=notes.append)
     most = max(np.unique(ratings()["user"].to_pylist(), return_counts=True)[1])
     assert certificate.neighbors is Neighbors.ONE_PERSON and most == 4
-    assert certificate.entries[0].mechanism["epsilon"] == "1/2" and certificate.loss.epsilon() == 2
+    assert certificate.entries[0].mechanism["epsilon"] == "1/2" and certificate.epsilon() == 2
     assert "the persons do not depend on the private labels" in certificate.at()
     assert notes[-1] == "a person has 4 records at most; each answer costs its person epsilon = 0.5"
     noisy = parquet.read_table("noisy.parquet")
@@ -234,7 +234,7 @@ def test_weighted_sums_over_bags_cost_a_person_the_epsilon_that_was_asked_for(pl
         release_bags("ratings.parquet", out="sums.parquet", **given, weights="gaussian")
     assert not Path("l.db").exists()
     certificate = release_bags("ratings.parquet", out="sums.parquet", **given)
-    assert 0.99 < certificate.loss.epsilon(1e-6) <= 1
+    assert 0.99 < certificate.epsilon(1e-6) <= 1
     assert "for every person of the dataset" in certificate.at(1e-6)
     shown = read_bags("sums.parquet").value
     plain = {**given, "person_column": None, "dataset": "records", "ledger": "r.db"}
@@ -247,7 +247,7 @@ def test_sums_over_bags_cost_a_person_the_epsilon_that_was_asked_for(place: Path
     given: dict[str, Any] = {"label": "good", "domain": ASKED.domain, "mechanism": "bag-sum", "size": 20, "epsilon": 1}
     given |= {"ledger": "l.db", "dataset": "ratings", "id_column": "row", "person_column": "user"} | more
     certificate = release_bags("ratings.parquet", out="sums.parquet", **given)
-    assert 0.99 < certificate.loss.epsilon(more.get("delta", 0)) <= 1
+    assert 0.99 < certificate.epsilon(more.get("delta", 0)) <= 1
     assert "for every person of the dataset" in certificate.at()
     made = certificate.entries[0].mechanism
     assert made["moves"][0] == 4  # the most records of a person

@@ -76,7 +76,7 @@ def test_cells_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
     predicted = [each.value.predict(ROWS) for each in models]
     assert all(np.array_equal(each, predicted[0]) for each in predicted)
     [charge] = LedgerFile(place).dataset("people").charges
-    assert charge.loss.epsilon() == models[0].certificate.loss.epsilon() == 2
+    assert charge.loss.epsilon() == models[0].certificate.epsilon() == 2
     assert np.corrcoef(predicted[0], PEOPLE.column("income").to_numpy())[0, 1] > 0.8
 
 
@@ -93,7 +93,7 @@ def test_cells_are_those_of_fit_cells_at_its_cost(place: Path, partition: Any, l
         np.array(PEOPLE.column(label).to_pylist())[order], domain=domain, budget=ldp.Budget(1000), ids=order
     )
     whole = ldp.fit_cells(ROWS[order], curator, epsilon=1000, rng=ldp.SystemRandomness(), partition=partition)
-    assert streamed.certificate.loss.epsilon() == whole.certificate.loss.epsilon()
+    assert streamed.certificate.epsilon() == whole.certificate.epsilon()
     if partition is None:  # its cells are at most one for `RECORDS_IN_CELL` records of the sample
         said = streamed.value.predict(ROWS)
         scores = said == "yes" if label == "bought" else said

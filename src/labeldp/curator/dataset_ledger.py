@@ -27,11 +27,13 @@ from labeldp.curator.columns import column_name
 from labeldp.curator.datasets import (
     OPENS,
     PERSONS,
+    WITH_ACCOUNT,
     Dataset,
     account_of,
     add_command,
     as_declared,
     budget_from,
+    budgets_from,
     charge_from,
     closed_by,
     dataset_names,
@@ -91,15 +93,19 @@ from labeldp.privacy import (
     NotCopyable,
     Path,
     Pinned,
+    Plans,
     PrivacyLoss,
+    RecordLoss,
     Release,
     Request,
     Row,
     Span,
+    Step,
     declared,
     derive_key,
     gather,
     joint_costs,
+    largest_of,
 )
 
 Encoded = TypeVar("Encoded")
@@ -243,9 +249,8 @@ class DatasetLedger(NotCopyable):
         self.revision = revision
         self._store, self._secret, self._proposed = store, secret, budget
         self._cohort, self._records = cohort, records
-        self._plan: list[Row] = []
-        self._lists: list[tuple[str, Counter[tuple[Path, PrivacyLoss]]]] = []
-        self._is_list_open = False
+        self._declared: list[Row] = []
+        self._plans = Plans()
 
     @property
     def is_new(self) -> bool:
@@ -318,12 +323,21 @@ class DatasetLedger(NotCopyable):
             raise LedgerError(_OTHER_COUNT.format(self._called, known, records, command, records))
 
     @property
+    def promised(self) -> Budget:
+        """What everything that is released of the dataset keeps: the largest epsilon and the largest delta.
+
+        Those of all budgets under which it was charged, and of the budget that it has now.
+        """
+        last = self._rows("SELECT charge FROM release", WITH_ACCOUNT, order="id DESC LIMIT 1")
+        return Budget(*largest_of(budgets_from(last, self.budget)))
+
+    @property
     def charges(self) -> tuple[Charge, ...]:
         """Every charge of all revisions, oldest first."""
         return tuple(charge_from(text) for (text,) in self._rows("SELECT charge FROM release"))
 
     @property
-    def spent(self) -> PrivacyLoss:
+    def spent(self) -> RecordLoss:
         """Privacy loss of all charges together: the most that a record of any cohort pays.
 
         With delta > 0 its curve is that of a list that was fixed in advance. Where releases were chosen after looking
@@ -331,14 +345,12 @@ class DatasetLedger(NotCopyable):
         """
         return self._totals().loss(range(max(1, len(self.cohorts))))
 
-    def spent_of(self, cohort: str) -> PrivacyLoss:
+    def spent_of(self, cohort: str) -> RecordLoss:
         """Return the privacy loss of all charges that a record of one cohort pays."""
         [number] = [each.number for each in self.cohorts if each.name == cohort]
         return self._totals().loss([number])
 
-    def spent_with(
-        self, more: Iterable[tuple[Path, PrivacyLoss]] = (), *, without: Collection[str] = ()
-    ) -> PrivacyLoss:
+    def spent_with(self, more: Iterable[tuple[Path, PrivacyLoss]] = (), *, without: Collection[str] = ()) -> RecordLoss:
         """Return the most that a record of these pays.
 
         Args:
@@ -600,12 +612,9 @@ class DatasetLedger(NotCopyable):
         for (step, path, loss), times in asked.items():
             more += [(path, loss)] * max(0, times - self._known(span, step, path, loss))
         self._check(span, more)
-        self._plan = list(declared(self._plan, _rows(span, more)))
-        if not self._is_list_open:
-            self._lists.append((secrets.token_hex(8), Counter()))
-            self._is_list_open = True
-        name, listed = self._lists[-1]
-        self._lists[-1] = (name, listed | Counter(more))
+        self._declared = list(declared(self._declared, _rows(span, more)))
+        place = self._scope().path(self._secret)
+        self._plans.declare((Step((*place, *path), loss) for path, loss in more), secrets.token_hex(8))
 
     def has_charged(self, request: Request) -> bool:
         """Return whether these records and this revision have a release with the same step, part and loss."""
@@ -631,7 +640,7 @@ class DatasetLedger(NotCopyable):
             paid = self._rows("SELECT cohort, pure, rate, failure, tail FROM paid", order="cohort")
             asked = [row for row in _rows(span, more) if row.loss != PrivacyLoss.zero()]
             if asked:
-                given = (self.account, paid_from(paid, span), self._totals, asked, self._plan, self.name)
+                given = (self.account, paid_from(paid, span), self._totals, asked, self._declared, self.name)
                 check_account(budget, *given)
             return
         bounds = bounds_from(self._rows("SELECT cohort, pure, rho, failures FROM bound", order="cohort"), span)
@@ -790,7 +799,7 @@ class DatasetLedger(NotCopyable):
         if request.loss == PrivacyLoss.zero():  # a note, no release
             return Charge(name, path, request.loss, request.mechanism)
         total = ""
-        if not self.analyst and (account is None or isinstance(account, FixedList)):
+        if not self.analyst and not has_account(dataset.budget):
             total = paid_in_all(dataset.budget, bounds, totals(), request.path, request.loss)
         facts = {
             "charged": now(),
@@ -798,10 +807,13 @@ class DatasetLedger(NotCopyable):
             "records": str(request.records or ""),
             "total": total,
             "commitment": commitment(dataset.secret, name, request.labels),
-            **(self._filter_facts(account, request) if isinstance(account, Filter) else {}),
         }
         kept = {fact: text for fact, text in facts.items() if text}
-        return Charge(name, path, request.loss, request.mechanism, kept)
+        plan, own = self._plans.take(path, request.loss), derive_key(dataset.secret, b"account").hex()[:16]
+        query = f"SELECT charge FROM release WHERE dataset = ? {WITH_ACCOUNT} ORDER BY id DESC LIMIT 1"
+        last = connection.execute(query, (dataset.id,))
+        budgets = budgets_from(last.fetchall(), dataset.budget)
+        return Charge(name, path, request.loss, request.mechanism, kept, plan, own, budgets)
 
     def _take(self, transaction: LedgerTransaction, request: Request, share: Share) -> None:
         """Pay a new charge to a share, and to the account of the dataset; raise BudgetExceeded if it does not fit."""
@@ -824,25 +836,13 @@ class DatasetLedger(NotCopyable):
             return None
         asked = Row(span, request.path, request.loss)
         totals = partial(read_totals, connection, dataset.id)
-        given = (dataset.account, read_paid(connection, dataset.id, span), totals, [asked], self._plan, self.name)
+        given = (dataset.account, read_paid(connection, dataset.id, span), totals, [asked], self._declared, self.name)
         account = check_account(dataset.budget, *given)
         if account != dataset.account:
             keep_account(connection, dataset, account, totals())
         if isinstance(account, Filter):
             pay(connection, dataset.id, account, asked)
         return account
-
-    def _filter_facts(self, rule: Filter, request: Request) -> dict[str, str]:
-        """What a certificate must know of a charge that a filter admitted, to say what several of them promise."""
-        self._is_list_open, cost = False, (request.path, request.loss)
-        on = next((each for each in reversed(self._lists) if each[1][cost]), None)
-        if on is not None:
-            on[1][cost] -= 1
-        return {
-            "filter": rule.kind,
-            "of": f"{self._dataset}, epsilon = {rule.epsilon}, delta = {rule.delta}",
-            **({} if on is None else {"list": on[0]}),
-        }
 
     def holds(self, charge: Charge) -> bool:
         """Return whether a charge is in this ledger as it is in a certificate, and its commitment is to the labels.

@@ -20,6 +20,7 @@ from labeldp.privacy import (
     Charge,
     InputError,
     LedgerError,
+    Numbers,
     Pinned,
     account_from,
     decimal,
@@ -187,6 +188,21 @@ def budget_from(epsilon: str, delta: str, kind: str | None = None) -> Budget:
     """Return the inverse of `budget_texts`."""
     fixed = kind == "fixed"
     return as_written(lambda: Budget(_number(epsilon), _number(delta), None if fixed else kind, fixed))
+
+
+WITH_ACCOUNT = "AND json_extract(charge, '$.account') IS NOT NULL"
+"""Charges that name the account that keeps their budget: all but notes."""
+
+
+def numbers_of(budget: Budget) -> Numbers:
+    """Return epsilon and delta of a budget, exact."""
+    return decimal(budget.epsilon, "epsilon"), decimal(budget.delta, "delta")
+
+
+def budgets_from(rows: Sequence[tuple[Any, ...]], budget: Budget) -> tuple[Numbers, ...]:
+    """Return the budgets under which a dataset was charged, from the row of its last charge, and its budget now."""
+    charged = charge_from(rows[0][0]).budgets if rows else ()
+    return tuple(dict.fromkeys((*charged, numbers_of(budget))))
 
 
 def _number(text: str) -> float | Fraction:

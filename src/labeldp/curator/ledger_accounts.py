@@ -4,9 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from sqlite3 import Connection
 
-from labeldp.curator.datasets import Dataset, now
+from labeldp.curator.datasets import Dataset
 from labeldp.curator.ledger_totals import CohortTotals
-from labeldp.curator.stored import stored
 from labeldp.privacy import (
     USUAL_SHARES,
     Account,
@@ -69,12 +68,12 @@ def check_account(
         more = added(account, asked)
         if all(account.admits((cost + more,)) for cost in paid.values()):
             return account
-    return settle(budget, account, totals().rows, asked, plan, name, today=now())
+    return settle(budget, account, totals().rows, asked, plan, name)
 
 
 def added(rule: Filter, asked: Sequence[Row]) -> Cost:
     """Return the most that charges add to each coordinate."""
-    return sum((Cost.worst(rule.cost(row.loss)) * row.times for row in asked), Cost())
+    return sum((rule.cost(row.loss) * row.times for row in asked), Cost())
 
 
 def keep_account(connection: Connection, dataset: Dataset, account: Account, totals: CohortTotals) -> None:
@@ -132,14 +131,6 @@ def settle_list(budget: Budget, account: FixedList) -> bool:
     except BudgetExceeded:
         return False
     return True
-
-
-def conditions_of(connection: Connection, dataset: int) -> tuple[str, ...]:
-    """Return what the promises of a dataset depend on because of its account, in words."""
-    [(text,)] = connection.execute("SELECT account FROM dataset WHERE id = ?", (dataset,)).fetchall()
-    account = None if text is None else stored(text, dict)
-    condition = FixedList.from_json(account).condition if account and account["kind"] == "fixed" else ""
-    return (condition,) if condition else ()
 
 
 def _kind(budget: Budget) -> str:

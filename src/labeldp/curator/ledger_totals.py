@@ -13,6 +13,7 @@ from labeldp.privacy import (
     Budget,
     Path,
     PrivacyLoss,
+    RecordLoss,
     Row,
     Span,
     Totals,
@@ -94,7 +95,7 @@ class CohortTotals:
                 counted[cost] = counted.get(cost, 0) + times
         return Totals(counted)
 
-    def loss(self, cohorts: Iterable[int], more: Iterable[tuple[Path, PrivacyLoss]] = ()) -> PrivacyLoss:
+    def loss(self, cohorts: Iterable[int], more: Iterable[tuple[Path, PrivacyLoss]] = ()) -> RecordLoss:
         """Return the most that a record of some cohorts pays for what it was charged, and for more."""
         asked = list(more)
         # Cohorts that were charged the same are computed once.
@@ -102,7 +103,7 @@ class CohortTotals:
             tuple(place for place, ((low, high), _, _) in enumerate(self._rows) if low <= cohort <= high): cohort
             for cohort in cohorts
         }
-        return PrivacyLoss.worst(self.of_cohort(cohort).loss(asked) for cohort in alike.values())
+        return RecordLoss.worst(self.of_cohort(cohort).loss(asked) for cohort in alike.values())
 
 
 def check_cohorts(

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from labeldp.curator.cohorts import Scope
 from labeldp.curator.datasets import STATE, Dataset, State, charge_from, now, restorations, text_of
 from labeldp.curator.declared import disclosures
-from labeldp.curator.ledger_accounts import conditions_of
 from labeldp.curator.ledger_store import pack, unpack
 from labeldp.curator.ledger_totals import add_charge, cost_digest, made_digest
 from labeldp.curator.stored import stored
@@ -84,9 +83,8 @@ class LedgerTransaction:
 
     def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
         """Store a release and return its certificate; a stream has no value."""
-        own = conditions_of(self.connection, self.dataset.id)
         restored = restorations(self.connection, self.dataset.id)
-        more = (*disclosures(self.connection, self.dataset.id), *restored, *own, *self.scope.conditions)
+        more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)
         request = replace(request, conditions=(*request.conditions, *more))
         certificate = request.certificate(charge, mechanism, self.dataset.name, self.scope.names)
         arrays = None if value is None else mechanism.arrays()

@@ -21,19 +21,17 @@ from labeldp.privacy.buckets import Buckets
 from labeldp.privacy.budget import KINDS, Budget, whole_cost
 from labeldp.privacy.certificate import (
     Certificate,
-    Charge,
     CuratorLike,
     Neighbors,
-    Path,
     Public,
     Release,
     Trust,
     checked_certificate,
     gather,
     requested_delta,
-    total_loss,
     weak_promise,
 )
+from labeldp.privacy.charges import Charge, Numbers, Path, Plan, Plans, Step, largest_of, total_loss
 from labeldp.privacy.errors import (
     Argument,
     BudgetExceeded,
@@ -56,7 +54,7 @@ from labeldp.privacy.exact import (
     positive_epsilon,
     rounded_up_text,
 )
-from labeldp.privacy.filters import Cost, Costs, Filter, plus
+from labeldp.privacy.filters import Cost, Costs, Filter
 from labeldp.privacy.ids import (
     BLOCK,
     IdDigest,
@@ -78,7 +76,7 @@ from labeldp.privacy.ids import (
     text_ids,
 )
 from labeldp.privacy.ledger import Drawn, Ledger, LedgerLike, Pinned, Request, check_budget
-from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.loss import Largest, PrivacyLoss, RecordLoss
 from labeldp.privacy.process import NotCopyable, SingleProcess
 from labeldp.privacy.randomness import (
     KeyedRandomness,
@@ -161,6 +159,7 @@ __all__ = [
     "KeyedStream",
     "LabelDPError",
     "LabelDigest",
+    "Largest",
     "Ledger",
     "LedgerError",
     "LedgerLike",
@@ -168,8 +167,11 @@ __all__ = [
     "NoisyBag",
     "NotCopyable",
     "NotInvertibleError",
+    "Numbers",
     "Path",
     "Pinned",
+    "Plan",
+    "Plans",
     "PrivacyLoss",
     "Public",
     "RandomSource",
@@ -177,11 +179,13 @@ __all__ = [
     "RandomnessKind",
     "RecordDigest",
     "RecordIds",
+    "RecordLoss",
     "Release",
     "Request",
     "Row",
     "SingleProcess",
     "Span",
+    "Step",
     "Switching",
     "SystemRandomness",
     "Texts",
@@ -230,11 +234,11 @@ __all__ = [
     "json_value",
     "label_width",
     "largest",
+    "largest_of",
     "lazy_rdp",
     "log_bounds",
     "most_bytes",
     "open_filter",
-    "plus",
     "positive_epsilon",
     "rdp_delta",
     "record_words",

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from labeldp.privacy.budget import LARGER_BUDGET, Budget
-from labeldp.privacy.certificate import Path, joint_loss
+from labeldp.privacy.charges import Path, joint_loss, most_met, share_records
 from labeldp.privacy.errors import BudgetExceeded
 from labeldp.privacy.exact import decimal, float_above, rounded_up_text
 from labeldp.privacy.filters import FAILURE_SHARE, TAIL_SHARE, Costs, Filter
@@ -36,7 +36,6 @@ class FixedList:
 
     Args:
         rows: what was declared.
-        until: where releases were charged at delta = 0, undeclared, before the list began: when it began.
 
     Guarantee (within_list): all that it admits together costs no more than the list, in whichever order it is asked
         for.
@@ -45,17 +44,6 @@ class FixedList:
     """
 
     rows: tuple[Row, ...]
-    until: str = ""
-
-    @property
-    def condition(self) -> str:
-        """What the promise depends on, in words; "" where nothing was charged undeclared."""
-        if not self.until:
-            return ""
-        return (
-            f"the releases of the dataset until {self.until}, and those that were declared then, were not chosen by "
-            "looking at earlier ones"
-        )
 
     def lists(self, charged: Iterable[Row], asked: Row) -> bool:
         """Return whether a release is on the list and was charged fewer times than the list allows."""
@@ -76,7 +64,7 @@ class FixedList:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, exact."""
         rows = [[list(row.span), [list(step) for step in row.path], row.loss.to_json(), row.times] for row in self.rows]
-        return {"kind": "fixed", "until": self.until, "rows": rows}
+        return {"kind": "fixed", "rows": rows}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "FixedList":
@@ -85,7 +73,7 @@ class FixedList:
             Row((low, high), tuple((str(split), int(part)) for split, part in path), PrivacyLoss.from_json(loss), times)
             for (low, high), path, loss, times in value["rows"]
         )
-        return cls(tuple(rows), str(value["until"]))
+        return cls(tuple(rows))
 
 
 Account = Filter | FixedList
@@ -104,22 +92,20 @@ def settle(
     asked: Sequence[Row],
     plan: Sequence[Row],
     name: str,
-    *,
-    today: str = "",
 ) -> Account:
     """Return the account that admits more charges; the first of a dataset choose it.
 
     A filter where one admits what was charged and what is declared, with shares of delta for failures and tails
-    (`open_filter`). Else, and where the budget says so, the list of these, if it costs no more than the budget.
+    (`open_filter`). Else, and where the budget says so, the list of what is declared, if nothing was charged before
+    and it costs no more than the budget.
 
     Args:
         budget: of the dataset, with a delta.
-        account: of the dataset; None before the first charge with a delta.
+        account: of the dataset; None before the first charge, and where all of them were made at delta = 0.
         charged: what was charged before.
         asked: what is asked for now, of records of one span.
         plan: what was declared, and may hold what is asked for.
         name: of the dataset.
-        today: the time, for a list that begins with what was charged undeclared.
 
     Raises:
         BudgetExceeded: none admits them; nothing was charged.
@@ -130,7 +116,7 @@ def settle(
     if isinstance(account, FixedList):
         return _listed(budget, account, charged, asked, (both, asked), name)
     for listed in (both, asked):
-        found = _first(budget, charged, listed, today)
+        found = _first(budget, charged, listed)
         if found is not None:
             return found
     raise _exceeded(budget, charged, asked, name)
@@ -223,13 +209,13 @@ def _takes(account: FixedList, charged: Sequence[Row], asked: Sequence[Row]) -> 
     return True
 
 
-def _first(budget: Budget, charged: Sequence[Row], listed: Sequence[Row], today: str) -> Account | None:
+def _first(budget: Budget, charged: Sequence[Row], listed: Sequence[Row]) -> Account | None:
     rows = (*charged, *listed)
     rule = None if budget.fixed else open_filter(budget, rows, USUAL_SHARES if charged else None)
     if rule is not None:
         return rule
-    if (budget.fixed or budget.kind is None) and _within(budget, rows):
-        return FixedList(declared((), rows, add=True), today if charged else "")
+    if not charged and (budget.fixed or budget.kind is None) and _within(budget, rows):
+        return FixedList(declared((), rows))
     return None
 
 
@@ -239,6 +225,11 @@ def _within(budget: Budget, rows: Sequence[Row]) -> bool:
 
 
 def _exceeded(budget: Budget, charged: Sequence[Row], asked: Sequence[Row], name: str) -> BudgetExceeded:
+    if charged and _within(budget, (*charged, *asked)):
+        return BudgetExceeded(
+            f"the budget of {name!r} is {budget}, and what was released so far was declared in no list: no filter of "
+            f"it admits this as well; nothing was charged. {LARGER_BUDGET}"
+        )
     rows, delta = (*charged, *asked), budget.delta
     total = max(joint_loss(_counted(rows, cohort).items()).epsilon(delta) for cohort in _all_cohorts(rows))
     kind = "" if budget.kind is None else f", kept by a filter of kind {budget.kind!r}"
@@ -248,11 +239,9 @@ def _exceeded(budget: Budget, charged: Sequence[Row], asked: Sequence[Row], name
     )
 
 
-def declared(one: Iterable[Row], other: Iterable[Row], *, add: bool = False) -> tuple[Row, ...]:
-    """Return rows of both, each as often as in the one that has it more often; with `add`, as often as in both."""
-    left, right = _tally(one), _tally(other)
-    both = left + right if add else left | right
-    return tuple(Row(*key, times) for key, times in both.items())
+def declared(one: Iterable[Row], other: Iterable[Row]) -> tuple[Row, ...]:
+    """Return rows of both, each as often as in the one that has it more often."""
+    return tuple(Row(*key, times) for key, times in (_tally(one) | _tally(other)).items())
 
 
 def _tally(rows: Iterable[Row]) -> Counter[tuple[Span, Path, PrivacyLoss]]:
@@ -287,27 +276,10 @@ def _count(rows: Iterable[Row], cohort: int, place: Path) -> int:
         for row in rows
         if row.span[0] <= cohort <= row.span[1] and row.path[:depth] == place
     ]
-    return _meets(inner)
-
-
-def _meets(places: Iterable[tuple[Path, int]]) -> int:
-    whole = 0
-    splits: dict[str, dict[int, list[tuple[Path, int]]]] = {}
-    for path, times in places:
-        if path:
-            splits.setdefault(path[0][0], {}).setdefault(path[0][1], []).append((path[1:], times))
-        else:
-            whole += times
-    return whole + sum(max(_meets(inner) for inner in parts.values()) for parts in splits.values())
+    return most_met(inner)
 
 
 def _share_records(one: Row, other: Row) -> bool:
     """Whether some record may meet both: not in unlike cohorts, and not in two parts of one split."""
-    if one.span[1] < other.span[0] or other.span[1] < one.span[0]:
-        return False
-    for (split, part), (other_split, other_part) in zip(one.path, other.path, strict=False):
-        if split != other_split:
-            return True
-        if part != other_part:
-            return False
-    return True
+    cohorts = one.span[0] <= other.span[1] and other.span[0] <= one.span[1]
+    return cohorts and share_records(one.path, other.path)

@@ -44,10 +44,6 @@ class Atom(ABC):
     def max_loss(self) -> Fraction | None:
         """The largest privacy loss of an output, or None where it is unbounded."""
 
-    def covers(self, other: "Atom") -> bool:
-        """True when every composition with `other` is dominated by the same one with `self`; may miss some."""
-        return self == other
-
     def to_json(self) -> Json:
         """Return plain JSON values, exact."""
         values = {each.name: _FIELDS[each.type][0](getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
@@ -90,9 +86,6 @@ class Response(Atom):
         others = self.classes - 1
         keep, lie = high / (high + others), 1 / (low + others)
         return [(self.epsilon, keep), (-self.epsilon, lie), (Fraction(0), (self.classes - 2) * lie)]
-
-    def covers(self, other: Atom) -> bool:
-        return isinstance(other, Response) and other.epsilon <= self.epsilon and other.classes >= self.classes
 
     def __str__(self) -> str:
         return f"randomized response over {self.classes} answers with epsilon = {float_above(self.epsilon):g}"
@@ -138,9 +131,6 @@ class Gaussian(Atom):
     def max_loss(self) -> None:
         return None
 
-    def covers(self, other: Atom) -> bool:
-        return isinstance(other, Gaussian) and other.mu <= self.mu
-
     def __str__(self) -> str:
         return f"a Gaussian loss with mu = {self.mu:g}"
 
@@ -158,9 +148,6 @@ class Failure(Atom):
     @property
     def max_loss(self) -> Fraction | None:
         return None if self.delta > 0 else Fraction(0)
-
-    def covers(self, other: Atom) -> bool:
-        return isinstance(other, Failure) and other.delta <= self.delta
 
     def __str__(self) -> str:
         return f"a failure probability of {float_above(self.delta):g}"

@@ -1,6 +1,5 @@
 """Charges, the certificates that list them, and the values that they certify."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -11,8 +10,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.privacy.charges import Charge, Promise, promised, total_loss
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal, decimal_text, float_above, rounded_up_text
+from labeldp.privacy.exact import decimal_text, float_above, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
 from labeldp.privacy.stored import stored_fraction
@@ -72,53 +72,6 @@ class Trust(Enum):
 SHOWN_COHORTS = 10
 """The most cohorts that a sentence names."""
 
-Path = tuple[tuple[str, int], ...]
-"""Where a charge belongs: (split, part) from the outermost split inwards; empty for all records."""
-
-
-@dataclass(frozen=True)
-class Charge:
-    """One use of the labels: its cost, the part of the records that it used, and the mechanism's public description.
-
-    `facts` is what a ledger file wrote down when it was charged, in texts: "charged" (UTC, ISO 8601), "version" of
-    labeldp, "records", "total" (what a record had paid by then for all of the dataset's charges, as `Budget` is
-    written) and "commitment" to the labels; where a filter admitted it also "filter", its kind, "of", the dataset and
-    its budget, and "list", which names a list of releases that was declared before the first of them.
-    """
-
-    id: str
-    path: Path
-    loss: PrivacyLoss
-    mechanism: Mapping[str, Any]
-    facts: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values, exact."""
-        return {
-            "id": self.id,
-            "path": [list(step) for step in self.path],
-            "loss": self.loss.to_json(),
-            "mechanism": dict(self.mechanism),
-            **({"facts": dict(self.facts)} if self.facts else {}),
-        }
-
-    @property
-    def history(self) -> str:
-        """When it was charged, by what, and what the dataset had paid by then, as a sentence; "" if it is not known."""
-        if not self.facts:
-            return ""
-        records, total = self.facts.get("records"), self.facts.get("total")
-        about = f" for {int(records):,} records" if records else ""
-        so_far = f"; the dataset had then paid {total}" if total else ""
-        return f"Charged {self.facts['charged']}{about}, by labeldp {self.facts['version']}{so_far}."
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Charge":
-        """Return the charge that `to_json` wrote."""
-        path = tuple((str(split), int(part)) for split, part in value["path"])
-        loss, facts = PrivacyLoss.from_json(value["loss"]), {str(a): str(b) for a, b in value.get("facts", {}).items()}
-        return cls(str(value["id"]), path, loss, dict(value["mechanism"]), facts)
-
 
 @dataclass(frozen=True)
 class Certificate:
@@ -138,30 +91,34 @@ class Certificate:
     assumptions: tuple[str, ...] = ()
     cohorts: tuple[str, ...] = ()
 
-    @property
-    def loss(self) -> PrivacyLoss:
-        """The privacy loss of all entries together."""
-        return total_loss(self.entries)
+    def epsilon(self, delta: Any = 0.0) -> float:
+        """Return the smallest epsilon that may be promised at one delta, rounded up, or infinity; see `promised`."""
+        return float("inf") if self.trust is Trust.NONE else promised(self.entries, delta).epsilon
 
     def at(self, delta: Any = 0.0) -> str:
         """Return the guarantee at one delta, as a sentence.
 
+        It is that of one release, or of a plan that was declared before the first of its releases; of several together
+        it is the sum of their pure costs or the budget of their dataset, whichever is less.
+
         Args:
             delta: in [0, 1]; with 0 the promise holds for every output without exception.
         """
-        (epsilon, late), words = self._promised(delta), _WORDING[self.neighbors]
+        promise, words = promised(self.entries, delta), _WORDING[self.neighbors]
+        share = decimal_text(float_above(promise.delta))
         if self.trust is Trust.NONE:
-            surely, epsilon = self.loss.delta(_LARGEST_EPSILON), float("inf")
-            promise = f"None: no epsilon promises a delta below {rounded_up_text(surely)}"
-        elif epsilon == float("inf"):
-            promise = f"No finite epsilon is promised at delta = {decimal_text(delta)}"
+            surely = total_loss(self.entries).delta(_LARGEST_EPSILON)
+            said = f"None: no epsilon promises a delta below {rounded_up_text(surely)}"
+        elif promise.epsilon == float("inf"):
+            said = f"No finite epsilon is promised at delta = {share}"
+        elif promise.kind == "sum":
+            said = f"{words.kind} of what was published here, by a sum of epsilon = {rounded_up_text(promise.epsilon)},"
         else:
-            promise = f"{words.kind} with epsilon = {rounded_up_text(epsilon)} and delta = {decimal_text(delta)}"
+            said = f"{words.kind} with epsilon = {rounded_up_text(promise.epsilon)} and delta = {share}"
         parts = [
-            f"{promise} for every {words.unit} of {self._of()}the dataset {self.dataset!r}, where neighbors are two "
+            f"{said} for every {words.unit} of {self._of()}the dataset {self.dataset!r}, where neighbors are two "
             f"datasets in which {self.neighbors.value}; {words.trusted(self.trust)}.",
-            late,
-            _in_plain_words(epsilon, float(delta), words.changed),
+            *([] if self.trust is Trust.NONE else self._meant(promise, words.changed)),
             f"Published: {self.published}.",
             f"Randomness: {self.randomness.value}.",
         ]
@@ -169,24 +126,34 @@ class Certificate:
             parts.append("This holds on condition that: " + "; ".join(self.assumptions) + ".")
         return " ".join(part for part in parts if part)
 
-    def _promised(self, delta: Any) -> tuple[float, str]:
-        """Return the epsilon at a delta, and a sentence where it is that of budgets.
+    def _meant(self, promise: Promise, changed: str) -> list[str]:
+        """Return what a promise is about and what its numbers mean, for readers without the definition."""
+        if promise.epsilon == float("inf"):
+            several = len(promise.blocks) > 1
+            return [_nothing(promise)] if several else []
+        factor = f"{ceil(1000 * exp(promise.epsilon)) / 1000:.3f}" if promise.epsilon <= 50 else ""
+        except_for = f", up to a probability of {float_above(promise.delta):g}" if promise.delta else ""
+        if promise.kind == "sum":
+            more = f"Changing {changed} makes this result at most {factor} times more likely{BEYOND}." if factor else ""
+            return [more, SUMMED]
+        likely = f"Changing {changed} makes any published result at most {factor} times more likely{except_for}"
+        if promise.kind == "budget":
+            return [f"{likely}." if factor else "", self._kept(promise)]
+        plan = next((block.plan for block in promise.blocks if block.plan), None)
+        steps = sum(step.times for step in plan.steps) if plan else 1
+        whole = f"This counts all {steps} steps of a declared plan, those not taken included." if steps > 1 else ""
+        return [whole, f"{likely}{BEYOND}." if factor else "", SHOWN if steps == 1 else ""]
 
-        Of one release, and of a list that was declared before the first of it, the curve is promised. The costs of
-        others that a filter admitted may follow from earlier outputs: of these the pinned budget is promised.
-        """
-        filtered = [entry for entry in self.entries if "filter" in entry.facts]
-        if len({entry.facts.get("list", entry.id) for entry in filtered}) < 2 or not decimal(delta, "delta"):
-            return self.loss.epsilon(delta), ""
-        budgets = {entry.facts["of"]: _budget_of(entry.facts["of"]) for entry in filtered}
-        rest = decimal(delta, "delta") - sum(share for _, share in budgets.values())
-        others = total_loss(entry for entry in self.entries if "filter" not in entry.facts)
-        together = float("inf")
-        if rest >= 0:
-            limits = decimal(others.epsilon(rest), "epsilon") if others.within(_LARGEST_EPSILON, rest) else None
-            if limits is not None:
-                together = float_above(limits + sum(limit for limit, _ in budgets.values()))
-        return min(together, self.loss.epsilon(0)), LATE
+    def _kept(self, promise: Promise) -> str:
+        """Return whose budget is promised."""
+        charges = [charge for block in promise.blocks for charge in block.charges]
+        changed = any(len(set(charge.budgets)) > 1 for charge in charges)
+        whose = "the budget of the dataset" if len(promise.budgets) == 1 else "the budgets of its ledgers added up"
+        largest = ", the largest that it had, by whoever fixes that number beforehand" if changed else ""
+        return (
+            f"This is {whose}{largest}: it covers everything that is released, now or later, however each release was "
+            "chosen, as long as the budget is not raised."
+        )
 
     def _of(self) -> str:
         """Return which cohorts of the dataset it is about, in words."""
@@ -273,9 +240,13 @@ class Public(Generic[T]):
             raise InputError("why must say in words for what reason the value does not depend on private labels")
 
 
-LATE = (
-    "The costs of these releases may have been chosen after looking at earlier ones: with delta > 0 the budget is what "
-    "is promised of them together."
+BEYOND = ", beyond what other releases of the same records tell"
+"""The limit of a promise about some releases of a dataset."""
+
+SHOWN = "Which of several releases is shown must not depend on their outputs."
+
+SUMMED = (
+    "The sum holds however each release was chosen; other outputs might have led to other releases, and to another sum."
 )
 
 WEAK_EPSILON = 10
@@ -285,20 +256,14 @@ _LARGEST_EPSILON = 10**6
 """An epsilon above all that promises anything."""
 
 
-def _budget_of(text: str) -> tuple[Fraction, Fraction]:
-    """Return epsilon and delta of a filter, of a fact of its charges."""
-    _, epsilon, delta = text.rsplit(", ", 2)
-    return Fraction(epsilon.removeprefix("epsilon = ")), Fraction(delta.removeprefix("delta = "))
-
-
-def _in_plain_words(epsilon: float, delta: float, changed: str) -> str:
-    """Return what epsilon and delta mean, for readers without the definition."""
-    if epsilon > 50:
-        return ""
-    except_for = f", up to a probability of {delta:g}" if delta else ""
+def _nothing(promise: Promise) -> str:
+    """Return why nothing is promised of several releases together."""
+    share = sum((delta for _, delta in promise.budgets), Fraction(0))
+    if not promise.budgets:
+        return "Nothing is promised of these releases together, which name no budget. Ask of each by itself."
     return (
-        f"Changing {changed} makes any published result at most {ceil(1000 * exp(epsilon)) / 1000:.3f} times more "
-        f"likely{except_for}."
+        f"Nothing is promised of these releases together: their budget has delta = {decimal_text(float_above(share))}. "
+        "Ask at that delta, or of each by itself."
     )
 
 
@@ -402,35 +367,6 @@ class CuratorLike(Protocol):
 
     def limited(self, most: int) -> tuple["CuratorLike", NDArray[np.intp]]:
         """Return a curator of at most `most` records of each person, and which ones these are."""
-
-
-def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
-    """Return the most that any label pays for all charges together.
-
-    Charges on the same records add up. A record lies in exactly one part of a split, so a split
-    costs the worst of its parts; different splits add up, since nothing is known of how they overlap.
-
-    Guarantee (never_less): never less than the loss of any single record.
-    """
-    return joint_loss(Counter((charge.path, charge.loss) for charge in charges).items())
-
-
-def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> PrivacyLoss:
-    """Return what `total_loss` returns, of charges as ((path, loss), how many of them)."""
-    whole: list[tuple[PrivacyLoss, int]] = []
-    splits: dict[str, dict[int, list[tuple[tuple[Path, PrivacyLoss], int]]]] = {}
-    for (path, loss), times in counted:
-        if not path:
-            whole.append((loss, times))
-        else:
-            (split, part), rest = path[0], path[1:]
-            splits.setdefault(split, {}).setdefault(part, []).append(((rest, loss), times))
-    for parts in splits.values():
-        worst = PrivacyLoss.zero()
-        for inner in parts.values():
-            worst = worst | joint_loss(inner)
-        whole.append((worst, 1))
-    return PrivacyLoss.total(whole)
 
 
 def requested_delta(charges: Iterable[Charge]) -> Fraction:

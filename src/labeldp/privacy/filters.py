@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
-from labeldp.privacy.certificate import Path
+from labeldp.privacy.charges import Path, joint
 from labeldp.privacy.composition import Sequence, curve_masses, gaussian_delta
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, exp_bounds
@@ -31,7 +31,7 @@ TAILS = 16
 """How many releases whose loss has a tail the losses of a filter may hold."""
 
 MAX_POINTS = 32
-"""More alternatives of a cost than this are joined into one that covers them."""
+"""The costs of more places than this are joined into one that covers them."""
 
 FAILURE_SHARES = tuple(Fraction(1, 1 << power) for power in range(1, 13))
 """The shares of the failures of a filter that the tail of a curve may take."""
@@ -103,7 +103,7 @@ class Cost:
 
 
 Costs = tuple[Cost, ...]
-"""Alternatives: each record meets one of them."""
+"""The costs of places, one of which each record has."""
 
 FREE: Costs = (Cost(),)
 
@@ -131,7 +131,7 @@ class Filter:
     Examples:
         >>> rule = Filter.of(3, "1e-6", kind="zcdp", failure=0, tail=0)
         >>> release = rule.cost(PrivacyLoss.pure("0.1"))
-        >>> rule.admits(tuple(each * 37 for each in release)), rule.admits(tuple(each * 38 for each in release))
+        >>> rule.admits((release * 37,)), rule.admits((release * 38,))
         (True, False)
     """
 
@@ -164,7 +164,7 @@ class Filter:
         return self.failure / self.delta, self.tail / self.delta
 
     def admits(self, costs: Costs) -> bool:
-        """Return whether each alternative stays within the filter."""
+        """Return whether each place stays within the filter."""
         return all(each.failure <= self.failure and (self._is_bounded(each) or self._is_slow(each)) for each in costs)
 
     def _is_bounded(self, cost: Cost) -> bool:
@@ -199,23 +199,14 @@ class Filter:
         ways = (max(_part(spent or Fraction(0), most) for spent, most in way) for way in (bounded, slow) if _fits(way))
         return min(ways, default=Fraction(1))
 
-    def cost(self, loss: PrivacyLoss) -> Costs:
-        """Return what a release costs, rounded up: one cost for each alternative of its loss."""
-        return _costs(self, loss)
+    def cost(self, loss: PrivacyLoss) -> Cost:
+        """Return what a release costs, rounded up."""
+        return _cost(self, loss)
 
     def joint(self, counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> Costs:
         """Return what charges cost a record: of a split the worst of its parts, and splits add up."""
-        whole = FREE
-        splits: dict[str, dict[int, list[tuple[tuple[Path, PrivacyLoss], int]]]] = {}
-        for (path, loss), times in counted:
-            if not path:
-                whole = plus(whole, _repeated(self.cost(loss), times))
-            else:
-                (split, part), rest = path[0], path[1:]
-                splits.setdefault(split, {}).setdefault(part, []).append(((rest, loss), times))
-        for parts in splits.values():
-            whole = plus(whole, _pruned(cost for inner in parts.values() for cost in self.joint(inner)))
-        return whole
+        rows = ((path, (self.cost(loss) * times,)) for (path, loss), times in counted)
+        return joint(rows, FREE, _plus, lambda parts: _pruned(cost for costs in parts for cost in costs))
 
     def to_json(self) -> dict[str, str]:
         """Return plain JSON values, exact."""
@@ -230,18 +221,12 @@ class Filter:
         return cls(epsilon, delta, value["kind"], *rest)
 
 
-def plus(one: Costs, other: Costs) -> Costs:
-    """Return what two releases cost a record that meets an alternative of each."""
+def _plus(one: Costs, other: Costs) -> Costs:
     return _pruned(left + right for left in one for right in other)
 
 
-def _repeated(costs: Costs, times: int) -> Costs:
-    """The cost of `times` releases, each of which may meet another alternative."""
-    return (Cost.worst(costs) * times,) if times > 1 else costs
-
-
 def _pruned(costs: Iterable[Cost]) -> Costs:
-    """Alternatives without those that another one covers; one for all where they are too many."""
+    """The costs of places without those that another one covers; one for all where they are too many."""
     kept: list[Cost] = []
     for cost in costs:
         if not any(other.covers(cost) for other in kept):
@@ -266,18 +251,11 @@ def _part(spent: Fraction, most: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=4096)
-def _costs(rule: Filter, loss: PrivacyLoss) -> Costs:
-    found = [_sequence_cost(rule, sequence) for sequence in loss.alternatives]
-    if len(found) > 1 and any(isinstance(atom, Discrete) for row in loss.alternatives for atom, _ in row):
-        return (Cost.worst(found),)  # an alternative may hold for one order of two neighbors alone
-    return _pruned(found)
-
-
-def _sequence_cost(rule: Filter, sequence: Sequence) -> Cost:
+def _cost(rule: Filter, loss: PrivacyLoss) -> Cost:
     total = Cost()
-    for atom, count in sequence:
+    for atom, count in loss.atoms:
         total = total + _atom_cost(rule, atom) * count
-    pure, tail = _bounded(rule, tuple(pair for pair in sequence if not isinstance(pair[0], Failure)), total.pure)
+    pure, tail = _bounded(rule, tuple(pair for pair in loss.atoms if not isinstance(pair[0], Failure)), total.pure)
     return replace(total, pure=pure, tail=tail)
 
 
@@ -286,7 +264,7 @@ def _bounded(rule: Filter, sequence: Sequence, pure: Fraction | None) -> tuple[F
     tail = rule.tail / TAILS
     if not tail or (pure is not None and pure <= 2 * rule.epsilon / TAILS):
         return pure, Fraction(0)
-    epsilon = PrivacyLoss((sequence,)).epsilon(tail)
+    epsilon = PrivacyLoss(sequence).epsilon(tail)
     if math.isinf(epsilon) or (pure is not None and 2 * epsilon > pure):
         return pure, Fraction(0)
     return decimal(epsilon, "epsilon"), tail

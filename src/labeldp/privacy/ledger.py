@@ -4,18 +4,19 @@ import json
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.accounts import Account, Row, settle
+from labeldp.privacy.accounts import Account, Row, declared, settle
 from labeldp.privacy.budget import LARGER_BUDGET, Budget
-from labeldp.privacy.certificate import Certificate, Charge, Neighbors, Path, join_certificates
+from labeldp.privacy.certificate import Certificate, Neighbors, join_certificates
+from labeldp.privacy.charges import Charge, Path, Plans, Step
 from labeldp.privacy.errors import BudgetExceeded, InputError, LedgerError
-from labeldp.privacy.exact import rounded_up_text
-from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.exact import decimal, rounded_up_text
+from labeldp.privacy.loss import PrivacyLoss, RecordLoss
 from labeldp.privacy.process import SingleProcess
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
 from labeldp.privacy.totals import Bound, Totals
@@ -252,7 +253,8 @@ class Ledger(SingleProcess):
         self._charges: list[Charge] = []
         self._totals = Totals()
         self._account: Account | None = None
-        self._plan: list[Row] = []
+        self._declared: list[Row] = []
+        self._plans = Plans()
         self._pinned = Pinned()
         self._curators = 0
         self._lock = threading.Lock()
@@ -286,8 +288,8 @@ class Ledger(SingleProcess):
         return tuple(self._charges)
 
     @property
-    def spent(self) -> PrivacyLoss:
-        """The privacy loss of all charges together."""
+    def spent(self) -> RecordLoss:
+        """The privacy loss of all charges together, if their list was fixed in advance; else the budget is promised."""
         self.check_process()
         with self._lock:
             return self._totals.loss()
@@ -322,6 +324,7 @@ class Ledger(SingleProcess):
         with self._lock:
             self._pinned.check(request.persons, self.name)
             self._account = self._check([charge])
+            charge = replace(charge, plan=self._plans.take(charge.path, charge.loss))
             if request.persons is not None and self._pinned.persons is None:
                 self._pinned = Pinned(request.persons, not self._charges)
             self._charges.append(charge)
@@ -338,7 +341,8 @@ class Ledger(SingleProcess):
         with self._lock:
             asked = [self._charge(request) for request in requests]
             self._check(asked)
-            self._plan = _rows(asked)
+            self._declared = list(declared(self._declared, _rows(asked)))
+            self._plans.declare((Step(charge.path, charge.loss) for charge in asked), secrets.token_hex(8))
 
     def has_charged(self, request: Request) -> bool:
         """Return False: a ledger in memory finds nothing again."""
@@ -348,18 +352,20 @@ class Ledger(SingleProcess):
         """Refuse nothing: a ledger in memory does not fingerprint labels."""
 
     def _check(self, more: Sequence[Charge]) -> Account | None:
-        """Raise BudgetExceeded unless the budget admits more charges; return its account, if the budget names one."""
-        if self.budget.kind is None and not self.budget.fixed:
+        """Raise BudgetExceeded unless the budget admits more charges; return its account, if it has a delta."""
+        if not decimal(self.budget.delta, "delta"):
             costs = [(charge.path, charge.loss) for charge in more]
             check_budget(self.budget, self._totals.bound, lambda: self._totals, costs, self.name)
             return None
         charged = [Row((0, 0), path, loss, times) for (path, loss), times in self._totals.counted.items()]
-        return settle(self.budget, self._account, charged, _rows(more), self._plan, self.name)
+        return settle(self.budget, self._account, charged, _rows(more), self._declared, self.name)
 
     def _charge(self, request: Request) -> Charge:
         # Splits of two ledgers never count as one: their records may overlap in any way.
         path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
-        return Charge(secrets.token_hex(8), path, request.loss, request.mechanism)
+        limits = decimal(self.budget.epsilon, "epsilon"), decimal(self.budget.delta, "delta")
+        own = {"account": self._token, "budgets": (limits,)}
+        return Charge(secrets.token_hex(8), path, request.loss, request.mechanism, **own)  # type: ignore[arg-type]
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge first, then draw."""

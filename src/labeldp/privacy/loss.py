@@ -5,10 +5,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import zip_longest
+from functools import lru_cache
 from typing import Any
 
-from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response
+import numpy as np
+
+from labeldp.privacy.arrays import Floats
+from labeldp.privacy.atoms import Atom, Curve, Discrete, Ends, Failure, Gaussian, Json, Response
 from labeldp.privacy.bag_loss import HiddenWeights, NoisyBag
 from labeldp.privacy.composition import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
@@ -16,22 +19,66 @@ from labeldp.privacy.exact import decimal, float_above, positive_epsilon
 from labeldp.privacy.renyi import Switching
 from labeldp.privacy.search import smallest
 
+
+@dataclass(frozen=True)
+class Largest(Curve):
+    """The pointwise maximum of curves: each record meets one of them, and which one may depend on earlier outputs.
+
+    Args:
+        curves: at least one.
+
+    Guarantee: it composes like any other curve, and no release that one of them dominates costs more.
+
+    Source: `docs/proofs/composition.md`, the largest of curves.
+    """
+
+    kind = "largest"
+    curves: tuple[Curve, ...]
+
+    def __post_init__(self) -> None:
+        if not self.curves:
+            raise ValueError("the largest of no curves is none")
+
+    def reversed(self) -> "Largest":
+        """Return the largest of the reversed curves."""
+        return Largest(tuple(curve.reversed() for curve in self.curves))
+
+    def ends(self, epsilons: Floats) -> Ends:
+        """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
+        lower, upper = zip(*(curve.ends(epsilons) for curve in self.curves), strict=True)
+        return np.max(lower, axis=0), np.max(upper, axis=0)
+
+    def upper(self, epsilons: Floats) -> Floats:
+        """Return the upper ends alone."""
+        return np.asarray(np.max([curve.upper(epsilons) for curve in self.curves], axis=0))
+
+    def to_json(self) -> Json:
+        """Return plain JSON values, exact."""
+        return {"kind": self.kind, "curves": [curve.to_json() for curve in self.curves]}
+
+    @classmethod
+    def from_json(cls, value: Json) -> "Largest":
+        """Return the atom that `to_json` wrote; raise ValueError if no such loss exists."""
+        curves = tuple(_atom_from_json(curve) for curve in value["curves"])
+        if not all(isinstance(curve, Curve) and not isinstance(curve, Largest) for curve in curves):
+            raise ValueError("the largest is one of curves")
+        return cls(curves)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return f"the largest of {', '.join(map(str, self.curves))}"
+
+
 ATOMS: dict[str, type[Atom]] = {
-    each.kind: each for each in (Response, Discrete, Gaussian, Failure, NoisyBag, HiddenWeights, Switching)
+    each.kind: each for each in (Response, Discrete, Gaussian, Failure, NoisyBag, HiddenWeights, Switching, Largest)
 }
 """Every kind of atom, by its name in JSON."""
-
-MAX_ALTERNATIVES = 32
-"""More alternatives than this are joined, two at a time, into one that covers both."""
 
 
 @dataclass(frozen=True)
 class PrivacyLoss:
     """The privacy loss of a release, or of many: composable, and always rounded against us.
 
-    It is a set of alternatives, each a sequence of atoms. `a + b` releases both about the same
-    label; `a | b` means that each label meets one of the two, so the worse counts. Alternatives
-    stay apart until the end, because the pointwise maximum of two curves cannot be composed further.
+    It is a sequence of atoms; `a + b` releases both about the same label.
 
     Guarantee (never_below): `delta(epsilon)` is never below the true one. Proof: `docs/proofs/composition.md`.
 
@@ -43,7 +90,7 @@ class PrivacyLoss:
         0.0913
     """
 
-    alternatives: tuple[Sequence, ...] = ((),)
+    atoms: Sequence = ()
 
     @classmethod
     def zero(cls) -> "PrivacyLoss":
@@ -60,7 +107,7 @@ class PrivacyLoss:
         """Return the exact loss of randomized response over `classes` answers; one answer costs nothing."""
         if classes < 1:
             raise InputError("must be at least 1", argument="classes")
-        return cls(((((Response(positive_epsilon(epsilon), classes)), 1),),)) if classes > 1 else cls()
+        return cls(((Response(positive_epsilon(epsilon), classes), 1),)) if classes > 1 else cls()
 
     @classmethod
     def failure(cls, delta: Any) -> "PrivacyLoss":
@@ -68,7 +115,7 @@ class PrivacyLoss:
         exact = decimal(delta, "delta")
         if not 0 <= exact <= 1:
             raise InputError("must lie in [0, 1]", argument="delta")
-        return cls((((Failure(exact), 1),),)) if exact else cls()
+        return cls(((Failure(exact), 1),)) if exact else cls()
 
     @classmethod
     def approximate(cls, epsilon: Any, delta: Any) -> "PrivacyLoss":
@@ -80,12 +127,12 @@ class PrivacyLoss:
         """Return the loss of Gaussian differential privacy with mu = sensitivity / stddev."""
         if not (mu > 0 and math.isfinite(mu)):
             raise InputError("mu must be positive and finite")
-        return cls((((Gaussian(float(mu)), 1),),))
+        return cls(((Gaussian(float(mu)), 1),))
 
     @classmethod
     def curve(cls, curve: Curve) -> "PrivacyLoss":
         """Return the loss of a pair of laws whose curve is computed, such as `NoisyBag` or `HiddenWeights`."""
-        return cls((((curve, 1),),))
+        return cls(((curve, 1),))
 
     @classmethod
     def discrete(cls, losses: Iterable[Any], probabilities: Iterable[Any]) -> "PrivacyLoss":
@@ -95,59 +142,50 @@ class PrivacyLoss:
         )
         if not pairs or any(mass < 0 for _, mass in pairs):
             raise InputError("probabilities must not be negative, one for each of one or more losses")
-        return cls((((Discrete(tuple(a for a, _ in pairs), tuple(b for _, b in pairs)), 1),),))
+        return cls(((Discrete(tuple(a for a, _ in pairs), tuple(b for _, b in pairs)), 1),))
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
-        """Return the loss of both releases about the same labels; the second may be chosen after seeing the first."""
-        return PrivacyLoss(_reduced(_joined(a, b) for a in self.alternatives for b in other.alternatives))
-
-    def __or__(self, other: "PrivacyLoss") -> "PrivacyLoss":
-        """Return the loss of two releases about disjoint groups of labels."""
-        return PrivacyLoss(_reduced((*self.alternatives, *other.alternatives)))
+        """Return the loss of both releases about the same labels."""
+        return PrivacyLoss.total([(self, 1), (other, 1)])
 
     def __mul__(self, times: int) -> "PrivacyLoss":
         """Return the loss of the same release `times` times, with fresh noise."""
         if not isinstance(times, int) or times < 1:
             raise InputError("times must be an integer, at least 1")
-        if len(self.alternatives) == 1:
-            return PrivacyLoss((tuple((atom, count * times) for atom, count in self.alternatives[0]),))
-        half = self * (times // 2) if times > 1 else PrivacyLoss.zero()
-        return half + half + (self if times % 2 else PrivacyLoss.zero())
+        return PrivacyLoss(tuple((atom, count * times) for atom, count in self.atoms))
 
     @classmethod
     def total(cls, counted: Iterable[tuple["PrivacyLoss", int]]) -> "PrivacyLoss":
         """Return the loss of many releases about the same labels, as (loss, how many of it)."""
         atoms: Counter[Atom] = Counter()
-        several = []
         for loss, times in counted:
-            if len(loss.alternatives) > 1:
-                several.append(loss * times)
-                continue
-            for atom, count in loss.alternatives[0]:
+            for atom, count in loss.atoms:
                 atoms[atom] += count * times
-        total = cls((_canonical(atoms),))
-        for loss in several:
-            total = total + loss
-        return total
+        return cls(_canonical(atoms))
+
+    def covers(self, other: "PrivacyLoss") -> bool:
+        """Return True only if this loss is that of another one and of more releases."""
+        return Counter(dict(other.atoms)) <= Counter(dict(self.atoms))
 
     @classmethod
-    def worst(cls, losses: Iterable["PrivacyLoss"]) -> "PrivacyLoss":
-        """Return the loss of releases about any number of disjoint groups of labels; `|` rounds up beyond 32."""
-        rows = {row for loss in losses for row in loss.alternatives}
-        return cls(tuple(sorted(rows, key=repr))) if rows else cls()
+    def covering(cls, losses: Iterable["PrivacyLoss"]) -> "PrivacyLoss":
+        """Return a loss that covers each of several: every atom as often as in the one that has it most often."""
+        atoms: Counter[Atom] = Counter()
+        for loss in losses:
+            atoms |= Counter(dict(loss.atoms))
+        return cls(_canonical(atoms))
 
     @property
     def max_loss(self) -> Fraction | None:
         """The exact pure epsilon, or None where there is none."""
-        bounds = [max_loss(sequence) for sequence in self.alternatives]
-        return None if None in bounds else max(bound for bound in bounds if bound is not None)
+        return max_loss(self.atoms)
 
     def delta(self, epsilon: Any) -> float:
         """Return the smallest delta in [0, 1] that this bound can promise at `epsilon` >= 0, rounded up."""
         exact = decimal(epsilon, "epsilon")
         if exact < 0:
             raise InputError("must not be negative", argument="epsilon")
-        return max(delta_of(sequence, exact) for sequence in self.alternatives)
+        return delta_of(self.atoms, exact)
 
     def epsilon(self, delta: Any = 0.0) -> float:
         """Return the smallest epsilon that this bound can promise at `delta` in [0, 1], rounded up, or infinity."""
@@ -157,109 +195,88 @@ class PrivacyLoss:
         bound = self.max_loss
         if exact == 0:
             return math.inf if bound is None else float_above(bound)
-        largest = 0.0
-        for sequence in self.alternatives:
-            if not math.isinf(largest) and not within(sequence, decimal(largest, "epsilon"), exact):
-                largest = _invert(sequence, exact)
-        return largest
+        return _invert(self.atoms, exact)
 
     def within(self, epsilon: Any, delta: Any) -> bool:
         """Return whether (epsilon, delta) covers this loss; in exact decimals where no bound of a curve is needed."""
-        limit, share = decimal(epsilon, "epsilon"), decimal(delta, "delta")
-        return all(within(sequence, limit, share) for sequence in self.alternatives)
+        return within(self.atoms, decimal(epsilon, "epsilon"), decimal(delta, "delta"))
 
     def kinks(self) -> list[Fraction]:
         """Return every non-negative epsilon at which a curve of finite atoms can change its slope in e^epsilon."""
-        found = {Fraction(0)}
-        for sequence in self.alternatives:
-            found.update(loss for loss in finite_losses(sequence) if loss > 0)
-        return sorted(found)
+        return sorted({Fraction(0), *(loss for loss in finite_losses(self.atoms) if loss > 0)})
 
     def to_json(self) -> list[Any]:
-        """Return plain JSON values, exact."""
-        return [[{**atom.to_json(), "times": count} for atom, count in sequence] for sequence in self.alternatives]
+        """Return plain JSON values, exact: one row of atoms."""
+        return [[{**atom.to_json(), "times": count} for atom, count in self.atoms]]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> "PrivacyLoss":
         """Return the loss that `to_json` wrote."""
-        if not value:
-            raise ValueError("a privacy loss has at least one alternative")
-        return cls(_reduced(map(_row_from_json, value)))
+        [row] = value
+        atoms: Counter[Atom] = Counter()
+        for each in row:
+            if not 1 <= int(each["times"]) <= MOST_TIMES:
+                raise ValueError("an atom occurs at least once, and not more often than anybody could release")
+            atoms[_atom_from_json(each)] += int(each["times"])
+        return cls(_canonical(atoms))
 
     def __str__(self) -> str:
-        return " or ".join(
-            " and ".join(f"{count} times {atom}" for atom, count in row) or "nothing" for row in self.alternatives
-        )
+        return " and ".join(f"{count} times {atom}" for atom, count in self.atoms) or "nothing"
+
+
+@dataclass(frozen=True)
+class RecordLoss:
+    """The privacy loss of the record that pays most: one loss for each place that a record may have.
+
+    It is read and not composed: which place a record has is its own, whatever else is released.
+
+    Args:
+        losses: of the places, at least one.
+        max_loss: the exact pure epsilon, or None where there is none.
+    """
+
+    losses: tuple[PrivacyLoss, ...]
+    max_loss: Fraction | None
+
+    @classmethod
+    def worst(cls, several: Iterable["RecordLoss"]) -> "RecordLoss":
+        """Return the loss of the record that pays most of several groups of records."""
+        groups = list(several)
+        bounds = [group.max_loss for group in groups]
+        most = None if None in bounds else max((bound for bound in bounds if bound is not None), default=Fraction(0))
+        return cls(tuple(dict.fromkeys(loss for group in groups for loss in group.losses)), most)
+
+    def delta(self, epsilon: Any) -> float:
+        """Return the largest delta of the places; see `PrivacyLoss.delta`."""
+        return max((loss.delta(epsilon) for loss in self.losses), default=0.0)
+
+    def epsilon(self, delta: Any = 0.0) -> float:
+        """Return the largest epsilon of the places; see `PrivacyLoss.epsilon`."""
+        pure = math.inf if self.max_loss is None else float_above(self.max_loss)
+        return min(pure, max((loss.epsilon(delta) for loss in self.losses), default=0.0))
+
+    def within(self, epsilon: Any, delta: Any) -> bool:
+        """Return whether (epsilon, delta) covers the loss of every place."""
+        if self.max_loss is not None and self.max_loss <= decimal(epsilon, "epsilon"):
+            return True
+        return all(loss.within(epsilon, delta) for loss in self.losses)
 
 
 MOST_TIMES = 10**12
 """How often an atom may occur in what a file holds: the longest horizon of a learner."""
 
 
-def _row_from_json(row: list[Any]) -> Sequence:
-    atoms: Counter[Atom] = Counter()
-    for value in row:
-        if not 1 <= int(value["times"]) <= MOST_TIMES:
-            raise ValueError("an atom occurs at least once, and not more often than anybody could release")
-        if value["kind"] not in ATOMS:
-            raise ValueError(f"unknown kind of privacy loss: {value['kind']}")
-        atoms[ATOMS[value["kind"]].from_json(value)] += int(value["times"])
-    return _canonical(atoms)
-
-
-def _joined(left: Sequence, right: Sequence) -> Sequence:
-    return _canonical(Counter(dict(left)) + Counter(dict(right)))
+def _atom_from_json(value: Json) -> Atom:
+    if value["kind"] not in ATOMS:
+        raise ValueError(f"unknown kind of privacy loss: {value['kind']}")
+    return ATOMS[value["kind"]].from_json(value)
 
 
 def _canonical(atoms: Counter[Atom]) -> Sequence:
     return tuple(sorted(atoms.items(), key=repr))
 
 
-def _reduced(rows: Iterable[Sequence]) -> tuple[Sequence, ...]:
-    """The alternatives without those that another one covers, and at most `MAX_ALTERNATIVES` of them."""
-    kept: list[Sequence] = []
-    for row in rows:
-        if not any(_covers(other, row) for other in kept):
-            kept = [other for other in kept if not _covers(row, other)] + [row]
-        if len(kept) > MAX_ALTERNATIVES:
-            first, second, *rest = sorted(kept, key=repr)
-            kept = [*rest, _both(first, second)]
-    return tuple(sorted(kept, key=repr))
-
-
-def _both(one: Sequence, other: Sequence) -> Sequence:
-    """A sequence that covers two: what they share, and for the rest a larger atom in place of one of each."""
-    more, less = Counter(dict(one)), Counter(dict(other))
-    shared = more & less
-    left, right = (sorted((rest - shared).elements(), key=_size, reverse=True) for rest in (more, less))
-    pairs = zip_longest(left, right)
-    return _canonical(shared + sum((Counter(_larger(a, b)) for a, b in pairs), Counter()))
-
-
-def _larger(one: Atom | None, other: Atom | None) -> list[Atom]:
-    """Atoms that cover each of two: one where they are of a kind, else both."""
-    if isinstance(one, Response) and isinstance(other, Response):
-        return [Response(max(one.epsilon, other.epsilon), min(one.classes, other.classes))]
-    if one is not None and other is not None and (one.covers(other) or other.covers(one)):
-        return [one if one.covers(other) else other]
-    return [atom for atom in (one, other) if atom is not None]
-
-
-def _size(atom: Atom) -> tuple[str, Fraction | float]:
-    """Atoms of a kind together, and by how much they reveal."""
-    return type(atom).__name__, atom.mu if isinstance(atom, Gaussian) else atom.max_loss or Fraction(0)
-
-
-def _covers(large: Sequence, small: Sequence) -> bool:
-    """True when `large` is `small` with one atom replaced by one that covers it, or with atoms added."""
-    more, less = Counter(dict(large)), Counter(dict(small))
-    surplus, missing = more - less, less - more
-    if not missing:
-        return True
-    wanted = next(iter(missing))
-    return missing.total() == 1 and any(atom.covers(wanted) for atom in surplus)
-
-
+@lru_cache(maxsize=256)
 def _invert(sequence: Sequence, delta: Fraction) -> float:
     """The smallest epsilon with delta_of <= delta, from above."""
     if failures(sequence) > delta:

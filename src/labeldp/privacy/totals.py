@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any, final
 
 from labeldp.privacy.atoms import Failure
-from labeldp.privacy.certificate import Path, joint_loss
-from labeldp.privacy.composition import concentrated_delta, max_loss, total_concentration
+from labeldp.privacy.charges import Path, joint_loss
+from labeldp.privacy.composition import concentrated_delta, failures, max_loss, total_concentration
 from labeldp.privacy.exact import decimal
-from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.loss import PrivacyLoss, RecordLoss
 
 GRAIN = 1 << 80
 """Sums are rounded up to a multiple of 1/GRAIN where their denominators grow longer."""
@@ -37,17 +37,9 @@ class Bound:
 
     @classmethod
     def of(cls, loss: PrivacyLoss) -> "Bound":
-        """Return the sums for one release: the largest of each over the alternatives."""
-        pure: list[Fraction | None] = []
-        rho: list[Fraction | None] = []
-        failures = Fraction(0)
-        for sequence in loss.alternatives:
-            rest = tuple(pair for pair in sequence if not isinstance(pair[0], Failure))
-            failed = (count * atom.delta for atom, count in sequence if isinstance(atom, Failure))
-            failures = max(failures, sum(failed, Fraction(0)))
-            pure.append(max_loss(rest))
-            rho.append(total_concentration(rest))
-        return cls(_largest(pure), _largest(rho), failures)
+        """Return the sums for one release."""
+        rest = tuple(pair for pair in loss.atoms if not isinstance(pair[0], Failure))
+        return cls(max_loss(rest), total_concentration(rest), failures(loss.atoms))
 
     def __add__(self, other: "Bound") -> "Bound":
         return Bound(add_up(self.pure, other.pure), add_up(self.rho, other.rho), self.failures + other.failures)
@@ -72,11 +64,6 @@ class Bound:
     def from_texts(cls, pure: str | None, rho: str | None, failures: str) -> "Bound":
         """Return the inverse of `to_texts`."""
         return cls(None if pure is None else Fraction(pure), None if rho is None else Fraction(rho), Fraction(failures))
-
-
-def _largest(values: list[Fraction | None]) -> Fraction | None:
-    known = [value for value in values if value is not None]
-    return max(known) if len(known) == len(values) else None
 
 
 def add_up(one: Fraction | None, other: Fraction | None) -> Fraction | None:
@@ -113,6 +100,6 @@ class Totals:
         """How many charges of each path and loss there are."""
         return self._counted
 
-    def loss(self, more: Iterable[tuple[Path, PrivacyLoss]] = ()) -> PrivacyLoss:
+    def loss(self, more: Iterable[tuple[Path, PrivacyLoss]] = ()) -> RecordLoss:
         """Return the privacy loss of all of them, and of more, together."""
         return joint_loss((self._counted + Counter(more)).items())

@@ -107,7 +107,7 @@ class RunAudit:
     @property
     def claim(self) -> float:
         """The epsilon that the certificate promises at its delta."""
-        return self.certificate.loss.epsilon(self.delta)
+        return self.certificate.epsilon(self.delta)
 
     @property
     def refuted(self) -> bool:

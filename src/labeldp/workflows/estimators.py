@@ -385,7 +385,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         >>> X = np.random.default_rng(0).normal(size=(500, 3))
         >>> y = np.where(X[:, 0] > 0, "yes", "no")  # private
         >>> model = LabelDPClassifier(epsilon=2.0, classes=("no", "yes"), trust="central").fit(X, y)
-        >>> model.certificate_.loss.epsilon()
+        >>> model.certificate_.epsilon()
         2.0
     """
 
@@ -444,7 +444,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         >>> X = np.random.default_rng(0).normal(size=(500, 3))
         >>> y = np.clip(50 + 10 * X[:, 0], 0, 100)  # private
         >>> model = LabelDPRegressor(epsilon=2.0, range=(0, 100), trust="central").fit(X, y)
-        >>> model.certificate_.loss.epsilon()
+        >>> model.certificate_.epsilon()
         2.0
     """
 

@@ -83,15 +83,15 @@ def test_estimates_are_unbiased_and_know_the_sizes() -> None:
 def test_what_is_charged_is_epsilon() -> None:
     features, labels = blobs(400)
     plain = fit_cells(features, curator(labels), epsilon=1, rng=RNG(0), partition=MedianPartition(8))
-    assert plain.certificate.loss.epsilon() == 1.0 and plain.certificate.trust is Trust.CENTRAL
+    assert plain.certificate.epsilon() == 1.0 and plain.certificate.trust is Trust.CENTRAL
     forest = TreePartition(RandomTreesEmbedding(3, max_depth=3, random_state=0))
     release = fit_cells(features, curator(labels), epsilon=1, rng=RNG(0), partition=forest)
     assert len(release.certificate.entries) == 3
-    assert 0.999 < release.certificate.loss.epsilon() <= 1.0
+    assert 0.999 < release.certificate.epsilon() <= 1.0
     first = answered(labels, ldp.Classes(2), ldp.RandomizedResponse, 0.5)
     tree = first.map(lambda codes: DecisionTreeRegressor(max_leaf_nodes=8).fit(features, codes))
     above = fit_cells(features, curator(labels), epsilon=1, rng=RNG(0), partition=TreePartition(tree))
-    assert above.certificate.loss.epsilon() == 1.5
+    assert above.certificate.epsilon() == 1.5
     assert above.value.estimator.partition_.estimator is None
     public = TreePartition(ldp.Public(tree.value, why="grown to predict a public column"))
     certificate = fit_cells(features, curator(labels), epsilon=1, rng=RNG(0), partition=public).certificate
@@ -102,7 +102,7 @@ def test_some_records_can_be_kept_for_an_evaluation() -> None:
     features, labels = blobs(4000)
     holds = curator(labels)
     release = fit_cells(features, holds, epsilon=1, rng=RNG(0), partition=MedianPartition(8), evaluation=0.3)
-    assert release.certificate.loss.epsilon() == 1.0 and holds.ledger.spent.epsilon() == 1.0
+    assert release.certificate.epsilon() == 1.0 and holds.ledger.spent.epsilon() == 1.0
     assert release.value.evaluation.accuracy().value == pytest.approx(
         np.mean(release.value.predict(features) == labels), abs=0.1
     )
@@ -225,7 +225,7 @@ def test_many_small_cells_together_say_more_than_each_alone() -> None:
 
     def error(**arguments: Any) -> float:
         release = fit_cells(features, holder(labels, domain), epsilon=1, rng=RNG(0), **arguments)
-        assert release.certificate.loss.epsilon() == 1.0 and len(release.certificate.entries) == 1
+        assert release.certificate.epsilon() == 1.0 and len(release.certificate.entries) == 1
         return float(np.mean((release.value.predict(asked) - truth) ** 2))
 
     cells = default_cells(6000, 1.0)

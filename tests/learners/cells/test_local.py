@@ -127,11 +127,11 @@ def test_the_certificate_is_that_of_the_release_and_of_the_tree() -> None:
     release = answered(labels, ldp.Classes(2), ldp.UnaryEncoding, 1.0)
     plain = CellClassifier(MedianPartition(4)).fit(features, release)
     assert plain.certificate_ == release.certificate
-    assert plain.certificate_.loss.epsilon() == 1.0
+    assert plain.certificate_.epsilon() == 1.0
     first = answered(labels, ldp.Classes(2), ldp.RandomizedResponse, 0.5, seed=1)
     tree = first.map(lambda codes: DecisionTreeRegressor(max_leaf_nodes=4).fit(features, codes))
     learner = CellClassifier(TreePartition(tree)).fit(features, release)
-    assert learner.certificate_.loss.epsilon() == 1.5
+    assert learner.certificate_.epsilon() == 1.5
     assert learner.predict(features).shape == (300,)
     again = pickle.loads(pickle.dumps(learner))
     assert np.array_equal(again.predict(features), learner.predict(features))

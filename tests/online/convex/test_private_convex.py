@@ -87,7 +87,7 @@ def test_rounds_are_charged_first_and_points_shown_before(method: str) -> None:
             one.update(bad)
         assert str(SECRET) not in str(error.value)
     assert np.array_equal(before, one.predict()) and one.rounds == 7
-    assert one.spent.epsilon(1e-6) <= one.certificate.loss.epsilon(1e-6) <= 1
+    assert one.spent.epsilon(1e-6) <= one.certificate.epsilon(1e-6) <= 1
     rest = one.update(gradients[7:])
     assert one.rounds == 200 and np.linalg.norm(rest, axis=1).max() <= 0.5 + 1e-12
     for further in (one.predict, lambda: one.update(gradients[:1])):
@@ -181,7 +181,7 @@ def test_a_sampler_of_ones_own_answers_for_its_distance() -> None:
     one = learner("sampler", sampler=Uniform())
     assert one.update([abs, abs]).shape == (2, 3)
     assert any("within 1e-12" in text for text in one.certificate.assumptions)
-    assert one.certificate.loss.within(1.0, 1e-6)
+    assert one.certificate.epsilon(1e-6) <= 1.0
     with pytest.raises(InputError, match="states its total variation"):
         learner("sampler")
     with pytest.raises(InputError, match="sampler is for"):

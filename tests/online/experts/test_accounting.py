@@ -119,7 +119,7 @@ def test_two_batches_and_no_coin() -> None:
 
 
 def test_rates_that_are_no_doubles_are_rounded_against_us() -> None:
-    [((atom, _),)] = dartboard_loss(Fraction(1, 3), 1, Fraction(3, 1 << 32), 9, REPLACE).alternatives
+    [(atom, _)] = dartboard_loss(Fraction(1, 3), 1, Fraction(3, 1 << 32), 9, REPLACE).atoms
     assert Fraction(1, 3) < Fraction(atom.rate) < Fraction(1, 3) + Fraction(1, 1 << 53)
     assert Fraction(atom.redraw) == Fraction(3, 1 << 32)
 

@@ -139,7 +139,7 @@ def test_no_pair_of_action_laws_exceeds_the_loss() -> None:
     claimed = [kernel.privacy_loss(2).delta(epsilon) for epsilon in epsilons]
     assert (worst <= claimed).all() and worst[0] > 0.4 * claimed[0]
     for rounds in (1, 2):
-        [mu] = [atom.mu for atom, _ in kernel.privacy_loss(rounds).alternatives[0] if hasattr(atom, "mu")]
+        [mu] = [atom.mu for atom, _ in kernel.privacy_loss(rounds).atoms if hasattr(atom, "mu")]
         assert mu == pytest.approx(math.sqrt(2) * toeplitz_factor(2).column(rounds) / stddev, rel=1e-6)
     assert kernel.privacy_loss(0) == PrivacyLoss.zero()
 
@@ -152,7 +152,7 @@ def test_the_tree_costs_what_it_says() -> None:
     assert laplace.privacy_loss(1) == PrivacyLoss.pure(Fraction("0.3") / 7)
     assert laplace.sums.rate * 255 * 5 * nodes(100) == Fraction("0.3")
     loss = TreeNoise(5, 100, 0.1, stddev=9).privacy_loss(100)
-    [mu] = [atom.mu for atom, _ in loss.alternatives[0] if hasattr(atom, "mu")]
+    [mu] = [atom.mu for atom, _ in loss.atoms if hasattr(atom, "mu")]
     assert mu == pytest.approx(math.sqrt(5 * 7) / 9, rel=1e-6) and mu >= math.sqrt(5 * 7) / 9
 
 

@@ -115,7 +115,7 @@ def test_what_sums_cost_is_known_before_their_rows_are(epsilon: float, records: 
     rows = np.random.default_rng(0).normal(size=(records, 7))
     curator = ldp.Curator(np.arange(records) % 3, domain=LINEAR.domain, budget=ldp.Budget(epsilon, 1e-6))
     release = ldp.fit_linear(rows, curator, epsilon=epsilon, delta=1e-6, rng=np.random.default_rng(1))
-    charged, foreseen = release.certificate.loss, recipe.steps(records)[0].loss
+    charged, foreseen = release.certificate.entries[0].loss, recipe.steps(records)[0].loss
     assert charged.within(epsilon, 1e-6) and foreseen.within(epsilon, 1e-6)
     assert charged.epsilon(1e-6) == pytest.approx(foreseen.epsilon(1e-6), rel=1e-3)
 

@@ -19,6 +19,7 @@ from labeldp.privacy import (
     HiddenWeights,
     InputError,
     Integers,
+    Largest,
     PrivacyLoss,
     Public,
     RandomSource,
@@ -117,7 +118,7 @@ class HiddenBag:
 
     def privacy_loss(self) -> PrivacyLoss:
         """Return what one release costs a label in the bag, on condition of the residual."""
-        return PrivacyLoss.curve(self.weights()) | PrivacyLoss.curve(self.weights().reversed())
+        return PrivacyLoss.curve(Largest((self.weights(), self.weights().reversed())))
 
 
 @dataclass(frozen=True)

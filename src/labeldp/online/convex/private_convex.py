@@ -95,7 +95,7 @@ class PrivateOnlineConvex(ChargedLearner):
         >>> played = learner.update(np.random.default_rng(0).uniform(-0.5, 0.5, (999, 3)))
         >>> learner.update(lambda point: (point - 0.1) / 2).shape
         (1, 3)
-        >>> learner.certificate.loss.epsilon(1e-6) <= 1
+        >>> learner.certificate.epsilon(1e-6) <= 1
         True
     """
 

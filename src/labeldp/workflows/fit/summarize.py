@@ -394,16 +394,16 @@ def budget_use(
     used = account.used() if isinstance(account, RemoteAccount) else account.used(without=later)
     if used is not None:
         if isinstance(account, RemoteAccount):
-            earlier = max(Fraction(0), used * total - decimal(certificate.loss.epsilon(delta), "epsilon"))
+            earlier = max(Fraction(0), used * total - decimal(certificate.epsilon(delta), "epsilon"))
         else:
             earlier = (account.used(without={*ids, *later}) or 0) * total
         rest = (1 - used) * total
-        parts = (total, earlier, certificate.loss.epsilon(delta), rest if rest > total / 10_000 else 0)
+        parts = (total, earlier, certificate.epsilon(delta), rest if rest > total / 10_000 else 0)
         return BudgetUse(*(Cost(float(part), delta) for part in parts))
     assert not isinstance(account, RemoteAccount)
     left = total - decimal(account.spent_with(without=later).epsilon(budget.delta), "epsilon")
     before = account.spent_with(without={*ids, *later})
-    costs = (total, before.epsilon(delta), certificate.loss.epsilon(delta), left if left > total / 10_000 else 0)
+    costs = (total, before.epsilon(delta), certificate.epsilon(delta), left if left > total / 10_000 else 0)
     return BudgetUse(*(Cost(float(cost), delta) for cost in costs))
 
 

@@ -1,0 +1,403 @@
+"""Charges, the plans that they belong to, and what may be promised of several of them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import reduce
+from itertools import combinations, product
+from typing import Any, NamedTuple, TypeVar, final
+
+from labeldp.privacy.atoms import Response
+from labeldp.privacy.exact import decimal, float_above
+from labeldp.privacy.loss import PrivacyLoss, RecordLoss
+from labeldp.privacy.stored import stored_fraction
+
+T = TypeVar("T")
+
+Path = tuple[tuple[str, int], ...]
+"""Where a charge belongs: (split, part) from the outermost split inwards; empty for all records."""
+
+MAX_PLACES = 32
+"""The losses of more places than this are joined into one that covers them."""
+
+
+class Step(NamedTuple):
+    """Equal releases of a plan: the part of the records that they use, what each costs, and how many there are."""
+
+    path: Path
+    loss: PrivacyLoss
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Releases that were declared together, before the first of them.
+
+    Args:
+        name: distinguishes it from other plans.
+        steps: all of its releases, taken or not.
+
+    Guarantee: all that is ever taken of it costs a record no more than all of its steps, in whichever order they are
+        taken and whatever decides it.
+
+    Source: `docs/proofs/composition.md`, plans.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values, exact."""
+        return {"name": self.name, "steps": [[_listed(path), loss.to_json(), n] for path, loss, n in self.steps]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Plan":
+        """Return the plan that `to_json` wrote."""
+        steps = [Step(_path(path), PrivacyLoss.from_json(loss), int(times)) for path, loss, times in value["steps"]]
+        if not steps or min(step.times for step in steps) < 1:
+            raise ValueError("a plan has steps")
+        return cls(str(value["name"]), tuple(steps))
+
+
+Numbers = tuple[Fraction, Fraction]
+"""Epsilon and delta of a budget."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One use of the labels: its cost, the part of the records that it used, and the mechanism's public description.
+
+    `facts` is what a ledger file wrote down when it was charged, in texts: "charged" (UTC, ISO 8601), "version" of
+    labeldp, "records", "commitment" to the labels and, at delta = 0, "total": what a record had paid by then for all of
+    the dataset's charges, as `Budget` is written.
+
+    Args:
+        plan: the plan that it is a step of, or None.
+        account: distinguishes what keeps the budget; empty where nobody says.
+        budgets: every budget under which the account was charged so far, this one included, oldest first.
+    """
+
+    id: str
+    path: Path
+    loss: PrivacyLoss
+    mechanism: Mapping[str, Any]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    plan: Plan | None = None
+    account: str = ""
+    budgets: tuple[Numbers, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values, exact."""
+        budgets = [[str(number) for number in budget] for budget in self.budgets]
+        return {
+            "id": self.id,
+            "path": _listed(self.path),
+            "loss": self.loss.to_json(),
+            "mechanism": dict(self.mechanism),
+            **({"facts": dict(self.facts)} if self.facts else {}),
+            **({"plan": self.plan.to_json()} if self.plan else {}),
+            **({"account": self.account, "budgets": budgets} if self.account else {}),
+        }
+
+    @property
+    def history(self) -> str:
+        """When it was charged, by what, and what the dataset had paid by then, as a sentence; "" if it is not known."""
+        if not self.facts:
+            return ""
+        records, total = self.facts.get("records"), self.facts.get("total")
+        about = f" for {int(records):,} records" if records else ""
+        so_far = f"; the dataset had then paid {total}" if total else ""
+        return f"Charged {self.facts['charged']}{about}, by labeldp {self.facts['version']}{so_far}."
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Charge":
+        """Return the charge that `to_json` wrote."""
+        loss, facts = PrivacyLoss.from_json(value["loss"]), {str(a): str(b) for a, b in value.get("facts", {}).items()}
+        budgets = tuple((stored_fraction(a), stored_fraction(b)) for a, b in value.get("budgets", ()))
+        plan = Plan.from_json(value["plan"]) if "plan" in value else None
+        account = str(value.get("account", ""))
+        if bool(account) != bool(budgets) or not all(epsilon > 0 <= delta < 1 for epsilon, delta in budgets):
+            raise ValueError("an account has a budget")
+        if plan is not None and not any(_fits(step, _path(value["path"]), loss) for step in plan.steps):
+            raise ValueError("a charge is a step of its plan")
+        known = (plan, account, budgets)
+        return cls(str(value["id"]), _path(value["path"]), loss, dict(value["mechanism"]), facts, *known)
+
+
+def _listed(path: Path) -> list[list[Any]]:
+    return [list(step) for step in path]
+
+
+def _path(value: Iterable[Any]) -> Path:
+    return tuple((str(split), int(part)) for split, part in value)
+
+
+@final
+class Plans:
+    """The plans that were declared to a ledger by one user of it, and what was taken of them.
+
+    Guarantee: which step a release takes is decided before its output, and no record meets a step more often than it
+        was declared.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[str, list[Step]] = {}
+        self._taken: dict[str, list[tuple[int, Path]]] = {}
+        self._open = ""
+
+    def declare(self, steps: Iterable[Step], name: str) -> None:
+        """Declare releases: those that no plan has left go to the last one, or to a new one if that was begun.
+
+        Args:
+            steps: the releases.
+            name: of the new plan.
+        """
+        before = {plan: list(taken) for plan, taken in self._taken.items()}
+        missing: Counter[tuple[Path, PrivacyLoss]] = Counter()
+        for path, loss, times in steps:
+            if loss != PrivacyLoss.zero():
+                missing[path, loss] += sum(not self._place(path, loss) for _ in range(times))
+        self._taken = before
+        more = [Step(*cost, times) for cost, times in missing.items() if times]
+        if more:
+            self._open = self._open or name
+            self._taken.setdefault(self._open, [])
+            self._steps.setdefault(self._open, []).extend(more)
+
+    def take(self, path: Path, loss: PrivacyLoss) -> Plan | None:
+        """Return the plan that has a step left for a release, which takes it; None if there is none."""
+        self._open = ""
+        name = self._place(path, loss)
+        return Plan(name, tuple(self._steps[name])) if name else None
+
+    def _place(self, path: Path, loss: PrivacyLoss) -> str:
+        """Take a step of the first plan that has one left, of the smallest part and the very loss before others."""
+        for name, steps in self._steps.items():
+            order = sorted(range(len(steps)), key=lambda i: (-len(steps[i].path), steps[i].loss != loss))
+            for number in order:
+                if _fits(steps[number], path, loss):
+                    depth = len(steps[number].path)
+                    met = [other[depth:] for place, other in self._taken[name] if place == number]
+                    if most_met((inner, 1) for inner in (*met, path[depth:])) <= steps[number].times:
+                        self._taken[name].append((number, path))
+                        return name
+        return ""
+
+
+def _fits(step: Step, path: Path, loss: PrivacyLoss) -> bool:
+    """Return whether a release may take a step: about its records or a part of them, at its cost or a smaller pure one.
+
+    Any pure loss is dominated by randomized response over two answers.
+    """
+    if path[: len(step.path)] != step.path:
+        return False
+    atoms = step.loss.atoms
+    pure = len(atoms) == 1 and atoms[0][1] == 1 and isinstance(atoms[0][0], Response) and atoms[0][0].classes == 2
+    below = pure and loss.max_loss is not None and loss.max_loss <= (step.loss.max_loss or 0)
+    return step.loss == loss or below
+
+
+def joint(
+    counted: Iterable[tuple[Path, T]], none: T, plus: Callable[[T, T], T], worst: Callable[[Iterable[T]], T]
+) -> T:
+    """Add up what a record meets: of a split the worst of its parts, while different splits add up.
+
+    Args:
+        counted: costs, each with the part of the records that pays it.
+        none: the cost of nothing.
+        plus: the cost of two.
+        worst: the worst of some costs.
+    """
+    total = none
+    splits: dict[str, dict[int, list[tuple[Path, T]]]] = {}
+    for path, cost in counted:
+        if path:
+            splits.setdefault(path[0][0], {}).setdefault(path[0][1], []).append((path[1:], cost))
+        else:
+            total = plus(total, cost)
+    for parts in splits.values():
+        total = plus(total, worst(joint(inner, none, plus, worst) for inner in parts.values()))
+    return total
+
+
+def most_met(counted: Iterable[tuple[Path, int]]) -> int:
+    """Return how many releases a record meets at most, of parts with how many there are about each."""
+    return joint(counted, 0, int.__add__, max)
+
+
+def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> RecordLoss:
+    """Return the most that any record pays, of charges as ((path, loss), how many of them).
+
+    Charges on the same records add up. A record lies in exactly one part of a split, so a split costs the worst of its
+    parts; different splits add up, since nothing is known of how they overlap.
+
+    Guarantee: never less than the loss of any single record.
+    """
+    rows = [(path, loss * times) for (path, loss), times in counted]
+    places = joint(((path, (loss,)) for path, loss in rows), (PrivacyLoss.zero(),), _plus, _kept)
+    return RecordLoss(places, largest_sum((path, loss.max_loss) for path, loss in rows))
+
+
+def _plus(one: tuple[PrivacyLoss, ...], other: tuple[PrivacyLoss, ...]) -> tuple[PrivacyLoss, ...]:
+    return _pruned(left + right for left, right in product(one, other))
+
+
+def _kept(several: Iterable[tuple[PrivacyLoss, ...]]) -> tuple[PrivacyLoss, ...]:
+    return _pruned(loss for losses in several for loss in losses)
+
+
+def _pruned(losses: Iterable[PrivacyLoss]) -> tuple[PrivacyLoss, ...]:
+    """The losses of places without those that another one covers; one for all where they are too many."""
+    kept: list[PrivacyLoss] = []
+    for loss in losses:
+        if not any(other.covers(loss) for other in kept):
+            kept = [other for other in kept if not loss.covers(other)] + [loss]
+    return tuple(kept) if len(kept) <= MAX_PLACES else (PrivacyLoss.covering(kept),)
+
+
+def largest_sum(costs: Iterable[tuple[Path, Fraction | None]]) -> Fraction | None:
+    """Return the largest sum that a record meets; None stands for infinity."""
+    listed = list(costs)
+    if any(cost is None for _, cost in listed):
+        return None
+    return joint(((path, cost or Fraction(0)) for path, cost in listed), Fraction(0), Fraction.__add__, max)
+
+
+def total_loss(charges: Iterable[Charge]) -> RecordLoss:
+    """Return the most that any record pays for all charges together, if their list was fixed in advance."""
+    return joint_loss(Counter((charge.path, charge.loss) for charge in charges).items())
+
+
+def share_records(one: Path, other: Path) -> bool:
+    """Return whether some record may be in two parts: not in unlike parts of one split."""
+    for (split, part), (other_split, other_part) in zip(one, other, strict=False):
+        if split != other_split:
+            return True
+        if part != other_part:
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Block:
+    """What was decided at once: one release, or one declared plan. It keeps its own curve, whatever else is released.
+
+    Args:
+        charges: those of its releases that are counted.
+    """
+
+    charges: tuple[Charge, ...]
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan; None of one release."""
+        return self.charges[0].plan
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Its releases, of a plan all, taken or not."""
+        first = self.charges[0]
+        return (Step(first.path, first.loss),) if first.plan is None else first.plan.steps
+
+    @property
+    def loss(self) -> RecordLoss:
+        """Its own loss, that of the record that pays most."""
+        return joint_loss(((step.path, step.loss), step.times) for step in self.steps)
+
+    def meets(self, other: "Block") -> bool:
+        """Return whether some record may be in both."""
+        return any(share_records(mine.path, theirs.path) for mine, theirs in product(self.steps, other.steps))
+
+
+def blocks_of(charges: Iterable[Charge]) -> list[Block]:
+    """Return the blocks of charges that cost something."""
+    found: dict[Plan | str, list[Charge]] = {}
+    for charge in charges:
+        if charge.loss != PrivacyLoss.zero():
+            found.setdefault(charge.plan or charge.id, []).append(charge)
+    return [Block(tuple(several)) for several in found.values()]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is promised of charges at a delta.
+
+    Args:
+        kind: "block" (one block for each record: its own curve), "sum" (of pure losses, of what was released) or
+            "budget" (of all accounts together).
+        epsilon: infinite where nothing is promised.
+        delta: at which it is promised, at most the one that was asked for.
+        blocks: the blocks that it is about: those that the record with the largest epsilon may meet.
+        budgets: of "budget": the numbers of each account that are added up; of others empty.
+    """
+
+    kind: str
+    epsilon: float
+    delta: Fraction
+    blocks: tuple[Block, ...] = ()
+    budgets: tuple[Numbers, ...] = ()
+
+
+def promised(charges: Iterable[Charge], delta: Any) -> Promise:
+    """Return what may be promised of charges, however each of them was chosen after looking at others.
+
+    Of records that meet one block it is the curve of that block; of others the smaller of the sum of their pure losses
+    and the budgets of all their accounts. Nothing smaller can be promised at a delta above 0: the next release may
+    follow from outputs of the last.
+
+    Args:
+        charges: of a certificate.
+        delta: in [0, 1].
+
+    Source: `docs/proofs/composition.md`, what a certificate states.
+    """
+    asked = decimal(delta, "delta")
+    found = [_promised_together(group, asked) for group in _groups(blocks_of(charges))]
+    return max(found, key=lambda promise: promise.epsilon, default=Promise("block", 0.0, asked))
+
+
+def _groups(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
+    """Blocks that share records, directly or by others: all blocks of a record are in one group."""
+    groups = [{number} for number in range(len(blocks))]
+    for one, other in combinations(range(len(blocks)), 2):
+        if blocks[one].meets(blocks[other]):
+            joined = [group for group in groups if one in group or other in group]
+            groups = [group for group in groups if group not in joined] + [reduce(set.union, joined)]
+    return [tuple(blocks[number] for number in sorted(group)) for group in groups]
+
+
+def _promised_together(blocks: tuple[Block, ...], delta: Fraction) -> Promise:
+    if len(blocks) == 1:
+        return Promise("block", blocks[0].loss.epsilon(delta), delta, blocks)
+    charges = [charge for block in blocks for charge in block.charges]
+    total = largest_sum((charge.path, charge.loss.max_loss) for charge in charges)
+    epsilon = float("inf") if total is None else float_above(total)
+    budgets = budgets_of(charges)
+    limit, share = (sum((budget[i] for budget in budgets), Fraction(0)) for i in (0, 1))
+    if budgets and share <= delta and float_above(limit) <= epsilon:
+        return Promise("budget", float_above(limit), share, blocks, budgets)
+    return Promise("sum", epsilon, delta, blocks, budgets if epsilon == float("inf") else ())
+
+
+def budgets_of(charges: Sequence[Charge]) -> tuple[Numbers, ...]:
+    """Return the budgets that hold for all charges together if they are added up; none if a charge has no account.
+
+    Of one account it is the largest epsilon and the largest delta that it had. Of several accounts each counts once for
+    every budget under which it was charged: there the largest is not enough.
+    """
+    kept: dict[str, list[Numbers]] = {}
+    for charge in charges:
+        kept.setdefault(charge.account, []).extend(charge.budgets)
+    if "" in kept:
+        return ()
+    if len(kept) == 1:
+        [budgets] = kept.values()
+        return (largest_of(budgets),)
+    return tuple(budget for budgets in kept.values() for budget in dict.fromkeys(budgets))
+
+
+def largest_of(budgets: Iterable[Numbers]) -> Numbers:
+    """Return the largest epsilon and the largest delta of some budgets."""
+    epsilons, deltas = zip(*budgets, strict=True)
+    return max(epsilons), max(deltas)
