@@ -220,3 +220,16 @@ def test_a_clock_that_no_archive_can_hold_is_refused_before_the_charge(
     ran = labeldp("fit", "people.csv", *QUICK)
     assert ran.status == 1 and f"it is the year {year}" in ran.err and ran.err.count("\n") == 1, ran
     assert not (people / "l.ledger").exists() and not (people / "model").exists()
+
+
+def test_a_copy_of_the_label_is_named_in_the_terminal_and_the_report(labeldp: Callable[..., Ran], people: Path) -> None:
+    table = pd.read_csv(people / "people.csv")
+    table.assign(days=table["bought"].map({"no": "never", "yes": "often"})).to_csv(people / "leak.csv", index=False)
+    options = ("--label", "bought", "--classes", "no,yes", "--epsilon", "20", "--model", "logistic", "--id", "id")
+    for data, count in (("leak.csv", 1), ("people.csv", 0)):
+        named = ("--ledger", f"{data}.ledger", "--dataset", "people", "--out", f"{data}.model")
+        ran = labeldp("fit", data, *options, *named)
+        assert ran.status == 0, ran.err
+        assert ran.out.count("check that 'days' is not a copy of it") == count
+        report = " ".join((people / f"{data}.model" / "report.html").read_text().split())
+        assert report.count("check that &#39;days&#39; is not a copy of it") == count

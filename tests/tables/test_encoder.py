@@ -260,3 +260,12 @@ def test_numbers_with_commas_are_refused_where_they_would_be_categories(text: st
         TableEncoder.fit(table)
     few = pa.table({"size": ["1,5", "2"] * 15})
     assert TableEncoder.fit(few).categorical.tolist() == [True]
+
+
+def test_the_label_is_refused_among_the_features() -> None:
+    table = pa.table({"x": FILLER, "bought": FILLER})
+    for columns in (None, ["x", "bought"]):
+        with pytest.raises(InputError, match="must not hold 'bought', the label"):
+            TableEncoder.fit(table, columns=columns, label="bought")
+    assert TableEncoder.fit(table, columns=["x"], label="bought").names == ("x",)
+    assert TableEncoder.fit(table.select(["x"]), label="bought").names == ("x",)

@@ -536,6 +536,22 @@ def test_names_of_columns_are_kept() -> None:
         assert (estimator.predict_proba(X) == estimator.predict_proba(frame)).all()
 
 
+@pytest.mark.parametrize("kind", ["pandas", "pandas frame", "polars"])
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_feature_with_the_name_of_the_labels_is_refused(
+    kind: str, durable: bool, charged: set[int], tmp_path: Path
+) -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(bought=Y)
+    labels = frame[["bought"]] if kind == "pandas frame" else frame["bought"]
+    given = (pl.DataFrame(frame), pl.Series(labels)) if kind == "polars" else (frame, labels)
+    place = {"ledger": tmp_path / "l.db", "dataset": "people"} if durable else {}
+    estimator = classifier(**place)
+    with pytest.raises(ldp.InputError, match=r"^X must not hold 'bought', the column of the labels"):
+        estimator.fit(*given)
+    assert not charged and not (tmp_path / "l.db").exists()
+    estimator.fit(frame[["a", "b", "c"]], frame["bought"])
+
+
 def test_classes_may_be_numbers() -> None:
     codes = (Y == "yes").astype(int)
     estimator = classifier(classes=2, epsilon=20).fit(X, codes)

@@ -17,7 +17,7 @@ NEARLY_ALL = 0.9
 RISK = 0.01
 """The chance that a fit names a feature that explains less, over all its features."""
 
-BINS, RECORDS_IN_BIN = 64, 100
+BINS, RECORDS_IN_BIN = 64, 50
 """Bins of a numeric feature at most, and records in each at least."""
 
 LEAST_RECORDS, MOST_RECORDS = 200, 100_000
@@ -45,7 +45,7 @@ def copy_warnings(model: Model, features: NDArray[Any], encoder: Any) -> tuple[s
     first = np.arange(len(some)) % 2 == 0
     table = features[evaluation.rows[some]]
     if isinstance(evaluation, SummedErrors):
-        if not evaluation.explained().low > NEARLY_ALL:
+        if not _explains(evaluation):
             return ()
         predictions = evaluation.predictions[some]
 
@@ -65,6 +65,14 @@ def copy_warnings(model: Model, features: NDArray[Any], encoder: Any) -> tuple[s
         if margin.mean() > surely * margin.std() / np.sqrt(len(margin)):
             found.append(f"{name!r} alone explains nearly all of the label: check that {name!r} is not a copy of it.")
     return tuple(found)
+
+
+def _explains(evaluation: SummedErrors) -> bool:
+    """Return whether a model explains nearly all of the labels that it was measured on, beyond the Laplace noise."""
+    parts = (evaluation.errors, 1.0), (evaluation.constant_errors, 1 - NEARLY_ALL)
+    error, most = (weight * release.mechanism.mean(release.value) for release, weight in parts)
+    noise = np.hypot(*(weight * release.mechanism.noise_stddev for release, weight in parts))
+    return bool(most - error > -np.log(2 * RISK) / np.sqrt(2) * noise)
 
 
 def _margins(
