@@ -396,6 +396,7 @@ def _account(path: str, settings: FitSettings, rows: Rows) -> DatasetLedger:
     ledger = LedgerFile(path)
     whole = ledger.dataset(settings.dataset, cohort=settings.cohort, revision=settings.revision, budget=budget)
     account = whole.of_records(records_digest(rows.ids, whole))
+    account.check_domain(settings.domain)  # before the budget: a larger one would not help
     if settings.person_column is None:
         account.check_persons(None)
     if private := [name for name in getattr(rows, "columns", ()) if name in account.columns]:
