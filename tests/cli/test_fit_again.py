@@ -96,6 +96,23 @@ def test_a_wrong_share_is_refused_and_nothing_is_charged(
     assert ran.status == 1 and words in ran.err and not (people / "l.ledger").exists()
 
 
+def test_a_fit_of_too_few_records_is_refused_before_a_charge(labeldp: Callable[..., Ran], people: Path) -> None:
+    """Nineteen records were charged for a model that had learned nothing."""
+    pd.read_csv(people / "people.csv").head(19).to_csv(people / "people.csv", index=False)
+    ran = labeldp(*QUICK)
+    assert ran.status == 1 and "a fit needs at least 20 records, and this one has 19" in ran.err
+    assert ran.err.count("\n") == 1 and not (people / "l.ledger").exists()
+
+
+def test_a_wrong_domain_is_reported_before_a_spent_budget(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp(*QUICK).status == 0
+    charged = steps(people)
+    wrong = [each.replace("no,yes", "no,yes,maybe") for each in QUICK]
+    ran = labeldp(*wrong, "--epsilon", "7", "--out", "other")
+    assert ran.status == 1 and "the declared domain of" in ran.err and "budget" not in ran.err, ran.err
+    assert steps(people) == charged
+
+
 MODELS: dict[str, tuple[str, ...]] = {
     "stages": (*FIT, "--model", "logistic", *STAGES),
     "boosting": (*FIT, "--test", "public.csv", PUBLIC),

@@ -133,3 +133,12 @@ def test_what_a_ledger_shows() -> None:
     assert repr(ledger) == "Ledger(name='income', budget=(epsilon = 0.5, delta = 1e-06), charges=0)"
     assert str(Budget(1.0000001)) == "epsilon = 1.0000001, delta = 0"
     assert "SECRET" not in repr(Request({}, pure(1), labels="SECRET", traces=(("any", "any", "SECRET"),)))
+
+
+def test_a_budget_without_delta_says_so_where_a_release_has_one() -> None:
+    """It said "this would bring it to epsilon = inf"."""
+    ledger = Ledger(Budget(1.0), name="income")
+    words = "the budget of 'income' is epsilon = 1, delta = 0, and this costs a delta: ask for delta = 0, or give the"
+    with pytest.raises(BudgetExceeded, match=words):
+        ledger.record(Request({}, PrivacyLoss.gaussian(0.1)))
+    assert ledger.charges == ()

@@ -59,7 +59,7 @@ def test_the_page_says_what_the_packages_say() -> None:
 
 
 def test_every_pin_admits_the_oldest_python() -> None:
-    """soupsieve 4.1.2 needs 3.11.5: `make docs` failed on 3.11.2. `make supply` checks other environments."""
+    """soupsieve 4.1.2 needs 3.11.5, and `make docs` failed on 3.11.2. `make supply` checks the pins of others."""
     wanted = {name: version for file in GROUPS for name, version in pins(file).items()}
     pinned = {name: each for name, each in FOUND.items() if wanted.get(name) == each.version}
     assert len(pinned) > 20

@@ -263,6 +263,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "dataset": ({"ledger": "labels.ledger"}, X, Y, "dataset must name the labels"),
     "revision": ({"revision": "new"}, X, Y, "revision .*give ledger="),
     "too few": ({}, X[:10], Y[:10], "X must hold at least 20 records"),
+    "too few, local": ({"trust": "local", "delta": 0}, X[:19], Y[:19], "X must hold at least 20 records"),
     "lengths": ({}, X[:300], Y, "y must have one label for each row"),
     "no labels": ({}, X, None, "requires y to be passed"),
     "two columns": ({}, X, np.column_stack([Y, Y]), "y must be a 1d array"),

@@ -641,3 +641,14 @@ def test_the_order_of_the_classes_is_no_part_of_a_request(people: Path) -> None:
         values.append(curator.release(ldp.RandomizedResponse(curator.domain, 1), rng=ldp.SystemRandomness()).value)
     assert values[0].tolist() == values[1].tolist()
     assert len(LedgerFile(people / "fit.db").dataset("people").domains) == 1
+
+
+def test_a_wrong_domain_is_reported_before_a_spent_budget(people: Path) -> None:
+    """The user was told to raise the budget, which would not have helped."""
+    release(people)
+    wrong = {"domain": ldp.Classes(("no", "yes", "maybe")), "epsilon": 5, "out": people / "two.csv"}
+    with pytest.raises(ldp.LedgerError, match="the declared domain of 'people' is the 2 classes 'no', 'yes', and not"):
+        release(people, **wrong)
+    with pytest.raises(ldp.LedgerError, match="no label was looked at, and nothing was charged"):
+        release(people, mechanism="unary-encoding", **wrong)
+    assert spent(people) == 1 and len(LedgerFile(people / "ledger.db").dataset("people").domains) == 1

@@ -46,6 +46,7 @@ from labeldp.curator.datasets import (
     pinned_from,
     pinned_of,
     refuse_closed,
+    refuse_undeclared,
     text_of,
     unknown_dataset,
 )
@@ -548,6 +549,12 @@ class DatasetLedger(NotCopyable):
         known = self.cohorts if cohorts is None else cohorts
         cohort = None if self._cohort is None else self._cohort.name
         return scope_of(known, cohort, self._records, (self._store.path, self.name))
+
+    def check_domain(self, domain: Domain | Declared) -> None:
+        """Raise LedgerError if another domain was declared; no label is looked at, and nothing is declared."""
+        declared = domain if isinstance(domain, Declared) else as_declared(domain)
+        known = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self._column))
+        refuse_undeclared(declared, known, self._store.path, self._dataset)
 
     def compare(self, domain: Domain | Declared, encode: Callable[[], Encoded]) -> Encoded:
         """Compare labels with a domain that is on disk, and put the outcome on disk before it is disclosed.

@@ -3,7 +3,7 @@
 import json
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -231,12 +231,24 @@ def as_declared(domain: Any) -> Declared:
 def declare_first(connection: Connection, dataset: Dataset, column: str, declared: Declared, path: Path) -> None:
     """Declare the first domain of a column; raise LedgerError if others were declared and this one was not."""
     known = declared_domains(connection, dataset.id, column)
+    refuse_undeclared(declared, known, path, dataset.name)
     if not known:
         declare(connection, dataset.id, column, declared, now())
-    elif declared.form not in known:
+
+
+def refuse_undeclared(declared: Declared, known: Mapping[str, str], path: Path, name: str) -> None:
+    """Raise LedgerError if others than a domain were declared.
+
+    Args:
+        declared: the domain.
+        known: those of the dataset, words by form.
+        path: of the ledger file.
+        name: of the dataset.
+    """
+    if known and declared.form not in known:
         raise LedgerError(
-            f"the declared domain of {dataset.name!r} is {' or '.join(known.values())}, and not {declared.words}; "
+            f"the declared domain of {name!r} is {' or '.join(known.values())}, and not {declared.words}; "
             "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare another "
             "is a step of its own that certificates will count, "
-            f"{add_command(path, dataset.name)} --change {declared.options}"
+            f"{add_command(path, name)} --change {declared.options}"
         )

@@ -402,6 +402,11 @@ def check_budget(
     total = known.loss(asked)
     if not budget.admits(total):
         delta, spent = budget.delta, known.loss()
+        if total.epsilon(delta) == float("inf") and not decimal(delta, "delta"):
+            raise BudgetExceeded(
+                f"the budget of {name!r} is {budget}, and this costs a delta: ask for delta = 0, or give the budget a "
+                "delta. That is a decision of its own: the probability that the promise fails"
+            )
         raise BudgetExceeded(
             f"the budget of {name!r} is {budget}; spent so far: epsilon = {rounded_up_text(spent.epsilon(delta), 12)}; "
             f"this would bring it to epsilon = {rounded_up_text(total.epsilon(delta), 12)} at that delta. "

@@ -193,8 +193,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             settings = replace(settings, person_column="persons")
         table = self._table(X, fit=True)
         _refuse_label(table, y)
-        labels, few = _labels(y, table.num_rows), settings.trust == "local" and settings.target == "classes"
-        if table.num_rows < MIN_RECORDS and not few:
+        labels = _labels(y, table.num_rows)
+        if table.num_rows < MIN_RECORDS:
             least = f"must hold at least {MIN_RECORDS} records"
             raise InputError(f"{least}, and has n_samples={table.num_rows}", argument="X")
         self._check_count(table.num_rows)

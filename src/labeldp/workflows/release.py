@@ -149,6 +149,7 @@ def release_file(
         raise InputError("must not lie in the folder that is released", argument="out")
     stream.refuse_unwritable(target)
     account.check_persons(None if persons is None else persons.digest(account))
+    account.check_domain(domain)  # before the budget: a larger one would not help
     account.afford(chosen, stream.times)
     with _output(stream, target) as output, Spool(target.parent) as spool:
         seen, records = stream.look(account, spool)

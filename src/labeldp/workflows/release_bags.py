@@ -134,6 +134,7 @@ def release_bags(
     names = (*made.column_names("row" if id_column is None else id_column, records.features), released)
     if len(set(names)) < len(names):
         raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
+    account.check_domain(domain)  # before the budget: a larger one would not help
     account.afford(made)
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:

@@ -371,6 +371,7 @@ def _account(path: str, settings: FitSettings, rows: Rows) -> DatasetLedger:
     ledger = LedgerFile(path)
     whole = ledger.dataset(settings.dataset, cohort=settings.cohort, revision=settings.revision, budget=budget)
     account = whole.of_records(records_digest(rows.ids, whole))
+    account.check_domain(settings.domain)  # before the budget: a larger one would not help
     account.check_count(len(rows.features))
     if settings.person_column is None:
         account.check_persons(None)

@@ -121,11 +121,16 @@ class Recipe(ABC):
         return EVALUATED if self.settings.evaluation is None else self.settings.evaluation
 
     def check_share(self, records: int) -> None:
-        """Refuse an evaluation part that is too small to measure, or leaves too few records to learn from.
+        """Refuse too few records, and an evaluation part too small to measure or that leaves too few to learn from.
 
         Raises:
             InputError: how many records each must have.
         """
+        if records < MIN_RECORDS:
+            raise InputError(
+                f"a fit needs at least {MIN_RECORDS} records, and this one has {records}: it would be charged and "
+                "learn nothing"
+            )
         asked = self.settings.evaluation
         if asked is not None and min(asked, 1 - asked) * records < MIN_RECORDS:
             raise InputError(
