@@ -4,6 +4,7 @@ import hashlib
 import os
 import resource
 import secrets
+import shutil
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -138,14 +139,21 @@ def table_of_people(rows: int, seed: int) -> pd.DataFrame:
     )
 
 
-@pytest.fixture
-def people(tmp_path: Path) -> Path:
-    """A folder with people.csv and people.parquet (600 rows, label `bought`) and new_people.csv (50 rows, no label)."""
+@pytest.fixture(scope="session")
+def people_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of `people`, written once."""
+    folder = tmp_path_factory.mktemp("people")
     table = table_of_people(600, seed=1)
-    table.to_csv(tmp_path / "people.csv", index=False)
-    table.to_parquet(tmp_path / "people.parquet", index=False)
-    table_of_people(50, seed=2).drop(columns="bought").to_csv(tmp_path / "new_people.csv", index=False)
-    return tmp_path
+    table.to_csv(folder / "people.csv", index=False)
+    table.to_parquet(folder / "people.parquet", index=False)
+    table_of_people(50, seed=2).drop(columns="bought").to_csv(folder / "new_people.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def people(people_files: Path, tmp_path: Path) -> Path:
+    """A folder with people.csv and people.parquet (600 rows, label `bought`) and new_people.csv (50 rows, no label)."""
+    return Path(shutil.copytree(people_files, tmp_path, dirs_exist_ok=True))
 
 
 @contextmanager

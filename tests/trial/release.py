@@ -1,8 +1,8 @@
 """The release checklist, in one command: `make release-check`.
 
 Versions agree; no proof is older than its code; wheel and sdist are the same bytes when built twice, and the wheel
-from the sdist is the same wheel; the wheel has what users need; it installs into an empty environment, and `labeldp
-demo` runs there in an empty home.
+from the sdist is the same wheel; the wheel has what users need; it installs into an empty environment, and
+`labeldp demo` runs there in an empty home.
 """
 
 import json
