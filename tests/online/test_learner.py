@@ -11,6 +11,7 @@ from labeldp.curator import LedgerFile
 from labeldp.online import dump_state, load_state
 from labeldp.online import learner as learners
 from labeldp.online.snapshots import Tickets
+from labeldp.privacy import total_loss
 from online.kinds import BUDGET, KINDS, Kind
 
 
