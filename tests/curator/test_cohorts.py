@@ -365,9 +365,9 @@ def test_models_of_two_cohorts_are_certified_for_the_larger_cost(shop: Path) -> 
     before, january = release(shop, JANUARY, 1), release(shop, JANUARY, 0.75)
     may = release(shop, MAY, 0.5, "may")
     joined = gather([january, may], lambda *values: values).certificate
-    assert joined.loss.epsilon() == 0.75 and joined.cohorts == ("january", "may")
+    assert joined.epsilon() == 0.75 and joined.cohorts == ("january", "may")
     joined = gather([before, may], lambda *values: values).certificate
-    assert joined.loss.epsilon() == 1.5 and joined.cohorts == ()
+    assert joined.epsilon() == 1.5 and joined.cohorts == ()
     both = release(shop, BOTH, 0.25)
     assert gather([january, may, both], lambda *values: values).certificate.epsilon() == 1
 

@@ -45,7 +45,7 @@ def test_columns_of_a_dataset_pay_from_one_budget(file: LedgerFile) -> None:
         bought(file).release(response(0.26), rng=SYSTEM)
     bought(file).release(response(0.25), rng=SYSTEM)
     joint = ldp.gather([one, other], lambda *values: values).certificate
-    assert (joint.dataset, joint.loss.epsilon()) == ("survey/bought and survey/hours", 1.75)
+    assert (joint.dataset, joint.epsilon()) == ("survey/bought and survey/hours", 1.75)
 
 
 def test_a_column_finds_its_own_releases_again(file: LedgerFile) -> None:
@@ -100,7 +100,7 @@ def test_all_labels_of_a_row_are_those_of_one_person(file: LedgerFile) -> None:
         hours(file, persons=row).release(UnbiasedNumbers(domain=HOURS, epsilon=1), rng=SYSTEM),
     ]
     joint = ldp.gather(parts, lambda *values: values).certificate
-    assert joint.neighbors is Neighbors.ONE_PERSON and joint.loss.epsilon() == 2
+    assert joint.neighbors is Neighbors.ONE_PERSON and joint.epsilon() == 2
     with pytest.raises(LedgerError, match="not the persons"):
         hours(file, persons=row // 2)
 

@@ -139,7 +139,7 @@ def test_the_sentence_never_promises_more_than_the_numbers() -> None:
     assert unbounded.at().startswith("No finite epsilon is promised at delta = 0 ")
     for delta in (1e-3, 1e-6, 1e-9):
         stated = float(unbounded.at(delta).split("epsilon = ")[1].split(" ")[0])
-        assert unbounded.loss.delta(stated) <= delta
+        assert unbounded.entries[0].loss.delta(stated) <= delta
 
 
 def test_a_certificate_survives_json() -> None:

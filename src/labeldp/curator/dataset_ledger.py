@@ -807,7 +807,7 @@ class DatasetLedger(NotCopyable):
             return Charge(name, path, request.loss, request.mechanism)
         total = ""
         if not self.analyst and not has_account(dataset.budget):
-            total = paid_in_all(dataset.budget, bounds, totals(), request.path, request.loss)
+            total = paid_in_all(bounds, totals(), request.path, request.loss)
         facts = {
             "charged": now(),
             "version": __version__,

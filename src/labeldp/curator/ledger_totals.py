@@ -18,8 +18,7 @@ from labeldp.privacy import (
     Span,
     Totals,
     check_budget,
-    decimal_text,
-    float_below,
+    float_above,
     rounded_up_text,
 )
 
@@ -134,28 +133,19 @@ COMPOSED = 4
 """Up to this number of unlike charges, what all cost together is computed as exactly as it can be."""
 
 
-def paid_in_all(
-    budget: Budget, bounds: Mapping[int, Bound], totals: "CohortTotals", path: Path, loss: PrivacyLoss
-) -> str:
-    """Return the most that a record has paid with one more charge, as a budget is written; "" if it is not known.
+def paid_in_all(bounds: Mapping[int, Bound], totals: "CohortTotals", path: Path, loss: PrivacyLoss) -> str:
+    """Return the most that a record of a dataset without a delta has paid with one more charge, as a budget is written.
 
     Args:
-        budget: of the dataset: epsilon is that at its delta.
         bounds: sums that bound what was charged before to each cohort that pays.
         totals: what was charged before.
         path: the part of the records of the charge.
         loss: of the charge.
     """
-    if exact := len(totals) <= COMPOSED:
-        epsilon: Any = totals.loss(bounds, [(path, loss)]).epsilon(budget.delta)
-    else:
-        sums = [bound + Bound.of(loss) for bound in bounds.values()]
-        known = all(each.pure is not None and each.failures <= budget.delta for each in sums)
-        epsilon = -float_below(-max(each.pure or Fraction(0) for each in sums)) if known else float("inf")
-    if epsilon == float("inf"):
-        return ""
-    words = f"epsilon = {rounded_up_text(epsilon)}, delta = {decimal_text(budget.delta)}"
-    return words if exact else f"at most {words}"
+    if len(totals) <= COMPOSED:
+        return f"epsilon = {rounded_up_text(totals.loss(bounds, [(path, loss)]).epsilon())}, delta = 0"
+    most = max((bound + Bound.of(loss)).pure or Fraction(0) for bound in bounds.values())
+    return f"at most epsilon = {rounded_up_text(float_above(most))}, delta = 0"
 
 
 def cost_digest(path: Path, loss: PrivacyLoss) -> str:

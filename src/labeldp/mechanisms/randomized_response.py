@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -211,7 +210,8 @@ class _CandidateResponse(FiniteMechanism):
         """
         if self.basis:
             return PrivacyLoss.pure(self.epsilon)
-        return reduce(or_, (PrivacyLoss.response(self.epsilon, size) for size in self.laws), PrivacyLoss.zero())
+        smallest = min((size for size in self.laws if size > 1), default=1)
+        return PrivacyLoss.response(self.epsilon, smallest)
 
     def membership(self) -> NDArray[np.bool_]:
         """Return which classes are candidates, one row for each set, shape (n, K)."""
