@@ -244,7 +244,13 @@ def edit(rng: random.Random, value: Any) -> None:
 def forged_certificate(rng: random.Random, artifact: Artifact, results: Path) -> None:
     """Edit the certificate, and what it covers."""
     content = artifact.content()
-    edit(rng, content["certificate"] if rng.random() < 0.9 else content)
+    certificate = content["certificate"]
+    if rng.random() < 0.5:  # what is not of a single charge
+        field = rng.choice(["dataset", "neighbors", "trust", "randomness", "published", "assumptions"])
+        other = {"neighbors": "FULL", "trust": "CENTRAL", "randomness": "SYSTEM", "assumptions": ["nobody looks"]}
+        certificate[field] = rng.choice([other.get(field, "sums"), other_leaf(rng, certificate[field])])
+    else:
+        edit(rng, certificate if rng.random() < 0.9 else content)
     artifact.write_content(content)
 
 
@@ -318,11 +324,11 @@ FORGERIES: tuple[Forgery, ...] = (
 )  # fmt: skip
 
 
-def forged(rng: random.Random, results: Path, folder: Path) -> tuple[Artifact, bool]:
+def forged(rng: random.Random, results: Path, folder: Path, suffixes: tuple[str, ...]) -> tuple[Artifact, bool]:
     """Write a forgery, and return it, and whether it claims anything else than the honest result."""
     name = rng.choice(list(ARTIFACTS))
     folder.mkdir()
-    for place in (*results.glob(name), *results.glob(f"{name}.*")):
+    for place in (results / f"{name}{suffix}" for suffix in suffixes if (results / f"{name}{suffix}").exists()):
         (shutil.copytree if place.is_dir() else shutil.copy)(place, folder / place.name)
     artifact, honest = Artifact(folder / name), Artifact(results / name)
     rng.choice(FORGERIES)(rng, artifact, results)
@@ -337,8 +343,9 @@ def forged(rng: random.Random, results: Path, folder: Path) -> tuple[Artifact, b
 def test_no_forgery_passes(results: Path, tmp_path: Path, count: int) -> None:
     rng, changed = random.Random(count), 0
     for number in range(count):
-        artifact, is_other = forged(rng, results, tmp_path / str(number))
         given = rng.choice(["ledger", "ledger", "signature", "nothing"])
+        suffixes = ("", ".certificate.json", *([".signature"] if given == "signature" else []))
+        artifact, is_other = forged(rng, results, tmp_path / str(number), suffixes)
         if given == "signature" and rng.random() < 0.3:
             other = rng.choice([name for name in ARTIFACTS if name != artifact.place.name])
             shutil.copy(results / f"{other}.signature", f"{artifact.place}.signature")
