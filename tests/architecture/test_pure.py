@@ -39,7 +39,6 @@ LEARNERS: dict[str, Callable[[], Any]] = {
         for name in online.CONVEX_METHODS[:-1]
     },
     "convex sampler": lambda: online.plan_convex(BALL, 50, 1.0, 1e-3, method="sampler", sampler=Points()).kernel,
-    "gradient descent": lambda: online.OnlineGradientDescent(BALL, 12, 1.0),
 }
 
 

@@ -1,4 +1,4 @@
-"""Read and write data: tables by blocks, features as a matrix, images, ratings, released columns, certificates."""
+"""Read and write data: tables by blocks, features as a matrix, images, released columns, certificates."""
 
 import warnings
 from typing import Any
@@ -19,7 +19,6 @@ from labeldp.tables.folders import (
 )
 from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
 from labeldp.tables.labels import check_kind, codes_of, domain_in_file, released_column, released_values
-from labeldp.tables.ratings import RatingData, load_movielens
 from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_source, open_table
 from labeldp.tables.spool import Spool
 from labeldp.tables.values import (
@@ -62,7 +61,6 @@ __all__ = [
     "LabeledArrays",
     "ParquetSink",
     "Parts",
-    "RatingData",
     "ReleaseWriter",
     "Spool",
     "TableEncoder",
@@ -85,7 +83,6 @@ __all__ = [
     "is_parquet",
     "is_text",
     "label_numbers",
-    "load_movielens",
     "lock_directory",
     "names_images",
     "open_images",
