@@ -29,7 +29,7 @@ from scipy.optimize import least_squares
 
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError
-from labeldp.tables import TableEncoder, load_movielens
+from labeldp.tables import TableEncoder
 from labeldp.workflows.advice import WAYS, Curve, Way, advise, kind_of
 from labeldp.workflows.rehearsal import PublicRows, fitted, rehearse, score
 
@@ -55,6 +55,8 @@ class Source:
 
 def movies() -> pd.DataFrame:
     """Ratings with what is known of people and films."""
+    from papers.ratings import load_movielens  # with the checkout on PYTHONPATH
+
     data = load_movielens(DATA / "movielens_1m", seed=0).train
     names = ["user", "gender", "age", "occupation", "zip"]
     users = pd.read_csv(DATA / "movielens_1m/users.dat", sep="::", engine="python", names=names).set_index("user")

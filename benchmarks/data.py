@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labeldp.tables import load_movielens, open_images
+from labeldp.tables import open_images
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -37,6 +37,8 @@ def cifar100_subset() -> Parts:
 
 def movielens(seed: int = 0) -> Parts:
     """MovieLens-1M: codes of user and movie, (n, 2), and stars from 1 to 5; a fifth of the ratings is the test part."""
+    from papers.ratings import load_movielens  # with the checkout on PYTHONPATH
+
     data = load_movielens(DATA / "movielens_1m", seed=seed)
     return data.train.features, data.train.labels, data.test.features, data.test.labels
 

@@ -1,6 +1,6 @@
 """Regret of private learners of linear losses on a ball and a box, beside their bounds.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/online_convex.py [--seeds 5] \\
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/online_convex.py [--seeds 5] \\
         [--horizons 10000 100000] [--write docs/results/online_convex.md]
 
 Gradients have length 1 (at most, where they lean), the body radius 1/2 (a ball, or a cube with this half diagonal);
@@ -34,8 +34,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from labeldp.online import Ball, Body, Box, OnlineGradientDescent, linear_rate, plan_convex
+from labeldp.online import Ball, Body, Box, linear_rate, plan_convex
 from labeldp.privacy import as_successive
+from papers.online.baselines import OnlineGradientDescent
 
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 0.5
 HELD = 100

@@ -1,6 +1,6 @@
 """The weight decay of a network for ratings, chosen from randomized labels alone.
 
-    OMP_NUM_THREADS=1 python benchmarks/ratings_decay.py --epsilon 1 --decay 1e-4 5e-5 2e-5 5e-6
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/ratings_decay.py --epsilon 1 --decay 1e-4 5e-5 2e-5 5e-6
 
 A network learns from the answers of nine tenths of MovieLens-1M's training records, one stage of randomized response.
 The other tenth answers once, too, and the table shows the mean log loss of these answers, in nats: what the network
@@ -19,7 +19,7 @@ import torch
 import labeldp as ldp
 from labeldp.learners import fit_multistage
 from labeldp.networks import PRESETS, NetworkClassifier
-from labeldp.tables import load_movielens
+from papers.ratings import load_movielens
 
 STARS = 5
 NOISES = 3

@@ -310,7 +310,7 @@ ENTRIES = (
         ASI,
         "Figure 1 (a), (b): convex losses, played",
         "online_convex.md",
-        "python benchmarks/online_convex.py --write docs/results/online_convex.md",
+        "PYTHONPATH=. python benchmarks/online_convex.py --write docs/results/online_convex.md",
         "exponents 0.500 and 0.556 at α = 0 and 1/3",
         "regret 60 of noisy leaders, 319 of L2P, 37 of gradient descent (lean, T = 10,000, ball of 10 dimensions)",
         "bounds of what can be proved of lazy draws are larger than those of noisy sums",

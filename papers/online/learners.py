@@ -14,13 +14,13 @@ from labeldp.online import (
     ExpertsPlan,
     Kernel,
     MeanRegret,
-    MultiplicativeWeights,
     mw_regret_bound,
     nonprivate_bound,
     plan_experts,
-    theorem_3_2_epsilon,
     weights_regret,
 )
+from papers.online.baselines import MultiplicativeWeights
+from papers.online.bounds import theorem_3_2_epsilon
 
 DELTA = 1e-6
 FREE, PRINTED, BLIND = "multiplicative-weights", "l2p-printed", "blind"

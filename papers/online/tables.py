@@ -6,21 +6,12 @@ from math import log, prod, sqrt
 from statistics import fmean
 from typing import Any
 
-from labeldp.online import (
-    Alternating,
-    Epochs,
-    Gap,
-    LossSequence,
-    Regret,
-    Shift,
-    Trap,
-    batch_lower_bound,
-    expected_weights,
-    measured_regret,
-)
+from labeldp.online import Regret, expected_weights, measured_regret
 from labeldp.privacy import RandomSource, as_randomness
+from papers.online.bounds import batch_lower_bound
 from papers.online.data import RealLosses
 from papers.online.learners import BLIND, Learner, learners
+from papers.online.regret import Alternating, Epochs, Gap, LossSequence, Shift, Trap
 
 SEQUENCES: dict[str, Callable[[int, int, int], LossSequence]] = {
     "iid-0.1": lambda rounds, experts, seed: Gap(rounds, experts, seed, 0.1),

@@ -56,7 +56,6 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.LaplaceMoment": lambda: response(3, "LaplaceMoment", features=public(PRIOR * 54321)),
     "tables.LabeledArrays": lambda: labeled(),
     "tables.ImageData": lambda: room("tables").ImageData(labeled(), labeled()),
-    "tables.RatingData": lambda: room("tables").RatingData(labeled(), labeled(), LABELS, LABELS),
     "online.PrivateExperts": lambda: learner(),
     "online.NamedExperts": lambda: room("online").NamedExperts(["a", "b"], learner()),
     "curator.Curator": lambda: curator(),

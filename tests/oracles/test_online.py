@@ -8,7 +8,6 @@ import pytest
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from labeldp.online.experts.accounting import theorem_3_2_epsilon
 from labeldp.privacy import PrivacyLoss, Switching
 
 DELTA = 1e-6
@@ -87,16 +86,16 @@ def test_the_worst_draw_is_above_every_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("horizon", "experts", "nominal", "printed", "proven", "lower", "dartboard"),
+    ("horizon", "experts", "nominal", "proven", "lower", "dartboard"),
     [
-        (10**4, 100, 0.1, 6.4, 0.97, 0.66, 0.63),
-        (10**6, 1000, 0.1, 7.6, 1.01, 0.70, 0.63),
-        (10**6, 1000, 0.3, 11.3, 1.47, 1.00, 0.94),
-        (10**6, 1000, 1.0, 12.1, 1.76, 0.98, 1.29),
+        (10**4, 100, 0.1, 0.97, 0.66, 0.63),
+        (10**6, 1000, 0.1, 1.01, 0.70, 0.63),
+        (10**6, 1000, 0.3, 1.47, 1.00, 0.94),
+        (10**6, 1000, 1.0, 1.76, 0.98, 1.29),
     ],
 )
 def test_the_parameters_of_theorem_3_10_do_not_keep_epsilon(
-    horizon: int, experts: int, nominal: float, printed: float, proven: float, lower: float, dartboard: float
+    horizon: int, experts: int, nominal: float, proven: float, lower: float, dartboard: float
 ) -> None:
     """From below: half of the experts lose in one round of the first batch, or the other half; nobody loses later.
 
@@ -106,7 +105,6 @@ def test_the_parameters_of_theorem_3_10_do_not_keep_epsilon(
     rate = min(horizon**-0.25 * math.log(experts) ** 0.75, nominal) ** (2 / 3) / horizon ** (1 / 3)
     batch, redraw = round(1 / nominal), min(rate / nominal, 1.0)
     batches = horizon // batch
-    assert theorem_3_2_epsilon(rate, batch, redraw, horizon, DELTA) == pytest.approx(printed, rel=0.01)
     for chains, noted in ((2, proven), (1, dartboard)):
         claimed = PrivacyLoss.curve(Switching(rate, redraw, batch, batches, chains=chains)).epsilon(DELTA)
         assert claimed == pytest.approx(noted, abs=6e-3)

@@ -5,11 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labeldp.online import Gap, measured_regret
-from labeldp.online.experts.accounting import theorem_3_2_epsilon
+from labeldp.online import measured_regret
 from labeldp.online.experts.planning import METHODS
 from labeldp.privacy import as_randomness
+from papers.online.bounds import theorem_3_2_epsilon
 from papers.online.learners import BLIND, DELTA, FREE, PRINTED, Learner, chosen, learners, printed
+from papers.online.regret import Gap
 
 EXPERTS, ROUNDS, EPSILON, PLAYS = 4, 200, 8.0, 100
 

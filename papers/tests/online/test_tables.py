@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.online.experts.accounting import batching_excess
 from labeldp.privacy import InputError
 from papers.online import tables as online_tables
+from papers.online.bounds import batching_excess
 from papers.online.report import write_online
 from papers.online.run import TABLES, OnlineGrid, OnlineResult, auto_choices, online_cells, reproduce_online
 from papers.online.tables import (

@@ -1,4 +1,4 @@
-"""Read and write data: tables by blocks, features as a matrix, images, ratings, released columns, certificates."""
+"""Read and write data: tables by blocks, features as a matrix, images, released columns, certificates."""
 
 from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory, sync, usual_mode
 from labeldp.tables.compressed import compressed_buffers
@@ -17,7 +17,6 @@ from labeldp.tables.folders import (
 )
 from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
 from labeldp.tables.labels import check_kind, codes_of, domain_in_file, released_column, released_values
-from labeldp.tables.ratings import RatingData, load_movielens
 from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_source, open_table
 from labeldp.tables.spool import Spool
 from labeldp.tables.values import (
@@ -60,7 +59,6 @@ __all__ = [
     "LabeledArrays",
     "ParquetSink",
     "Parts",
-    "RatingData",
     "ReleaseWriter",
     "Spool",
     "TableEncoder",
@@ -84,7 +82,6 @@ __all__ = [
     "is_parquet",
     "is_text",
     "label_numbers",
-    "load_movielens",
     "lock_directory",
     "names_images",
     "open_images",

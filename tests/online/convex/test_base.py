@@ -8,14 +8,7 @@ import pytest
 from scipy import stats
 
 from labeldp.online.convex.base import Ball, Body, Box, Space, checked_gradients, gradient_units
-from labeldp.online.convex.gradient import (
-    NoisyLeader,
-    OnlineGradientDescent,
-    convex_rate,
-    convex_regret,
-    linear_rate,
-    linear_regret,
-)
+from labeldp.online.convex.gradient import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
 from labeldp.online.noisy_sums import ToeplitzSums
 from labeldp.online.tree import GaussianTree, LaplaceTree
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_successive
@@ -194,18 +187,3 @@ def test_leaders_that_do_not_fit_are_refused() -> None:
         NoisyLeader(Ball(3, 1.0), 1.0, 0.1, ToeplitzSums(10, 3, 1.0), Neighbors.FULL)
     with pytest.raises(InputError, match="Gaussian noise"):  # a gradient of length 1 has numbers up to sqrt(3) in sum
         NoisyLeader(Ball(3, 1.0), 1.0, 0.1, LaplaceTree(10, 3, 0.1, 255))
-
-
-@pytest.mark.guarantee("labeldp.online:OnlineGradientDescent", "none")
-@pytest.mark.parametrize("body", [Ball(5, 0.5), Box((0.0,) * 5, (1.0,) * 5)])
-def test_gradient_descent_promises_nothing_and_keeps_its_bound(body: Body) -> None:
-    gradients = unit_gradients(500, 5, 6)
-    kernel = OnlineGradientDescent(body, 500, 1.0)
-    state, points = kernel.update(kernel.init(rng=seeded(0)), gradients, rng=seeded(0))
-    assert np.array_equal(points[0], body.center)
-    assert np.allclose(points[1], body.center + body.project(-kernel.rate * gradients[0]))
-    assert regret(body, gradients, points) < body.radius * math.sqrt(500)
-    assert kernel.privacy_loss(1).epsilon(0.5) == math.inf
-    assert "nothing is protected" in kernel.assumptions[0] and state.rounds == 500
-    with pytest.raises(InputError, match="horizon"):
-        kernel.update(state, gradients, rng=seeded(0))

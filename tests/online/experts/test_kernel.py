@@ -24,7 +24,6 @@ KERNELS: dict[str, Callable[[], Kernel[Any]]] = {
     "PlainRedraw": lambda: online.BatchedDartboard.always_redraw(3, 3, Fraction(1, 2)),
     "ShrinkingDartboard": lambda: online.BatchedDartboard.shrinking(3, Fraction(1, 2), Fraction(1, 8)),
     "L2P": lambda: online.L2P(online.MultiplicativeWeightsMeasure(3, Fraction(1, 2), 255), 2, Fraction(1, 8)),
-    "MultiplicativeWeights": lambda: online.MultiplicativeWeights(3, Fraction(1, 2)),
     "MatrixFactorization": lambda: online.MatrixFactorization(3, 12, Fraction(1, 2), 0.7),
     "TreeNoise": lambda: online.TreeNoise(3, 12, Fraction(1, 2), stddev=0.7),
     "DoublingExponential": lambda: online.DoublingExponential(3, 2),

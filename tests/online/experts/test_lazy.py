@@ -6,19 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from labeldp.online import (
-    L2P,
-    Kernel,
-    LazyState,
-    MultiplicativeWeights,
-    MultiplicativeWeightsMeasure,
-)
+from labeldp.online import L2P, Kernel, LazyState, MultiplicativeWeightsMeasure
 from labeldp.online.experts import lazy as l2p
 from labeldp.online.experts.kernel import rows_of
 from labeldp.online.experts.lazy import begin, play
-from labeldp.privacy import InputError, KeyedRandomness, Neighbors, PrivacyLoss, as_randomness
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_randomness
 from labeldp.sampling.discrete import keep_coins
 from labeldp.testing.laws import ContractViolation, check_law
 from online.laws import dartboard_law, fixed, l2p_law, marginals, weights
@@ -259,58 +252,3 @@ def test_a_draw_without_the_newest_batch_is_caught() -> None:
     kernel.measure = Stale(3, Fraction(1), 255)
     with pytest.raises(ContractViolation):
         check_law(paths(kernel, LOSSES, 7), law_of_one(), law_of_one(rate=1.8))
-
-
-FIRST_LOSSES = np.minimum(BATCHES, 1).astype(np.uint8) * np.uint8(255)
-
-WEIGHTS_KERNEL = MultiplicativeWeights(3, Fraction(1))
-
-
-def test_actions_are_independent_draws() -> None:
-    rng = as_randomness(np.random.default_rng(0))
-
-    def draw(count: int) -> np.ndarray:
-        found = np.zeros(count, dtype=np.intp)
-        for i in range(count):
-            state, played = WEIGHTS_KERNEL.update(WEIGHTS_KERNEL.init(rng=rng), FIRST_LOSSES, rng=rng)
-            for action in [*played.tolist(), WEIGHTS_KERNEL.predict(state)]:
-                found[i] = found[i] * 3 + action
-        return found
-
-    def law(rate: float) -> np.ndarray:
-        steps = weights(np.cumsum(np.vstack([np.zeros(3), np.minimum(BATCHES, 1)]), axis=0), rate)
-        return np.einsum("a,b,c,d->abcd", *steps).ravel()
-
-    check_law(draw, law(1.0), law(2.0))
-
-
-@pytest.mark.guarantee("labeldp.online:MultiplicativeWeights", "none")
-@pytest.mark.guarantee("labeldp.online:MultiplicativeWeights", "law")
-def test_it_promises_nothing() -> None:
-    assert WEIGHTS_KERNEL.privacy_loss(0) == PrivacyLoss.failure(1)
-    assert WEIGHTS_KERNEL.privacy_loss(10).epsilon(1e-6) == float("inf")
-    assert "nothing is protected" in WEIGHTS_KERNEL.assumptions[0]
-
-
-def test_one_round_at_a_time_and_sparse() -> None:
-    one, two = np.random.default_rng(5), np.random.default_rng(5)
-    state, other = WEIGHTS_KERNEL.init(rng=one), WEIGHTS_KERNEL.init(rng=two)
-    other, all_at_once = WEIGHTS_KERNEL.update(other, FIRST_LOSSES, rng=two)
-    played = []
-    for t in range(len(FIRST_LOSSES)):
-        assert WEIGHTS_KERNEL.predict(state) == all_at_once[t]
-        state, [action] = WEIGHTS_KERNEL.update(state, sp.csr_array(FIRST_LOSSES[t : t + 1]), rng=one)
-        played.append(action)
-    assert played == all_at_once.tolist() and repr(state) == repr(other) == "WeightsState(rounds=3)"
-    assert np.array_equal(state.totals, other.totals)
-
-
-def test_what_is_refused_of_mw() -> None:
-    with pytest.raises(InputError, match="rate must be positive"):
-        MultiplicativeWeights(3, Fraction(-1))
-    with pytest.raises(InputError, match="keyed randomness would repeat its words"):
-        WEIGHTS_KERNEL.init(rng=KeyedRandomness(bytes(32)))
-    with pytest.raises(InputError, match="losses must be a matrix of uint8 levels"):
-        WEIGHTS_KERNEL.update(
-            WEIGHTS_KERNEL.init(rng=np.random.default_rng(0)), FIRST_LOSSES / 255, rng=np.random.default_rng(0)
-        )

@@ -1,7 +1,7 @@
-"""Leaders on noisy sums of gradients (DP-FTRL), their regret, and gradient descent without privacy."""
+"""Leaders on noisy sums of gradients (DP-FTRL), and their regret."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
@@ -135,65 +135,3 @@ def convex_rate(body: Body, horizon: int, lipschitz: float, deviation: float) ->
     """Return the rate with the least `convex_regret`, which is then R sqrt(T L (L + 2 s sqrt d))."""
     slope = lipschitz * (lipschitz + 2 * deviation * math.sqrt(body.dimension))
     return body.radius / math.sqrt(horizon * slope)
-
-
-@final
-@dataclass(frozen=True)
-class DescentState:
-    """The point of the coming round, relative to the center, and the number of rounds so far."""
-
-    point: Floats = field(repr=False)
-    rounds: int
-
-
-@final
-@dataclass(frozen=True)
-class OnlineGradientDescent(ConvexKernel[DescentState]):
-    """Projected gradient descent: a baseline without privacy.
-
-    Args:
-        body: where points lie.
-        horizon: most rounds.
-        lipschitz: no gradient is longer.
-        rate: size of a step, positive; by default R / (L sqrt T), with a regret of at most R L sqrt T.
-
-    Guarantee (none): nothing is promised.
-
-    Source: Zinkevich, Theorem 1.
-    """
-
-    body: Body
-    horizon: int
-    lipschitz: float
-    rate: float = 0.0
-    neighbors: Neighbors = Neighbors.ONE_LOSS
-
-    def __post_init__(self) -> None:
-        self._check_common_fields("lipschitz")
-        best = self.body.radius / (self.lipschitz * math.sqrt(self.horizon))
-        set_fields(self, rate=real(self.rate, "rate") if self.rate else best)
-
-    def init(self, *, rng: Randomness) -> DescentState:
-        """Return a state that plays the center first."""
-        return DescentState(np.zeros(self.body.dimension), 0)
-
-    def predict(self, state: DescentState) -> Floats:
-        return np.asarray(self.body.center + state.point)
-
-    def update(self, state: DescentState, gradients: Any, *, rng: Randomness) -> tuple[DescentState, Floats]:
-        self.check_rounds(state.rounds, len(gradients))
-        played = np.empty(np.shape(gradients))
-        point = state.point
-        for i, gradient in enumerate(gradients):
-            played[i] = point
-            point = self.body.project(point - self.rate * gradient)
-        return DescentState(point, state.rounds + len(gradients)), self.body.center + played
-
-    def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """Return delta = 1: anything may be revealed."""
-        return PrivacyLoss.failure(1)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Say that nothing is promised."""
-        return ("nothing is protected: gradient descent adds no noise",)

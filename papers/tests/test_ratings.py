@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labeldp.privacy import InputError
-from labeldp.tables import RatingData, load_movielens
+from papers.ratings import RatingData, load_movielens
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[3] / "shared" / "data")) / "movielens_1m"
 
