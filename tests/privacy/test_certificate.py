@@ -43,7 +43,7 @@ def release(value: object, *charges: Charge, **changed: object) -> Release:
     return Release(value, Certificate(entries=charges, **{**fields, **changed}), "the mechanism")
 
 
-@pytest.mark.guarantee("labeldp.privacy:total_loss", "never_less")
+@pytest.mark.guarantee("labeldp.privacy:joint_loss", "never_less")
 def test_charges_of_one_record_are_never_understated() -> None:
     """Whatever splits it went through."""
     rng = np.random.default_rng(4)

@@ -37,6 +37,7 @@ def test_a_small_curve_beside_a_large_one_asks_for_few_points() -> None:
     assert len(_curve_multiples(MAX_LATTICE_POINTS)) < 1000
 
 
+@pytest.mark.guarantee("labeldp.privacy:Largest", "largest")
 def test_each_curve_of_a_composition_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two directions of two releases are four curves, each read in both orders."""
     read, real = [], HiddenWeights.upper

@@ -59,6 +59,8 @@ def game_of(budgets: tuple[ldp.Budget, ...], durable: tuple[bool, ...], *moves: 
     return Game(durable, budgets, (FIRST, NEXT, LAST), (*moves, *CHOSEN), (delta,), 2 + len(moves))
 
 
+@pytest.mark.guarantee("labeldp.privacy:Plan", "whole_plan")
+@pytest.mark.guarantee("labeldp.privacy:Plans", "steps_once")
 def test_a_part_of_a_plan_that_is_chosen_by_looking_states_the_whole_plan(tmp_path: Path) -> None:
     """H1: each branch alone has epsilon .968 and .931 at this delta; both together 1.46 times it."""
     game = game_of((ldp.Budget(5, 0.3),), (True,), Move("plan", 0, (0, 1, 2)))

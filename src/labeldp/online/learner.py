@@ -22,6 +22,7 @@ from labeldp.privacy import (
     SingleProcess,
     SystemRandomness,
     as_successive,
+    RecordLoss,
     total_loss,
 )
 
@@ -91,7 +92,7 @@ class ChargedLearner(SingleProcess):
         )
 
     @property
-    def spent(self) -> PrivacyLoss:
+    def spent(self) -> RecordLoss:
         """The loss of what was played so far and what comes next: it depends on their number alone.
 
         It holds for a number of rounds fixed in advance; if what was seen decides when to stop, use the certificate.

@@ -38,7 +38,7 @@ class Plan:
         name: distinguishes it from other plans.
         steps: all of its releases, taken or not.
 
-    Guarantee: all that is ever taken of it costs a record no more than all of its steps, in whichever order they are
+    Guarantee (whole_plan): all that is ever taken of it costs a record no more than all of its steps, in whichever order they are
         taken and whatever decides it.
 
     Source: `docs/proofs/composition.md`, plans.
@@ -137,7 +137,7 @@ def _path(value: Iterable[Any]) -> Path:
 class Plans:
     """The plans that were declared to a ledger by one user of it, and what was taken of them.
 
-    Guarantee: which step a release takes is decided before its output, and no record meets a step more often than it
+    Guarantee (steps_once): which step a release takes is decided before its output, and no record meets a step more often than it
         was declared.
     """
 
@@ -232,10 +232,11 @@ def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> Recor
     Charges on the same records add up. A record lies in exactly one part of a split, so a split costs the worst of its
     parts; different splits add up, since nothing is known of how they overlap.
 
-    Guarantee: never less than the loss of any single record.
+    Guarantee (never_less): never less than the loss of any single record.
     """
     rows = [(path, loss * times) for (path, loss), times in counted]
-    places = joint(((path, (loss,)) for path, loss in rows), (PrivacyLoss.zero(),), _plus, _kept)
+    losses: list[tuple[Path, tuple[PrivacyLoss, ...]]] = [(path, (loss,)) for path, loss in rows]
+    places = joint(losses, (PrivacyLoss.zero(),), _plus, _kept)
     return RecordLoss(places, largest_sum((path, loss.max_loss) for path, loss in rows))
 
 

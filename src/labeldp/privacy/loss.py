@@ -27,7 +27,7 @@ class Largest(Curve):
     Args:
         curves: at least one.
 
-    Guarantee: it composes like any other curve, and no release that one of them dominates costs more.
+    Guarantee (largest): it composes like any other curve, and no release that one of them dominates costs more.
 
     Source: `docs/proofs/composition.md`, the largest of curves.
     """

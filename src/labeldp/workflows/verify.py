@@ -175,7 +175,7 @@ def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | Non
     same = (
         rows == [(charge.loss.epsilon(delta), delta, *words) for charge in certificate.entries]
         and summary.sentence == certificate.at(delta)
-        and summary.budget.run == Cost(certificate.loss.epsilon(of), of)
+        and summary.budget.run == Cost(certificate.epsilon(of), of)
         and summary.dataset == certificate.dataset
     )
     if not same:
