@@ -10,7 +10,7 @@ from labeldp import InputError, PrivacyLoss
 from labeldp.mechanisms import HiddenBag, Interval, WeightedLBA, cross_bound, lba_delta, lba_required_residual
 from labeldp.mechanisms.bags import lba
 from labeldp.mechanisms.bags.lba import MAX_ROWS, span
-from labeldp.privacy import HiddenWeights, KeyedRandomness, Public
+from labeldp.privacy import HiddenWeights, KeyedRandomness, Largest, Public
 
 RANGE = (-1, 1)
 
