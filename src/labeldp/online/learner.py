@@ -16,13 +16,12 @@ from labeldp.privacy import (
     Certificate,
     InputError,
     Ledger,
-    PrivacyLoss,
     RandomnessKind,
     RandomSource,
+    RecordLoss,
     SingleProcess,
     SystemRandomness,
     as_successive,
-    RecordLoss,
     total_loss,
 )
 

@@ -225,7 +225,7 @@ def _within(budget: Budget, rows: Sequence[Row]) -> bool:
 
 
 def _exceeded(budget: Budget, charged: Sequence[Row], asked: Sequence[Row], name: str) -> BudgetExceeded:
-    if charged and _within(budget, (*charged, *asked)):
+    if charged and budget.kind is None and _within(budget, (*charged, *asked)):
         return BudgetExceeded(
             f"the budget of {name!r} is {budget}, and what was released so far was declared in no list: no filter of "
             f"it admits this as well; nothing was charged. {LARGER_BUDGET}"

@@ -38,8 +38,8 @@ class Plan:
         name: distinguishes it from other plans.
         steps: all of its releases, taken or not.
 
-    Guarantee (whole_plan): all that is ever taken of it costs a record no more than all of its steps, in whichever order they are
-        taken and whatever decides it.
+    Guarantee (whole_plan): all that is ever taken of it costs a record no more than all of its steps, in whichever
+        order they are taken and whatever decides it.
 
     Source: `docs/proofs/composition.md`, plans.
     """
@@ -137,8 +137,8 @@ def _path(value: Iterable[Any]) -> Path:
 class Plans:
     """The plans that were declared to a ledger by one user of it, and what was taken of them.
 
-    Guarantee (steps_once): which step a release takes is decided before its output, and no record meets a step more often than it
-        was declared.
+    Guarantee (steps_once): which step a release takes is decided before its output, and no record meets a step more
+        often than it was declared.
     """
 
     def __init__(self) -> None:
