@@ -307,12 +307,12 @@ def test_releases_of_version_1_are_found_and_never_charged_again(old: Path, tmp_
 def test_domains_of_releases_of_version_1_stay_admitted_and_others_are_refused(old: Path) -> None:
     ledger = LedgerFile(old)
     Curator(["yes"], domain=ldp.Classes(("yes", "no")), ledger=ledger.dataset("bought"))
-    Curator([80], domain=ldp.Interval(0, 80), ledger=ledger.dataset("hours"))
+    Curator([80], domain=ldp.Interval(0, 80), ledger=ledger.dataset("hours", other_ids=True))
     Curator([0], domain=ldp.Interval(-1, 9), ledger=ledger.dataset("unused"))
     with pytest.raises(ldp.LedgerError, match="is the 2 classes 'no', 'yes', and not"):
         Curator(["yes"], domain=ldp.Classes(("yes", "no", "maybe")), ledger=ledger.dataset("bought"))
     with pytest.raises(ldp.LedgerError, match="is numbers from 0 to 80, and not"):
-        Curator([0], domain=ldp.Interval(0, 40), ledger=ledger.dataset("hours"))
+        Curator([0], domain=ldp.Interval(0, 40), ledger=ledger.dataset("hours", other_ids=True))
     domains = [ledger.dataset(name).domains for name in ledger.datasets()]
     assert [len(each) for each in domains] == [1, 1, 1]
     assert domains[0][0].created == ledger.dataset("bought").entries[0].created
@@ -325,7 +325,7 @@ def test_classes_of_version_1_that_are_refused_today_spoil_no_other_dataset(old:
         connection.execute("UPDATE release SET charge = ? WHERE id = 1", (charge.replace('"yes"', '"no\\u0000"'),))
         form = classes_form(["no", "no\0"])
         connection.execute("UPDATE labels SET domain = ? WHERE domain LIKE 'classes %'", (form,))
-    Curator([80], domain=ldp.Interval(0, 80), ledger=LedgerFile(old).dataset("hours"))
+    Curator([80], domain=ldp.Interval(0, 80), ledger=LedgerFile(old).dataset("hours", other_ids=True))
     assert [each.words for each in LedgerFile(old).dataset("bought").domains] == ["the 2 classes 'no', 'no\\x00'"]
     assert version(old) == VERSION
 

@@ -75,7 +75,7 @@ from labeldp.curator.shares import (
     shares_of,
 )
 from labeldp.curator.stored import stored
-from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
+from labeldp.curator.traces import ANY_KIND, IDS_KIND, WITH_IDS, traces_of
 from labeldp.mechanisms import GAPS, Domain, Interval, Located
 from labeldp.privacy import (
     Account,
@@ -108,6 +108,12 @@ _OTHER_LABELS = (
     "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
     "corrected or rows were added, name the new state (revision, --revision NAME): it is charged in addition. "
     "Those of other people are a dataset of their own"
+)
+
+_OTHER_IDS = (
+    "{} was released {}, and this would release it {}: the same labels would be charged once more. Nothing was "
+    "charged, and no label was looked at. Name the ids as before (ids, --id COLUMN), or charge it in "
+    "addition (other_ids=True of LedgerFile.dataset, --other-ids)"
 )
 
 _OTHER_RECORDS = (
@@ -228,12 +234,13 @@ class DatasetLedger(NotCopyable):
         records: str | None = None,
         column: str = "",
         analyst: str = "",
+        other_ids: bool = False,
     ) -> None:
         self.name, self._dataset, self._column = column_name(name, column), name, column
         self.analyst = analyst
         self.revision, self._state = revision, marked(revision, column)
         self._store, self._secret, self._proposed, self._ids = store, secret, budget, ids
-        self._cohort, self._records = cohort, records
+        self._cohort, self._records, self._other_ids = cohort, records, other_ids
         self._plan: list[Row] = []
         self._lists: list[tuple[str, Counter[tuple[Path, PrivacyLoss]]]] = []
         self._is_list_open = False
@@ -434,7 +441,7 @@ class DatasetLedger(NotCopyable):
     def _of(self, cohort: Cohort | None, records: str | None) -> "DatasetLedger":
         """Return the same ledger, of some records."""
         given = (self._store, self._dataset, self.revision, self._secret, self._proposed, self._ids)
-        return DatasetLedger(*given, cohort, records, self._column, self.analyst)
+        return DatasetLedger(*given, cohort, records, self._column, self.analyst, self._other_ids)
 
     def of_cohort(self, cohort: str) -> "DatasetLedger":
         """Return the ledger of the records of one cohort; raise LedgerError if there is none of that name."""
@@ -451,9 +458,10 @@ class DatasetLedger(NotCopyable):
             records: digest of the record ids; see `records_digest`. None without ids.
 
         Raises:
-            LedgerError: they are not the records of the dataset or of the cohort; no label was looked at, and nothing
-                was charged.
+            LedgerError: they are not the records of the dataset or of the cohort, or were released with ids and have
+                none now, or the other way around; no label was looked at, and nothing was charged.
         """
+        self.check_ids(records is not None)
         own = self._of(self._cohort, records)
         if not own._scope().names and records is not None:
             rows = self._rows(
@@ -462,6 +470,21 @@ class DatasetLedger(NotCopyable):
             )  # fmt: skip
             own._refuse_others({digest for (digest,) in rows})
         return own
+
+    def check_ids(self, named: bool) -> None:
+        """Raise LedgerError if this state of the labels was only released under the other kind of ids.
+
+        Args:
+            named: whether the records have ids; otherwise they are known by their row numbers.
+        """
+        if self._other_ids or self.cohorts:  # cohorts are told apart by ids, and refuse records without
+            return
+        rows = self._rows("SELECT scheme FROM labels", "AND revision = ? AND scheme <> ?", self._state, ANY_KIND,
+                          order="rowid")  # fmt: skip
+        kinds = {scheme in WITH_IDS for (scheme,) in rows}
+        if kinds == {not named}:
+            words = ("by row numbers", "with ids")
+            raise LedgerError(_OTHER_IDS.format(self._called, words[not named], words[named]))
 
     def check_persons(self, persons: str | None) -> None:
         """Raise LedgerError if charges were made for other persons, or for persons and this is for single records.
