@@ -27,8 +27,9 @@ def with_prior(seed: int) -> ldp.RandomizedResponseWithPrior:
 def curator(
     path: Path, labels: Any = LABELS, *, revision: str | None = None, budget: float = 4, **more: Any
 ) -> Curator:
-    """A curator of the dataset "people", as a new process would make it."""
-    ledger = LedgerFile(path).dataset("people", revision=revision, budget=ldp.Budget(epsilon=budget))
+    """A curator of the dataset "people", as a new process would make it, with ids or without."""
+    new = ldp.Budget(epsilon=budget)
+    ledger = LedgerFile(path).dataset("people", revision=revision, budget=new, other_ids=True)
     return Curator(labels, domain=DOMAIN, ledger=ledger, **more)
 
 

@@ -264,7 +264,7 @@ def test_a_dataset_that_was_released_without_ids_takes_no_cohorts(shop: Path) ->
     no_ids.release(response(1), rng=SYSTEM)
     with pytest.raises(ldp.LedgerError, match="takes no cohorts: some of its releases were made without record ids"):
         add(shop, "january", JANUARY)
-    release(shop, JANUARY, 1)  # the same labels with ids: that does not say whose the others were
+    release(shop, JANUARY, 1, other_ids=True)  # the same labels with ids: that does not say whose the others were
     with pytest.raises(ldp.LedgerError, match="takes no cohorts"):
         add(shop, "january", JANUARY)
 

@@ -425,7 +425,7 @@ FORMS: dict[str, tuple[Domain, Any, Any]] = {
 
 
 def ask(path: Path, labels: Any, domain: Domain, ids: Any = None) -> None:
-    ledger = fp_LedgerFile(path).dataset("people", budget=ldp.Budget(epsilon=9))
+    ledger = fp_LedgerFile(path).dataset("people", budget=ldp.Budget(epsilon=9), other_ids=True)
     mechanism: Any = ldp.RandomizedResponse if isinstance(domain, ldp.Classes) else ldp.DiscreteLaplace
     fp_Curator(labels, domain=domain, ledger=ledger, ids=ids).release(
         mechanism(domain=domain, epsilon=1), rng=fp_SYSTEM
@@ -480,10 +480,10 @@ def test_a_file_with_a_changed_label_is_refused_under_an_id_column(people: Path)
     table = pd.read_csv(people / "people.csv", dtype=str)
     table.loc[0, "bought"] = "no" if table.loc[0, "bought"] == "yes" else "yes"
     table.to_csv(people / "changed.csv", index=False)
-    for change in ({"id_column": "id"}, {"domain": ldp.Classes(("yes", "no"))}):
+    for change in ({"id_column": "id", "other_ids": True}, {"domain": ldp.Classes(("yes", "no"))}):
         with pytest.raises(ldp.LedgerError, match="--revision NAME"):
             release(people, data=people / "changed.csv", out=people / "two.csv", **change)
-    release(people, out=people / "two.csv", id_column="id")
+    release(people, out=people / "two.csv", id_column="id", other_ids=True)
 
 
 def test_traces_do_not_depend_on_order_or_blocks_and_need_the_key() -> None:

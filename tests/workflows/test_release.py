@@ -159,7 +159,7 @@ def test_the_same_command_again_costs_nothing_and_writes_the_same(people: Path) 
 def test_another_release_is_refused_where_the_whole_budget_was_spent(people: Path) -> None:
     release(people)
     before = listing(people)
-    for changes in ({"epsilon": 2}, {"mechanism": "unary-encoding"}, {"id_column": "id"}):
+    for changes in ({"epsilon": 2}, {"mechanism": "unary-encoding"}, {"id_column": "id", "other_ids": True}):
         with pytest.raises(ldp.BudgetExceeded):
             release(people, **changes, out=people / "more.csv")
     assert listing(people) == before
@@ -465,7 +465,7 @@ def test_an_output_that_stands_and_is_not_this_release_is_refused_and_left(peopl
     LedgerFile(people / "ledger.db").add("others", ldp.Budget(epsilon=9))
     for change in (
         {"epsilon": 2},
-        {"id_column": "id"},
+        {"id_column": "id", "other_ids": True},
         {"in_place": True},
         {"dataset": "others"},
         {"revision": "two"},
@@ -652,3 +652,25 @@ def test_a_wrong_domain_is_reported_before_a_spent_budget(people: Path) -> None:
     with pytest.raises(ldp.LedgerError, match="no label was looked at, and nothing was charged"):
         release(people, mechanism="unary-encoding", **wrong)
     assert spent(people) == 1 and len(LedgerFile(people / "ledger.db").dataset("people").domains) == 1
+
+
+@pytest.mark.parametrize(("first", "second"), [(None, "id"), ("id", None)])
+def test_other_ids_are_refused_unless_they_are_asked_for(people: Path, first: str | None, second: str | None) -> None:
+    """A forgotten --id was charged once more, in silence."""
+    LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=2))
+    release(people, id_column=first)
+    table = pd.read_csv(people / "people.csv", dtype=str)
+    table.assign(bought="?").to_csv(people / "unread.csv", index=False)  # would be refused if it were looked at
+    words = "'people' was released .*, and this would release it .*: the same labels would be charged once more"
+    for epsilon in (1, 5):  # before the budget, too
+        with pytest.raises(ldp.LedgerError, match=words):
+            release(people, id_column=second, data=people / "unread.csv", out=people / "two.csv", epsilon=epsilon)
+    account = LedgerFile(people / "ledger.db").dataset("people")
+    with pytest.raises(ldp.LedgerError, match="--other-ids"):
+        Curator(table["bought"], domain=DOMAIN, ledger=account, ids=None if second is None else table["id"])
+    assert spent(people) == 1 and account.domains[0].refused == 0
+    release(people, id_column=second, out=people / "two.csv", other_ids=True)
+    assert spent(people) == 2
+    for ids in (first, second):  # both are known now
+        release(people, id_column=ids, out=people / f"{ids}.csv")
+    assert spent(people) == 2

@@ -118,6 +118,11 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
         click.option(
             "--revision", metavar="NAME", help="A new name for labels that have changed; charged in addition."
         ),
+        click.option(
+            "--other-ids",
+            is_flag=True,
+            help="Charge labels once more that were released without --id and have one now, or the other way around.",
+        ),
     )(run)
 
 

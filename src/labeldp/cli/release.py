@@ -84,6 +84,8 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
         raise click.UsageError("--master is for --engine spark")
     if engine == "spark" and mechanism.on_bags:
         raise click.UsageError("--engine spark releases a label for each record: labeldp.spark.bag_sum has sums")
+    if engine == "spark" and options.pop("other_ids"):
+        raise click.UsageError("--other-ids does not go with --engine spark")
     if engine == "spark" and options.pop("person_column") is not None:
         raise click.UsageError("--person does not go with --engine spark, which protects single records only")
     if mechanism.on_bags:

@@ -117,6 +117,12 @@ _OTHER_LABELS = (
     "Those of other people are a dataset of their own"
 )
 
+_OTHER_IDS = (
+    "{} was released {}, and this would release it {}: the same labels would be charged once more. Nothing was "
+    "charged, and no label was looked at. Name the ids as before (ids, --id COLUMN), or charge it in "
+    "addition (other_ids=True of LedgerFile.dataset, --other-ids)"
+)
+
 _OTHER_RECORDS = (
     "these are not the records that were released before as {}; nothing was charged, and no label was looked at. "
     "Records that came later, none of them released before, are a cohort, which costs the others nothing: {} "
@@ -244,12 +250,13 @@ class DatasetLedger(NotCopyable):
         records: str | None = None,
         column: str = "",
         analyst: str = "",
+        other_ids: bool = False,
     ) -> None:
         self.name, self._dataset, self._column = column_name(name, column), name, column
         self.analyst = analyst
         self.revision = revision
         self._store, self._secret, self._proposed = store, secret, budget
-        self._cohort, self._records = cohort, records
+        self._cohort, self._records, self._other_ids = cohort, records, other_ids
         self._declared: list[Row] = []
         self._plans = Plans()
 
@@ -493,7 +500,7 @@ class DatasetLedger(NotCopyable):
     def _of(self, cohort: Cohort | None, records: str | None) -> "DatasetLedger":
         """Return the same ledger, of some records."""
         given = (self._store, self._dataset, self.revision, self._secret, self._proposed)
-        return DatasetLedger(*given, cohort, records, self._column, self.analyst)
+        return DatasetLedger(*given, cohort, records, self._column, self.analyst, self._other_ids)
 
     def of_cohort(self, cohort: str) -> "DatasetLedger":
         """Return the ledger of the records of one cohort; raise LedgerError if there is none of that name."""
@@ -510,14 +517,29 @@ class DatasetLedger(NotCopyable):
             records: digest of the record ids; see `records_digest`. None without ids.
 
         Raises:
-            LedgerError: they are not the records of the dataset or of the cohort; no label was looked at, and nothing
-                was charged.
+            LedgerError: they are not the records of the dataset or of the cohort, or were released with ids and have
+                none now, or the other way around; no label was looked at, and nothing was charged.
         """
+        self.check_ids(records is not None)
         own = self._of(self._cohort, records)
         if not own._scope().names and records is not None:
             rows = self._state_rows("SELECT digest FROM labels", "AND domain = ?", IDS_KIND, order="rowid")
             own._refuse_others({digest for (digest,) in rows})
         return own
+
+    def check_ids(self, named: bool) -> None:
+        """Raise LedgerError if this state of the labels was only released under the other kind of ids.
+
+        Args:
+            named: whether the records have ids; otherwise they are known by their row numbers.
+        """
+        if self._other_ids or self.cohorts:  # cohorts are told apart by ids, and refuse records without
+            return
+        rows = self._state_rows("SELECT scheme FROM labels", "AND scheme <> ?", ANY_KIND, order="rowid")
+        kinds = {scheme == IDS_KIND for (scheme,) in rows}
+        if kinds == {not named}:
+            words = ("by row numbers", "with ids")
+            raise LedgerError(_OTHER_IDS.format(self._called, words[not named], words[named]))
 
     def check_persons(self, persons: str | None) -> None:
         """Raise LedgerError if charges were made for other persons, or for persons and this is for single records.

@@ -291,6 +291,7 @@ class LedgerFile(NotCopyable):
         revision: str | None = None,
         budget: Budget | None = None,
         analyst: str = "",
+        other_ids: bool = False,
     ) -> "DatasetLedger":
         """Return the ledger of one dataset, for a curator.
 
@@ -305,6 +306,8 @@ class LedgerFile(NotCopyable):
                 read. A known dataset keeps its own.
             analyst: who releases: their share is charged (`reserve`), their noise is of their own, and they are
                 answered from their own releases alone.
+            other_ids: admits records with ids where they were released by row numbers, or the other way around. The
+                ledger cannot tell that they are the same, and charges a release once more.
 
         Raises:
             LedgerError: the dataset or the cohort does not exist: it must be added first, since a typing error would be
@@ -320,7 +323,7 @@ class LedgerFile(NotCopyable):
         if rows:
             whole, column = place
             given = (self._store, whole, revision or "", rows[0][0], None)
-            found = DatasetLedger(*given, column=column, analyst=analyst)
+            found = DatasetLedger(*given, column=column, analyst=analyst, other_ids=other_ids)
             return found if cohort is None else found.of_cohort(cohort)
         others = self.datasets()
         if budget is None or others:

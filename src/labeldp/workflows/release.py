@@ -79,6 +79,7 @@ def release_file(
     in_place: bool = False,
     cohort: str | None = None,
     revision: str | None = None,
+    other_ids: bool = False,
     block_rows: int = BLOCK_ROWS,
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
@@ -114,6 +115,7 @@ def release_file(
         cohort: names a cohort of the dataset, whose records these are; by default they are all of them, as it is now or
             was before a cohort was added.
         revision: names another state of the labels; see `LedgerFile.dataset`.
+        other_ids: charges labels once more that were released under another kind of ids; see `LedgerFile.dataset`.
         block_rows: rows read at a time.
         progress: called after each block.
         note: called with a sentence that the user should read.
@@ -139,7 +141,7 @@ def release_file(
     chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=each)
     stream = Stream.of(parts, label, id_column, chosen, in_place, block_rows, progress, persons)
     cost = whole_cost(chosen.privacy_loss() * stream.times)
-    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=cost)
     target = Path(out)
     if os.path.lexists(target):
         return _existing_result(stream, account, target)
@@ -149,6 +151,7 @@ def release_file(
         raise InputError("must not lie in the folder that is released", argument="out")
     stream.refuse_unwritable(target)
     account.check_persons(None if persons is None else persons.digest(account))
+    account.check_ids(id_column is not None)
     account.check_domain(domain)  # before the budget: a larger one would not help
     account.afford(chosen, stream.times)
     with _output(stream, target) as output, Spool(target.parent) as spool:

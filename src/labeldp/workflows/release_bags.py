@@ -67,6 +67,7 @@ def release_bags(
     id_column: str | None = None,
     cohort: str | None = None,
     revision: str | None = None,
+    other_ids: bool = False,
     person_column: str | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Certificate:
@@ -90,7 +91,7 @@ def release_bags(
         noisy: labels of each bag that count as noisy; all of the smallest bag by default.
         weights: of `noisy-weighted-llp`: "rademacher" or "gaussian".
         rows: of `weighted-lba`: weighted sums of each bag.
-        ledger, dataset, cohort, revision, note: as in `release_file`.
+        ledger, dataset, cohort, revision, other_ids, note: as in `release_file`.
         out: the output, .parquet or .csv, which must not exist.
         id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
             nothing.
@@ -125,7 +126,7 @@ def release_bags(
     if records.persons is not None:
         arguments["persons"] = Public(numbered(person_names(records.persons, b"")), why=WHOSE)
     made = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
-    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=budget)
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
     if records.persons is None:
         account.check_persons(None)
     if Path(out).absolute() == Path(ledger).absolute():
@@ -134,6 +135,7 @@ def release_bags(
     names = (*made.column_names("row" if id_column is None else id_column, records.features), released)
     if len(set(names)) < len(names):
         raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
+    account.check_ids(id_column is not None)
     account.check_domain(domain)  # before the budget: a larger one would not help
     account.afford(made)
     with release_writer(out, names, released=released) as writer:

@@ -34,9 +34,9 @@ class RemoteAccount:
         Raises:
             InputError: other records than the server's, or an option that servers do not know.
         """
-        for name in ("cohort", "revision", "person_column"):
-            if getattr(settings, name) is not None:
-                flag = name.partition("_")[0]
+        for name in ("cohort", "revision", "person_column", "other_ids"):
+            if getattr(settings, name):
+                flag = "other-ids" if name == "other_ids" else name.partition("_")[0]
                 raise InputError(f"--{flag} does not go with --curator: a server has one state of all records")
         if records != server.records:
             raise InputError(

@@ -369,7 +369,13 @@ def _account(path: str, settings: FitSettings, rows: Rows) -> DatasetLedger:
     """Return the dataset of a ledger file as it charges these records."""
     budget = Budget(settings.asked, settings.delta)
     ledger = LedgerFile(path)
-    whole = ledger.dataset(settings.dataset, cohort=settings.cohort, revision=settings.revision, budget=budget)
+    whole = ledger.dataset(
+        settings.dataset,
+        cohort=settings.cohort,
+        revision=settings.revision,
+        other_ids=settings.other_ids,
+        budget=budget,
+    )
     account = whole.of_records(records_digest(rows.ids, whole))
     account.check_domain(settings.domain)  # before the budget: a larger one would not help
     account.check_count(len(rows.features))

@@ -53,6 +53,7 @@ class FitSettings:
         shared: what a person pays, where `epsilon` is what each of their answers costs; None where that is one thing.
         curator: the address of a server that holds the labels, as `labeldp.connect` takes it; None for labels in the
             file.
+        other_ids: whether labels may be charged once more that were released under another kind of ids.
     """
 
     label: str
@@ -79,6 +80,7 @@ class FitSettings:
     shared: float | None = None
     evaluation: float | None = None
     curator: str | None = None
+    other_ids: bool = False
 
     def __post_init__(self) -> None:
         if self.evaluation is not None:
