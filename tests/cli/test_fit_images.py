@@ -98,6 +98,7 @@ def test_trust_in_nobody_takes_a_linear_model_by_default(
     assert right.mean() == found["test"]["accuracy"]
 
 
+@pytest.mark.slow
 def test_a_fit_that_saw_patches_alone_finds_its_release(
     labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
