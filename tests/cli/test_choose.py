@@ -113,6 +113,7 @@ def test_a_choice_that_a_ledger_holds_stays(
     assert fresh.status == 0 and f"takes {held}" not in fresh.err and "--method auto takes" in fresh.err
 
 
+@pytest.mark.slow
 def test_labels_that_nobody_may_see_are_randomized(labeldp: Callable[..., Ran], people: Path) -> None:
     ran = labeldp("fit", *ASKED, "--epsilon", "2", "--method", "auto", *ACCOUNT, "--out", "model")
     assert ran.status == 0 and "--method auto takes local" in ran.err, ran

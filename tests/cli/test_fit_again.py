@@ -31,7 +31,16 @@ def steps(people: Path) -> list[tuple[str, str]]:
     return [((entry.step or "").rpartition(": ")[2], entry.certificate.entries[0].id) for entry in entries]
 
 
-@pytest.mark.parametrize("options", [(), STAGES, PRIOR, ("--id", "id"), ("--test", "public.csv", PUBLIC)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        *(
+            pytest.param(options, marks=pytest.mark.slow)
+            for options in (STAGES, PRIOR, ("--id", "id"), ("--test", "public.csv", PUBLIC))
+        ),
+    ],
+)
 def test_the_same_command_again_says_the_same_at_no_cost(
     labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...]
 ) -> None:
@@ -211,9 +220,9 @@ cli.main()
 @pytest.mark.parametrize(
     ("moment", "known"),
     [
-        ("the ledger appeared", []),
+        pytest.param("the ledger appeared", [], marks=pytest.mark.slow),
         ("between stages", ["stage 1"]),
-        ("the directory is half full", ["stage 1", "stage 2", "evaluation"]),
+        pytest.param("the directory is half full", ["stage 1", "stage 2", "evaluation"], marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
@@ -234,6 +243,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     assert labeldp("certificate", "model").status == 0 and not list(people.glob(".*.partial"))
 
 
+@pytest.mark.slow
 def test_what_is_left_of_an_interrupted_fit_must_fit_the_budget(labeldp: Callable[..., Ran], people: Path) -> None:
     """The part that another release used up in between is missing: no further stage is charged."""
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "1").status == 0

@@ -21,6 +21,7 @@ from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
 from labeldp.workflows import FitSummary
 from labeldp.workflows.fit import local, simulate
+from slow import mostly_slow
 
 LABELS = ("--label", "price", "--range", "0,100", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")
 FIT = ("fit", "homes.csv", *LABELS, "--epsilon", "8", "--out", "model")
@@ -274,6 +275,7 @@ def test_the_sizes_of_a_plan_can_be_given(
     assert other.status == 1 and "not empty" in other.err
 
 
+@pytest.mark.slow
 def test_few_records_have_their_features_shuffled_where_each_is_looked_up(
     labeldp: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,7 +306,7 @@ def test_a_table_too_small_to_hold_anything_out_is_refused(labeldp: Callable[...
         assert labeldp(*FIT[:-1], model, "--model", model).status == 0
 
 
-@pytest.mark.parametrize("features", ["size", "town", "size,town", "size,age"])
+@pytest.mark.parametrize("features", mostly_slow(["size", "town", "size,town", "size,age"], ["size,age"]))
 def test_a_model_of_one_or_two_features_is_drawn(labeldp: Callable[..., Ran], folder: Path, features: str) -> None:
     assert labeldp(*FIT, "--features", features, "--model", "cells").status == 0
     picture = summary(folder)["picture"]
@@ -338,6 +340,7 @@ def test_cells_and_neighbors_learn_classes(labeldp: Callable[..., Ran], folder: 
     assert list(row) == ["prediction", "probability_no", "probability_yes"]
 
 
+@pytest.mark.slow
 def test_of_many_records_some_say_how_many_neighbors_to_take(
     labeldp: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def kept(path: Path) -> tuple[list[Any], list[Any], list[Any]]:
         return releases, totals, connection.execute("SELECT cohort, pure, rho, failures FROM bound").fetchall()
 
 
+@pytest.mark.slow
 def test_totals_are_recomputed_from_random_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases of the whole and of parts, refusals, and processes that end before or after the value was drawn."""
     path, chance = tmp_path / "ledger.db", random.Random(5)

@@ -62,7 +62,7 @@ class Stored(Spy):
     ],
     ids=lambda each: type(each).__name__,
 )
-@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("stages", mostly_slow([1, 2], [1]))
 def test_any_classifier_learns_in_stages(classifier: Any, stages: int) -> None:
     features, labels = blobs(2000, 3)
     holder = curator(labels, 3, 1.5)

@@ -34,7 +34,7 @@ def released(labels: Any, mechanism: Any, seed: int = 0) -> Any:
 
 @pytest.mark.guarantee("labeldp.learners:number_prior", "post_processing")
 @pytest.mark.guarantee("labeldp.learners:number_prior", "prior_charged")
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 1.0, 4.0], [1.0]))
 @pytest.mark.parametrize(("shape", "scale"), [((0.1, 0.9), 400), ((6, 4), 400), ((2, 2), 100)])
 def test_a_prior_has_the_mean_and_the_spread_of_the_labels(shape: Any, scale: float, epsilon: float) -> None:
     labels = np.random.default_rng(1).beta(*shape, size=8000) * scale
@@ -60,6 +60,7 @@ def test_the_rule_sees_public_quantities_alone_and_takes_bins_where_noise_is_lar
     assert isinstance(number_response(RANGE, 2, Public(low / low.sum(), why="a test")), ResponseOnBins)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_what_is_asked_for_does_not_change_with_the_labels_that_are_asked(epsilon: float) -> None:
     """Other labels of the records that are not in the first part meet the same mechanism."""

@@ -38,10 +38,10 @@ def numbers(epsilon: Any, prior: Any = None, domain: Interval = RANGE) -> Unbias
     ("prior", "epsilon", "stddev"),
     [
         (zeros_and_some, 1, 389),
-        (zeros_and_some, 2, 178),
+        pytest.param(zeros_and_some, 2, 178, marks=pytest.mark.slow),
         (zeros_and_some, 4, 62),
         (bell, 1, 380),
-        (bell, 2, 160),
+        pytest.param(bell, 2, 160, marks=pytest.mark.slow),
         (bell, 4, 53),
     ],
 )

@@ -62,6 +62,7 @@ def test_everything_is_charged_before_the_first_label_whatever_their_number() ->
     assert Certificate.from_json(stream.certificate.to_json()) == stream.certificate
 
 
+@pytest.mark.slow
 def test_answers_have_the_law_of_randomized_response() -> None:
     stream = StreamClassifier(NAMES, epsilon=1, rng=RNG(3))
     count = 60_000

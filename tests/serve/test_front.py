@@ -391,6 +391,7 @@ def test_a_stop_answers_what_was_asked_and_leaves_nothing(tmp_path: Path) -> Non
     assert "stop" in (one.folder / "state" / "log.jsonl").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["front", "vault"])
 def test_where_one_of_the_two_is_killed_the_other_ends_and_the_next_start_goes_on(tmp_path: Path, who: str) -> None:
     one = Server(tmp_path / "s", labels())

@@ -17,6 +17,7 @@ from labeldp.online.experts.planning import METHODS
 from labeldp.tables import open_table
 from labeldp.workflows import OnlineRun, run_online
 from labeldp.workflows import online as online_run
+from slow import mostly_slow
 
 RUN, ROUNDS = OnlineRun(epsilon=1, delta=0.01, method="redraw"), 95
 LEDGER: dict[str, Any] = {"ledger": "l.db", "dataset": "clicks"}
@@ -53,9 +54,12 @@ def copying(word: str, blocks: int) -> Callable[[str, float], None]:
     return told
 
 
+MOMENTS = [("checked", 1), ("played", 1), ("played", 4), ("played", 10)]
+
+
 @pytest.mark.guarantee("labeldp.workflows:run_online", "same_decisions")
 @pytest.mark.parametrize("account", [LEDGER, {}], ids=["ledger", "none"])
-@pytest.mark.parametrize(("word", "blocks"), [("checked", 1), ("played", 1), ("played", 4), ("played", 10)])
+@pytest.mark.parametrize(("word", "blocks"), mostly_slow(MOMENTS, MOMENTS[2:3]))
 def test_copies_of_a_run_make_the_same_decisions(word: str, blocks: int, account: dict[str, Any]) -> None:
     whole = play(progress=copying(word, blocks), **account)
     assert play("copy.parquet", **account) == whole
@@ -64,7 +68,7 @@ def test_copies_of_a_run_make_the_same_decisions(word: str, blocks: int, account
     assert len(set(whole)) > 4 and other != whole, "coins matter here"
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", mostly_slow(sorted(METHODS), ["dartboard", "doubling"]))
 def test_every_method_draws_from_the_coins_alone(method: str) -> None:
     run = OnlineRun(epsilon=5, delta=0.01, method=method)
     whole = play(progress=copying("played", 4), run=run, **LEDGER)

@@ -309,6 +309,7 @@ def test_progress_goes_through_the_rows_twice(people: Path, form: str) -> None:
     assert [share for _, share in seen] == [*checked, 0.75, 1.0]
 
 
+@pytest.mark.slow
 def test_memory_grows_with_a_block_not_with_the_file(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, SCRIPTS / "memory.py", tmp_path], capture_output=True, text=True, check=True, timeout=120

@@ -156,6 +156,7 @@ def test_neighbors_are_not_told_apart_by_more_than_epsilon(mechanism: str, domai
     assert neighbors_can_tell(mechanism, domain, pair, 600) <= 1.0
 
 
+@pytest.mark.slow
 def test_the_distinguishing_test_can_fail() -> None:
     """With three labels replaced, the same draws show that more than epsilon was spent."""
     far = ([0, 0, 0, 0, 1], [1, 1, 1, 0, 1])

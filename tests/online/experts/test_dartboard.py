@@ -44,6 +44,7 @@ def test_actions_follow_the_exact_law(whenever: None) -> None:
     check_law(paths(DARTBOARD, LOSSES, 1), law_of_batches(), law_of_batches(rate=1.8))
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("labeldp.online:Kernel", "causal")
 def test_the_law_does_not_depend_on_how_rounds_are_divided() -> None:
     rng = np.random.default_rng(9)
@@ -143,6 +144,7 @@ def whenever(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(dartboard, "FEW_EXPERTS", 32 if request.param == "waits" else 0)
 
 
+@pytest.mark.slow
 def test_a_coin_without_its_share_of_redraws_is_caught(whenever: None, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = BatchedDartboard(3, 2, RATE, REDRAW)
     kernel.__dict__["_coin"] = forget_redraw(kernel)
@@ -150,6 +152,7 @@ def test_a_coin_without_its_share_of_redraws_is_caught(whenever: None, monkeypat
         check_law(paths(kernel, LOSSES, 5), law_of_batches(), law_of_batches(redraw=0.0))
 
 
+@pytest.mark.slow
 def test_a_word_that_is_taken_for_heads_too_early_is_caught(whenever: None) -> None:
     """As if an action could not lose anything."""
     kernel = BatchedDartboard(3, 2, RATE, REDRAW)
@@ -158,6 +161,7 @@ def test_a_word_that_is_taken_for_heads_too_early_is_caught(whenever: None) -> N
         check_law(paths(kernel, LOSSES, 8), law_of_batches(), law_of_batches(rate=0.5))
 
 
+@pytest.mark.slow
 def test_a_coin_that_reads_another_batch_is_caught(whenever: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dartboard, "_Course", Late)
     with pytest.raises(ContractViolation):

@@ -125,6 +125,7 @@ def p_value(one: np.ndarray, other: np.ndarray) -> float:
     return float(chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
 
 
+@pytest.mark.slow
 def test_the_law_of_an_action_does_not_depend_on_how_rounds_are_divided(kernel: Kernel[Any]) -> None:
     """Its law does not depend on how the rounds are divided among calls of `update`."""
     whole = counts(kernel, (ROUNDS,), 600, 1)

@@ -247,6 +247,7 @@ def test_a_coin_that_reads_another_batch_is_caught(monkeypatch: pytest.MonkeyPat
         check_law(paths(Played(), LOSSES, 6), law_of_one(), law_of_one(rate=1.8))
 
 
+@pytest.mark.slow
 def test_a_draw_without_the_newest_batch_is_caught() -> None:
     kernel = Played()
     kernel.measure = Stale(3, Fraction(1), 255)

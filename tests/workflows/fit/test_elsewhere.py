@@ -20,7 +20,7 @@ from labeldp.workflows.fit.job import FitJob
 from labeldp.workflows.fit.registry import recipe_of
 from labeldp.workflows.fit.settings import FitSettings
 from serve.server import TOKENS, Server, labels
-from slow import slow_cases
+from slow import mostly_slow
 
 RECORDS = 300
 NUMBERS = np.random.default_rng(2).integers(0, 101, size=RECORDS)
@@ -84,7 +84,7 @@ AGAIN = ("linear on sums", "two stages")
 """The ways that are tried three times: more would say the same."""
 
 
-@pytest.mark.parametrize("way", slow_cases(WAYS, ["numbers, randomized"]))
+@pytest.mark.parametrize("way", mostly_slow(WAYS, ["randomized labels", "cells"]))
 def test_it_is_the_fit_that_it_would_be_beside_the_labels(
     way: str, fit: Callable[..., Any], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -192,6 +192,7 @@ def test_classes_are_answered_alike_whatever_the_model(model: str, classes: int)
     assert recipe.steps(100)[0].loss.within(1.0, 0)
 
 
+@pytest.mark.slow
 def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
     assert "one of 2 numbers from -15.41 to 25.41" in recipe_of(NUMBERS).describe_noise(100)  # 10 / (e^0.5 - 1) beyond
     assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in recipe_of(
