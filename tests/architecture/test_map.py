@@ -10,6 +10,7 @@ APART = {
     "learners/test_conventions.py": "scikit-learn's checks of all estimators",
     "learners/test_evaluation_classes.py": "scores of each class, and calibration",
     "learners/test_local_end_to_end.py": "all local learners, from labels to a model",
+    "workflows/test_forgeries.py": "forged results of all kinds, audited",
     "mechanisms/test_contract.py": "the contract of all mechanisms",
     "mechanisms/test_recorded.py": "what ledgers hold of all mechanisms",
     "mechanisms/test_mutants.py": "broken mechanisms, which the contract must catch",

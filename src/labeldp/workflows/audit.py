@@ -396,7 +396,7 @@ class _Again:
         label, own = content["column"].removesuffix(ending), open_parts(self.data).tables[0].columns
         named = [name for name in columns if name != content["column"]]
         others = [name for name in own if name != label]
-        ids = [self.id_column] if self.id_column else [None, *self._distinct(others)]
+        ids: list[str | None] = [self.id_column] if self.id_column else [None, *self._distinct(others)]
         if rows[0].on_bags:
             ids = [columns[0]] if not self.id_column and columns[1:2] == ["bag"] and columns[0] in own else ids
             attempts = self._attempts(self._bags, rows[0], charge, label, others, ids)
@@ -578,9 +578,15 @@ class _Again:
         """Run the whole fit again with the releases that are stored, and compare all that it writes."""
         assert self.settings is not None
         settings, bundle, made = replace(self.settings, init=self.init), Path(self.path), folder / "model"
-        given = {"test": self.test, "test_labels_are_public": self.test is not None}
         try:
-            summary = fit_file(self.data, settings, ledger=str(folder / "held"), out=str(made), **given)
+            summary = fit_file(
+                self.data,
+                settings,
+                ledger=str(folder / "held"),
+                out=str(made),
+                test=self.test,
+                test_labels_are_public=self.test is not None,
+            )
             stored = FitSummary.from_json(read_json(bundle / SUMMARY))
         except LabelDPError as error:
             return Check(None, f"{_UNMADE}: the fit does not run here as it did: {error}.")
