@@ -578,9 +578,15 @@ class _Again:
         """Run the whole fit again with the releases that are stored, and compare all that it writes."""
         assert self.settings is not None
         settings, bundle, made = replace(self.settings, init=self.init), Path(self.path), folder / "model"
-        given: dict[str, Any] = {"test": self.test, "test_labels_are_public": self.test is not None}
         try:
-            summary = fit_file(self.data, settings, ledger=str(folder / "held"), out=str(made), **given)
+            summary = fit_file(
+                self.data,
+                settings,
+                ledger=str(folder / "held"),
+                out=str(made),
+                test=self.test,
+                test_labels_are_public=self.test is not None,
+            )
             stored = FitSummary.from_json(read_json(bundle / SUMMARY))
         except LabelDPError as error:
             return Check(None, f"{_UNMADE}: the fit does not run here as it did: {error}.")
