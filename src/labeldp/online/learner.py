@@ -16,9 +16,9 @@ from labeldp.privacy import (
     Certificate,
     InputError,
     Ledger,
-    PrivacyLoss,
     RandomnessKind,
     RandomSource,
+    RecordLoss,
     SingleProcess,
     SystemRandomness,
     as_successive,
@@ -90,7 +90,7 @@ class ChargedLearner(SingleProcess):
         )
 
     @property
-    def spent(self) -> PrivacyLoss:
+    def spent(self) -> RecordLoss:
         """The loss of what was played so far and what comes next: it depends on their number alone.
 
         It holds for a number of rounds fixed in advance; if what was seen decides when to stop, use the certificate.

@@ -5,7 +5,7 @@ from typing import Any
 
 from labeldp.privacy.errors import Argument, InputError
 from labeldp.privacy.exact import decimal, decimal_text, float_above, positive_epsilon
-from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.loss import PrivacyLoss, RecordLoss
 
 KINDS = ("gaussian", "zcdp")
 """The kinds of filters, by what they add up: squares of mu, or rates of zero-concentrated privacy."""
@@ -48,7 +48,7 @@ class Budget:
         if self.fixed and not decimal(self.delta, "delta"):
             raise InputError("goes with a delta: at delta = 0 costs may be chosen late", argument="fixed")
 
-    def admits(self, loss: PrivacyLoss) -> bool:
+    def admits(self, loss: PrivacyLoss | RecordLoss) -> bool:
         """Return whether `loss` stays within the budget, in exact decimals where the guarantee is pure."""
         return loss.within(self.epsilon, self.delta)
 

@@ -235,7 +235,8 @@ def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> Recor
     Guarantee: never less than the loss of any single record.
     """
     rows = [(path, loss * times) for (path, loss), times in counted]
-    places = joint(((path, (loss,)) for path, loss in rows), (PrivacyLoss.zero(),), _plus, _kept)
+    nothing: tuple[PrivacyLoss, ...] = (PrivacyLoss.zero(),)
+    places = joint(((path, (loss,)) for path, loss in rows), nothing, _plus, _kept)
     return RecordLoss(places, largest_sum((path, loss.max_loss) for path, loss in rows))
 
 

@@ -27,7 +27,7 @@ from labeldp.privacy import (
     Ledger,
     LedgerError,
     Path,
-    PrivacyLoss,
+    RecordLoss,
     Release,
     SingleProcess,
     SystemRandomness,
@@ -35,6 +35,7 @@ from labeldp.privacy import (
     decimal,
     float_below,
     positive_epsilon,
+    total_loss,
 )
 from labeldp.tables import domain_in_file
 from labeldp.workflows.fit.data import GivenRows
@@ -109,7 +110,7 @@ class Spent:
     """
 
     budget: Budget
-    loss: PrivacyLoss
+    loss: RecordLoss
     entries: ClassVar[tuple[Any, ...]] = ()
 
     def part(self, path: Path) -> Path:
@@ -119,9 +120,9 @@ class Spent:
     def used(self, *, without: Collection[str] = ()) -> None:
         """Return None: a fit by itself has a list of releases, and no filter."""
 
-    def spent_with(self, *, without: Collection[str] = ()) -> PrivacyLoss:
+    def spent_with(self, *, without: Collection[str] = ()) -> RecordLoss:
         """Return what was spent; nothing without this fit."""
-        return PrivacyLoss.zero() if without else self.loss
+        return total_loss(()) if without else self.loss
 
 
 class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
@@ -235,7 +236,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = replace(recipe.settings, label="y")
         places = np.arange(table.num_rows)
         given = GivenRows(model.encoder, model.encoder.transform(table), None, settings.domain, None, places)
-        account: Any = Spent(Budget(settings.epsilon, settings.delta), self.certificate_.loss)
+        account: Any = Spent(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
         job = FitJob(replace(recipe, settings=settings), "", repr(self), given, None, account, None)
