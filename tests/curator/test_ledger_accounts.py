@@ -449,3 +449,18 @@ def test_what_a_later_cohort_pays_changes_nothing_of_an_earlier_one(tmp_path: Pa
         assert connection.execute("SELECT count(*) FROM paid").fetchone() == (3,)
     assert before.pure == Fraction("0.3") and found[0] == before and found[1] == Cost()
     assert found[2] == found[3] and found[3].pure == Fraction("0.5")
+
+
+def test_a_lowered_budget_leaves_the_larger_promise(tmp_path: Path) -> None:
+    """Of what was charged under a budget; one under which nothing was charged is forgotten."""
+    path, file = tmp_path / "l.db", LedgerFile(tmp_path / "l.db")
+    file.add("people", ldp.Budget(9))
+    file.set_budget("people", ldp.Budget(2))
+    charge(people(path), PrivacyLoss.pure("0.5"))
+    file.set_budget("people", ldp.Budget(1))
+    assert people(path).promised == ldp.Budget(Fraction(2), Fraction(0))
+    assert "Everything together keeps the largest that it had: epsilon = 2, delta = 0." in describe_ledger(str(path))
+    [entry] = charge(people(path), PrivacyLoss.pure("0.25"), name="more").entries
+    assert entry.budgets == ((Fraction(2), Fraction(0)), (Fraction(1), Fraction(0)))
+    file.set_budget("people", ldp.Budget(3))
+    assert people(path).promised == ldp.Budget(Fraction(3), Fraction(0))

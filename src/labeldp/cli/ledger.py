@@ -121,12 +121,17 @@ def balance_line(account: DatasetLedger) -> str:
     """Return a dataset's budget and what was spent of it, as a line."""
     from labeldp.privacy import PROMISE, Filter, FixedList, rounded_up_text
 
-    budget, kept, used = account.budget, account.account, account.used()
+    budget, kept, used, promised = account.budget, account.account, account.used(), account.promised
+    largest = "" if str(promised) == str(budget) else f" Everything together keeps the largest that it had: {promised}."
     if isinstance(kept, Filter) and used is not None:
-        return f"{account.name}: budget {budget}, kept by a {kept.kind} filter; used {percent(used)} of it. {PROMISE}"
-    listed = ", for releases that are declared before the first" if isinstance(kept, FixedList) or budget.fixed else ""
-    cost = rounded_up_text(account.spent.epsilon(budget.delta), 12)
-    return f"{account.name}: budget {budget}{listed}; spent epsilon = {cost} at that delta"
+        said = f"budget {budget}, kept by a {kept.kind} filter; used {percent(used)} of it. {PROMISE}"
+    elif isinstance(kept, FixedList):
+        said = f"budget {budget}, for releases that are declared before the first; it is promised of them together."
+    else:
+        listed = ", for releases that are declared before the first" if budget.fixed else ""
+        cost = rounded_up_text(account.spent.epsilon(budget.delta), 12)
+        said = f"budget {budget}{listed}; spent epsilon = {cost} at that delta{'.' * bool(largest)}"
+    return f"{account.name}: {said}{largest}"
 
 
 def percent(share: Fraction) -> str:
