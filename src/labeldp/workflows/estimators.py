@@ -485,8 +485,8 @@ def _refuse_label(table: pa.Table, y: Any) -> None:
     name = columns[0] if columns is not None and len(columns) == 1 else getattr(y, "name", None)
     if isinstance(name, str) and name in table.column_names:
         raise InputError(
-            f"must not hold {name!r}, the column of the labels: they are private, and features are public. Drop it; "
-            "nothing was charged",
+            f"must not hold {name!r}, the column of the labels: they are private, and features are public. Drop it, "
+            "or rename y where it is another column; nothing was charged",
             argument="X",
         )
 
