@@ -120,6 +120,7 @@ def test_a_fit_that_saw_patches_alone_finds_its_release(
     assert "wavelets" in json.loads((people / "fresh" / "summary.json").read_text())["model"]
 
 
+@pytest.mark.slow
 def test_a_test_part_is_used_where_it_is_named_and_not_otherwise(labeldp: Callable[..., Ran], people: Path) -> None:
     both = ["both.npz" if word == "bars.npz" else word for word in LINEAR]
     assert labeldp(*both).status == 0

@@ -16,6 +16,7 @@ from labeldp.workflows import FitSettings
 from labeldp.workflows.fit.bundle import TRUSTED
 from labeldp.workflows.fit.recipe import TrainingContext
 from labeldp.workflows.fit.registry import METHODS, RECIPES, recipe_of
+from slow import mostly_slow
 
 LINEAR = FitSettings("bought", ldp.Classes(3), 0.5, 1e-6, "people", trust="central", model="linear")
 
@@ -186,7 +187,7 @@ def test_numbers_have_plans_of_their_own(changes: dict[str, Any], kind: str, mod
     assert total_loss(recipe.remaining_charges({}, 100)).within(0.5, changes.get("delta", 0)) and len(losses) in (2, 3)
 
 
-@pytest.mark.parametrize("model", ["auto", "boosting", "cells", "neighbors"])
+@pytest.mark.parametrize("model", mostly_slow(["auto", "boosting", "cells", "neighbors"], ["cells"]))
 def test_numbers_that_were_answered_by_noise_on_the_grid_stay_so(model: str) -> None:
     recipe = recipe_of(replace(NUMBERS, model=model))
     older = recipe.earlier()
