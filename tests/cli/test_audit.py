@@ -105,6 +105,7 @@ def test_with_ledger_and_data_the_page_is_as_secret_as_the_labels(labeldp: Run, 
     assert bad.status == 1 and "NOT what was certified" in bad.out.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_fit_is_made_again_with_the_options_of_its_summary(labeldp: Run) -> None:
     assert labeldp("fit", "people.csv", *RELEASE, "--id", "id", "--model", "linear", "--out", "model").status == 0
     ran = labeldp("audit", "model", "--ledger", "p.ledger", "--data", "people.csv")

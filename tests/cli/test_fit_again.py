@@ -79,7 +79,8 @@ def test_an_evaluation_part_of_released_labels_costs_nothing(
     assert (again.status, again.out) == (0, measured.out)
 
 
-@pytest.mark.parametrize("model", [("--trust", "central"), pytest.param(STAGES, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [("--trust", "central"), STAGES])
 def test_the_share_that_is_the_default_is_found_again_when_it_is_named(
     labeldp: Callable[..., Ran], people: Path, model: tuple[str, ...]
 ) -> None:
@@ -141,7 +142,7 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize("name", mostly_slow(MODELS, ("cells", "stages")))
+@pytest.mark.parametrize("name", mostly_slow(MODELS, ["cells"]))
 def test_the_same_fit_writes_the_same_bytes(people: Path, name: str) -> None:
     """Two processes with one ledger fill two directories, one after the other: every file is the same, to the byte.
 

@@ -97,6 +97,7 @@ def test_trust_in_nobody_takes_a_linear_model_by_default(
     assert right.mean() == found["test"]["accuracy"]
 
 
+@pytest.mark.slow
 def test_a_test_part_is_used_where_it_is_named_and_not_otherwise(labeldp: Callable[..., Ran], people: Path) -> None:
     both = ["both.npz" if word == "bars.npz" else word for word in LINEAR]
     assert labeldp(*both).status == 0

@@ -122,6 +122,7 @@ def test_the_budget_must_carry_delta_and_all_parts_before_the_first_is_charged(
         assert steps(people) == [] and not (people / "model").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     labeldp: Callable[..., Ran], people: Path
 ) -> None:

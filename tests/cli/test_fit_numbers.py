@@ -84,6 +84,7 @@ def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folde
     assert all(0 <= float(row["prediction"]) <= 100 for row in rows)
 
 
+@pytest.mark.slow
 def test_the_report_of_numbers_speaks_of_errors(labeldp: Callable[..., Ran], folder: Path) -> None:
     assert labeldp(*FIT, "--test", "public_homes.csv", PUBLIC).status == 0
     text, found = report(folder), summary(folder)

@@ -116,6 +116,7 @@ def random_history(
     assert admitted is (worst[cohort] + TENTH <= limit)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("labeldp.curator:CohortTotals", "never_less")
 def test_thousands_of_histories_with_cohorts_never_under_count() -> None:
     chance = random.Random(11)

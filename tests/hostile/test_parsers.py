@@ -27,6 +27,7 @@ from hostile.corpus import PARSERS, Parser, certified_again, digested_again, go_
 from labeldp.curator import ledger_store
 from labeldp.privacy import LabelDPError, stored
 from labeldp.tables import open_images, open_table
+from slow import mostly_slow
 
 SOURCE = Path(ldp.__file__).parent
 PAPERS = Path(__file__).parents[2] / "papers"
@@ -133,7 +134,7 @@ def judge(parser: Parser, good: Path, folder: Path, content: bytes) -> None:
         signal.alarm(0)
 
 
-@pytest.mark.parametrize("kind", PARSERS)
+@pytest.mark.parametrize("kind", mostly_slow(PARSERS, list(PARSERS)[::4]))
 def test_damaged_bytes_are_read_or_refused(good: Path, tmp_path: Path, kind: str) -> None:
     """Only errors of labeldp come out of a parser, and it ends."""
     parser = PARSERS[kind]
@@ -147,7 +148,9 @@ def test_damaged_bytes_are_read_or_refused(good: Path, tmp_path: Path, kind: str
     check()
 
 
-@pytest.mark.parametrize("kind", [name for name, parser in PARSERS.items() if parser.text])
+@pytest.mark.parametrize(
+    "kind", mostly_slow(TEXTS := [name for name, parser in PARSERS.items() if parser.text], TEXTS[::4])
+)
 def test_other_values_are_read_or_refused(good: Path, tmp_path: Path, kind: str) -> None:
     """Only errors of labeldp come out of a parser, and it ends."""
     parser = PARSERS[kind]

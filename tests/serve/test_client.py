@@ -134,7 +134,7 @@ def predicted(value: Any) -> Any:
 
 @pytest.mark.guarantee("labeldp.serve:RemoteCurator", "labels_stay")
 @pytest.mark.guarantee("labeldp.serve:RemoteCurator", "same_bits")
-@pytest.mark.parametrize("name", slow_cases(LEARNERS, ["fit_multistage with a prior"]))
+@pytest.mark.parametrize("name", slow_cases(LEARNERS, ["fit_multistage", "fit_multistage with a prior"]))
 def test_what_is_released_is_what_a_curator_in_its_process_would_release(
     name: str, classes: Server, tmp_path: Path
 ) -> None:

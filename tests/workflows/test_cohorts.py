@@ -185,6 +185,7 @@ def test_a_model_of_a_cohort_and_one_of_all(place: Path) -> None:
         fit("both.csv", "none", id_column=None)
 
 
+@pytest.mark.slow
 def test_sums_that_a_model_shares_are_found_by_their_cohort(place: Path) -> None:
     """A step that names its mechanism shares the charge of another run of these records, and of no others."""
     central = {"trust": "central", "model": "linear", "delta": "1e-6"}
