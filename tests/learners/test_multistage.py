@@ -211,7 +211,7 @@ def test_a_first_stage_that_was_released_alone_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         fit_multistage(features, Dies(held), stages=2, **arguments)
     assert len(ledger.charges) == 1
-    fit_multistage(features, held, **arguments)
+    fit_multistage(features, held, stages=2, **arguments)
     assert len(ledger.charges) == 3 and ledger.spent.epsilon() == 1
 
 
