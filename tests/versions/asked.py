@@ -15,7 +15,6 @@ import numpy as np
 
 import labeldp as ldp
 from labeldp.learners import SoftmaxRegression
-from labeldp.mechanisms import Located
 from labeldp.privacy import Charge
 
 LEDGER = "python.ledger"
@@ -30,8 +29,6 @@ FEATURES = np.column_stack([PLACES * 37 % 11, PLACES * 17 % 7, PLACES % 3 == 0])
 
 THREE, FOUR, WORDS = ldp.Classes(3), ldp.Classes(4), ldp.Classes(("no", "yes"))
 SIX, BITS, CLIPPED = ldp.Interval(-1, 1, grid=6), ldp.Interval(0, 1, grid=2), ldp.Interval(0, 50, clip=True)
-GRID, LINE = (ldp.mechanisms.CubeGrid.of_side(0.5, bounds) for bounds in ([(0, 1), (-1, 1)], [(0, 1.5)]))
-ON_GRID, ON_LINE = Located(GRID, THREE), Located(LINE, SIX)
 LABELS: dict[Any, Any] = {
     THREE: PLACES % 3,
     FOUR: PLACES * 7 % 4,
@@ -39,8 +36,6 @@ LABELS: dict[Any, Any] = {
     SIX: (PLACES * 5 % 6) * 0.4 - 1,
     BITS: (PLACES * 3 % 5 > 1).astype(float),
     CLIPPED: PLACES * 1.0,
-    ON_GRID: (FEATURES[:, :2] % 4 / 4, PLACES % 3),
-    ON_LINE: (FEATURES[:, :1] % 4 / 4, (PLACES * 5 % 6) * 0.4 - 1),
 }
 """The labels that each domain is asked about."""
 
@@ -234,11 +229,6 @@ LEARNED: dict[str, Callable[[Path], ldp.Release[Any]]] = {
         epsilon=1,
         rng=ldp.SystemRandomness(),
         partition=ldp.learners.MedianPartition(4),
-    ),
-    "full cells": lambda folder: ldp.learners.fit_full_cells(
-        ldp.Curator(LABELS[ON_GRID], domain=ON_GRID, ledger=account(folder, "full cells"), run="learning"),
-        epsilon=1,
-        rng=ldp.SystemRandomness(),
     ),
     "response sgd": lambda folder: ldp.lp_rr_sgd(
         FEATURES,
