@@ -10,10 +10,11 @@ import pytest
 
 from labeldp.learners import CHOSEN
 from labeldp.privacy import InputError
-from labeldp.tables import LabeledArrays, RatingData
+from labeldp.tables import LabeledArrays
 from papers.multistage import grid as tasks
 from papers.multistage.grid import Grid, Run
 from papers.multistage.run import Result, reproduce_multistage
+from papers.ratings import RatingData
 
 PARTS = {"train": 60, "test": 40}
 
