@@ -80,7 +80,7 @@ def test_json_keeps_every_digit(loss: PrivacyLoss) -> None:
 
 
 def test_the_largest_of_curves_is_a_curve_that_composes() -> None:
-    """Its delta is the larger one, in both orders; two steps cost no less than any choice of curves."""
+    """It composes like any other curve, and no release that one of them dominates costs more."""
     one, other = HiddenWeights(0.3, 0.1), HiddenWeights(0.3, 0.1).reversed()
     either = Largest((one, other))
     epsilons = np.array([0.0, 0.1, 0.5, 1.0])
