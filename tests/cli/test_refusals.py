@@ -70,7 +70,7 @@ def test_wrong_files(labeldp: Callable[..., Ran], people: Path, command: str) ->
 @pytest.mark.parametrize("cell", ["sentinel", ""])
 def test_labels_outside_are_not_told(labeldp: Callable[..., Ran], people: Path, command: str, cell: str) -> None:
     """One line says that the dataset is new, one what to do; the ledger holds the declared domain and no charge."""
-    (people / "odd.csv").write_text(f"age,bought\n31,yes\n40,{cell}\n50,no\n")
+    (people / "odd.csv").write_text(f"age,bought\n40,{cell}\n" + "31,yes\n50,no\n" * 10)
     ran = labeldp(*arguments(command, "odd.csv"))
     new, told = ran.err.splitlines()
     assert "new in l.ledger" in new and told.startswith("Error: labels must lie in the declared domain of 'people'")
