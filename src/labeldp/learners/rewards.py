@@ -76,7 +76,7 @@ def preferences(
 
     Args:
         features_a, features_b: public features of both answers of n pairs, such as embeddings, shape (n, d) each.
-        curator: holds n preferences: two classes, the first of `domain.names` says that A is better.
+        curator: holds n preferences: two classes. The first of `domain.names`, which are sorted, says that A is better.
         epsilon: cost of the release.
         delta: of the release; 0 where nobody is trusted.
         rng: randomness of the noise.
