@@ -52,6 +52,7 @@ from .privacy import LabelDPError as LabelDPError
 from .privacy import Ledger as Ledger
 from .privacy import LedgerError as LedgerError
 from .privacy import PrivacyLoss as PrivacyLoss
+from .privacy import PrivacyWarning as PrivacyWarning
 from .privacy import Public as Public
 from .privacy import Release as Release
 from .privacy import SystemRandomness as SystemRandomness

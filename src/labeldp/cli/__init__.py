@@ -2,9 +2,13 @@
 
 import os
 import sys
+import warnings
 from importlib import import_module
+from typing import Any
 
 import click
+
+from labeldp.cli.options import note
 
 __all__ = ["COMMANDS", "cli", "main"]
 _EPILOG = "Every command has examples: labeldp COMMAND --help."
@@ -72,6 +76,7 @@ def main(command: click.Command = cli) -> None:
     """Run a command line; report a user's mistake as one line on stderr and exit with status 1."""
     # Waiting threads that spin slow everybody down on shared cores; this is read when the numerical libraries load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.showwarning = _show_warning
     try:
         command(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -93,6 +98,19 @@ def main(command: click.Command = cli) -> None:
             raise
         click.echo(f"Error: {sentence}", err=True)
         sys.exit(1)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+    """Show a warning about a promise as one line on stderr; commands say of a new ledger themselves."""
+    from labeldp.privacy import NewLedgerWarning, PrivacyWarning
+
+    if not issubclass(category, PrivacyWarning):
+        _SHOW_OTHERS(message, category, *place, **options)
+    elif not issubclass(category, NewLedgerWarning):
+        note(str(message))
+
+
+_SHOW_OTHERS = warnings.showwarning
 
 
 def _sentence(error: Exception) -> str | None:

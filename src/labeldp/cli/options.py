@@ -80,7 +80,7 @@ def warn_if_weak(*epsilons: Any, about: str = "one label") -> None:
         with suppress(InputError):
             sentence = weak_promise(float(decimal(each, "epsilon")), about)
             if sentence:
-                click.echo(sentence, err=True)
+                note(sentence)
 
 
 def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -268,8 +268,12 @@ online_options = add_options(
 
 
 def note(sentence: str) -> None:
-    """Print a sentence on stderr."""
-    click.echo(sentence, err=True)
+    """Print a sentence on stderr, once in a run."""
+    context = click.get_current_context(silent=True)
+    notes = set() if context is None else context.find_root().meta.setdefault("labeldp.notes", set())
+    if sentence not in notes:
+        notes.add(sentence)
+        click.echo(sentence, err=True)
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:

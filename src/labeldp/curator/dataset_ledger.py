@@ -3,6 +3,7 @@
 import hashlib
 import json
 import secrets
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -91,6 +92,7 @@ from labeldp.privacy import (
     KeyedRandomness,
     LabelDPError,
     LedgerError,
+    NewLedgerWarning,
     NotCopyable,
     Path,
     Pinned,
@@ -107,6 +109,7 @@ from labeldp.privacy import (
     gather,
     joint_costs,
     largest_of,
+    warn_of_weak_budget,
 )
 
 Encoded = TypeVar("Encoded")
@@ -805,6 +808,12 @@ class DatasetLedger(NotCopyable):
                 if others := dataset_names(connection):
                     raise unknown_dataset(self._store.path, self._dataset, others)  # the file appeared meanwhile
                 insert_dataset(connection, self._dataset, self._proposed, self._secret)
+                warnings.warn(
+                    f"the ledger {self._store.path} is new, and so is {self._dataset!r} with a budget of its own "
+                    f"({self._proposed}). If these labels were released before, name the ledger that has their charges",
+                    NewLedgerWarning,
+                    stacklevel=2,
+                )
                 known = find_dataset(connection, self._dataset)
             if known is None or known.secret != self._secret:
                 raise LedgerError(f"the dataset {self._dataset!r} was added or replaced meanwhile: run again")
@@ -827,6 +836,7 @@ class DatasetLedger(NotCopyable):
         path, name = (*scope.path(dataset.secret), *request.path), secrets.token_hex(8)
         if request.loss == PrivacyLoss.zero():  # a note, no release
             return Charge(name, path, request.loss, request.mechanism)
+        warn_of_weak_budget(dataset.budget.epsilon, dataset.budget.delta, request.records)
         total = ""
         if not self.analyst and not has_account(dataset.budget):
             total = paid_in_all(bounds, totals(), request.path, request.loss)

@@ -29,6 +29,7 @@ from labeldp.privacy.certificate import (
     checked_certificate,
     gather,
     requested_delta,
+    warn_of_weak_budget,
     weak_promise,
 )
 from labeldp.privacy.charges import Charge, Numbers, Path, Plan, Plans, Step, largest_of, total_loss
@@ -39,7 +40,9 @@ from labeldp.privacy.errors import (
     InputError,
     LabelDPError,
     LedgerError,
+    NewLedgerWarning,
     NotInvertibleError,
+    PrivacyWarning,
     did_you_mean,
     explain_full_disk,
 )
@@ -164,6 +167,7 @@ __all__ = [
     "LedgerError",
     "LedgerLike",
     "Neighbors",
+    "NewLedgerWarning",
     "NoisyBag",
     "NotCopyable",
     "NotInvertibleError",
@@ -173,6 +177,7 @@ __all__ = [
     "Plan",
     "Plans",
     "PrivacyLoss",
+    "PrivacyWarning",
     "Public",
     "RandomSource",
     "Randomness",
@@ -256,6 +261,7 @@ __all__ = [
     "switching_rdp",
     "text_ids",
     "total_loss",
+    "warn_of_weak_budget",
     "weak_promise",
     "whole_cost",
 ]

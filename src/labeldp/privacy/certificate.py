@@ -1,5 +1,6 @@
 """Charges, the certificates that list them, and the values that they certify."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy.charges import Charge, Promise, promised, total_loss
-from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal_text, float_above, rounded_up_text
+from labeldp.privacy.errors import InputError, PrivacyWarning
+from labeldp.privacy.exact import decimal, decimal_text, float_above, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
 from labeldp.privacy.stored import stored_fraction
@@ -286,6 +287,23 @@ def weak_promise(epsilon: float, about: str = "one label") -> str:
         f"epsilon = {decimal_text(epsilon)} lets the odds about {about} change by a factor of {odds_factor(epsilon)}"
     )
     return f"{words}: this is a weak promise"
+
+
+def warn_of_weak_budget(epsilon: Any, delta: Any, records: int) -> None:
+    """Issue a PrivacyWarning for an epsilon above 10, and for a delta that is not below one over the records.
+
+    Args:
+        epsilon, delta: of a budget that is charged.
+        records: how many labels the release uses; 0 where nobody says.
+    """
+    sentences = [weak_promise(float(decimal(epsilon, "epsilon")))]
+    if records and decimal(delta, "delta") * records >= 1:
+        sentences.append(
+            f"delta = {decimal_text(delta)} is not below 1/{records}, one over the number of records: a mechanism that "
+            "publishes the label of one record would keep it. Take a delta far below that"
+        )
+    for sentence in filter(None, sentences):
+        warnings.warn(sentence, PrivacyWarning, stacklevel=4)
 
 
 def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Release[U]:

@@ -83,6 +83,14 @@ class LedgerError(LabelDPError):
     """The ledger file cannot be used as asked."""
 
 
+class PrivacyWarning(UserWarning):
+    """A promise is weak: epsilon is above 10, or delta is not below one over the number of records."""
+
+
+class NewLedgerWarning(PrivacyWarning):
+    """A ledger was made, with a budget of its own; a mistyped name would do the same."""
+
+
 @contextmanager
 def explain_full_disk(what: str) -> Iterator[None]:
     """Turn the error of a disk that is full, or for reading only, into a LabelDPError that says so."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.privacy.accounts import Account, Row, declared, settle
 from labeldp.privacy.budget import LARGER_BUDGET, Budget
-from labeldp.privacy.certificate import Certificate, Neighbors, join_certificates
+from labeldp.privacy.certificate import Certificate, Neighbors, join_certificates, warn_of_weak_budget
 from labeldp.privacy.charges import Charge, Path, Plans, Step
 from labeldp.privacy.errors import BudgetExceeded, InputError, LedgerError
 from labeldp.privacy.exact import decimal, rounded_up_text
@@ -324,6 +324,7 @@ class Ledger(SingleProcess):
         with self._lock:
             self._pinned.check(request.persons, self.name)
             self._account = self._check([charge])
+            warn_of_weak_budget(self.budget.epsilon, self.budget.delta, request.records)
             charge = replace(charge, plan=self._plans.take(charge.path, charge.loss))
             if request.persons is not None and self._pinned.persons is None:
                 self._pinned = Pinned(request.persons, not self._charges)
