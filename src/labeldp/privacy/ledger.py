@@ -248,7 +248,7 @@ class Ledger(SingleProcess):
     def __init__(self, budget: Budget, name: str = "labels") -> None:
         if not isinstance(budget, Budget):
             raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
-        self.budget = budget
+        self._budget = budget
         self.name = name
         self._charges: list[Charge] = []
         self._totals = Totals()
@@ -260,6 +260,11 @@ class Ledger(SingleProcess):
         self._lock = threading.Lock()
         self._token = secrets.token_hex(8)
         self._claim_process()
+
+    @property
+    def budget(self) -> Budget:
+        """The most that all charges may cost together; it never changes."""
+        return self._budget
 
     @property
     def analyst(self) -> str:
