@@ -15,10 +15,10 @@ from labeldp.privacy.accounts import (
     settle,
 )
 from labeldp.privacy.arrays import AnyFloats, Flags, Floats, Integers
-from labeldp.privacy.atoms import Curve
+from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
 from labeldp.privacy.bag_loss import MAX_BAG, HiddenWeights, NoisyBag, bag_ends, binomial
 from labeldp.privacy.buckets import Buckets
-from labeldp.privacy.budget import KINDS, Budget, whole_cost
+from labeldp.privacy.budget import KINDS, LARGER_BUDGET, Budget, whole_cost
 from labeldp.privacy.certificate import (
     Certificate,
     CuratorLike,
@@ -32,7 +32,19 @@ from labeldp.privacy.certificate import (
     warn_of_weak_budget,
     weak_promise,
 )
-from labeldp.privacy.charges import Charge, Numbers, Path, Plan, Plans, Step, largest_of, total_loss
+from labeldp.privacy.charges import (
+    Charge,
+    Numbers,
+    Path,
+    Plan,
+    Plans,
+    Step,
+    joint_loss,
+    largest_of,
+    most_met,
+    total_loss,
+)
+from labeldp.privacy.composition import curve_masses, failures, gaussian_delta, max_loss
 from labeldp.privacy.errors import (
     Argument,
     BudgetExceeded,
@@ -126,6 +138,7 @@ from labeldp.privacy.validate import (
 __all__ = [
     "BLOCK",
     "KINDS",
+    "LARGER_BUDGET",
     "MAX_BAG",
     "MAX_EPSILON",
     "MAX_RATE",
@@ -137,6 +150,7 @@ __all__ = [
     "Account",
     "AnyFloats",
     "Argument",
+    "Atom",
     "Bound",
     "Buckets",
     "Budget",
@@ -147,12 +161,15 @@ __all__ = [
     "Costs",
     "CuratorLike",
     "Curve",
+    "Discrete",
     "DomainError",
     "Drawn",
+    "Failure",
     "Filter",
     "FixedList",
     "Flags",
     "Floats",
+    "Gaussian",
     "HiddenWeights",
     "IdDigest",
     "Ids",
@@ -187,6 +204,7 @@ __all__ = [
     "RecordLoss",
     "Release",
     "Request",
+    "Response",
     "Row",
     "SingleProcess",
     "Span",
@@ -220,6 +238,7 @@ __all__ = [
     "checked_certificate",
     "coin_rdp",
     "counter_blocks",
+    "curve_masses",
     "decimal",
     "decimal_text",
     "declared",
@@ -229,20 +248,26 @@ __all__ = [
     "exact_share",
     "exp_bounds",
     "explain_full_disk",
+    "failures",
     "float_above",
     "float_below",
     "gather",
+    "gaussian_delta",
     "has_repeats",
     "hidden_ids",
     "integer_ids",
     "joint_costs",
+    "joint_loss",
     "json_value",
     "label_width",
     "largest",
     "largest_of",
     "lazy_rdp",
     "log_bounds",
+    "max_loss",
     "most_bytes",
+    "most_met",
+    "normal_cdf",
     "open_filter",
     "positive_epsilon",
     "rdp_delta",

@@ -1,0 +1,333 @@
+"""What charges add up to, and whether one more block fits the budget: one account with two books."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from labeldp.accounting.costs import Cost, sequence_rate
+from labeldp.privacy import (
+    LARGER_BUDGET,
+    Budget,
+    BudgetExceeded,
+    Failure,
+    Path,
+    PrivacyLoss,
+    decimal,
+    failures,
+    float_above,
+    gaussian_delta,
+    joint_loss,
+    largest,
+    max_loss,
+    rounded_up_text,
+)
+
+Span = tuple[int, int]
+"""The numbers of the first and the last cohort that a charge is about; (0, 0) without cohorts."""
+
+TAIL_SHARE, FAILURE_SHARE, RESERVE_SHARE = Fraction(1, 10), Fraction(1, 10), Fraction(1, 20)
+"""Of delta what is kept for tails and for failures, and of the rates what is never spent: fixed for all accounts."""
+
+TAIL_PARTS = (Fraction(1, 16), Fraction(1, 4))
+"""The shares of an account's tails that a block may take, the smallest that suffices."""
+
+MAX_PLACES = 32
+"""More totals of records than this are joined into one that covers them."""
+
+_NUDGES = 1024
+
+
+class Policy(StrEnum):
+    """How an account divides delta; its first block decides."""
+
+    ADAPTIVE = "adaptive"
+    PLAN = "plan"
+
+
+class Entry(NamedTuple):
+    """The sum of the costs of one place: some cohorts, and the part of their records."""
+
+    span: Span
+    path: Path
+    cost: Cost
+
+
+class Step(NamedTuple):
+    """Equal releases: whose records they are about, what each costs, and how many there are."""
+
+    span: Span
+    path: Path
+    loss: PrivacyLoss
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much either book may hold.
+
+    An account admits a block while one of its books holds it: losses within `loss` and their tails within `tail`, or
+    rates within `rate` and failures within `failure`.
+
+    Args:
+        loss, tail: limits of the loss book.
+        rate, failure: limits of the rate book.
+        reserve: a further part of the rates that is never spent, so that small releases count less.
+
+    Guarantee (limits): with `tail + failure + (1 - failure) * delta(rate + reserve)` at most delta, whatever is admitted keeps
+        (loss, delta) together, however it was chosen after looking at earlier outputs.
+
+    Source: `docs/proofs/account.md`, Theorem 5.
+    """
+
+    loss: Fraction
+    tail: Fraction = Fraction(0)
+    rate: Fraction = Fraction(0)
+    failure: Fraction = Fraction(0)
+    reserve: Fraction = Fraction(0)
+
+    @classmethod
+    def of(cls, budget: Budget, policy: Policy) -> "Limits":
+        """Return the limits of a budget: sums of epsilon at delta = 0; else as the policy divides delta."""
+        epsilon, delta = decimal(budget.epsilon, "epsilon"), decimal(budget.delta, "delta")
+        if not delta:
+            return cls(epsilon)
+        if policy is Policy.PLAN:
+            return cls(epsilon, delta)
+        tail, failure = delta * TAIL_SHARE, delta * FAILURE_SHARE
+        rates = _largest_square(epsilon, delta - tail - failure)
+        return cls(epsilon, tail, rates * (1 - RESERVE_SHARE), failure, rates * RESERVE_SHARE)
+
+    def admit(self, cost: Cost) -> bool:
+        """Return whether one of the books holds this sum."""
+        return self.holds_loss(cost) or (
+            cost.rate is not None and cost.rate <= self.rate and cost.failure <= self.failure
+        )
+
+    def holds_loss(self, cost: Cost) -> bool:
+        """Return whether the loss book holds this sum."""
+        return cost.loss is not None and cost.loss <= self.loss and cost.tail <= self.tail
+
+    def used(self, cost: Cost) -> Fraction:
+        """Return the share that a sum uses of the book that has more room left; it is no epsilon."""
+        books = (
+            ((cost.loss, self.loss), (cost.tail, self.tail)),
+            ((cost.rate, self.rate), (cost.failure, self.failure)),
+        )
+        shares = [max(_share(amount, limit) for amount, limit in book) for book in books if book[0][1]]
+        return min(shares)
+
+
+def _share(amount: Fraction | None, limit: Fraction) -> Fraction:
+    if amount is None:
+        return Fraction(10**6)
+    if not limit:
+        return Fraction(10**6 if amount else 0)
+    return amount / limit
+
+
+@lru_cache(maxsize=256)
+def _largest_square(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest square of mu whose delta at epsilon is at most `delta`, rounded down."""
+    below = float(epsilon) * (1 - 2.0**-50)
+
+    def keeps(mu: float) -> bool:
+        return Fraction(gaussian_delta(below, mu)) <= delta
+
+    high = 1.0
+    while keeps(high):
+        high *= 2
+    best = step = largest(keeps, 0.0, high, tol=2.0**-50)
+    for _ in range(_NUDGES):  # rounding blurs the border by some floats
+        step = math.nextafter(step, math.inf)
+        best = step if keeps(step) else best
+    return Fraction(best) ** 2
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is charged at once: one release, or one declared plan.
+
+    A plan is charged to every record that it may meet, at the cost of the record that pays most.
+
+    Args:
+        span: the cohorts.
+        path: the part of their records.
+        losses: what a record of these may pay in all, one for each place that it may be in.
+    """
+
+    span: Span
+    path: Path
+    losses: tuple[PrivacyLoss, ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> "Block":
+        """Return the block of all these steps together."""
+        span = (min(step.span[0] for step in steps), max(step.span[1] for step in steps))
+        path = steps[0].path
+        for step in steps:
+            same = [one == other for one, other in zip(path, step.path, strict=False)]
+            path = path[: same.index(False) if False in same else len(same)]
+        cohorts = {
+            tuple(((step.path, step.loss), step.times) for step in steps if step.span[0] <= cohort <= step.span[1])
+            for cohort in range(span[0], span[1] + 1)
+        }
+        losses = {loss for charges in cohorts for loss in joint_loss(charges).losses}
+        return cls(span, path, tuple(sorted(losses, key=repr)))
+
+    def cost(self, limits: Limits, totals: Iterable[Cost]) -> Cost:
+        """Return what it adds to both books.
+
+        The loss book counts the pure epsilon, where there is one, or the epsilon at the smallest tail for which it has
+        room. The choice follows from costs alone.
+
+        Args:
+            limits: of the account.
+            totals: what the records paid before.
+        """
+        rates = [sequence_rate(loss.atoms, limits.reserve, limits.failure, limits.rate) for loss in self.losses]
+        slow = Cost.largest(Cost(rate=rate, failure=failure) for rate, failure in rates)
+        before = list(totals)
+        spent = max((cost.tail for cost in before), default=Fraction(0))
+        tails = [*(limits.tail * part for part in TAIL_PARTS), max(Fraction(0), limits.tail - spent)]
+        points = [_pure(self.losses)]
+        for tail in tails:
+            if all(limits.holds_loss(cost + points[-1]) for cost in before):
+                break
+            if tail:
+                points.append(_at_tail(self.losses, tail))
+        fitting = (point for point in points if all(limits.holds_loss(cost + point) for cost in before))
+        bounded = (point for point in points if point.loss is not None)
+        point = next(fitting, next(bounded, points[0]))
+        return Cost(point.loss, point.tail, slow.rate, slow.failure)
+
+
+def _pure(losses: Iterable[PrivacyLoss]) -> Cost:
+    """The loss of a block but for its stated failures: the exact decimal."""
+    points = []
+    for loss in losses:
+        finite = tuple(pair for pair in loss.atoms if not isinstance(pair[0], Failure))
+        points.append(Cost(max_loss(finite), failures(loss.atoms)))
+    return Cost.largest(points)
+
+
+@lru_cache(maxsize=4096)
+def _at_tail(losses: tuple[PrivacyLoss, ...], tail: Fraction) -> Cost:
+    epsilon = max(loss.epsilon(tail) for loss in losses)
+    return Cost(None if math.isinf(epsilon) else decimal(epsilon, "epsilon"), tail)
+
+
+def record_totals(entries: Iterable[Entry], block: Block) -> tuple[Cost, ...]:
+    """Return what a record of a block may have paid before; totals that another covers are left out."""
+    rows = list(entries)
+    groups = {
+        tuple((entry.path, entry.cost) for entry in rows if entry.span[0] <= cohort <= entry.span[1])
+        for cohort in range(block.span[0], block.span[1] + 1)
+    }
+    return _pruned(cost for group in groups for cost in _totals(group, block.path))
+
+
+def _totals(charges: Sequence[tuple[Path, Cost]], within: Path) -> tuple[Cost, ...]:
+    """What a record in one part may have paid."""
+    totals = (sum((cost for path, cost in charges if not path), Cost()),)
+    splits: dict[str, dict[int, list[tuple[Path, Cost]]]] = {}
+    for path, cost in charges:
+        if path:
+            splits.setdefault(path[0][0], {}).setdefault(path[0][1], []).append((path[1:], cost))
+    for split, parts in splits.items():
+        if within and within[0][0] == split:
+            inner = _totals(parts.get(within[0][1], []), within[1:])
+        else:
+            inner = _pruned(cost for part in parts.values() for cost in _totals(part, ()))
+        totals = _pruned(one + other for one in totals for other in inner)
+    return totals
+
+
+def _pruned(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+    """Costs without those that another covers; one that covers all where they are too many."""
+    kept: list[Cost] = []
+    for cost in costs:
+        if not any(other.covers(cost) for other in kept):
+            kept = [other for other in kept if not cost.covers(other)] + [cost]
+    return tuple(kept) if len(kept) <= MAX_PLACES else (Cost.largest(kept),)
+
+
+class Admission(NamedTuple):
+    """An admitted block: the limits that its account has, and what it costs."""
+
+    policy: Policy
+    limits: Limits
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Account:
+    """What keeps one budget: for one analyst, or for everybody where no shares are reserved.
+
+    Args:
+        name: of the dataset, for messages.
+        budget: the budget.
+        policy: how delta is divided; None before the first block.
+        limits: of the books; None before the first block.
+    """
+
+    name: str
+    budget: Budget
+    policy: Policy | None = None
+    limits: Limits | None = None
+
+    def admit(self, block: Block, entries: Sequence[Entry]) -> Admission:
+        """Return what a block costs where one of the books has room for it; charge nothing.
+
+        The first block of an account decides how delta is divided: as usual, or all of it for the loss book where the
+        block needs that. A refused first block decides nothing.
+
+        Args:
+            block: what is asked for.
+            entries: what was charged before, the sum of each place.
+
+        Raises:
+            BudgetExceeded: neither book has room.
+        """
+        before = record_totals(entries, block)
+        policies = [self.policy] if self.policy else list(Policy)
+        for policy in policies:
+            limits = self.limits or Limits.of(self.budget, policy)
+            cost = block.cost(limits, before)
+            if all(limits.admit(total + cost) for total in before):
+                return Admission(policy, limits, cost)
+        raise self._refusal(block, before, limits, cost)
+
+    def under(self, budget: Budget) -> "Account":
+        """Return the account with another budget; delta stays divided as it was."""
+        return replace(self, budget=budget, limits=Limits.of(budget, self.policy) if self.policy else None)
+
+    def _refusal(self, block: Block, before: Sequence[Cost], limits: Limits, cost: Cost) -> BudgetExceeded:
+        """Return a refusal that says how full the account is, and with delta = 0 what the sum would be."""
+        budget = f"the budget of {self.name!r} is {self.budget}"
+        if not limits.tail and not limits.rate:
+            if cost.loss is None or cost.tail:
+                missing = "this release needs a delta, and the budget has delta = 0: give the budget a delta"
+                return BudgetExceeded(f"{budget}; {missing}. {LARGER_BUDGET}")
+            epsilon = float_above(max((total + cost).loss or Fraction(0) for total in before))
+            return BudgetExceeded(
+                f"{budget}; this would bring it to epsilon = {rounded_up_text(epsilon, 12)}. {LARGER_BUDGET}"
+            )
+        used, after = (max(limits.used(total) for total in totals) for totals in (before, [t + cost for t in before]))
+        would = (
+            f"this would bring it to {_percent(after)}"
+            if after < 10**4
+            else "it has no room for a release of this kind"
+        )
+        return BudgetExceeded(f"{budget}, of which {_percent(used)} is used up; {would}. {PROMISE} {LARGER_BUDGET}")
+
+
+PROMISE = "With delta > 0 the budget is what is promised of all releases together, and no smaller epsilon."
+"""What an account with a delta promises, in words."""
+
+
+def _percent(share: Fraction) -> str:
+    return f"{rounded_up_text(100 * float_above(share), 4)} %"
