@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Hashable, Iterable
+from itertools import pairwise
 from statistics import NormalDist
 
 Pair = tuple[tuple[float, float], ...]
@@ -48,7 +49,7 @@ def binned(mu: float, cuts: list[float]) -> Pair:
     def cdf(x: float) -> float:
         return float(x > 0) if math.isinf(x) else _NORMAL.cdf(x)
 
-    return tuple((cdf(b - mu) - cdf(a - mu), cdf(b) - cdf(a)) for a, b in zip(edges, edges[1:], strict=False))
+    return tuple((cdf(b - mu) - cdf(a - mu), cdf(b) - cdf(a)) for a, b in pairwise(edges))
 
 
 def orders(pair: Pair) -> tuple[Pair, Pair]:

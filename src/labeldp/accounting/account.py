@@ -77,8 +77,8 @@ class Limits:
         rate, failure: limits of the rate book.
         reserve: a further part of the rates that is never spent, so that small releases count less.
 
-    Guarantee (limits): with `tail + failure + (1 - failure) * delta(rate + reserve)` at most delta, whatever is admitted keeps
-        (loss, delta) together, however it was chosen after looking at earlier outputs.
+    Guarantee (limits): with `tail + failure + (1 - failure) * delta(rate + reserve)` at most delta, whatever is
+        admitted keeps (loss, delta) together, however it was chosen after looking at earlier outputs.
 
     Source: `docs/proofs/account.md`, Theorem 5.
     """
@@ -232,7 +232,7 @@ def record_totals(entries: Iterable[Entry], block: Block) -> tuple[Cost, ...]:
 
 def _totals(charges: Sequence[tuple[Path, Cost]], within: Path) -> tuple[Cost, ...]:
     """What a record in one part may have paid."""
-    totals = (sum((cost for path, cost in charges if not path), Cost()),)
+    totals: tuple[Cost, ...] = (sum((cost for path, cost in charges if not path), Cost()),)
     splits: dict[str, dict[int, list[tuple[Path, Cost]]]] = {}
     for path, cost in charges:
         if path:

@@ -268,7 +268,7 @@ def _reserved_rate(atom: Response | Discrete, reserve: float, alone: float) -> t
 
 
 def _gaussian_curve(epsilons: Floats, square: float) -> tuple[Floats, Floats]:
-    """The delta of a Gaussian with this mu^2 at each epsilon, of any sign, and a bound of its error; shape (points,)."""
+    """The delta of a Gaussian with this mu^2 at epsilons of any sign, and a bound of its error; shape (points,)."""
     mu = math.sqrt(square)
     gained = _normal_cdfs(mu / 2 - epsilons / mu)
     lost = np.exp(epsilons) * _normal_cdfs(-mu / 2 - epsilons / mu)
