@@ -260,15 +260,15 @@ def test_without_a_horizon_epochs_of_twice_the_rounds_cost_the_worst_of_them() -
 
 @pytest.mark.usefixtures("short_epochs")
 def test_an_epoch_that_the_ledger_does_not_admit_leaves_the_learner_as_it_was() -> None:
-    ledger = ldp.Ledger(ldp.Budget(1, 1e-6))
+    ledger = ldp.Ledger(ldp.Budget(1, 1e-6, fixed=True))
     made = learner(horizon=None, ledger=ledger)
     made.update(losses(5))
     before = made.predict()
-    ledger._budget = ldp.Budget(0.01, 1e-7)
+    ledger._budget = ldp.Budget(0.01, 1e-7, fixed=True)
     with pytest.raises(ldp.BudgetExceeded):
         made.update(losses(10))
     assert made.rounds == 5 and made.predict() == before and len(ledger.charges) == 1
-    ledger._budget = ldp.Budget(1, 1e-6)
+    ledger._budget = ldp.Budget(1, 1e-6, fixed=True)
     assert made.update(losses(10))[0] == before and len(ledger.charges) == 2
 
 
