@@ -180,7 +180,7 @@ def test_images_of_another_kind_are_refused(
 def test_too_few_images_are_refused(labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learners, "ImageMap", ImageMap)
     np.savez(people / "bars.npz", **bars(4, 0))
-    refused(labeldp(*LINEAR), people, "need at least 5 of them")
+    refused(labeldp(*LINEAR), people, "a fit needs at least 20 records, and this one has 4")
 
 
 def test_too_few_images_for_noisy_labels_are_refused(labeldp: Callable[..., Ran], people: Path) -> None:

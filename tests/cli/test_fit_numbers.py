@@ -236,7 +236,7 @@ CASES = [
     (("--range", "0,100", "--delta", "1e-6"), "--delta goes with --trust central"),
     (("--range", "0,100", "--stages", "2"), "--stages"),
     (("--range", "0,100", "--prior", "clusters"), "--prior"),
-    (("--range", "0,100", "--epsilon", "1e-30"), "epsilon is too small"),
+    (("--range", "0,100", "--epsilon", "1e-30"), "--epsilon = 1e-30 is too small"),
     (("--range", "0,100", "--features", "town", "--label", "town"), "must not hold the label column"),
     (("--classes", "2", "--clip"), "--clip goes with --range"),
     (("--range", "0,100", "--cells", "20"), "--cells goes with --model cells"),

@@ -224,8 +224,3 @@ def test_what_cannot_be_tuned_is_refused() -> None:
         tune([NeighborsClassifier(3)], features, release)
     with pytest.raises(InputError, match="learners must hold at least one learner"):
         tune([], features, answered(labels, ldp.Classes(2), ldp.UnaryEncoding))
-
-
-def test_the_rule_still_answers_to_its_old_name() -> None:
-    assert ldp.learners.neighbors is neighbor_count
-    assert NeighborsRegressor.__module__ == "labeldp.learners.nearest"

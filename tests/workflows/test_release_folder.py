@@ -165,7 +165,7 @@ def test_what_a_killed_run_made_otherwise_is_made_again(many: Path) -> None:
     assert told == [] and verify(str(many / "noisy")).holds
     plain = release(many, data=many / "people.parquet", out=many / "o.csv", id_column="id", epsilon=2, revision="two")
     assert bits(many / "noisy") == bits(many / "o.csv")
-    assert plain.loss.epsilon() == 2
+    assert plain.epsilon(0) == 2
 
 
 def test_files_of_others_are_never_removed(many: Path) -> None:
@@ -391,19 +391,6 @@ def test_a_killed_process_leaves_nothing_that_looks_finished(many: Path, stage: 
     assert charges(many) == 1 and verify(str(many / out)).holds and not (many / ".noisy.partial").exists()
     release(many, data=many / "people.parquet", out=many / "one.csv", id_column="id")
     assert bits(many / out) == bits(many / "one.csv")
-
-
-def test_an_older_dataset_refuses_ids_of_two_kinds(many: Path) -> None:
-    """Its integers and texts are not named alike: the parts here hold both."""
-    import sqlite3
-    from contextlib import closing
-
-    LedgerFile(many / "ledger.db").add("people", ldp.Budget(epsilon=9))
-    with closing(sqlite3.connect(many / "ledger.db")) as connection, connection:
-        connection.execute("UPDATE dataset SET ids = 1")
-    with pytest.raises(ldp.InputError, match="all integers or all texts"):
-        publish(many)
-    assert charges(many) == 0
 
 
 def test_bags_of_a_folder_are_those_of_its_table(many: Path) -> None:

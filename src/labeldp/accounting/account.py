@@ -248,11 +248,11 @@ def _totals(charges: Sequence[tuple[Path, Cost]], within: Path) -> tuple[Cost, .
 
 def _pruned(costs: Iterable[Cost]) -> tuple[Cost, ...]:
     """Costs without those that another covers; one that covers all where they are too many."""
-    kept: list[Cost] = []
+    maximal: list[Cost] = []
     for cost in costs:
-        if not any(other.covers(cost) for other in kept):
-            kept = [other for other in kept if not cost.covers(other)] + [cost]
-    return tuple(kept) if len(kept) <= MAX_PLACES else (Cost.largest(kept),)
+        if not any(other.covers(cost) for other in maximal):
+            maximal = [other for other in maximal if not cost.covers(other)] + [cost]
+    return tuple(maximal) if len(maximal) <= MAX_PLACES else (Cost.largest(maximal),)
 
 
 class Admission(NamedTuple):

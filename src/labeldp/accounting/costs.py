@@ -103,8 +103,8 @@ def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
 
 
 def _largest(numbers: Iterable[Fraction | None]) -> Fraction | None:
-    known = list(numbers)
-    return None if None in known else max(number for number in known if number is not None)
+    listed = list(numbers)
+    return None if None in listed else max(number for number in listed if number is not None)
 
 
 def sequence_rate(
@@ -160,8 +160,8 @@ def response_mu(epsilon: Fraction, classes: int = 2) -> Fraction:
     Source: `docs/proofs/account.md`: the vertices of the trade-off curve.
     """
     _, high = exp_bounds(epsilon)
-    one, others = 1 / (high + classes - 1), Fraction(classes - 1) / (high + classes - 1)
-    return normal_deviation(one) + normal_deviation(others)
+    one, lies = 1 / (high + classes - 1), Fraction(classes - 1) / (high + classes - 1)
+    return normal_deviation(one) + normal_deviation(lies)
 
 
 def normal_deviation(probability: Fraction) -> Fraction:
@@ -221,14 +221,14 @@ def _curve_square(curve: Curve, failure: float) -> Fraction | None:
     losses, masses, error, lost = curve_masses(curve)
     masses, losses = masses[::-1] * (1 + error), losses[::-1]
     gained = np.cumsum(masses) * (1 + _SUM_ERROR) + lost
-    kept = np.cumsum(masses * np.exp(-losses)) * (1 - _SUM_ERROR) / (1 - failure)
-    rest = (1 - gained) / (1 - failure)
+    likely = np.cumsum(masses * np.exp(-losses)) * (1 - _SUM_ERROR) / (1 - failure)
+    residue = (1 - gained) / (1 - failure)
     vertices = (losses > 0) & (masses > 0) & (gained > failure * (1 - _SUM_ERROR))
     if lost <= failure and not vertices.any():
         return Fraction(0)
-    if lost > failure or (rest[vertices] <= 0).any() or (kept[vertices] <= 0).any():
+    if lost > failure or (residue[vertices] <= 0).any() or (likely[vertices] <= 0).any():
         return None
-    left, right = -ndtri(kept[vertices]), -ndtri(rest[vertices] * (1 - _SUM_ERROR))
+    left, right = -ndtri(likely[vertices]), -ndtri(residue[vertices] * (1 - _SUM_ERROR))
     mus = left + right + _QUANTILE_ERROR * (1 + np.abs(left) + np.abs(right))
     return Fraction(max(0.0, float(mus.max()))) ** 2
 
@@ -250,21 +250,21 @@ def _reserved_rate(atom: Response | Discrete, reserve: float, alone: float) -> t
         delta, error = _gaussian_curve(thresholds - loss, reserve)
         left += mass * (delta + error)
     left *= 1 + _SUM_ERROR
-    rest = float(left[-1])
+    residue = float(left[-1])
     widths = np.diff(np.exp(thresholds)) * (1 + _SUM_ERROR)
 
     def is_below(rate: float) -> bool:
         square = reserve + rate
         delta, error = _gaussian_curve(thresholds, square)
         slopes = -_normal_cdfs(-math.sqrt(square) / 2 - thresholds / math.sqrt(square)) * (1 + _CDF_ERROR)
-        lower = delta - error + rest * (1 - delta)
-        chords = delta[:-1] - error[:-1] + widths * slopes[:-1] + rest * (1 - delta[:-1])
+        lower = delta - error + residue * (1 - delta)
+        chords = delta[:-1] - error[:-1] + widths * slopes[:-1] + residue * (1 - delta[:-1])
         return bool((left <= lower).all() and (left[1:] <= chords).all())
 
     low, high = 0.0, min(alone, 4.0)
     if not is_below(high):
         return Fraction(alone) if math.isfinite(alone) else Fraction(10**6), Fraction(0)
-    return Fraction(smallest(is_below, low, high, tol=1e-6)), 2 * Fraction(rest)
+    return Fraction(smallest(is_below, low, high, tol=1e-6)), 2 * Fraction(residue)
 
 
 def _gaussian_curve(epsilons: Floats, square: float) -> tuple[Floats, Floats]:

@@ -52,9 +52,9 @@ class DeclaredPlan:
         return replace(self, taken=(*self.taken, (number, release)))
 
 
-def _most_taken(releases: Iterable[Step], cohort: int, place: Path) -> int:
+def _most_taken(releases: Iterable[Step], cohort: int, part: Path) -> int:
     """How many of these releases a record of a cohort, in a part of it, meets at most."""
-    depth = len(place)
+    depth = len(part)
     return most_met(
         (release.path[depth:], release.times) for release in releases if release.span[0] <= cohort <= release.span[1]
     )

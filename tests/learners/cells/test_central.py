@@ -335,18 +335,6 @@ def test_few_records_of_many_classes_are_no_trouble(records: int, classes: int) 
     assert learner.predict_proba(features).shape == (records, classes)
 
 
-def test_trees_of_a_model_of_version_0_1_predict() -> None:
-    """They are trees of scikit-learn, in lists, one for each booster."""
-    features, labels = ripples(200)
-    learner = CellTreesRegressor(boosters=2, rate=0.5).learn(
-        features, np.zeros(200, np.int64), labels[:1, None], np.ones(1)
-    )
-    assert np.all(learner.predict(features) == labels[0])
-    learner.trees_ = [[DecisionTreeRegressor(max_depth=3, random_state=k).fit(features, labels)] for k in range(2)]
-    expected = labels[0] + 0.5 / 2 * sum(trees[0].predict(features) for trees in learner.trees_)
-    assert np.allclose(learner.predict(features), expected, atol=1e-6)
-
-
 def test_cells_that_a_ledger_released_before_are_those_that_are_learned_from(tmp_path: Path) -> None:
     """Other features, another machine: the same step is the same release, of the cells of that time."""
     features, labels = blobs(600)
