@@ -21,7 +21,7 @@ from labeldp.learners.features import plain_table
 from labeldp.mechanisms import Classes, CubeGrid, Domain, EpsilonMechanism, Interval
 from labeldp.mechanisms.base import word_stream
 from labeldp.mechanisms.domains import MAX_SIZE, Codes
-from labeldp.mechanisms.selection import select, selection_law
+from labeldp.mechanisms.histograms import select, selection_law
 from labeldp.privacy import (
     Certificate,
     Charge,

@@ -1,6 +1,6 @@
 """How labels are randomized: domains, randomized response, noise, selection, histograms, sums over bags, debiasing."""
 
-from labeldp.mechanisms.additive import DiscreteLaplace, GaussianOneHot
+from labeldp.mechanisms.additive import DiscreteLaplace, GaussianOneHot, gaussian_loss
 from labeldp.mechanisms.bags.base import (
     Bagged,
     ReleasedSums,
@@ -23,11 +23,15 @@ from labeldp.mechanisms.base import (
     joint_laws,
 )
 from labeldp.mechanisms.candidates import CandidateSets
-from labeldp.mechanisms.choices import GaussianChoice, GridChoices
 from labeldp.mechanisms.domains import GAPS, Classes, CubeGrid, Domain, Interval
 from labeldp.mechanisms.errors import SquaredErrors
-from labeldp.mechanisms.gaussian import gaussian_loss
-from labeldp.mechanisms.histograms import CountMechanism, LaplaceHistogram, LaplaceSum
+from labeldp.mechanisms.histograms import (
+    CountMechanism,
+    ExponentialMechanism,
+    LaplaceHistogram,
+    LaplaceSum,
+    PermuteAndFlip,
+)
 from labeldp.mechanisms.information import best_groups, partition_bits, response_bits, subset_bits, unary_bits
 from labeldp.mechanisms.inputs import (
     MAX_RESOLUTION,
@@ -40,7 +44,14 @@ from labeldp.mechanisms.inputs import (
     PublicInput,
     RowBlocks,
 )
-from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment, label_sums
+from labeldp.mechanisms.moments import (
+    CrossMoment,
+    GaussianChoice,
+    GaussianMoment,
+    GridChoices,
+    LaplaceMoment,
+    label_sums,
+)
 from labeldp.mechanisms.numbers import MAX_GRID, ResponseOnBins, UnbiasedNumbers
 from labeldp.mechanisms.partition import PartitionResponse, SubsetResponse, public_seed
 from labeldp.mechanisms.randomized_response import (
@@ -49,7 +60,6 @@ from labeldp.mechanisms.randomized_response import (
     RandomizedResponseWithPrior,
     UnaryEncoding,
 )
-from labeldp.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 
 __all__ = [
     "GAPS",

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.additive import CELL_FAILURE, MAX_MU, MIN_MU
 from labeldp.mechanisms.bags.base import Bagged, Keys, ReleasedSums
 from labeldp.mechanisms.domains import Domain
-from labeldp.mechanisms.gaussian import CELL_FAILURE, MAX_MU, MIN_MU
 from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
     MAX_BAG,

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.additive import gaussian_loss, smallest_stddev
 from labeldp.mechanisms.bags.base import Bagged, ReleasedSums
 from labeldp.mechanisms.base import word_stream
 from labeldp.mechanisms.domains import Domain
-from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
 from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
     Floats,
