@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, EpsilonMechanism, FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Classes, Codes, Interval
 from labeldp.privacy import (
     BLOCK,
@@ -24,7 +24,6 @@ from labeldp.privacy import (
     Randomness,
     RandomSource,
     decimal,
-    decimal_text,
     exp_bounds,
     largest,
     positive_epsilon,
@@ -269,7 +268,7 @@ STEPS_IN_INDICATOR = 1 << 10
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class GaussianOneHot(EpsilonMechanism):
+class GaussianOneHot(Mechanism):
     """The indicators of the classes with Gaussian noise on integers, as small as (epsilon, delta) allows.
 
     Use it where labels enter linearly: gradients of a loss, sums. The noise of a sum of vectors, one for each class,
@@ -294,6 +293,8 @@ class GaussianOneHot(EpsilonMechanism):
     """
 
     domain: Classes = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     delta: float
     stddev: int = field(init=False, repr=False, compare=False)
     contract: ClassVar[str] = "indicators"
@@ -385,6 +386,3 @@ class GaussianOneHot(EpsilonMechanism):
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
         return gaussian_law(self.stddev, edges)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"

@@ -3,13 +3,14 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.catalog import MECHANISMS
 from labeldp.mechanisms.domains import Codes, Domain
 from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
@@ -24,6 +25,7 @@ from labeldp.privacy import (
     Neighbors,
     NotInvertibleError,
     PrivacyLoss,
+    Public,
     Randomness,
     RandomSource,
     Trust,
@@ -80,9 +82,30 @@ class Debiased:
     condition_number: float
 
 
+@dataclass(frozen=True)
+class Description:
+    """A mechanism as plain values and arrays, of which `restore` makes it again.
+
+    Args:
+        name: of its class, in `MECHANISMS`.
+        arguments: numbers and texts, by the arguments of its constructor.
+        arrays: public arrays of numbers, by name.
+        inputs: why the arrays are public.
+        specification: what its law depends on.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+    inputs: tuple[PublicInput, ...]
+    specification: Any
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
     """A random map on labels: a description that may be published, without any label in it.
+
+    A mechanism whose noise an epsilon sets has a field `epsilon`.
 
     Args:
         domain: the declared domain of the labels.
@@ -90,10 +113,31 @@ class Mechanism(ABC):
 
     domain: Domain
     public_inputs: tuple[PublicInput, ...] = field(init=False, default=(), repr=False, compare=False)
+    plain: ClassVar[tuple[str, ...]] = ("epsilon",)
+    """The arguments that are numbers or texts."""
+    stored: ClassVar[str] = ""
+    """The array of `packed` that ledgers store, a row for each record; empty for none."""
     neighbors: ClassVar[Neighbors] = Neighbors.ONE_LABEL
     trust: ClassVar[Trust] = Trust.LOCAL
     contract: ClassVar[Any] = ""
     """How `labeldp.testing.check_mechanism` checks the law: a key of its `CONTRACTS`, or a method that takes a seed."""
+
+    def __post_init__(self) -> None:
+        set_fields(self, epsilon=float_below(positive_epsilon(vars(self)["epsilon"])))
+
+    def _calibrate(self) -> None:
+        """Compute the noise; refuse parameters that no noise of 64 bits can promise. Constructors call this last."""
+        raise InputError(f"{type(self).__name__} has no noise that an epsilon alone sets: make it anew")
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        """Return the same mechanism at another epsilon: domain, candidate sets and groups stay.
+
+        Raises:
+            InputError: an epsilon that the constructor would refuse.
+        """
+        other = self._with(epsilon=float_below(positive_epsilon(epsilon)))
+        other._calibrate()
+        return other
 
     @abstractmethod
     def privacy_loss(self) -> PrivacyLoss:
@@ -144,22 +188,78 @@ class Mechanism(ABC):
             InputError: keyed noise that would repeat.
         """
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return what distinguishes this mechanism from others of its type, as plain JSON values."""
+        """Return what distinguishes this mechanism from others of its type, as plain JSON values: the exact epsilon."""
+        return {"epsilon": str(positive_epsilon(vars(self)["epsilon"]))}
 
     @property
     def records(self) -> int | None:
         """The number of records that the mechanism was made for; None for any number."""
         return None
 
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments in `plain`."""
+        return {name: getattr(self, name) for name in self.plain}
+
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the public arrays that the mechanism was made from; None in place of one that workers hold."""
+        return {}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
+        """Return arguments of the constructor, from what `packed` returned.
+
+        Raises:
+            InputError: arrays of another kind.
+        """
+        return dict(arrays)
+
+    @classmethod
+    def limited(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> Mapping[str, NDArray[Any]]:
+        """Return the arrays that a stranger gave.
+
+        Raises:
+            InputError: they would exhaust the memory.
+        """
+        return arrays
+
     def arrays(self) -> NDArray[Any] | None:
         """Return the array, a row for each record, that must be stored beside the specification, or None."""
-        return None
+        return self.packed()[self.stored] if self.stored else None
 
     def restored(self, arrays: NDArray[Any]) -> "Mechanism":
-        """Return this mechanism with stored arrays in place of its own."""
-        raise InputError(f"{type(self).__name__} has no arrays to restore")
+        """Return this mechanism with a stored array in place of its own."""
+        if not self.stored:
+            raise InputError(f"{type(self).__name__} has no arrays to restore")
+        why = "fixed by an earlier release, whose certificate says what they rest on"
+        made = self._made(self.arguments(), {self.stored: np.array(arrays)}, self.domain, why)
+        return made._with(public_inputs=(PublicInput(self.stored, why, self.basis),))
+
+    @classmethod
+    def _made(
+        cls, arguments: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], domain: Domain, why: str
+    ) -> "Mechanism":
+        """Return a mechanism of these arguments; its arrays are public for one reason."""
+        public = {name: Public(value, why=why) for name, value in cls.unpacked(arrays, domain).items()}
+        return cls(domain=domain, **arguments, **public)
+
+    def describe(self) -> Description:
+        """Return the description that `restore` makes this mechanism of.
+
+        Raises:
+            InputError: it is not in `MECHANISMS`, protects persons, or was made of records that workers hold.
+        """
+        name = type(self).__name__
+        if name not in MECHANISMS or MECHANISMS[name].load() is not type(self):
+            raise InputError(f"{name} is not in the catalog: take one of {', '.join(MECHANISMS)}", argument="mechanism")
+        if self.protected is not None:
+            raise InputError("must protect single records, and no persons", argument="mechanism")
+        arrays = {}
+        for argument, array in self.packed().items():
+            if array is None:
+                raise InputError("must be given for each record: workers hold it", argument=argument)
+            arrays[argument] = array
+        return Description(name, self.arguments(), arrays, self.public_inputs, self.specification())
 
     def specification(self) -> dict[str, Any]:
         """Return everything that the law depends on, as plain JSON values: public."""
@@ -225,12 +325,18 @@ class Mechanism(ABC):
         set_fields(other, **{part.name: getattr(self, part.name) for part in fields(self)} | values)
         return other
 
+    def __str__(self) -> str:
+        budget = {name: vars(self)[name] for name in ("epsilon", "delta") if vars(self).get(name)}
+        text = ", ".join(f"{name} = {decimal_text(value)}" for name, value in budget.items())
+        return f"{type(self).__name__} with {text}" if text else repr(self)
+
 
 @dataclass(frozen=True, kw_only=True)
-class EpsilonMechanism(Mechanism):
-    """A mechanism whose noise is set by an epsilon: pure, unless it says that it has a delta, too.
+class FiniteMechanism(Mechanism):
+    """A mechanism whose law is a few tables of integers over 2**64.
 
     Args:
+        domain: the declared domain of the labels.
         epsilon: privacy parameter, positive; the decimal as written is exact, and one that no float prints is
             rounded down.
 
@@ -239,37 +345,12 @@ class EpsilonMechanism(Mechanism):
 
     domain: Domain = field(kw_only=False)
     epsilon: float = field(kw_only=False)
-
-    def __post_init__(self) -> None:
-        set_fields(self, epsilon=float_below(positive_epsilon(self.epsilon)))
-
-    def _calibrate(self) -> None:
-        """Compute the noise; refuse parameters that no noise of 64 bits can promise. Constructors call this last."""
-
-    def with_epsilon(self, epsilon: float) -> Self:
-        """Return the same mechanism at another epsilon: domain, candidate sets and groups stay.
-
-        Raises:
-            InputError: an epsilon that the constructor would refuse.
-        """
-        other = self._with(epsilon=float_below(positive_epsilon(epsilon)))
-        other._calibrate()
-        return other
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the exact epsilon."""
-        return {"epsilon": str(positive_epsilon(self.epsilon))}
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}"
-
-
-class FiniteMechanism(EpsilonMechanism):
-    """A mechanism whose law is a few tables of integers over 2**64."""
-
-    contract = "tables"
+    contract: ClassVar[Any] = "tables"
     column_ending: ClassVar[str] = ""
     """What the name of a column of its answers has after that of the labels."""
+
+    def _calibrate(self) -> None:
+        """Compute nothing: the law follows from the fields."""
 
     @abstractmethod
     def tables(self) -> list[Table]:
@@ -445,3 +526,44 @@ def debias(mechanism: Any, noisy: Any) -> Debiased:
         raise InputError("must be the one that made the noisy labels, such as release.mechanism", argument="mechanism")
     result: Debiased = mechanism.unbiased(noisy)
     return result
+
+
+def restore(description: Description, domain: Domain) -> Mechanism:
+    """Build a mechanism on a domain from its description; nothing that this says of itself is believed.
+
+    Only the classes of `MECHANISMS` are built. Arrays are checked by `limited` and `unpacked`.
+
+    Args:
+        description: what `Mechanism.describe` returned, or a stranger wrote; its inputs were checked.
+        domain: the declared domain of the labels.
+
+    Raises:
+        InputError: an unknown mechanism, wrong arguments, or a specification that is not that of these arguments.
+    """
+    name, arguments = description.name, description.arguments
+    if name not in MECHANISMS:
+        raise InputError(f"must be in the catalog: one of {', '.join(MECHANISMS)}", argument="mechanism")
+    kind: type[Mechanism] = MECHANISMS[name].load()
+    if set(arguments) != set(kind.plain) or not all(map(_is_plain, arguments.values())):
+        raise InputError(f"must have the arguments {', '.join(kind.plain)}, numbers or texts", argument="mechanism")
+    try:
+        mechanism = kind._made(arguments, kind.limited(description.arrays, domain), domain, "given by an analyst")
+        names = {each.name for each in mechanism.public_inputs}
+        if {each.name for each in description.inputs} != names:
+            raise InputError(f"must say why the {' and the '.join(sorted(names)) or 'nothing'} is public, and no more")
+        set_fields(mechanism, public_inputs=description.inputs)
+        mechanism.privacy_loss()
+    except InputError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, MemoryError):
+        raise InputError("cannot be made of these arguments", argument="mechanism") from None
+    if mechanism.specification() != description.specification:
+        raise InputError(
+            "is not what its arguments make here: is it on another domain, or of another version of labeldp?",
+            argument="mechanism",
+        )
+    return mechanism
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= 64)

@@ -1,6 +1,7 @@
 """Noisy counts, noisy sums and chosen classes of public groups, from a trusted curator."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import EpsilonMechanism, word_stream
+from labeldp.mechanisms.base import Mechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
@@ -18,7 +19,6 @@ from labeldp.privacy import (
     InputError,
     NotInvertibleError,
     PrivacyLoss,
-    Public,
     RandomSource,
     Trust,
     positive_epsilon,
@@ -28,9 +28,12 @@ from labeldp.sampling import MIN_RATE, WordStream, discrete_laplace, exp_coins, 
 
 Counts = NDArray[np.int64]
 
+MAX_COUNTS = 1 << 24
+"""The most counts of a mechanism that a stranger described."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class CountMechanism(EpsilonMechanism):
+class CountMechanism(Mechanism):
     """A mechanism on the class counts of public groups; replacing a label moves two counts of one group by one.
 
     `LaplaceSum` has sums over the groups in place of counts.
@@ -41,6 +44,9 @@ class CountMechanism(EpsilonMechanism):
         groups: a public group for each record, shape (n,), `Public(array, why="…")` or a `Release`.
     """
 
+    domain: Domain = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
+    stored: ClassVar[str] = "groups"
     groups: InitVar[Any]
     partition: Groups | GroupSizes = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
@@ -80,15 +86,19 @@ class CountMechanism(EpsilonMechanism):
         """The variance of the noise on one sum, in the unit of the labels, or on one count."""
         raise NotInvertibleError(f"{type(self).__name__} adds no noise")
 
-    def arrays(self) -> NDArray[np.int64] | None:
+    def packed(self) -> dict[str, NDArray[Any] | None]:
         """Return the group of each record, shape (n,); None where only the sizes of groups are known."""
-        return self.partition.of_record
+        return {"groups": self.partition.of_record}
 
-    def restored(self, arrays: NDArray[Any]) -> "CountMechanism":
-        """Return the same mechanism with groups that were stored."""
-        why = "the groups were fixed by an earlier release, whose certificate says what they rest on"
-        partition = Groups.of(Public(np.array(arrays), why=why))
-        return self._with(partition=partition, public_inputs=(PublicInput("groups", why, self.basis),))
+    @classmethod
+    def limited(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> Mapping[str, NDArray[Any]]:
+        """Refuse group numbers so large that their counts do not fit into memory; some groups may be empty."""
+        groups = arrays["groups"]
+        if groups.dtype.kind not in "iu" or int(groups.max(initial=0) + 1) * domain.size > MAX_COUNTS:
+            raise InputError(
+                f"must be integers of so few groups that there are at most {MAX_COUNTS:,} counts", argument="groups"
+            )
+        return arrays
 
     @property
     def records(self) -> int:

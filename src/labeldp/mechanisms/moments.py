@@ -2,6 +2,7 @@
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from math import sinh
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive import largest_mu, loss_of, stddev_within
-from labeldp.mechanisms.base import EpsilonMechanism, word_stream
-from labeldp.mechanisms.domains import Classes, Interval
+from labeldp.mechanisms.base import Mechanism, word_stream
+from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import (
     MAX_RESOLUTION,
     RESOLUTION,
@@ -34,7 +35,6 @@ from labeldp.privacy import (
     RandomSource,
     Trust,
     decimal,
-    decimal_text,
     positive_epsilon,
     set_fields,
 )
@@ -50,7 +50,7 @@ from labeldp.sampling import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossMoment(EpsilonMechanism):
+class CrossMoment(Mechanism):
     """Base of mechanisms on the sum of x tᵀ over all records, for public feature rows x and private labels t.
 
     On `Classes` t is the indicator vector of the class, so the sum has one column for each class; on an `Interval` t is
@@ -68,6 +68,7 @@ class CrossMoment(EpsilonMechanism):
     """
 
     domain: Classes | Interval = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
     features: InitVar[Any]
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
@@ -155,6 +156,19 @@ class CrossMoment(EpsilonMechanism):
         persons = {} if self.rows.persons is None else {"persons": self.rows.persons.digest}
         return {**super().parameters(), "features": self.rows.digest, **persons}
 
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the rows in grid steps, and the grid; None where their totals are known."""
+        steps = self.rows.steps if isinstance(self.rows, GridRows) else None
+        return {"features": steps, "grid": np.array([self.rows.clip, self.rows.resolution], dtype=np.float64)}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
+        """Return the rows on their grid."""
+        steps, grid = arrays["features"], arrays["grid"]
+        if steps.ndim != 2 or steps.dtype != np.int16 or grid.shape != (2,):
+            raise InputError("must be rows in steps of a grid", argument="features")
+        return {"features": GridRows.held_steps(steps, float(grid[0]), int(grid[1]))}
+
     @property
     def protected(self) -> Groups | None:
         """Whose each record is; None where each is protected by itself."""
@@ -233,6 +247,7 @@ class GaussianMoment(CrossMoment):
     Proof: `docs/proofs/cross_moment.md`.
     """
 
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     delta: float
     mu: float = field(init=False, repr=False, compare=False)
     stddev: int = field(init=False, repr=False, compare=False)
@@ -271,9 +286,6 @@ class GaussianMoment(CrossMoment):
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """See `CrossMoment.noise_law`."""
         return gaussian_law(self.stddev, edges)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
 
 
 @final
@@ -404,7 +416,7 @@ def _farthest(steps: NDArray[np.int16]) -> int:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class GaussianChoice(EpsilonMechanism):
+class GaussianChoice(Mechanism):
     """The sum over records of the row that each label chooses, with Gaussian noise on integers.
 
     Use it for the part of a gradient that depends on labels: for any model it is such a sum, and the rest of the
@@ -430,6 +442,8 @@ class GaussianChoice(EpsilonMechanism):
     """
 
     domain: Classes = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     delta: float
     rows: InitVar[Any]
     clip: InitVar[float | None] = None
@@ -486,6 +500,18 @@ class GaussianChoice(EpsilonMechanism):
         own = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev, "rows": self.choices.digest}
         return {**super().parameters(), **own}
 
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the rows in grid steps, and one step."""
+        return {"rows": self.choices.steps, "grid": np.array([self.choices.unit], dtype=np.float64)}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
+        """Return the rows on their grid."""
+        steps, grid = arrays["rows"], arrays["grid"]
+        if steps.dtype != np.int16 or grid.shape != (1,):
+            raise InputError("must be rows in steps of a grid", argument="rows")
+        return {"rows": GridChoices.held_steps(steps, float(grid[0]))}
+
     def sums(self, labels: Any) -> Integers:
         """Return the exact sums in steps, shape (d,). They are private."""
         codes = self.domain.check_codes(labels)
@@ -519,6 +545,3 @@ class GaussianChoice(EpsilonMechanism):
     def values(self) -> Floats:
         """Return the clipped, rounded rows, shape (n, K, d): public."""
         return np.asarray(self.choices.steps * self.choices.unit, dtype=np.float64)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"

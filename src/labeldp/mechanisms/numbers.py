@@ -123,6 +123,10 @@ class UnbiasedNumbers(FiniteMechanism):
         digest.update(b"".join(int(weight).to_bytes(9, "little") for weight in self.law.flat))
         return {**super().parameters(), "outputs": len(self.outputs), "law": digest.hexdigest()}
 
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the prior, where one was given."""
+        return {"prior": self.chances} if self.public_inputs else {}
+
     @property
     def published(self) -> str:
         """What leaves, in words."""
@@ -226,6 +230,7 @@ class ResponseOnBins(FiniteMechanism):
     """
 
     column_ending: ClassVar[str] = "_bin"
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "bins", "cuts")
     domain: Interval = field(kw_only=False)
     prior: InitVar[Any] = field(default=None, kw_only=False)
     bins: int | str = "best"
@@ -255,6 +260,10 @@ class ResponseOnBins(FiniteMechanism):
     def privacy_loss(self) -> PrivacyLoss:
         """That of randomized response over the bins."""
         return PrivacyLoss.response(self.epsilon, len(self.first))
+
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the prior, where one was given."""
+        return {"prior": self.chances} if self.public_inputs else {}
 
     def parameters(self) -> dict[str, Any]:
         """The exact epsilon, and the first grid point of each bin."""

@@ -78,6 +78,7 @@ class PartitionResponse(SetMechanism):
     """
 
     column_ending: ClassVar[str] = "_group"
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "groups", "seed")
     groups: int | str = field(default="best", kw_only=False)
     seed: bytes | str | None = None
     law: ResponseLaw = field(init=False, repr=False, compare=False)
@@ -302,6 +303,7 @@ class SubsetResponse(SetMechanism):
         3
     """
 
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "size")
     size: int | str = "best"
 
     def __post_init__(self) -> None:

@@ -1,18 +1,18 @@
 """Randomized response: over all classes, over the likely ones of a prior, and on the bits of a unary encoding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
 from operator import or_
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import Debiased, FiniteMechanism, SetMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
-from labeldp.mechanisms.domains import Classes, Codes
+from labeldp.mechanisms.domains import Classes, Codes, Domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.privacy import (
     BLOCK,
@@ -22,7 +22,6 @@ from labeldp.privacy import (
     InputError,
     NotInvertibleError,
     PrivacyLoss,
-    Public,
     Randomness,
     Words,
     check_integer,
@@ -31,8 +30,6 @@ from labeldp.privacy import (
     positive_epsilon,
     set_fields,
 )
-
-FIXED_EARLIER = "the candidate sets were fixed by an earlier release, whose certificate says what they rest on"
 
 _EACH, _BELOW = words_of_places()
 
@@ -322,20 +319,26 @@ class RandomizedResponseTopK(_CandidateResponse):
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRTop-k).
     """
 
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "k")
     prior: InitVar[Any]
-    k: InitVar[int]
+    k: int = field(repr=False, compare=False)
     candidates: CandidateSets = field(init=False)
     laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self, prior: Any, k: int) -> None:
+    def __post_init__(self, prior: Any) -> None:
         require_classes(self.domain)
         rows = prior_rows(prior, self.domain.size)
         if len(rows) != 1:
             raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
-        k = check_integer(k, "k", most=self.domain.size)
-        set_fields(self, candidates=CandidateSets.top(rows, k), public_inputs=(PublicInput.of(prior, "prior"),))
+        k = check_integer(self.k, "k", most=self.domain.size)
+        set_fields(self, k=k, candidates=CandidateSets.top(rows, k), public_inputs=(PublicInput.of(prior, "prior"),))
         super().__post_init__()
         self._calibrate()
+
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return a prior with the same candidates."""
+        members = self.membership()[0]
+        return {"prior": members / members.sum()}
 
     def weights(self) -> Weights:
         """Return exact weights, shape (K, K)."""
@@ -367,6 +370,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 and Theorem 3.
     """
 
+    stored: ClassVar[str] = "prior"
     prior: InitVar[Any]
     candidates: CandidateSets = field(init=False)
     laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
@@ -383,17 +387,14 @@ class RandomizedResponseWithPrior(_CandidateResponse):
         """One for each row of the prior."""
         return len(self.candidates)
 
-    def arrays(self) -> NDArray[np.uint8]:
+    def packed(self) -> dict[str, NDArray[Any] | None]:
         """Return the candidate sets as packed bits, shape (n, ceil(K / 8))."""
-        return self.candidates.packed
+        return {"prior": self.candidates.packed}
 
-    def restored(self, arrays: NDArray[Any]) -> "RandomizedResponseWithPrior":
-        """Return the same mechanism with candidate sets that were stored."""
-        sets = CandidateSets(np.asarray(arrays, dtype=np.uint8), self.domain.size)
-        again = RandomizedResponseWithPrior(
-            domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=FIXED_EARLIER)
-        )
-        return again._with(public_inputs=(PublicInput("prior", FIXED_EARLIER, self.basis),))
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
+        """Return the candidate sets."""
+        return {"prior": CandidateSets(np.array(arrays["prior"]), domain.size)}
 
     def weights(self) -> Weights:
         """Return exact weights, shape (n, K, K)."""

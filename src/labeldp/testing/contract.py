@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import (
-    EpsilonMechanism,
     FiniteMechanism,
     GaussianOneHot,
     Mechanism,
@@ -140,7 +139,7 @@ def _check_refusals(mechanism: Mechanism) -> None:
     raise ContractViolation("a label outside of the domain is refused")
 
 
-def _check_repeats(mechanism: EpsilonMechanism, seed: int) -> None:
+def _check_repeats(mechanism: FiniteMechanism | GaussianOneHot, seed: int) -> None:
     count = mechanism.records or 1000
     codes = np.random.default_rng(seed).integers(0, mechanism.domain.size, count)
     first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for _ in range(2))

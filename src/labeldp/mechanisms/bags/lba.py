@@ -190,6 +190,7 @@ class WeightedLBA(Bagged):
     """
 
     contract: ClassVar[str] = "secret weights"
+    plain: ClassVar[tuple[str, ...]] = ("size", "rows", "bag_noise", "epsilon", "delta")
     rows: int = 1
     bag_noise: Any = "auto"
     sums_features: ClassVar[bool] = True
@@ -327,6 +328,10 @@ class WeightedLBA(Bagged):
             f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} public bags, of "
             f"{self.labels_in_words}, by {self}; the weights are secret and thrown away"
         )
+
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the bag and the features of each record."""
+        return {**super().packed(), "features": self.table}
 
     def _units(self) -> Floats:
         """Return the grid of the released sums: of each feature and, last, of the labels, shape (d + 1,). Public."""

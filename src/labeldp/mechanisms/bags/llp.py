@@ -279,6 +279,7 @@ class NoisyWeightedLLP(Bagged):
     """
 
     contract: ClassVar[str] = "published weights"
+    plain: ClassVar[tuple[str, ...]] = ("size", "noisy", "stddev", "weights", "paper_faithful", "epsilon", "delta")
     takes_persons: ClassVar[bool] = True
     noisy: int
     stddev: Any
@@ -420,6 +421,10 @@ class NoisyWeightedLLP(Bagged):
             f"the noisy weighted sum of the labels of each of {self.partition.count} bags, who is in which, all "
             f"{self.weights} weights and who is noisy, of {self.labels_in_words}, by {self}"
         )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments in `plain`, the standard deviation as it was given."""
+        return super().arguments() | ({} if self.epsilon is None else {"stddev": "auto"})
 
     def bag_weights(self, released: Any) -> BagWeights:
         """Return what follows from the seed of a released array: public.

@@ -77,6 +77,7 @@ class BagSum(Bagged):
     """
 
     contract: ClassVar[str] = "bag sums"
+    plain: ClassVar[tuple[str, ...]] = ("size", "noise", "epsilon", "delta")
     takes_sizes: ClassVar[bool] = True
     takes_persons: ClassVar[bool] = True
     noise: str = "laplace"
@@ -129,12 +130,6 @@ class BagSum(Bagged):
         if self.noise == "gaussian":
             exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
             set_fields(self, stddev=smallest_stddev(self.sensitivity_square, self.moves[2], *exact))
-
-    def with_epsilon(self, epsilon: float) -> Self:
-        """Return the same mechanism at another epsilon."""
-        other = self._with(epsilon=float_below(positive_epsilon(epsilon)))
-        other._calibrate()
-        return other
 
     @property
     def fine(self) -> int:

@@ -1,4 +1,4 @@
-"""Mechanisms as messages."""
+"""Mechanisms that describe and restore themselves, through messages."""
 
 import json
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.mechanisms import (
+    MECHANISMS,
     DiscreteLaplace,
     ExponentialMechanism,
     GaussianChoice,
@@ -23,10 +24,10 @@ from labeldp.mechanisms import (
     SquaredErrors,
     SubsetResponse,
     UnbiasedNumbers,
+    restore,
 )
 from labeldp.privacy import Certificate
-from labeldp.serve.forms import FORMS, described, rebuilt
-from labeldp.serve.wire import packed
+from labeldp.serve.wire import described, packed, read_description
 
 CLASSES, NUMBERS = ldp.Classes(("a", "b", "c")), ldp.Interval(0, 10, grid=21)
 
@@ -77,6 +78,11 @@ def nothing(ids: list[str]) -> Certificate:
     raise ldp.InputError("nothing was released")
 
 
+def rebuilt(content: Any, domain: Any, basis: Any) -> Mechanism:
+    """The mechanism that a server makes of what it got."""
+    return restore(read_description(content, basis), domain)
+
+
 def sent(mechanism: Mechanism) -> dict[str, Any]:
     """A description as it arrives."""
     content: dict[str, Any] = json.loads(json.dumps(described(mechanism)))
@@ -98,8 +104,8 @@ def test_a_mechanism_that_is_built_again_has_the_same_law_loss_and_reasons(mecha
     assert np.array_equal(*drawn)
 
 
-def test_every_form_has_an_example() -> None:
-    assert {type(each).__name__ for each in EXAMPLES} == set(FORMS)
+def test_every_mechanism_of_the_catalog_has_an_example() -> None:
+    assert {type(each).__name__ for each in EXAMPLES} == set(MECHANISMS)
 
 
 class OfAProgram(ldp.RandomizedResponse):
@@ -107,7 +113,7 @@ class OfAProgram(ldp.RandomizedResponse):
 
 
 def test_an_unknown_mechanism_and_one_on_a_condition_are_refused() -> None:
-    with pytest.raises(ldp.InputError, match="does not release by OfAProgram"):
+    with pytest.raises(ldp.InputError, match="OfAProgram is not in the catalog"):
         described(OfAProgram(domain=CLASSES, epsilon=1))
     conditional = ldp.WeightedLBA(20, bag_noise=0, assumed_residual_square=9.0, domain=NUMBERS, features=ROWS)
     with pytest.raises(ldp.InputError):
