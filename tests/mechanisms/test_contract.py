@@ -172,7 +172,7 @@ def test_one_lane_for_each_bit() -> None:
 
     mechanism = UnaryEncoding(domain=Classes(64), epsilon=0.01)
     noisy = mechanism.randomize(np.zeros(400, dtype=np.uint8), rng=KeyedRandomness(b"k" * 32), ids=np.arange(400))
-    bits = mechanism.bits(noisy)[:, 1:]
+    bits = mechanism.named(noisy)[:, 1:]
     assert len({column.tobytes() for column in bits.T}) == 63
     assert len({row.tobytes() for row in bits}) == 400
 

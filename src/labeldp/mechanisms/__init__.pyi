@@ -1,6 +1,8 @@
 from .additive import DiscreteLaplace as DiscreteLaplace
 from .additive import GaussianOneHot as GaussianOneHot
 from .additive import gaussian_loss as gaussian_loss
+from .answers import Debiased as Debiased
+from .answers import SetAnswers as SetAnswers
 from .bags.base import Bagged as Bagged
 from .bags.base import ReleasedSums as ReleasedSums
 from .bags.base import halved_at_medians as halved_at_medians
@@ -19,11 +21,9 @@ from .bags.llp import llp_calibrate as llp_calibrate
 from .bags.llp import llp_delta as llp_delta
 from .bags.llp import llp_epsilon as llp_epsilon
 from .bags.sums import BagSum as BagSum
-from .base import Debiased as Debiased
 from .base import Description as Description
 from .base import FiniteMechanism as FiniteMechanism
 from .base import Mechanism as Mechanism
-from .base import SetMechanism as SetMechanism
 from .base import Table as Table
 from .base import debias as debias
 from .base import joint_laws as joint_laws

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.answers import Debiased
+from labeldp.mechanisms.base import FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Classes, Codes, Interval
 from labeldp.privacy import (
     BLOCK,

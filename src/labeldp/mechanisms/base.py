@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.answers import Debiased, SetAnswers
 from labeldp.mechanisms.catalog import MECHANISMS
 from labeldp.mechanisms.domains import Codes, Domain
 from labeldp.mechanisms.inputs import Groups, PublicInput
@@ -66,20 +67,6 @@ class Table:
     weights: Weights = field(repr=False)
     kind: str
     records: slice | NDArray[np.intp] = field(default_factory=lambda: slice(None), repr=False)
-
-
-@dataclass(frozen=True)
-class Debiased:
-    """Unbiased estimates and what they cost.
-
-    Args:
-        values: for classes the indicators of the true label, shape (n, K), rows sum to about 1, entries
-            may be negative; for an interval the labels, shape (n,), in their unit.
-        condition_number: of the noise matrix in the maximum norm, at least 1: by this much noise may be amplified.
-    """
-
-    values: NDArray[np.float64] = field(repr=False)
-    condition_number: float
 
 
 @dataclass(frozen=True)
@@ -364,13 +351,25 @@ class FiniteMechanism(Mechanism):
             InputError: more than 2**24 entries.
         """
 
+    @property
+    def answers(self) -> SetAnswers | None:
+        """What an answer says that is a set of classes; None where it is a class or a number."""
+        return None
+
     def named(self, noisy: Any) -> Flags:
-        """Return which classes each answer names, shape (n, K): the one that it is."""
+        """Return which classes each answer names, shape (n, K).
+
+        Raises:
+            InputError: not this mechanism's answers.
+        """
+        if self.answers is not None:
+            return self.answers.named(noisy)
         return self.domain.check_codes(noisy)[:, None] == np.arange(self.domain.size)
 
     def singles(self) -> NDArray[Any]:
         """Return an answer for each class that names it alone."""
-        return np.arange(self.domain.size)
+        codes = np.arange(self.domain.size)
+        return codes if self.answers is None else np.packbits(codes[:, None] == codes, axis=1)
 
     def values(self, noisy: Any) -> NDArray[Any]:
         """Return answers in the words, or the unit, of the labels, shape (n,)."""
@@ -382,7 +381,23 @@ class FiniteMechanism(Mechanism):
         Raises:
             InputError: not this mechanism's answers, or a mechanism that does not answer each record about its class.
         """
+        if self.answers is not None:
+            return self.answers.likelihood(noisy)
         raise InputError("release must answer each record with a class, a set of classes or a bit for each class")
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """Return unbiased class indicators, shape (n, K), of sets of classes; else see `debias`."""
+        return super().unbiased(noisy) if self.answers is None else self.answers.unbiased(noisy)
+
+    def gradient_weights(self, noisy: Any) -> Floats:
+        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
+
+        Raises:
+            InputError: a mechanism that does not say it.
+        """
+        if self.answers is None:
+            raise InputError(f"{type(self).__name__} has no weights of a gradient", argument="mechanism")
+        return self.answers.gradient_weights(noisy)
 
     @abstractmethod
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[Any]:
@@ -411,63 +426,6 @@ class FiniteMechanism(Mechanism):
             stop = start + block
             noisy[start:stop] = self.sample(codes[start:stop], start, randomness, names[start:stop])
         return noisy
-
-
-class SetMechanism(FiniteMechanism):
-    """A mechanism that answers each record with a set of classes, packed eight to a byte as `numpy.packbits` does."""
-
-    column_ending = "_bits"
-
-    def named(self, noisy: Any) -> Flags:
-        """Return which classes each answer names, shape (n, K).
-
-        Raises:
-            InputError: not packed bits of these classes.
-        """
-        packed, width = np.asarray(noisy), -(-self.domain.size // 8)
-        if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != width:
-            raise InputError(f"must be packed bits, uint8, shape (n, {width})", argument="noisy")
-        return np.unpackbits(packed, axis=1, count=self.domain.size).view(np.bool_)
-
-    def singles(self) -> NDArray[Any]:
-        """Return an answer for each class that names it alone."""
-        return np.packbits(np.eye(self.domain.size, dtype=np.bool_), axis=1)
-
-    @property
-    @abstractmethod
-    def odds(self) -> float:
-        """P(answer | class) of a class that the answer names, over that of one that it does not name."""
-
-    def likelihood(self, noisy: Any) -> Floats:
-        """Return P(answer | class) up to a factor of each record, shape (n, K)."""
-        return np.where(self.named(noisy), self.odds, 1.0)
-
-    @property
-    @abstractmethod
-    def hit_rates(self) -> tuple[float, float]:
-        """P(the answer names a class) of the label's own class, and of any other one."""
-
-    @property
-    @abstractmethod
-    def _sizes(self) -> NDArray[np.intp]:
-        """How many classes an answer can name."""
-
-    def unbiased(self, noisy: Any) -> Debiased:
-        """Unbiased class indicators, shape (n, K): averaged over noise and public partitions, they are the truth."""
-        named, (own, other) = self.named(noisy), self.hit_rates
-        worst = (self._sizes * (1 - other) + (self.domain.size - self._sizes) * other).max()
-        return Debiased(np.asarray((named - other) / (own - other), dtype=np.float64), float(worst / (own - other)))
-
-    def gradient_weights(self, noisy: Any) -> Floats:
-        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
-
-        These are the unbiased indicators, moved by what a row lacks to the sum 1, which is 0 on average.
-
-        Source: `docs/proofs/label_sgd.md`.
-        """
-        named, (own, other) = self.named(noisy), self.hit_rates
-        centered = named - named.mean(axis=1, keepdims=True)
-        return np.asarray(1 / self.domain.size + centered / (own - other), dtype=np.float64)
 
 
 def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:

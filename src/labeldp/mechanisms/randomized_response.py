@@ -10,7 +10,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, FiniteMechanism, SetMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.answers import Debiased, SetAnswers
+from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
 from labeldp.mechanisms.domains import Classes, Codes, Domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
@@ -443,7 +444,7 @@ def respond(codes: NDArray[Any], words: Words, law: ResponseLaw) -> NDArray[Any]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class UnaryEncoding(SetMechanism):
+class UnaryEncoding(FiniteMechanism):
     """The indicator bits of the classes, each flipped with probability 1 / (e^(epsilon/2) + 1).
 
     Use it where labels are summed over groups: its variance does not grow with the number of
@@ -459,6 +460,7 @@ class UnaryEncoding(SetMechanism):
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11).
     """
 
+    column_ending: ClassVar[str] = "_bits"
     law: ResponseLaw = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -503,25 +505,13 @@ class UnaryEncoding(SetMechanism):
             bits[:, j] = (codes == j) ^ (words_for(randomness, ids, lane=j) < np.uint64(self.law.lie))
         return np.packbits(bits, axis=1)
 
-    def bits(self, noisy: Any) -> NDArray[np.bool_]:
-        """Return the bits of a release, shape (n, K): the classes that it names."""
-        return self.named(noisy)
-
     @property
-    def odds(self) -> float:
-        """Of a class with its bit, over one without: e^epsilon, within rounding."""
-        return (self.law.keep / self.law.lie) ** 2
-
-    @property
-    def hit_rates(self) -> tuple[float, float]:
-        """P(bit) of the label's own class, and of any other one."""
-        return self.law.keep / WORD, self.law.lie / WORD
-
-    @property
-    def _sizes(self) -> NDArray[np.intp]:
-        return np.arange(self.domain.size + 1)
+    def answers(self) -> SetAnswers:
+        """What the bits of an answer say."""
+        keep, lie, classes = self.law.keep, self.law.lie, self.domain.size
+        return SetAnswers(classes, (keep / lie) ** 2, keep / WORD, lie / WORD, np.arange(classes + 1))
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Return unbiased class indicators, shape (n, K), from packed bits."""
         flip, gap = self.law.lie / WORD, (self.law.keep - self.law.lie) / WORD
-        return Debiased(np.asarray((self.bits(noisy) - flip) / gap), 1 / gap)
+        return Debiased(np.asarray((self.named(noisy) - flip) / gap), 1 / gap)

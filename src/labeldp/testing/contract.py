@@ -201,7 +201,7 @@ def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Ca
         if isinstance(mechanism, PartitionResponse):
             return _distances(mechanism, noisy, code)
         if isinstance(mechanism, SubsetResponse):
-            places = {answer.tobytes(): place for place, answer in enumerate(mechanism.answers)}
+            places = {answer.tobytes(): place for place, answer in enumerate(mechanism.sets)}
             return np.array([places[answer.tobytes()] for answer in noisy], dtype=np.intp)
         bits = np.unpackbits(noisy, axis=1, count=mechanism.domain.size)
         return 2 * bits[:, code].astype(np.intp) + bits[:, (code + 1) % mechanism.domain.size]
