@@ -18,7 +18,7 @@ from labeldp.cli.options import (
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
-from labeldp.mechanisms.catalog import COMMANDS, MechanismEntry
+from labeldp.mechanisms import COMMANDS, MechanismEntry
 
 RELEASE_EXAMPLES = """\b
 Examples:

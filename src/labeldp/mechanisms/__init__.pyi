@@ -32,6 +32,7 @@ from .candidates import CandidateSets as CandidateSets
 from .catalog import COMMANDS as COMMANDS
 from .catalog import MECHANISMS as MECHANISMS
 from .catalog import MechanismEntry as MechanismEntry
+from .catalog import load as load
 from .domains import GAPS as GAPS
 from .domains import Classes as Classes
 from .domains import CubeGrid as CubeGrid

@@ -298,7 +298,7 @@ class GaussianOneHot(Mechanism):
     plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     delta: float
     stddev: int = field(init=False, repr=False, compare=False)
-    contract: ClassVar[str] = "indicators"
+    contract: ClassVar[str] = "labeldp.testing.contract:check_indicators"
 
     def __post_init__(self) -> None:
         super().__post_init__()

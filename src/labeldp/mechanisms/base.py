@@ -83,7 +83,7 @@ class Description:
 
     name: str
     arguments: Mapping[str, Any]
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, NDArray[Any]] = field(repr=False)
     inputs: tuple[PublicInput, ...]
     specification: Any
 
@@ -107,7 +107,7 @@ class Mechanism(ABC):
     neighbors: ClassVar[Neighbors] = Neighbors.ONE_LABEL
     trust: ClassVar[Trust] = Trust.LOCAL
     contract: ClassVar[Any] = ""
-    """How `labeldp.testing.check_mechanism` checks the law: a key of its `CONTRACTS`, or a method that takes a seed."""
+    """How `labeldp.testing.check_mechanism` checks the law: "module:function", or a method that takes a seed."""
 
     def __post_init__(self) -> None:
         set_fields(self, epsilon=float_below(positive_epsilon(vars(self)["epsilon"])))
@@ -332,7 +332,7 @@ class FiniteMechanism(Mechanism):
 
     domain: Domain = field(kw_only=False)
     epsilon: float = field(kw_only=False)
-    contract: ClassVar[Any] = "tables"
+    contract: ClassVar[Any] = "labeldp.testing.contract:check_tables"
     column_ending: ClassVar[str] = ""
     """What the name of a column of its answers has after that of the labels."""
 

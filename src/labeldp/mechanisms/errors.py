@@ -58,7 +58,7 @@ class SquaredErrors(Mechanism):
     unit: int = field(init=False)
     sensitivity: int = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "squared errors"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_errors"
 
     def __post_init__(self, predictions: Any) -> None:
         super().__post_init__()

@@ -50,7 +50,7 @@ class CountMechanism(Mechanism):
     groups: InitVar[Any]
     partition: Groups | GroupSizes = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "counts"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_counts"
     domain_wanted: ClassVar[str] = "Classes, such as Classes(10)"
     has_estimates: ClassVar[bool] = False
     """Whether `estimates` makes unbiased means or shares of what was released."""
@@ -219,7 +219,7 @@ class LaplaceSum(CountMechanism):
     the right scale (`docs/corrections.md`).
     """
 
-    contract: ClassVar[str] = "sums"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_sums"
     has_estimates: ClassVar[bool] = True
     by_class: ClassVar[bool] = False
     domain_wanted: ClassVar[str] = "Interval, such as Interval(0, 100, grid=1025), or two classes"

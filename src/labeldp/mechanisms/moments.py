@@ -75,7 +75,7 @@ class CrossMoment(Mechanism):
     persons: InitVar[Any] = None
     rows: GridRows | GridTotals = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "moments"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_moments"
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int, persons: Any) -> None:
         super().__post_init__()
@@ -452,7 +452,7 @@ class GaussianChoice(Mechanism):
     mu: float = field(init=False, repr=False, compare=False)
     stddev: int = field(init=False, repr=False, compare=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "choices"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_choices"
 
     def __post_init__(self, rows: Any, clip: float | None, resolution: int) -> None:
         super().__post_init__()

@@ -11,8 +11,7 @@ from pathlib import Path
 from string import hexdigits
 from typing import Any
 
-from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.mechanisms.catalog import MECHANISMS
+from labeldp.mechanisms import MECHANISMS, Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, did_you_mean
 
 NO_ISOLATION = "none: whoever takes over the front can read the labels"

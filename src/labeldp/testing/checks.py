@@ -100,7 +100,7 @@ def check_errors(mechanism: SquaredErrors, seed: int) -> None:
     """Check how far one label moves a sum of squared errors, what that costs, and the sampler, as for other sums."""
     top, farthest = mechanism.domain.size - 1, 0
     ends = [np.full(mechanism.records, end, dtype=mechanism.domain.dtype) for end in (0, top)]
-    for base in (*ends, mechanism.arrays().astype(mechanism.domain.dtype)):
+    for base in (*ends, mechanism.predicted.of_record.astype(mechanism.domain.dtype)):
         for record in range(min(mechanism.records, 8)):
             for code in range(top + 1):
                 changed = base.copy()

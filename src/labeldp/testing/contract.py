@@ -17,19 +17,10 @@ from labeldp.mechanisms import (
     PartitionResponse,
     SubsetResponse,
     joint_laws,
+    load,
 )
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds, log_bounds
-from labeldp.testing.checks import (
-    MORE_EPSILON,
-    check_bag_sums,
-    check_choices,
-    check_counts,
-    check_errors,
-    check_hidden,
-    check_moments,
-    check_published,
-    check_sums,
-)
+from labeldp.testing.checks import MORE_EPSILON
 from labeldp.testing.laws import ContractViolation, check_law, require
 
 Pair = tuple[tuple[tuple[int, int], int], ...]
@@ -50,8 +41,8 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     label, published or secret as it is said. Any: the same rng draws the same; keyed noise follows the record and not
     its place; what is outside of the domain is refused; the description is plain JSON.
 
-    The mechanism says which of these checks fits its law: `Mechanism.contract` names one of `CONTRACTS`, or is a method
-    of your own that takes the seed and raises.
+    The mechanism says which of these checks fits its law: `Mechanism.contract` names a function, or is a method of your
+    own that takes the seed and raises.
 
     Args:
         mechanism: with few outputs (at most some hundred), so that the exact check stays short.
@@ -62,18 +53,15 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     """
     _check_description(mechanism)
     _check_refusals(mechanism)
-    check = CONTRACTS.get(mechanism.contract) if isinstance(mechanism.contract, str) else None
-    if check is not None:
-        check(mechanism, seed)
-    elif callable(mechanism.contract):
+    if not callable(mechanism.contract) and ":" not in mechanism.contract:
+        raise ContractViolation('contract must be "module:function", or a method that takes a seed and checks the law')
+    if callable(mechanism.contract):
         mechanism.contract(seed)
     else:
-        raise ContractViolation(
-            f"contract must be one of {', '.join(CONTRACTS)}, or a method that takes a seed and checks the law"
-        )
+        load(mechanism.contract)(mechanism, seed)
 
 
-def _check_tables(mechanism: FiniteMechanism, seed: int) -> None:
+def check_tables(mechanism: FiniteMechanism, seed: int) -> None:
     """Check weights, claim and sampler of a mechanism whose law is a few tables."""
     for rows in joint_laws(mechanism):
         _check_rows(rows)
@@ -227,7 +215,7 @@ def _repeat_record(
     return many.randomize(np.full(count, code, dtype=mechanism.domain.dtype), rng=rng).astype(np.intp)
 
 
-def _check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
+def check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
     """Check how far labels are apart, and the noise of a label's own class and the next one together."""
     _check_repeats(mechanism, seed)
     each = mechanism.encoded(np.arange(min(mechanism.domain.size, 8), dtype=mechanism.domain.dtype))
@@ -259,21 +247,6 @@ def _pair_drawer(
         return own * (len(edges) + 1) + other
 
     return draw
-
-
-CONTRACTS: dict[str, Callable[[Any, int], None]] = {
-    "tables": _check_tables,
-    "indicators": _check_indicators,
-    "counts": check_counts,
-    "sums": check_sums,
-    "squared errors": check_errors,
-    "moments": check_moments,
-    "choices": check_choices,
-    "bag sums": check_bag_sums,
-    "published weights": check_published,
-    "secret weights": check_hidden,
-}
-"""What is checked of the law of a mechanism and its sampler, by its `contract`."""
 
 
 def check_release(release: Release[Any]) -> None:

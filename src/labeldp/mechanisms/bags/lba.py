@@ -189,7 +189,7 @@ class WeightedLBA(Bagged):
         True
     """
 
-    contract: ClassVar[str] = "secret weights"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_hidden"
     plain: ClassVar[tuple[str, ...]] = ("size", "rows", "bag_noise", "epsilon", "delta")
     rows: int = 1
     bag_noise: Any = "auto"

@@ -278,7 +278,7 @@ class NoisyWeightedLLP(Bagged):
         True
     """
 
-    contract: ClassVar[str] = "published weights"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_published"
     plain: ClassVar[tuple[str, ...]] = ("size", "noisy", "stddev", "weights", "paper_faithful", "epsilon", "delta")
     takes_persons: ClassVar[bool] = True
     noisy: int

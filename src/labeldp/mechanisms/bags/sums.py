@@ -76,7 +76,7 @@ class BagSum(Bagged):
         (4, 14.14)
     """
 
-    contract: ClassVar[str] = "bag sums"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_bag_sums"
     plain: ClassVar[tuple[str, ...]] = ("size", "noise", "epsilon", "delta")
     takes_sizes: ClassVar[bool] = True
     takes_persons: ClassVar[bool] = True
