@@ -54,7 +54,6 @@ DECIDE = [
     ),
     *(f"curator/{name}.py" for name in ("columns", "datasets", "declared", "ledger_accounts", "ledger_totals")),
     *(f"curator/{name}.py" for name in ("ledger_transaction", "persons", "traces")),
-    "mechanisms/gaussian.py",
 ]
 """The files of fewer than 200 lines that decide a charge: what it is, whether it fits, whose it is, if it is made."""
 

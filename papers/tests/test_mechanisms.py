@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms import Classes, CubeGrid, Interval, Mechanism
+from labeldp.learners import CubeGrid
+from labeldp.mechanisms import Classes, Interval, Mechanism
 from labeldp.privacy import InputError, KeyedRandomness, Trust, positive_epsilon
 from labeldp.testing import ContractViolation, check_mechanism
 from mechanisms.recorded import recorded

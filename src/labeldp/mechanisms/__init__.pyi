@@ -35,7 +35,6 @@ from .catalog import MechanismEntry as MechanismEntry
 from .catalog import load as load
 from .domains import GAPS as GAPS
 from .domains import Classes as Classes
-from .domains import CubeGrid as CubeGrid
 from .domains import Domain as Domain
 from .domains import Interval as Interval
 from .errors import SquaredErrors as SquaredErrors

@@ -338,7 +338,6 @@ class GaussianOneHot(Mechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"{self.domain.size} noisy class indicators for each record, by {self}"
 
     def encoded(self, codes: Codes) -> Integers:

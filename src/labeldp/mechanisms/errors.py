@@ -124,7 +124,6 @@ class SquaredErrors(Mechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"a noisy sum of squared errors over {self.records} records, by {self}"
 
     def sums(self, labels: Any) -> NDArray[np.int64]:

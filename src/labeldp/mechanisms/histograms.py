@@ -185,7 +185,6 @@ class LaplaceHistogram(CountMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"noisy class counts of {self.partition.count} groups of records, by {self}"
 
     def law(self, counts: Any) -> NDArray[np.float64]:
@@ -230,7 +229,6 @@ class LaplaceSum(CountMechanism):
 
     @classmethod
     def takes(cls, domain: Domain) -> bool:
-        """Whether it is a mechanism on such labels."""
         return isinstance(domain, Interval) or (isinstance(domain, Classes) and domain.size == 2)
 
     @property
@@ -270,7 +268,6 @@ class LaplaceSum(CountMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"noisy sums of {self.partition.count} groups of records, by {self}"
 
     def privacy_loss(self) -> PrivacyLoss:
@@ -402,7 +399,6 @@ class _Selection(CountMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"one class for each of {self.partition.count} groups of records, by {self}"
 
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:

@@ -148,7 +148,6 @@ class CrossMoment(Mechanism):
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
         return f"{self.cells} noisy sums of feature values over records, weighted by their labels, by {self}"
 
     def parameters(self) -> dict[str, Any]:
@@ -284,7 +283,6 @@ class GaussianMoment(CrossMoment):
         return discrete_gaussian(stream, self.stddev)
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See `CrossMoment.noise_law`."""
         return gaussian_law(self.stddev, edges)
 
 
@@ -324,7 +322,6 @@ class LaplaceMoment(CrossMoment):
         return discrete_laplace(stream, self.rate)
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See `CrossMoment.noise_law`."""
         return laplace_law(float(self.rate), edges)
 
 
@@ -488,7 +485,6 @@ class GaussianChoice(Mechanism):
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
         return f"{self.choices.steps.shape[2]} noisy sums of the rows that labels choose, by {self}"
 
     def privacy_loss(self) -> PrivacyLoss:

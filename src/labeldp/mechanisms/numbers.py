@@ -130,7 +130,6 @@ class UnbiasedNumbers(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"one of {len(self.outputs)} numbers for each record, by {self}"
 
     @property
@@ -272,7 +271,6 @@ class ResponseOnBins(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"one of {len(self.first)} intervals of the range for each record, by {self}"
 
     @property

@@ -131,7 +131,6 @@ class PartitionResponse(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return (
             f"one of {self.groups} groups of classes for each record, by {self}; the groups are drawn anew for each "
             f"record from its id and the public seed {self._public_seed}"
@@ -356,7 +355,6 @@ class SubsetResponse(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"a set of {self.size} classes for each record, by {self}"
 
     @property

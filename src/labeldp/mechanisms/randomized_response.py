@@ -478,7 +478,6 @@ class UnaryEncoding(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"{self.domain.size} randomized bits for each record, by {self}"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:

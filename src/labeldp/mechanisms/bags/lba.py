@@ -351,7 +351,6 @@ class WeightedLBA(Bagged):
         return np.asarray(2.0 ** np.ceil(np.log2(np.maximum(errors, MIN_STEP) * spreads)), dtype=np.float64)
 
     def shown(self, value: Any) -> ReleasedSums:
-        """Return what a released value shows."""
         features, sums = self.opened(value)
         sizes, spread = np.repeat(self.sizes.astype(np.float64), self.rows), np.full(len(sums), self.noise_stddev)
         return ReleasedSums(self.domain, self.records, sizes, sums, spread, features=features)
@@ -370,7 +369,6 @@ class WeightedLBA(Bagged):
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ReleasedSums:
-        """Return what a table of such a release shows; see `Bagged.read_columns`."""
         sizes, labels = column("records"), column(sums)
         features = np.column_stack([column(name) for name in names if name not in ("bag", "records", sums)])
         spread = np.full(len(labels), float.fromhex(made["bag_noise"]))

@@ -416,7 +416,6 @@ class NoisyWeightedLLP(Bagged):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return (
             f"the noisy weighted sum of the labels of each of {self.partition.count} bags, who is in which, all "
             f"{self.weights} weights and who is noisy, of {self.labels_in_words}, by {self}"
@@ -466,16 +465,13 @@ class NoisyWeightedLLP(Bagged):
         return self.summed(bag_weights.steps * codes)
 
     def shown(self, value: Any) -> ReleasedSums:
-        """Return what a released value shows."""
         opened = self.opened(value)
         return ReleasedSums.of_sums(self, opened.sums, opened.noise_stddev, opened.weights)
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the columns of a table of this release; see `Bagged.column_names`."""
         return (record, "bag", "weight", "noisy")
 
     def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
-        """Return the columns of a table of this release; see `Bagged.column_values`."""
         opened = self.opened(value)
         columns = (opened.bags, opened.weights, opened.noisy, opened.sums[opened.bags])
         return [names, *(each[places] for each in columns)]
@@ -484,7 +480,6 @@ class NoisyWeightedLLP(Bagged):
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ReleasedSums:
-        """Return what a table of such a release shows; see `Bagged.read_columns`."""
         weights, noisy, stddev = column("weight"), column("noisy"), float(Fraction(made["stddev"]))
 
         def spread(bags: Keys) -> Floats:

@@ -177,7 +177,6 @@ class BagSum(Bagged):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return (
             f"the noisy sum of the labels of each of {self.partition.count} bags, and who is in which, of "
             f"{self.labels_in_words}, by {self}"
@@ -190,7 +189,6 @@ class BagSum(Bagged):
         return self.summed(codes.astype(np.int64)) * self.fine
 
     def shown(self, value: Any) -> ReleasedSums:
-        """Return what a released value shows."""
         if self.partition.of_record is None:
             raise InputError("release must say which record is in which bag; `labeldp.spark.fit_bags` does without")
         return ReleasedSums.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))
@@ -199,7 +197,6 @@ class BagSum(Bagged):
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ReleasedSums:
-        """Return what a table of such a release shows; see `Bagged.read_columns`."""
         bags, domain = column("bag"), Domain.from_json(made["domain"])
         given: dict[str, Any] = {name: float(Fraction(made[name])) for name in ("epsilon", "delta") if name in made}
         public = Public(bags.astype(np.int64), why="the file says so")
