@@ -1,5 +1,13 @@
 """How labels are randomized: domains, randomized response, noise, selection, histograms, sums over bags, debiasing."""
 
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from labeldp.mechanisms.catalog import MECHANISMS as _MECHANISMS
+
+_listed, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    return _MECHANISMS[name].load() if name in _MECHANISMS else _listed(name)
