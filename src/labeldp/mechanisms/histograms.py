@@ -64,6 +64,10 @@ class CountMechanism(Mechanism):
         set_fields(self, partition=Groups.of(groups), public_inputs=(PublicInput.of(groups, "groups"),))
         self._calibrate()
 
+    def privacy_loss(self) -> PrivacyLoss:
+        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
+        return PrivacyLoss.pure(self.epsilon)
+
     @classmethod
     def takes(cls, domain: Domain) -> bool:
         """Whether it is a mechanism on such labels."""
@@ -270,10 +274,6 @@ class LaplaceSum(CountMechanism):
     def published(self) -> str:
         return f"noisy sums of {self.partition.count} groups of records, by {self}"
 
-    def privacy_loss(self) -> PrivacyLoss:
-        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
-        return PrivacyLoss.pure(self.epsilon)
-
     def counts(self, labels: Any) -> Counts:
         """Return sums of codes of each group, shape (groups, 1). They are private."""
         codes = self.domain.check_codes(labels)
@@ -379,10 +379,6 @@ class _Selection(CountMechanism):
     def _calibrate(self) -> None:
         if self.unit < MIN_RATE:
             raise InputError("is too small for a choice by counts: take at least 1e-9", argument="epsilon")
-
-    def privacy_loss(self) -> PrivacyLoss:
-        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
-        return PrivacyLoss.pure(self.epsilon)
 
     def law(self, counts: Any) -> NDArray[np.float64]:
         """Return P(class) for the counts of one group, shape (K,); K up to 16 where classes are tried once."""

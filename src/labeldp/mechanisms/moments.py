@@ -449,7 +449,7 @@ class GaussianChoice(Mechanism):
     mu: float = field(init=False, repr=False, compare=False)
     stddev: int = field(init=False, repr=False, compare=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "labeldp.testing.checks:check_choices"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_moments"
 
     def __post_init__(self, rows: Any, clip: float | None, resolution: int) -> None:
         super().__post_init__()
