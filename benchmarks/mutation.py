@@ -54,9 +54,9 @@ DECIDE = [
     ),
     *(f"curator/{name}.py" for name in ("columns", "datasets", "declared", "ledger_accounts", "ledger_totals")),
     *(f"curator/{name}.py" for name in ("ledger_transaction", "persons", "traces")),
-    "mechanisms/gaussian.py",
+    "mechanisms/additive.py",
 ]
-"""The files of fewer than 200 lines that decide a charge: what it is, whether it fits, whose it is, if it is made."""
+"""Files that decide a charge: what it is, whether it fits, whose it is, if it is made."""
 
 NAMES = ("check_", "exact_", "decimal", "Argument", "label_width", "cast", "TypeVar", "warn")
 """Calls whose strings are names of arguments, and words for people."""

@@ -90,7 +90,7 @@ def alibi(side: Footing, epsilon: float, delta: float, rng: Rng) -> Outcome:
     release = holder(side, epsilon).release(UnaryEncoding(domain=side.domain, epsilon=epsilon), rng=rng)
 
     def learn(noisy: Any) -> Floats:
-        bits = release.mechanism.bits(noisy)
+        bits = release.mechanism.named(noisy)
         return _by_posterior(side, np.exp(epsilon / 2 * (2 * blurred(bits, epsilon / 2, rng) - 1)))
 
     return release.map(learn)
@@ -131,7 +131,7 @@ def vlp(side: Footing, epsilon: float, delta: float, rng: Rng) -> Outcome:
     release = holder(side, epsilon).release(UnaryEncoding(domain=side.domain, epsilon=epsilon), rng=rng)
 
     def learn(noisy: Any) -> Floats:
-        bits = release.mechanism.bits(noisy).astype(np.float64)
+        bits = release.mechanism.named(noisy).astype(np.float64)
         pairs = [np.column_stack([1 - bit, bit]) for bit in bits.T]
         factor = side.best_factor(pairs[0])
         both = [side.scores(pair, factor) for pair in pairs]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.learners import CubeGrid
 from labeldp.mechanisms import (
     Classes,
-    CubeGrid,
     DiscreteLaplace,
     Interval,
     LaplaceSum,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.learners import clipping_radius, cube_side, neighbor_count
-from labeldp.mechanisms import CubeGrid, DiscreteLaplace
+from labeldp.learners import CubeGrid, clipping_radius, cube_side, neighbor_count
+from labeldp.mechanisms import DiscreteLaplace
 from labeldp.privacy import Trust
 from papers.rates import learners
 from papers.rates.instances import HardClasses, HardValues, hard_classes, hard_values, heavy_values

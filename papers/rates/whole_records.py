@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from labeldp.learners import Model
+from labeldp.learners import CubeGrid, Model
 from labeldp.learners.evidence import Probabilities
 from labeldp.learners.features import plain_table
-from labeldp.mechanisms import Classes, CubeGrid, Domain, EpsilonMechanism, Interval
+from labeldp.mechanisms import Classes, Domain, Interval, Mechanism
 from labeldp.mechanisms.base import word_stream
 from labeldp.mechanisms.domains import MAX_SIZE, Codes
-from labeldp.mechanisms.selection import select, selection_law
+from labeldp.mechanisms.histograms import select, selection_law
 from labeldp.privacy import (
     Certificate,
     Charge,
@@ -119,12 +119,13 @@ class Located(Domain):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Full(EpsilonMechanism):
+class _Full(Mechanism):
     """A release about every cell of a grid, occupied or not."""
 
     neighbors: ClassVar[Neighbors] = Neighbors.FULL
     trust: ClassVar[Trust] = Trust.CENTRAL
     domain: Located = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

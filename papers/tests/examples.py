@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from labeldp.mechanisms import Classes, CubeGrid, Interval, Mechanism
+from labeldp.learners import CubeGrid
+from labeldp.mechanisms import Classes, Interval, Mechanism
 from papers.aggregation.naive import NaiveBags
 from papers.rates.whole_records import FullMeans, FullSelection, Located
 

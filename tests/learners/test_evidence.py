@@ -8,7 +8,7 @@ from sklearn.dummy import DummyClassifier
 
 import labeldp as ldp
 from labeldp.learners.evidence import Evidence, expanded, inverse_table, normalized, tempered, unmixed
-from labeldp.mechanisms import PartitionResponse, SetMechanism, SubsetResponse
+from labeldp.mechanisms import FiniteMechanism, PartitionResponse, SubsetResponse
 from labeldp.privacy import InputError, NotInvertibleError
 from learners.data import released, with_prior
 
@@ -78,7 +78,7 @@ def test_what_does_not_answer_records_about_their_classes_is_refused() -> None:
         Evidence.made_by(ldp.UnaryEncoding(domain=ldp.Classes(3), epsilon=1.0), np.array([0, 1]))
 
 
-SETS: dict[str, SetMechanism] = {
+SETS: dict[str, FiniteMechanism] = {
     "unary": ldp.UnaryEncoding(domain=ldp.Classes(4), epsilon=2.0),
     "partition": PartitionResponse(domain=ldp.Classes(4), epsilon=2.0, groups=2, seed=bytes(16)),
     "subset": SubsetResponse(domain=ldp.Classes(4), epsilon=2.0, size=2),

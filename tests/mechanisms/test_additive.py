@@ -9,8 +9,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.mechanisms import Classes, DiscreteLaplace, GaussianOneHot, Interval
-from labeldp.mechanisms.additive import STEPS_IN_INDICATOR
-from labeldp.mechanisms.gaussian import gaussian_loss
+from labeldp.mechanisms.additive import STEPS_IN_INDICATOR, gaussian_loss
 from labeldp.privacy import InputError, KeyedRandomness, Trust
 from labeldp.sampling.discrete import discrete_gaussian
 from labeldp.sampling.words import Integers, RecordStream

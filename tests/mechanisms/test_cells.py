@@ -7,12 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms import (
-    Classes,
-    CubeGrid,
-    Interval,
-    LaplaceSum,
-)
+from labeldp.learners import CubeGrid
+from labeldp.mechanisms import Classes, Interval, LaplaceSum
 from labeldp.privacy import DomainError, InputError, Public
 
 GRID = CubeGrid.of_side(0.5, [(0, 1), (0, 1)])

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 import labeldp as ldp
 from labeldp.mechanisms import Classes, CrossMoment, GaussianMoment, Interval, LaplaceMoment
-from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
+from labeldp.mechanisms.additive import gaussian_loss, smallest_stddev
 from labeldp.privacy import InputError, KeyedRandomness, Public, SystemRandomness, Trust
 from labeldp.privacy.randomness import SimulatedRandomness
 from labeldp.sampling.discrete import MAX_STDDEV, discrete_gaussian, power_coins, product_coins

@@ -176,14 +176,14 @@ def test_the_weights_of_subsets_keep_epsilon_in_integers(classes: int, size: int
     assert all(sum(row) == WORD for row in weights.tolist())
     for column in weights.T.tolist():
         assert max(column) <= low * min(column)
-    inside = np.unpackbits(mechanism.answers, axis=1, count=classes).astype(bool).T
+    inside = np.unpackbits(mechanism.sets, axis=1, count=classes).astype(bool).T
     assert weights[inside].min() > weights[~inside].max()
 
 
 def test_draws_of_subsets_follow_their_weights_word_by_word() -> None:
     """The first and the last word of every answer, and of every label."""
     mechanism = SubsetResponse(domain=Classes(5), epsilon=1.0, size=2)
-    weights, answers = mechanism.weights(), [each.tobytes() for each in mechanism.answers]
+    weights, answers = mechanism.weights(), [each.tobytes() for each in mechanism.sets]
     lie, keep, more = mechanism._weights
     edges = [i * lie for i in range(mechanism._sets_without + 1)]
     edges += [edges[-1] + i * (keep + 1) for i in range(1, more + 1)]

@@ -21,10 +21,9 @@ from cryptography.x509.oid import NameOID
 
 import labeldp as ldp
 from labeldp.serve import Analyst, Door, Limits, connect, hashed
-from labeldp.serve.forms import described
 from labeldp.serve.front import Pipe, make_app
 from labeldp.serve.gate import FAILURES, PENALTY, Connection, Gate
-from labeldp.serve.wire import encoded
+from labeldp.serve.wire import described, encoded
 from serve.server import CLASSES, TOKENS, Server, labels
 
 PLANTED = "planted-id-7c1e9f"

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
+from labeldp.mechanisms import MECHANISMS
 from labeldp.privacy import PrivacyLoss
-from labeldp.serve.forms import FORMS, MAX_REASON, described
 from labeldp.serve.vault import MAX_SPLITS, MAX_STEPS, RETRY
-from labeldp.serve.wire import CALLS, MAX_AXES, packed
-from serve.test_forms import EXAMPLES
+from labeldp.serve.wire import CALLS, MAX_AXES, MAX_REASON, described, packed
+from serve.test_descriptions import EXAMPLES
 from serve.test_vault import ask, vault
 
 FILE = json.loads((Path(__file__).parents[2] / "docs" / "serve-openapi.json").read_text())
@@ -43,7 +43,7 @@ def answered(call: str, status: int) -> dict[str, Any]:
 
 def test_the_file_has_the_routes_of_the_server_and_its_limits() -> None:
     assert set(FILE["paths"]) == {"/v1/health", *(f"/v1/{call}" for call in CALLS)}
-    assert set(SCHEMAS["Mechanism"]["properties"]["name"]["enum"]) == set(FORMS)
+    assert set(SCHEMAS["Mechanism"]["properties"]["name"]["enum"]) == set(MECHANISMS)
     assert SCHEMAS["Part"]["properties"]["splits"]["maxItems"] == MAX_SPLITS
     assert SCHEMAS["Steps"]["allOf"][1]["properties"]["steps"]["maxProperties"] == MAX_STEPS
     assert SCHEMAS["Release"]["allOf"][1]["properties"]["reason"]["maxLength"] == MAX_REASON

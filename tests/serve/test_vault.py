@@ -14,10 +14,9 @@ import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.privacy import PrivacyLoss
 from labeldp.serve.config import Config
-from labeldp.serve.forms import described
 from labeldp.serve.log import LOG, LogError, read_log
 from labeldp.serve.vault import RETRY, Vault
-from labeldp.serve.wire import packed, unpacked, unpacked_rows
+from labeldp.serve.wire import described, packed, unpacked, unpacked_rows
 from serve.server import CLASSES, TOKENS, Server, labels
 
 DOMAIN = ldp.Classes(CLASSES)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from labeldp.mechanisms import Classes, CubeGrid, Interval, LaplaceSum
+from labeldp.learners import CubeGrid
+from labeldp.mechanisms import Classes, Interval, LaplaceSum
 from labeldp.privacy import Public
 from labeldp.workflows.rates import balance, cell_noise
 from papers.rates.instances import Cubes, HardClasses

@@ -9,18 +9,12 @@ import pytest
 import labeldp as ldp
 from labeldp.learners import (
     CellClassifier,
+    CubeGrid,
     CubePartition,
     NeighborsRegressor,
     fit_cells,
 )
-from labeldp.mechanisms import (
-    CubeGrid,
-    DiscreteLaplace,
-    LaplaceSum,
-    RandomizedResponseWithPrior,
-    UnaryEncoding,
-    debias,
-)
+from labeldp.mechanisms import DiscreteLaplace, LaplaceSum, RandomizedResponseWithPrior, UnaryEncoding, debias
 from labeldp.privacy import Public
 from papers.rates import learners as rates_classes
 from papers.rates import learners as rates_learners

@@ -5,14 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from labeldp.mechanisms import (
-    Classes,
-    CubeGrid,
-    Interval,
-    PermuteAndFlip,
-    UnaryEncoding,
-    debias,
-)
+from labeldp.learners import CubeGrid
+from labeldp.mechanisms import Classes, Interval, PermuteAndFlip, UnaryEncoding, debias
 from labeldp.privacy import Public
 from labeldp.workflows.rates import CellNoise, cell_noise, relative_records
 from papers.rates.instances import hard_classes

@@ -13,11 +13,12 @@ from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
 from labeldp.learners import (
+    CubeGrid,
     CubePartition,
     TreePartition,
     fit_cells,
 )
-from labeldp.mechanisms import Classes, CubeGrid, Interval, PermuteAndFlip
+from labeldp.mechanisms import Classes, Interval, PermuteAndFlip
 from labeldp.privacy import BudgetExceeded, DomainError, InputError, Neighbors, Public, RandomnessKind, Trust
 from papers.rates.whole_records import (
     FullMeans,

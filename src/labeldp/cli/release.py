@@ -18,7 +18,7 @@ from labeldp.cli.options import (
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
-from labeldp.workflows import RELEASE_MECHANISMS, ReleaseMechanism
+from labeldp.mechanisms import COMMANDS, MechanismEntry
 
 RELEASE_EXAMPLES = """\b
 Examples:
@@ -33,7 +33,7 @@ Examples:
       --dataset bought --id id --engine spark --master yarn --out /shared/noisy
 """
 
-BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_bags)
+BAGS = ", ".join(name for name, each in COMMANDS.items() if each.on_bags)
 
 
 @click.command(epilog=RELEASE_EXAMPLES)
@@ -42,10 +42,10 @@ BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_ba
 @domain_options
 @click.option(
     "--mechanism",
-    type=click.Choice(list(RELEASE_MECHANISMS)),
+    type=click.Choice(list(COMMANDS)),
     default="randomized-response",
     show_default=True,
-    help="; ".join(f"{each.name}: {each.help}" for each in RELEASE_MECHANISMS.values()) + ".",
+    help="; ".join(f"{name}: {each.help}" for name, each in COMMANDS.items()) + ".",
 )
 @bag_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
@@ -79,7 +79,7 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}
     domain, delta = domain_of(**given), bags.get("delta", 0)
-    mechanism = RELEASE_MECHANISMS[options["mechanism"]]
+    mechanism = COMMANDS[options["mechanism"]]
     if engine != "spark" and master is not None:
         raise click.UsageError("--master is for --engine spark")
     if engine == "spark" and mechanism.on_bags:
@@ -94,10 +94,12 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
     elif bags:
         raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {BAGS}")
     elif given["interval"] is not None and "range" not in mechanism.domains:
-        numbers = [each.name for each in RELEASE_MECHANISMS.values() if "range" in each.domains and not each.on_bags]
+        numbers = [name for name, each in COMMANDS.items() if "range" in each.domains and not each.on_bags]
         raise click.UsageError(f"--range goes with --mechanism {', '.join(numbers)}, or with bags: {BAGS}")
     elif given["classes"] is not None and "classes" not in mechanism.domains:
-        raise click.UsageError(f"--mechanism {mechanism.name} is for numbers: it takes --range LOW,HIGH, not --classes")
+        raise click.UsageError(
+            f"--mechanism {options['mechanism']} is for numbers: it takes --range LOW,HIGH, not --classes"
+        )
     elif engine == "spark":
         from labeldp.spark import release_files
 
@@ -110,7 +112,7 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
     click.echo(f"Released: {out}")
 
 
-def _check_bags(mechanism: ReleaseMechanism, bags: dict[str, Any], in_place: bool) -> None:
+def _check_bags(mechanism: MechanismEntry, bags: dict[str, Any], in_place: bool) -> None:
     """Refuse options that a release of bags does not take."""
     if "size" not in bags:
         raise click.UsageError("--size must be given: how many records the smallest bag has")
@@ -118,6 +120,6 @@ def _check_bags(mechanism: ReleaseMechanism, bags: dict[str, Any], in_place: boo
         raise click.UsageError("--in-place is for one noisy label for each record: bags have sums")
     for name in bags:
         if name not in mechanism.options:
-            owner = next(each.name for each in RELEASE_MECHANISMS.values() if name in each.options)
+            owner = next(each.command for each in COMMANDS.values() if name in each.options)
             secret = ", whose weights are published; those of weighted-lba must stay secret"
             raise click.UsageError(f"--{name} is for {owner}{secret if name == 'weights' else ''}")

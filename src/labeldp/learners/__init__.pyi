@@ -18,6 +18,7 @@ from .cells.clustered import TreePartition as TreePartition
 from .cells.local import CellClassifier as CellClassifier
 from .cells.local import CellRegressor as CellRegressor
 from .cells.local import cell_counts as cell_counts
+from .cells.partitions import CubeGrid as CubeGrid
 from .cells.partitions import CubePartition as CubePartition
 from .cells.partitions import MedianPartition as MedianPartition
 from .cells.partitions import Partition as Partition

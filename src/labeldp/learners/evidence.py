@@ -60,7 +60,7 @@ class Evidence:
         likelihood = mechanism.likelihood(noisy)
         if np.ndim(noisy) == 1:
             return cls(mechanism.domain.check_codes(noisy), likelihood, _invertible_matrix(mechanism))
-        own, other = mechanism.hit_rates
+        own, other = mechanism.answers.own, mechanism.answers.other
         shares = np.full((mechanism.domain.size,) * 2, other) + (own - other) * np.eye(mechanism.domain.size)
         matrix = shares / shares.sum(axis=1, keepdims=True)
         return cls(None, likelihood, matrix, mechanism.named(noisy), mechanism.unbiased(noisy).values)

@@ -1,19 +1,19 @@
-"""Noise added to each label: on the grid of an interval, and on the indicators of classes."""
+"""Noise added to each label: on the grid of an interval, and on indicators of classes; integer Gaussian noise."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import exp, expm1
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, EpsilonMechanism, FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.answers import Debiased
+from labeldp.mechanisms.base import FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Classes, Codes, Interval
-from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
 from labeldp.privacy import (
     BLOCK,
     WORD,
@@ -25,12 +25,98 @@ from labeldp.privacy import (
     Randomness,
     RandomSource,
     decimal,
-    decimal_text,
     exp_bounds,
+    largest,
     positive_epsilon,
     set_fields,
 )
-from labeldp.sampling import AliasTable, RecordStream, discrete_gaussian, gaussian_law
+from labeldp.sampling import (
+    MAX_CELLS,
+    MAX_STDDEV,
+    MIN_STDDEV,
+    SMOOTHING,
+    AliasTable,
+    RecordStream,
+    discrete_gaussian,
+    gaussian_law,
+)
+
+CELL_FAILURE = Fraction(1, 1 << 110)
+"""What each integer adds to delta: how far the proof's noise is from the exact one, 2 exp(-2 pi^2 SMOOTHING) or so."""
+
+MIN_MU, MAX_MU = 2.0**-60, 2.0**10
+
+
+def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLoss:
+    """Return what `cells` integers reveal of an integer vector that moves by at most a given length.
+
+    Args:
+        sensitivity_square: squared Euclidean length of the largest move.
+        stddev: of `discrete_gaussian`, added to each integer; at least `MIN_STDDEV`.
+        cells: how many integers.
+
+    Guarantee (dominates): the loss dominates that of the exact integer noise for every pair of vectors so close.
+
+    Source: `docs/proofs/cross_moment.md`: mu = sensitivity / sqrt(stddev^2 - SMOOTHING), and `CELL_FAILURE` each.
+    """
+    square = Fraction(sensitivity_square, stddev**2 - SMOOTHING)
+    mu = math.sqrt(square)
+    while Fraction(mu) ** 2 < square:
+        mu = math.nextafter(mu, math.inf)
+    return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(cells * CELL_FAILURE)
+
+
+def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
+    """The mu of the largest Gaussian loss that keeps (epsilon, delta) beside the failure of `MAX_CELLS` integers.
+
+    It depends on nothing else: a charge of this loss is fixed before earlier outputs may decide what is summed.
+    """
+    mu = largest(lambda mu: loss_of(mu).within(epsilon, delta), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
+    if not mu:
+        raise _too_small("take larger ones")
+    return mu
+
+
+def loss_of(mu: float) -> PrivacyLoss:
+    """A Gaussian loss, and the failure of `MAX_CELLS` integers."""
+    return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(MAX_CELLS * CELL_FAILURE)
+
+
+def stddev_within(sensitivity_square: int, mu: float) -> int:
+    """Return the smallest integer standard deviation at which `gaussian_loss` has at most this mu.
+
+    Raises:
+        InputError: it does not fit into 64 bits.
+    """
+    stddev = max(math.isqrt(math.ceil(sensitivity_square / Fraction(mu) ** 2) + SMOOTHING - 1) + 1, MIN_STDDEV)
+    if stddev > MAX_STDDEV:
+        raise _too_small("take a coarser resolution")
+    return stddev
+
+
+def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delta: Fraction) -> int:
+    """Return the smallest integer standard deviation that keeps (epsilon, delta), by bisection.
+
+    Raises:
+        InputError: no noise that fits into 64 bits does.
+
+    Source: Balle and Wang (2018), Algorithm 1, for the continuous part of `gaussian_loss`.
+    """
+    if not gaussian_loss(sensitivity_square, MAX_STDDEV, cells).within(epsilon, delta):
+        raise _too_small("take a coarser resolution")
+    # Not `smallest_integer`: where rounding blurs the border, its other path gives another integer, and other noise.
+    low, high = MIN_STDDEV - 1, MAX_STDDEV
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = gaussian_loss(sensitivity_square, middle, cells).within(epsilon, delta)
+        low, high = (low, middle) if fits else (middle, high)
+    return high
+
+
+def _too_small(advice: str) -> InputError:
+    problem = f" is too small for integer noise of 64 bits: {advice}"
+    return InputError(Argument("epsilon"), " or ", Argument("delta"), problem)
+
 
 MAX_GRID = (1 << 20) + 1
 
@@ -144,7 +230,7 @@ class DiscreteLaplace(FiniteMechanism):
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased labels, shape (n,), in their unit: the ends of the range move outwards by a / (1 - a) steps."""
-        decay, lost = exp(-float(self.rate)), -expm1(-float(self.rate))
+        decay, lost = math.exp(-float(self.rate)), -math.expm1(-float(self.rate))
         values = self.domain.decode(noisy)
         codes = self.domain.check_codes(noisy)
         outwards = (codes == self.reach).astype(np.float64) - (codes == 0)
@@ -164,7 +250,7 @@ class DiscreteLaplace(FiniteMechanism):
             centers: one number for each, made without these labels, shape (n,), in the unit of the labels.
         """
         rate, step = float(self.rate), self.domain.step
-        decay, lost = exp(-rate), -expm1(-rate)
+        decay, lost = math.exp(-rate), -math.expm1(-rate)
         codes = self.domain.check_codes(noisy)
         away = (self.domain.decode(codes) - np.asarray(centers, dtype=np.float64)) / step
         outwards = (codes == self.reach).astype(np.float64) - (codes == 0)
@@ -183,7 +269,7 @@ STEPS_IN_INDICATOR = 1 << 10
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class GaussianOneHot(EpsilonMechanism):
+class GaussianOneHot(Mechanism):
     """The indicators of the classes with Gaussian noise on integers, as small as (epsilon, delta) allows.
 
     Use it where labels enter linearly: gradients of a loss, sums. The noise of a sum of vectors, one for each class,
@@ -208,9 +294,11 @@ class GaussianOneHot(EpsilonMechanism):
     """
 
     domain: Classes = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     delta: float
     stddev: int = field(init=False, repr=False, compare=False)
-    contract: ClassVar[str] = "indicators"
+    contract: ClassVar[str] = "labeldp.testing.contract:check_indicators"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -250,7 +338,6 @@ class GaussianOneHot(EpsilonMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"{self.domain.size} noisy class indicators for each record, by {self}"
 
     def encoded(self, codes: Codes) -> Integers:
@@ -299,6 +386,3 @@ class GaussianOneHot(EpsilonMechanism):
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
         return gaussian_law(self.stddev, edges)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"

@@ -3,13 +3,15 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.answers import Debiased, SetAnswers
+from labeldp.mechanisms.catalog import MECHANISMS
 from labeldp.mechanisms.domains import Codes, Domain
 from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
@@ -24,6 +26,7 @@ from labeldp.privacy import (
     Neighbors,
     NotInvertibleError,
     PrivacyLoss,
+    Public,
     Randomness,
     RandomSource,
     Trust,
@@ -67,22 +70,29 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Debiased:
-    """Unbiased estimates and what they cost.
+class Description:
+    """A mechanism as plain values and arrays, of which `restore` makes it again.
 
     Args:
-        values: for classes the indicators of the true label, shape (n, K), rows sum to about 1, entries
-            may be negative; for an interval the labels, shape (n,), in their unit.
-        condition_number: of the noise matrix in the maximum norm, at least 1: by this much noise may be amplified.
+        name: of its class, in `MECHANISMS`.
+        arguments: numbers and texts, by the arguments of its constructor.
+        arrays: public arrays of numbers, by name.
+        inputs: why the arrays are public.
+        specification: what its law depends on.
     """
 
-    values: NDArray[np.float64] = field(repr=False)
-    condition_number: float
+    name: str
+    arguments: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]] = field(repr=False)
+    inputs: tuple[PublicInput, ...]
+    specification: Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
     """A random map on labels: a description that may be published, without any label in it.
+
+    A mechanism whose noise an epsilon sets has a field `epsilon`.
 
     Args:
         domain: the declared domain of the labels.
@@ -90,10 +100,31 @@ class Mechanism(ABC):
 
     domain: Domain
     public_inputs: tuple[PublicInput, ...] = field(init=False, default=(), repr=False, compare=False)
+    plain: ClassVar[tuple[str, ...]] = ("epsilon",)
+    """The arguments that are numbers or texts."""
+    stored: ClassVar[str] = ""
+    """The array of `packed` that ledgers store, a row for each record; empty for none."""
     neighbors: ClassVar[Neighbors] = Neighbors.ONE_LABEL
     trust: ClassVar[Trust] = Trust.LOCAL
     contract: ClassVar[Any] = ""
-    """How `labeldp.testing.check_mechanism` checks the law: a key of its `CONTRACTS`, or a method that takes a seed."""
+    """How `labeldp.testing.check_mechanism` checks the law: "module:function", or a method that takes a seed."""
+
+    def __post_init__(self) -> None:
+        set_fields(self, epsilon=float_below(positive_epsilon(vars(self)["epsilon"])))
+
+    def _calibrate(self) -> None:
+        """Compute the noise; refuse parameters that no noise of 64 bits can promise. Constructors call this last."""
+        raise InputError(f"{type(self).__name__} has no noise that an epsilon alone sets: make it anew")
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        """Return the same mechanism at another epsilon: domain, candidate sets and groups stay.
+
+        Raises:
+            InputError: an epsilon that the constructor would refuse.
+        """
+        other = self._with(epsilon=float_below(positive_epsilon(epsilon)))
+        other._calibrate()
+        return other
 
     @abstractmethod
     def privacy_loss(self) -> PrivacyLoss:
@@ -144,22 +175,78 @@ class Mechanism(ABC):
             InputError: keyed noise that would repeat.
         """
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return what distinguishes this mechanism from others of its type, as plain JSON values."""
+        """Return what distinguishes this mechanism from others of its type, as plain JSON values: the exact epsilon."""
+        return {"epsilon": str(positive_epsilon(vars(self)["epsilon"]))}
 
     @property
     def records(self) -> int | None:
         """The number of records that the mechanism was made for; None for any number."""
         return None
 
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments in `plain`."""
+        return {name: getattr(self, name) for name in self.plain}
+
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the public arrays that the mechanism was made from; None in place of one that workers hold."""
+        return {}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
+        """Return arguments of the constructor, from what `packed` returned.
+
+        Raises:
+            InputError: arrays of another kind.
+        """
+        return dict(arrays)
+
+    @classmethod
+    def limited(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> Mapping[str, NDArray[Any]]:
+        """Return the arrays that a stranger gave.
+
+        Raises:
+            InputError: they would exhaust the memory.
+        """
+        return arrays
+
     def arrays(self) -> NDArray[Any] | None:
         """Return the array, a row for each record, that must be stored beside the specification, or None."""
-        return None
+        return self.packed()[self.stored] if self.stored else None
 
     def restored(self, arrays: NDArray[Any]) -> "Mechanism":
-        """Return this mechanism with stored arrays in place of its own."""
-        raise InputError(f"{type(self).__name__} has no arrays to restore")
+        """Return this mechanism with a stored array in place of its own."""
+        if not self.stored:
+            raise InputError(f"{type(self).__name__} has no arrays to restore")
+        why = "fixed by an earlier release, whose certificate says what they rest on"
+        made = self._made(self.arguments(), {self.stored: np.array(arrays)}, self.domain, why)
+        return made._with(public_inputs=(PublicInput(self.stored, why, self.basis),))
+
+    @classmethod
+    def _made(
+        cls, arguments: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], domain: Domain, why: str
+    ) -> "Mechanism":
+        """Return a mechanism of these arguments; its arrays are public for one reason."""
+        public = {name: Public(value, why=why) for name, value in cls.unpacked(arrays, domain).items()}
+        return cls(domain=domain, **arguments, **public)
+
+    def describe(self) -> Description:
+        """Return the description that `restore` makes this mechanism of.
+
+        Raises:
+            InputError: it is not in `MECHANISMS`, protects persons, or was made of records that workers hold.
+        """
+        name = type(self).__name__
+        if name not in MECHANISMS or MECHANISMS[name].load() is not type(self):
+            raise InputError(f"{name} is not in the catalog: take one of {', '.join(MECHANISMS)}", argument="mechanism")
+        if self.protected is not None:
+            raise InputError("must protect single records, and no persons", argument="mechanism")
+        arrays = {}
+        for argument, array in self.packed().items():
+            if array is None:
+                raise InputError("must be given for each record: workers hold it", argument=argument)
+            arrays[argument] = array
+        return Description(name, self.arguments(), arrays, self.public_inputs, self.specification())
 
     def specification(self) -> dict[str, Any]:
         """Return everything that the law depends on, as plain JSON values: public."""
@@ -225,12 +312,18 @@ class Mechanism(ABC):
         set_fields(other, **{part.name: getattr(self, part.name) for part in fields(self)} | values)
         return other
 
+    def __str__(self) -> str:
+        budget = {name: vars(self)[name] for name in ("epsilon", "delta") if vars(self).get(name)}
+        text = ", ".join(f"{name} = {decimal_text(value)}" for name, value in budget.items())
+        return f"{type(self).__name__} with {text}" if text else repr(self)
+
 
 @dataclass(frozen=True, kw_only=True)
-class EpsilonMechanism(Mechanism):
-    """A mechanism whose noise is set by an epsilon: pure, unless it says that it has a delta, too.
+class FiniteMechanism(Mechanism):
+    """A mechanism whose law is a few tables of integers over 2**64.
 
     Args:
+        domain: the declared domain of the labels.
         epsilon: privacy parameter, positive; the decimal as written is exact, and one that no float prints is
             rounded down.
 
@@ -239,37 +332,12 @@ class EpsilonMechanism(Mechanism):
 
     domain: Domain = field(kw_only=False)
     epsilon: float = field(kw_only=False)
-
-    def __post_init__(self) -> None:
-        set_fields(self, epsilon=float_below(positive_epsilon(self.epsilon)))
-
-    def _calibrate(self) -> None:
-        """Compute the noise; refuse parameters that no noise of 64 bits can promise. Constructors call this last."""
-
-    def with_epsilon(self, epsilon: float) -> Self:
-        """Return the same mechanism at another epsilon: domain, candidate sets and groups stay.
-
-        Raises:
-            InputError: an epsilon that the constructor would refuse.
-        """
-        other = self._with(epsilon=float_below(positive_epsilon(epsilon)))
-        other._calibrate()
-        return other
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the exact epsilon."""
-        return {"epsilon": str(positive_epsilon(self.epsilon))}
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}"
-
-
-class FiniteMechanism(EpsilonMechanism):
-    """A mechanism whose law is a few tables of integers over 2**64."""
-
-    contract = "tables"
+    contract: ClassVar[Any] = "labeldp.testing.contract:check_tables"
     column_ending: ClassVar[str] = ""
     """What the name of a column of its answers has after that of the labels."""
+
+    def _calibrate(self) -> None:
+        """Compute nothing: the law follows from the fields."""
 
     @abstractmethod
     def tables(self) -> list[Table]:
@@ -283,13 +351,25 @@ class FiniteMechanism(EpsilonMechanism):
             InputError: more than 2**24 entries.
         """
 
+    @property
+    def answers(self) -> SetAnswers | None:
+        """What an answer says that is a set of classes; None where it is a class or a number."""
+        return None
+
     def named(self, noisy: Any) -> Flags:
-        """Return which classes each answer names, shape (n, K): the one that it is."""
+        """Return which classes each answer names, shape (n, K).
+
+        Raises:
+            InputError: not this mechanism's answers.
+        """
+        if self.answers is not None:
+            return self.answers.named(noisy)
         return self.domain.check_codes(noisy)[:, None] == np.arange(self.domain.size)
 
     def singles(self) -> NDArray[Any]:
         """Return an answer for each class that names it alone."""
-        return np.arange(self.domain.size)
+        codes = np.arange(self.domain.size)
+        return codes if self.answers is None else np.packbits(codes[:, None] == codes, axis=1)
 
     def values(self, noisy: Any) -> NDArray[Any]:
         """Return answers in the words, or the unit, of the labels, shape (n,)."""
@@ -301,7 +381,23 @@ class FiniteMechanism(EpsilonMechanism):
         Raises:
             InputError: not this mechanism's answers, or a mechanism that does not answer each record about its class.
         """
+        if self.answers is not None:
+            return self.answers.likelihood(noisy)
         raise InputError("release must answer each record with a class, a set of classes or a bit for each class")
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """Return unbiased class indicators, shape (n, K), of sets of classes; else see `debias`."""
+        return super().unbiased(noisy) if self.answers is None else self.answers.unbiased(noisy)
+
+    def gradient_weights(self, noisy: Any) -> Floats:
+        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
+
+        Raises:
+            InputError: a mechanism that does not say it.
+        """
+        if self.answers is None:
+            raise InputError(f"{type(self).__name__} has no weights of a gradient", argument="mechanism")
+        return self.answers.gradient_weights(noisy)
 
     @abstractmethod
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[Any]:
@@ -330,63 +426,6 @@ class FiniteMechanism(EpsilonMechanism):
             stop = start + block
             noisy[start:stop] = self.sample(codes[start:stop], start, randomness, names[start:stop])
         return noisy
-
-
-class SetMechanism(FiniteMechanism):
-    """A mechanism that answers each record with a set of classes, packed eight to a byte as `numpy.packbits` does."""
-
-    column_ending = "_bits"
-
-    def named(self, noisy: Any) -> Flags:
-        """Return which classes each answer names, shape (n, K).
-
-        Raises:
-            InputError: not packed bits of these classes.
-        """
-        packed, width = np.asarray(noisy), -(-self.domain.size // 8)
-        if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != width:
-            raise InputError(f"must be packed bits, uint8, shape (n, {width})", argument="noisy")
-        return np.unpackbits(packed, axis=1, count=self.domain.size).view(np.bool_)
-
-    def singles(self) -> NDArray[Any]:
-        """Return an answer for each class that names it alone."""
-        return np.packbits(np.eye(self.domain.size, dtype=np.bool_), axis=1)
-
-    @property
-    @abstractmethod
-    def odds(self) -> float:
-        """P(answer | class) of a class that the answer names, over that of one that it does not name."""
-
-    def likelihood(self, noisy: Any) -> Floats:
-        """Return P(answer | class) up to a factor of each record, shape (n, K)."""
-        return np.where(self.named(noisy), self.odds, 1.0)
-
-    @property
-    @abstractmethod
-    def hit_rates(self) -> tuple[float, float]:
-        """P(the answer names a class) of the label's own class, and of any other one."""
-
-    @property
-    @abstractmethod
-    def _sizes(self) -> NDArray[np.intp]:
-        """How many classes an answer can name."""
-
-    def unbiased(self, noisy: Any) -> Debiased:
-        """Unbiased class indicators, shape (n, K): averaged over noise and public partitions, they are the truth."""
-        named, (own, other) = self.named(noisy), self.hit_rates
-        worst = (self._sizes * (1 - other) + (self.domain.size - self._sizes) * other).max()
-        return Debiased(np.asarray((named - other) / (own - other), dtype=np.float64), float(worst / (own - other)))
-
-    def gradient_weights(self, noisy: Any) -> Floats:
-        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
-
-        These are the unbiased indicators, moved by what a row lacks to the sum 1, which is 0 on average.
-
-        Source: `docs/proofs/label_sgd.md`.
-        """
-        named, (own, other) = self.named(noisy), self.hit_rates
-        centered = named - named.mean(axis=1, keepdims=True)
-        return np.asarray(1 / self.domain.size + centered / (own - other), dtype=np.float64)
 
 
 def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:
@@ -445,3 +484,44 @@ def debias(mechanism: Any, noisy: Any) -> Debiased:
         raise InputError("must be the one that made the noisy labels, such as release.mechanism", argument="mechanism")
     result: Debiased = mechanism.unbiased(noisy)
     return result
+
+
+def restore(description: Description, domain: Domain) -> Mechanism:
+    """Build a mechanism on a domain from its description; nothing that this says of itself is believed.
+
+    Only the classes of `MECHANISMS` are built. Arrays are checked by `limited` and `unpacked`.
+
+    Args:
+        description: what `Mechanism.describe` returned, or a stranger wrote; its inputs were checked.
+        domain: the declared domain of the labels.
+
+    Raises:
+        InputError: an unknown mechanism, wrong arguments, or a specification that is not that of these arguments.
+    """
+    name, arguments = description.name, description.arguments
+    if name not in MECHANISMS:
+        raise InputError(f"must be in the catalog: one of {', '.join(MECHANISMS)}", argument="mechanism")
+    kind: type[Mechanism] = MECHANISMS[name].load()
+    if set(arguments) != set(kind.plain) or not all(map(_is_plain, arguments.values())):
+        raise InputError(f"must have the arguments {', '.join(kind.plain)}, numbers or texts", argument="mechanism")
+    try:
+        mechanism = kind._made(arguments, kind.limited(description.arrays, domain), domain, "given by an analyst")
+        names = {each.name for each in mechanism.public_inputs}
+        if {each.name for each in description.inputs} != names:
+            raise InputError(f"must say why the {' and the '.join(sorted(names)) or 'nothing'} is public, and no more")
+        set_fields(mechanism, public_inputs=description.inputs)
+        mechanism.privacy_loss()
+    except InputError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, MemoryError):
+        raise InputError("cannot be made of these arguments", argument="mechanism") from None
+    if mechanism.specification() != description.specification:
+        raise InputError(
+            "is not what its arguments make here: is it on another domain, or of another version of labeldp?",
+            argument="mechanism",
+        )
+    return mechanism
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= 64)

@@ -7,14 +7,13 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import EpsilonMechanism, word_stream
+from labeldp.mechanisms.base import Mechanism, word_stream
 from labeldp.mechanisms.domains import Interval
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
     Floats,
     InputError,
     PrivacyLoss,
-    Public,
     RandomSource,
     Trust,
     positive_epsilon,
@@ -28,7 +27,7 @@ MAX_ERROR = 1 << 20
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SquaredErrors(EpsilonMechanism):
+class SquaredErrors(Mechanism):
     """The sum of the squared distances of labels from public predictions, with two-sided geometric noise.
 
     Use it to measure a model on records that it was not learned from. Numbers outside of the range, where the domain
@@ -52,12 +51,14 @@ class SquaredErrors(EpsilonMechanism):
     """
 
     domain: Interval = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
+    stored: ClassVar[str] = "predictions"
     predictions: InitVar[Any]
     predicted: Groups = field(init=False, repr=False)
     unit: int = field(init=False)
     sensitivity: int = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "squared errors"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_errors"
 
     def __post_init__(self, predictions: Any) -> None:
         super().__post_init__()
@@ -117,21 +118,12 @@ class SquaredErrors(EpsilonMechanism):
         """Return the exact epsilon and a digest of the predictions."""
         return {**super().parameters(), "predictions": self.predicted.digest}
 
-    def arrays(self) -> NDArray[np.int64]:
+    def packed(self) -> dict[str, NDArray[Any] | None]:
         """Return the prediction of each record, shape (n,)."""
-        return self._places
-
-    def restored(self, arrays: NDArray[Any]) -> "SquaredErrors":
-        """Return the same mechanism with predictions that were stored."""
-        why = "the predictions were fixed by an earlier release, whose certificate says what they rest on"
-        places = Groups.of(Public(np.array(arrays), why=why), "predictions")
-        other = self._with(predicted=places, public_inputs=(PublicInput("predictions", why, self.basis),))
-        other._calibrate()
-        return other
+        return {"predictions": self._places}
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"a noisy sum of squared errors over {self.records} records, by {self}"
 
     def sums(self, labels: Any) -> NDArray[np.int64]:

@@ -1,14 +1,17 @@
-"""Noisy class counts and noisy sums of labels over public groups, from a trusted curator."""
+"""Noisy counts, noisy sums and chosen classes of public groups, from a trusted curator."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
+from itertools import combinations
+from math import exp
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import EpsilonMechanism, word_stream
+from labeldp.mechanisms.base import Mechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
@@ -16,19 +19,21 @@ from labeldp.privacy import (
     InputError,
     NotInvertibleError,
     PrivacyLoss,
-    Public,
     RandomSource,
     Trust,
     positive_epsilon,
     set_fields,
 )
-from labeldp.sampling import MIN_RATE, discrete_laplace, laplace_law
+from labeldp.sampling import MIN_RATE, WordStream, discrete_laplace, exp_coins, laplace_law, uniform
 
 Counts = NDArray[np.int64]
 
+MAX_COUNTS = 1 << 24
+"""The most counts of a mechanism that a stranger described."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class CountMechanism(EpsilonMechanism):
+class CountMechanism(Mechanism):
     """A mechanism on the class counts of public groups; replacing a label moves two counts of one group by one.
 
     `LaplaceSum` has sums over the groups in place of counts.
@@ -39,10 +44,13 @@ class CountMechanism(EpsilonMechanism):
         groups: a public group for each record, shape (n,), `Public(array, why="…")` or a `Release`.
     """
 
+    domain: Domain = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
+    stored: ClassVar[str] = "groups"
     groups: InitVar[Any]
     partition: Groups | GroupSizes = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "counts"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_counts"
     domain_wanted: ClassVar[str] = "Classes, such as Classes(10)"
     has_estimates: ClassVar[bool] = False
     """Whether `estimates` makes unbiased means or shares of what was released."""
@@ -55,6 +63,10 @@ class CountMechanism(EpsilonMechanism):
             raise InputError(f"must be {self.domain_wanted}", argument="domain")
         set_fields(self, partition=Groups.of(groups), public_inputs=(PublicInput.of(groups, "groups"),))
         self._calibrate()
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
+        return PrivacyLoss.pure(self.epsilon)
 
     @classmethod
     def takes(cls, domain: Domain) -> bool:
@@ -78,15 +90,19 @@ class CountMechanism(EpsilonMechanism):
         """The variance of the noise on one sum, in the unit of the labels, or on one count."""
         raise NotInvertibleError(f"{type(self).__name__} adds no noise")
 
-    def arrays(self) -> NDArray[np.int64] | None:
+    def packed(self) -> dict[str, NDArray[Any] | None]:
         """Return the group of each record, shape (n,); None where only the sizes of groups are known."""
-        return self.partition.of_record
+        return {"groups": self.partition.of_record}
 
-    def restored(self, arrays: NDArray[Any]) -> "CountMechanism":
-        """Return the same mechanism with groups that were stored."""
-        why = "the groups were fixed by an earlier release, whose certificate says what they rest on"
-        partition = Groups.of(Public(np.array(arrays), why=why))
-        return self._with(partition=partition, public_inputs=(PublicInput("groups", why, self.basis),))
+    @classmethod
+    def limited(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> Mapping[str, NDArray[Any]]:
+        """Refuse group numbers so large that their counts do not fit into memory; some groups may be empty."""
+        groups = arrays["groups"]
+        if groups.dtype.kind not in "iu" or int(groups.max(initial=0) + 1) * domain.size > MAX_COUNTS:
+            raise InputError(
+                f"must be integers of so few groups that there are at most {MAX_COUNTS:,} counts", argument="groups"
+            )
+        return arrays
 
     @property
     def records(self) -> int:
@@ -173,7 +189,6 @@ class LaplaceHistogram(CountMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"noisy class counts of {self.partition.count} groups of records, by {self}"
 
     def law(self, counts: Any) -> NDArray[np.float64]:
@@ -207,7 +222,7 @@ class LaplaceSum(CountMechanism):
     the right scale (`docs/corrections.md`).
     """
 
-    contract: ClassVar[str] = "sums"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_sums"
     has_estimates: ClassVar[bool] = True
     by_class: ClassVar[bool] = False
     domain_wanted: ClassVar[str] = "Interval, such as Interval(0, 100, grid=1025), or two classes"
@@ -218,7 +233,6 @@ class LaplaceSum(CountMechanism):
 
     @classmethod
     def takes(cls, domain: Domain) -> bool:
-        """Whether it is a mechanism on such labels."""
         return isinstance(domain, Interval) or (isinstance(domain, Classes) and domain.size == 2)
 
     @property
@@ -258,12 +272,7 @@ class LaplaceSum(CountMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"noisy sums of {self.partition.count} groups of records, by {self}"
-
-    def privacy_loss(self) -> PrivacyLoss:
-        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
-        return PrivacyLoss.pure(self.epsilon)
 
     def counts(self, labels: Any) -> Counts:
         """Return sums of codes of each group, shape (groups, 1). They are private."""
@@ -303,3 +312,129 @@ class LaplaceSum(CountMechanism):
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
         """Between which edges each noisy sum lies."""
         return np.searchsorted(self.edges(), released)
+
+
+def select(stream: WordStream, counts: NDArray[np.int64], unit: Fraction, *, again: bool) -> NDArray[np.intp]:
+    """Choose one class for each group: try classes, accept each with probability e^(-unit * deficit), shape (groups,).
+
+    Args:
+        stream: as many cells as groups.
+        counts: shape (groups, K). They are private.
+        unit: the exponent that one missing count costs.
+        again: whether a rejected class may be tried again, as the exponential mechanism wants it;
+            permute-and-flip tries each once.
+    """
+    deficits = counts.max(axis=1, keepdims=True) - counts
+    chosen = np.zeros(len(counts), dtype=np.intp)
+    untried = np.ones(counts.shape, dtype=np.bool_)
+    active = np.arange(len(counts))
+    while active.size:
+        tried = _next(stream, active, untried)
+        accepted = exp_coins(stream, active, deficits[active, tried], unit)
+        chosen[active[accepted]] = tried[accepted]
+        untried[active, tried] = again
+        active = active[~accepted]
+    return chosen
+
+
+def _next(stream: WordStream, active: NDArray[np.intp], untried: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """A uniform class among those that may still be tried, for each active group."""
+    ranks = np.cumsum(untried[active], axis=1)
+    picks = uniform(stream, active, int(ranks[0, -1]))
+    return np.argmax(ranks > picks[:, None], axis=1)
+
+
+def selection_law(counts: Any, unit: Fraction, *, again: bool) -> NDArray[np.float64]:
+    """P(class) under `select` for the counts (K,) of one group, in doubles; without trying again K is at most 16."""
+    array = np.asarray(counts, dtype=np.int64)
+    accepted = np.array([exp(-float(unit) * int(deficit)) for deficit in array.max() - array])
+    if again:
+        return accepted / accepted.sum()
+    if len(accepted) > 16:
+        raise InputError("counts must hold at most 16 classes: the sum goes over all subsets")
+    result = np.zeros(len(accepted))
+    for j in range(len(accepted)):
+        others = np.delete(accepted, j)
+        result[j] = accepted[j] * sum(_rejections(others, size) for size in range(len(others) + 1))
+    return result
+
+
+def _rejections(others: NDArray[np.float64], size: int) -> float:
+    """Return P(exactly `size` others are tried before a class, and all are rejected)."""
+    total = sum(float(np.prod(1 - others[list(subset)])) for subset in combinations(range(len(others)), size))
+    orders = 1.0
+    for i in range(size):
+        orders *= (i + 1) / (len(others) - i)
+    return total * orders / (len(others) + 1)
+
+
+class _Selection(CountMechanism):
+    """Pick a class for each group by its count; see `select`."""
+
+    @property
+    @abstractmethod
+    def tries_again(self) -> bool:
+        """Whether a rejected class may be tried again."""
+
+    def _calibrate(self) -> None:
+        if self.unit < MIN_RATE:
+            raise InputError("is too small for a choice by counts: take at least 1e-9", argument="epsilon")
+
+    def law(self, counts: Any) -> NDArray[np.float64]:
+        """Return P(class) for the counts of one group, shape (K,); K up to 16 where classes are tried once."""
+        return selection_law(counts, self.unit, again=self.tries_again)
+
+    def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
+        """Return the class that was chosen."""
+        return released.astype(np.intp)
+
+    @property
+    def unit(self) -> Fraction:
+        """The exponent that one missing count costs."""
+        return positive_epsilon(self.epsilon) / 2
+
+    @property
+    def published(self) -> str:
+        return f"one class for each of {self.partition.count} groups of records, by {self}"
+
+    def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
+        """Return the code of one class for each group, shape (groups,)."""
+        return select(word_stream(rng, len(counts)), counts, self.unit, again=self.tries_again).astype(
+            self.domain.dtype
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanism(_Selection):
+    """For each group a class, with probability proportional to e^(epsilon * count / 2).
+
+    `PermuteAndFlip` never does worse; this one is the textbook's.
+
+    Guarantee (pure): epsilon-DP for each label.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17).
+    """
+
+    @property
+    def tries_again(self) -> bool:
+        """Independent of what was rejected: the same class may come up again."""
+        return True
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PermuteAndFlip(_Selection):
+    """For each group a class: classes are tried in random order, each once, until one is accepted.
+
+    Its choice is never worse on average than the exponential mechanism's at the same epsilon.
+
+    Guarantee (pure): epsilon-DP for each label.
+
+    Source: McKenna and Sheldon, Permute-and-Flip (2020), Algorithm 1.
+    """
+
+    @property
+    def tries_again(self) -> bool:
+        """A class is tried once."""
+        return False

@@ -1,6 +1,8 @@
-"""Mechanisms of a trusted curator: sums of public feature rows, weighted by private labels, with integer noise."""
+"""Sums of public rows that private labels weight or choose, with integer noise, from a trusted curator."""
 
+import hashlib
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from math import sinh
@@ -9,19 +11,30 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import EpsilonMechanism, word_stream
-from labeldp.mechanisms.domains import Classes, Interval
-from labeldp.mechanisms.gaussian import largest_mu, loss_of, stddev_within
-from labeldp.mechanisms.inputs import RESOLUTION, GridRows, GridTotals, Groups, PublicInput, wide
+from labeldp.mechanisms.additive import largest_mu, loss_of, stddev_within
+from labeldp.mechanisms.base import Mechanism, word_stream
+from labeldp.mechanisms.domains import Classes, Domain, Interval
+from labeldp.mechanisms.inputs import (
+    MAX_RESOLUTION,
+    RESOLUTION,
+    GridRows,
+    GridTotals,
+    Groups,
+    PublicInput,
+    check_resolution,
+    public_value,
+    rounded,
+    wide,
+)
 from labeldp.privacy import (
     Argument,
+    Floats,
     InputError,
     Integers,
     PrivacyLoss,
     RandomSource,
     Trust,
     decimal,
-    decimal_text,
     positive_epsilon,
     set_fields,
 )
@@ -37,7 +50,7 @@ from labeldp.sampling import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossMoment(EpsilonMechanism):
+class CrossMoment(Mechanism):
     """Base of mechanisms on the sum of x tᵀ over all records, for public feature rows x and private labels t.
 
     On `Classes` t is the indicator vector of the class, so the sum has one column for each class; on an `Interval` t is
@@ -55,13 +68,14 @@ class CrossMoment(EpsilonMechanism):
     """
 
     domain: Classes | Interval = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
     features: InitVar[Any]
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
     persons: InitVar[Any] = None
     rows: GridRows | GridTotals = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "moments"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_moments"
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int, persons: Any) -> None:
         super().__post_init__()
@@ -134,13 +148,25 @@ class CrossMoment(EpsilonMechanism):
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
         return f"{self.cells} noisy sums of feature values over records, weighted by their labels, by {self}"
 
     def parameters(self) -> dict[str, Any]:
         """Return the exact epsilon and a digest of the rows."""
         persons = {} if self.rows.persons is None else {"persons": self.rows.persons.digest}
         return {**super().parameters(), "features": self.rows.digest, **persons}
+
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the rows in grid steps, and the grid; None where their totals are known."""
+        steps = self.rows.steps if isinstance(self.rows, GridRows) else None
+        return {"features": steps, "grid": np.array([self.rows.clip, self.rows.resolution], dtype=np.float64)}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
+        """Return the rows on their grid."""
+        steps, grid = arrays["features"], arrays["grid"]
+        if steps.ndim != 2 or steps.dtype != np.int16 or grid.shape != (2,):
+            raise InputError("must be rows in steps of a grid", argument="features")
+        return {"features": GridRows.held_steps(steps, float(grid[0]), int(grid[1]))}
 
     @property
     def protected(self) -> Groups | None:
@@ -220,6 +246,7 @@ class GaussianMoment(CrossMoment):
     Proof: `docs/proofs/cross_moment.md`.
     """
 
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     delta: float
     mu: float = field(init=False, repr=False, compare=False)
     stddev: int = field(init=False, repr=False, compare=False)
@@ -256,11 +283,7 @@ class GaussianMoment(CrossMoment):
         return discrete_gaussian(stream, self.stddev)
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See `CrossMoment.noise_law`."""
         return gaussian_law(self.stddev, edges)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
 
 
 @final
@@ -299,5 +322,222 @@ class LaplaceMoment(CrossMoment):
         return discrete_laplace(stream, self.rate)
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See `CrossMoment.noise_law`."""
         return laplace_law(float(self.rate), edges)
+
+
+PROBLEM = "must be a finite array of numbers, shape (n, K, d): a row for each record and class"
+BLOCK_ENTRIES = 1 << 22
+"""Entries of rows whose distances are computed at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridChoices:
+    """Public rows on a grid of integers, one for each record and class.
+
+    Args:
+        steps: rows in grid steps, shape (n, K, d).
+        unit: one step in the unit of the rows.
+        square: the largest squared distance of two rows of one record, in squared steps: exact.
+        digest: of all of it.
+    """
+
+    steps: NDArray[np.int16] = field(repr=False)
+    unit: float
+    square: int
+    digest: str
+
+    @classmethod
+    def of(cls, rows: Any, classes: int, clip: float | None, resolution: int) -> "GridChoices":
+        """Scale rows down to norm `clip` where they are longer, and round them to multiples of clip / resolution.
+
+        Raises:
+            InputError: not public, not such rows, or rows that do not differ.
+        """
+        if isinstance(value := public_value(rows, "rows"), GridChoices):
+            if value.steps.shape[1] != classes:
+                raise InputError(f"must have a row for each of the {classes} classes, shape (n, K, d)", argument="rows")
+            return value
+        table = np.asarray(value)
+        if table.ndim != 3 or table.dtype.kind not in "fiu" or not table.size or not np.all(np.isfinite(table)):
+            raise InputError(PROBLEM, argument="rows")
+        if table.shape[1] != classes:
+            raise InputError(f"must have a row for each of the {classes} classes, shape (n, K, d)", argument="rows")
+        flat = np.asarray(table, dtype=np.float64).reshape(-1, table.shape[2])
+        longest = float(np.linalg.norm(flat, axis=1).max()) if clip is None else float(clip)
+        if not 0 < longest < np.inf:
+            raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
+        steps = rounded(flat, longest, check_resolution(resolution)).reshape(table.shape)
+        return cls.held_steps(steps, longest / resolution)
+
+    @classmethod
+    def held_steps(cls, steps: NDArray[np.int16], unit: float) -> "GridChoices":
+        """Return rows that are on a grid already, shape (n, K, d), in grid steps.
+
+        Whatever they are, noise is set to them: how far a label moves their sum is computed from the rows themselves.
+
+        Raises:
+            InputError: no such rows, or rows that do not differ.
+        """
+        steps = np.array(steps, dtype=np.int16)
+        if steps.ndim != 3 or not steps.size or np.abs(steps.astype(np.int64)).max() > MAX_RESOLUTION:
+            raise InputError(PROBLEM, argument="rows")
+        if not 0 < unit < np.inf:
+            raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
+        square = _farthest(steps)
+        if not square:
+            raise InputError("must differ between the classes of some record", argument="rows")
+        steps.flags.writeable = False
+        digest = hashlib.sha256(repr((steps.shape, unit.hex())).encode() + steps.astype("<i2").tobytes())
+        return cls(steps, unit, square, digest.hexdigest())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GridChoices) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def _farthest(steps: NDArray[np.int16]) -> int:
+    """Return the largest squared distance of two rows of one record.
+
+    Products of all pairs are sums of integers below 2^53, which doubles add up exactly in any order.
+    """
+    size, most = max(BLOCK_ENTRIES // (steps.shape[1] * steps.shape[2]), 1), 0
+    for start in range(0, len(steps), size):
+        part = steps[start : start + size].astype(np.float64)
+        products = part @ part.transpose(0, 2, 1)
+        squares = np.einsum("ikk->ik", products)
+        most = max(most, int((squares[:, :, None] + squares[:, None, :] - 2 * products).max()))
+    return most
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GaussianChoice(Mechanism):
+    """The sum over records of the row that each label chooses, with Gaussian noise on integers.
+
+    Use it for the part of a gradient that depends on labels: for any model it is such a sum, and the rest of the
+    gradient is public. Where the rows of all classes are one row times an indicator, take `GaussianMoment`.
+
+    Args:
+        domain: `Classes`, K = its size.
+        epsilon, delta: cost of the release; delta in (0, 1), the decimal as written.
+        rows: a public row for each record and class, shape (n, K, d), `Public(array, why="…")` or a `Release`.
+        clip: a public norm to which longer rows are scaled down; by default that of the longest row.
+        resolution: grid steps in `clip`. Rounding rows to the grid changes public numbers, not the promise.
+
+    What is released are integers, shape (d,): see `total`.
+
+    Guarantee (approximate): (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves the sum by
+        at most the largest distance of two rows of one record.
+
+    Raises:
+        InputError: a domain without classes, rows that are not public or not of this shape, or a delta out of range.
+
+    Source: Canonne, Kamath, Steinke (2020) for integer noise; Balle and Wang (2018), Theorem 8, for the calibration.
+    Proof: `docs/proofs/cross_moment.md`.
+    """
+
+    domain: Classes = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    delta: float
+    rows: InitVar[Any]
+    clip: InitVar[float | None] = None
+    resolution: InitVar[int] = RESOLUTION
+    choices: GridChoices = field(init=False)
+    mu: float = field(init=False, repr=False, compare=False)
+    stddev: int = field(init=False, repr=False, compare=False)
+    trust: ClassVar[Trust] = Trust.CENTRAL
+    contract: ClassVar[str] = "labeldp.testing.checks:check_moments"
+
+    def __post_init__(self, rows: Any, clip: float | None, resolution: int) -> None:
+        super().__post_init__()
+        if not isinstance(self.domain, Classes):
+            raise InputError("must be Classes, such as Classes(10)", argument="domain")
+        choices = GridChoices.of(rows, self.domain.size, clip, resolution)
+        set_fields(self, choices=choices, public_inputs=(PublicInput.of(rows, "rows"),))
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Compute the mu of the Gaussian loss, from epsilon and delta alone, and the standard deviation in steps."""
+        if not 0 < decimal(self.delta, "delta") < 1:
+            raise InputError("must lie in (0, 1), such as 1e-6", argument="delta")
+        if self.choices.steps.shape[2] > MAX_CELLS:
+            raise InputError(f"must have at most {MAX_CELLS:,} columns", argument="rows")
+        mu = largest_mu(positive_epsilon(self.epsilon), decimal(self.delta, "delta"))
+        set_fields(self, mu=mu, stddev=stddev_within(self.sensitivity_square, mu))
+
+    @property
+    def sensitivity_square(self) -> int:
+        """The squared length of the longest move of the sum when one label is replaced, exact, in steps²."""
+        return self.choices.square
+
+    @property
+    def records(self) -> int:
+        """The number of records."""
+        return len(self.choices.steps)
+
+    @property
+    def noise_stddev(self) -> float:
+        """The standard deviation of the noise on each entry of `total`."""
+        return self.stddev * self.choices.unit
+
+    @property
+    def published(self) -> str:
+        return f"{self.choices.steps.shape[2]} noisy sums of the rows that labels choose, by {self}"
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Return a Gaussian loss, plus a failure below 10^-25 for integer noise; neither depends on the rows."""
+        return loss_of(self.mu)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return epsilon, delta, the standard deviation of the noise and a digest of the rows."""
+        own = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev, "rows": self.choices.digest}
+        return {**super().parameters(), **own}
+
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the rows in grid steps, and one step."""
+        return {"rows": self.choices.steps, "grid": np.array([self.choices.unit], dtype=np.float64)}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
+        """Return the rows on their grid."""
+        steps, grid = arrays["rows"], arrays["grid"]
+        if steps.dtype != np.int16 or grid.shape != (1,):
+            raise InputError("must be rows in steps of a grid", argument="rows")
+        return {"rows": GridChoices.held_steps(steps, float(grid[0]))}
+
+    def sums(self, labels: Any) -> Integers:
+        """Return the exact sums in steps, shape (d,). They are private."""
+        codes = self.domain.check_codes(labels)
+        self.check_records(len(codes))
+        return np.asarray(self.choices.steps[np.arange(len(codes)), codes].sum(axis=0, dtype=np.int64))
+
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
+        """Return noisy sums in steps, shape (d,); record ids are not used. See `Mechanism.randomize`."""
+        sums = self.sums(labels)
+        return sums + self.draw_noise(len(sums), rng=self.bound(rng))
+
+    def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
+        """Draw noise in steps, shape (count,), without labels."""
+        return discrete_gaussian(word_stream(rng, count), self.stddev)
+
+    def noise_law(self, edges: NDArray[np.int64]) -> Floats:
+        """Return P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]), for tests."""
+        return gaussian_law(self.stddev, edges)
+
+    def edges(self) -> NDArray[np.int64]:
+        """Return thirteen edges of bins for tests of the noise, in steps, from -3 to 3 standard deviations."""
+        return np.rint(np.linspace(-3, 3, 13) * self.stddev).astype(np.int64)
+
+    def total(self, released: Any) -> Floats:
+        """Return the released sum in the unit of the rows, shape (d,).
+
+        It is an unbiased estimate of the sum of the clipped, rounded rows that the labels choose.
+        """
+        return np.asarray(released, dtype=np.float64) * self.choices.unit
+
+    def values(self) -> Floats:
+        """Return the clipped, rounded rows, shape (n, K, d): public."""
+        return np.asarray(self.choices.steps * self.choices.unit, dtype=np.float64)

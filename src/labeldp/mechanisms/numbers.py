@@ -12,7 +12,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.answers import Debiased
+from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Codes, Interval
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
@@ -123,9 +124,12 @@ class UnbiasedNumbers(FiniteMechanism):
         digest.update(b"".join(int(weight).to_bytes(9, "little") for weight in self.law.flat))
         return {**super().parameters(), "outputs": len(self.outputs), "law": digest.hexdigest()}
 
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the prior, where one was given."""
+        return {"prior": self.chances} if self.public_inputs else {}
+
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"one of {len(self.outputs)} numbers for each record, by {self}"
 
     @property
@@ -226,6 +230,7 @@ class ResponseOnBins(FiniteMechanism):
     """
 
     column_ending: ClassVar[str] = "_bin"
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "bins", "cuts")
     domain: Interval = field(kw_only=False)
     prior: InitVar[Any] = field(default=None, kw_only=False)
     bins: int | str = "best"
@@ -256,13 +261,16 @@ class ResponseOnBins(FiniteMechanism):
         """That of randomized response over the bins."""
         return PrivacyLoss.response(self.epsilon, len(self.first))
 
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the prior, where one was given."""
+        return {"prior": self.chances} if self.public_inputs else {}
+
     def parameters(self) -> dict[str, Any]:
         """The exact epsilon, and the first grid point of each bin."""
         return {**super().parameters(), "bins": [int(first) for first in self.first]}
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"one of {len(self.first)} intervals of the range for each record, by {self}"
 
     @property

@@ -12,7 +12,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import MAX_EXPANDED, SetMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.answers import SetAnswers
+from labeldp.mechanisms.base import MAX_EXPANDED, FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Codes
 from labeldp.mechanisms.information import MAX_CLASSES, best_groups, best_size, partition_bits
 from labeldp.mechanisms.randomized_response import ResponseLaw, require_classes, respond
@@ -40,7 +41,7 @@ SEED_BYTES = 16
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class PartitionResponse(SetMechanism):
+class PartitionResponse(FiniteMechanism):
     """Put the classes into g groups, anew for each record, and answer the label's group by randomized response.
 
     The partition of a record follows from its id and a published seed, so anybody can build it again. Take it for four
@@ -78,6 +79,7 @@ class PartitionResponse(SetMechanism):
     """
 
     column_ending: ClassVar[str] = "_group"
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "groups", "seed")
     groups: int | str = field(default="best", kw_only=False)
     seed: bytes | str | None = None
     law: ResponseLaw = field(init=False, repr=False, compare=False)
@@ -129,7 +131,6 @@ class PartitionResponse(SetMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return (
             f"one of {self.groups} groups of classes for each record, by {self}; the groups are drawn anew for each "
             f"record from its id and the public seed {self._public_seed}"
@@ -154,21 +155,13 @@ class PartitionResponse(SetMechanism):
         return np.array(self.law.rows()[:-1], dtype=object)
 
     @property
-    def odds(self) -> float:
-        """Of a class in the answered group, over one in another: e^epsilon, within rounding."""
-        return self.law.keep / self.law.lie
-
-    @property
-    def hit_rates(self) -> tuple[float, float]:
-        """P(the answer names a class) of the label's own class and, over all partitions, of any other one."""
+    def answers(self) -> SetAnswers:
+        """What an answer says, over all partitions."""
         sizes = np.bincount(np.arange(self.domain.size) % self._count)
         together = float((sizes * (sizes - 1)).sum()) / (self.domain.size * (self.domain.size - 1))
         keep, lie = self.law.keep / WORD, self.law.lie / WORD
-        return keep, together * keep + (1 - together) * lie
-
-    @property
-    def _sizes(self) -> NDArray[np.intp]:
-        return np.unique(np.bincount(np.arange(self.domain.size) % self._count))
+        other = together * keep + (1 - together) * lie
+        return SetAnswers(self.domain.size, self.law.keep / self.law.lie, keep, other, np.unique(sizes))
 
     @property
     def block(self) -> int:
@@ -276,7 +269,7 @@ def _seed(seed: Any) -> str:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SubsetResponse(SetMechanism):
+class SubsetResponse(FiniteMechanism):
     """Answer a random set of k classes, e^epsilon times as likely where the label is in it.
 
     No other mechanism tells more bits about a uniform label. Its table grows as K choose k, so it is here to compare
@@ -302,6 +295,8 @@ class SubsetResponse(SetMechanism):
         3
     """
 
+    column_ending: ClassVar[str] = "_bits"
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "size")
     size: int | str = "best"
 
     def __post_init__(self) -> None:
@@ -360,11 +355,10 @@ class SubsetResponse(SetMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"a set of {self.size} classes for each record, by {self}"
 
     @property
-    def answers(self) -> NDArray[np.uint8]:
+    def sets(self) -> NDArray[np.uint8]:
         """All answers as packed sets, in the order of the columns of `weights`, shape (K choose k, ceil(K / 8))."""
         return _packed(_combinations(self.domain.size, int(self.size)), self.domain.size)
 
@@ -373,7 +367,7 @@ class SubsetResponse(SetMechanism):
         return [Table(self.weights(), "sets")]
 
     def weights(self) -> Weights:
-        """Exact weights, shape (K, K choose k), of the answers in the order of `answers`."""
+        """Exact weights, shape (K, K choose k), of the answers in the order of `sets`."""
         classes, (lie, keep, more) = self.domain.size, self._weights
         place = {tuple(answer): i for i, answer in enumerate(combinations(range(classes), int(self.size)))}
         weights = np.full((classes, len(place)), lie, dtype=object)
@@ -384,19 +378,11 @@ class SubsetResponse(SetMechanism):
         return weights
 
     @property
-    def odds(self) -> float:
-        """Of a class in the answer, over one outside: e^epsilon, within rounding."""
-        return self._weights[1] / self._weights[0]
-
-    @property
-    def hit_rates(self) -> tuple[float, float]:
-        """P(the answer names a class) of the label's own class, and of any other one."""
-        own = 1 - self._sets_without * self._weights[0] / WORD
-        return own, (int(self.size) - own) / (self.domain.size - 1)
-
-    @property
-    def _sizes(self) -> NDArray[np.intp]:
-        return np.array([int(self.size)])
+    def answers(self) -> SetAnswers:
+        """What an answer says."""
+        size, (lie, keep, _) = int(self.size), self._weights
+        own = 1 - self._sets_without * lie / WORD
+        return SetAnswers(self.domain.size, keep / lie, own, (size - own) / (self.domain.size - 1), np.array([size]))
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[np.uint8]:
         """Return one block of answers, packed, shape (n, ceil(K / 8))."""

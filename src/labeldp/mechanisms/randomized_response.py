@@ -1,17 +1,18 @@
 """Randomized response: over all classes, over the likely ones of a prior, and on the bits of a unary encoding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, FiniteMechanism, SetMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.answers import Debiased, SetAnswers
+from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
-from labeldp.mechanisms.domains import Classes, Codes
+from labeldp.mechanisms.domains import Classes, Codes, Domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.privacy import (
     BLOCK,
@@ -21,7 +22,6 @@ from labeldp.privacy import (
     InputError,
     NotInvertibleError,
     PrivacyLoss,
-    Public,
     Randomness,
     Words,
     check_integer,
@@ -30,8 +30,6 @@ from labeldp.privacy import (
     positive_epsilon,
     set_fields,
 )
-
-FIXED_EARLIER = "the candidate sets were fixed by an earlier release, whose certificate says what they rest on"
 
 _EACH, _BELOW = words_of_places()
 
@@ -322,20 +320,26 @@ class RandomizedResponseTopK(_CandidateResponse):
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRTop-k).
     """
 
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "k")
     prior: InitVar[Any]
-    k: InitVar[int]
+    k: int = field(repr=False, compare=False)
     candidates: CandidateSets = field(init=False)
     laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self, prior: Any, k: int) -> None:
+    def __post_init__(self, prior: Any) -> None:
         require_classes(self.domain)
         rows = prior_rows(prior, self.domain.size)
         if len(rows) != 1:
             raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
-        k = check_integer(k, "k", most=self.domain.size)
-        set_fields(self, candidates=CandidateSets.top(rows, k), public_inputs=(PublicInput.of(prior, "prior"),))
+        k = check_integer(self.k, "k", most=self.domain.size)
+        set_fields(self, k=k, candidates=CandidateSets.top(rows, k), public_inputs=(PublicInput.of(prior, "prior"),))
         super().__post_init__()
         self._calibrate()
+
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return a prior with the same candidates."""
+        members = self.membership()[0]
+        return {"prior": members / members.sum()}
 
     def weights(self) -> Weights:
         """Return exact weights, shape (K, K)."""
@@ -367,6 +371,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 and Theorem 3.
     """
 
+    stored: ClassVar[str] = "prior"
     prior: InitVar[Any]
     candidates: CandidateSets = field(init=False)
     laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
@@ -383,17 +388,14 @@ class RandomizedResponseWithPrior(_CandidateResponse):
         """One for each row of the prior."""
         return len(self.candidates)
 
-    def arrays(self) -> NDArray[np.uint8]:
+    def packed(self) -> dict[str, NDArray[Any] | None]:
         """Return the candidate sets as packed bits, shape (n, ceil(K / 8))."""
-        return self.candidates.packed
+        return {"prior": self.candidates.packed}
 
-    def restored(self, arrays: NDArray[Any]) -> "RandomizedResponseWithPrior":
-        """Return the same mechanism with candidate sets that were stored."""
-        sets = CandidateSets(np.asarray(arrays, dtype=np.uint8), self.domain.size)
-        again = RandomizedResponseWithPrior(
-            domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=FIXED_EARLIER)
-        )
-        return again._with(public_inputs=(PublicInput("prior", FIXED_EARLIER, self.basis),))
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
+        """Return the candidate sets."""
+        return {"prior": CandidateSets(np.array(arrays["prior"]), domain.size)}
 
     def weights(self) -> Weights:
         """Return exact weights, shape (n, K, K)."""
@@ -442,7 +444,7 @@ def respond(codes: NDArray[Any], words: Words, law: ResponseLaw) -> NDArray[Any]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class UnaryEncoding(SetMechanism):
+class UnaryEncoding(FiniteMechanism):
     """The indicator bits of the classes, each flipped with probability 1 / (e^(epsilon/2) + 1).
 
     Use it where labels are summed over groups: its variance does not grow with the number of
@@ -458,6 +460,7 @@ class UnaryEncoding(SetMechanism):
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11).
     """
 
+    column_ending: ClassVar[str] = "_bits"
     law: ResponseLaw = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -475,7 +478,6 @@ class UnaryEncoding(SetMechanism):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return f"{self.domain.size} randomized bits for each record, by {self}"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
@@ -502,25 +504,13 @@ class UnaryEncoding(SetMechanism):
             bits[:, j] = (codes == j) ^ (words_for(randomness, ids, lane=j) < np.uint64(self.law.lie))
         return np.packbits(bits, axis=1)
 
-    def bits(self, noisy: Any) -> NDArray[np.bool_]:
-        """Return the bits of a release, shape (n, K): the classes that it names."""
-        return self.named(noisy)
-
     @property
-    def odds(self) -> float:
-        """Of a class with its bit, over one without: e^epsilon, within rounding."""
-        return (self.law.keep / self.law.lie) ** 2
-
-    @property
-    def hit_rates(self) -> tuple[float, float]:
-        """P(bit) of the label's own class, and of any other one."""
-        return self.law.keep / WORD, self.law.lie / WORD
-
-    @property
-    def _sizes(self) -> NDArray[np.intp]:
-        return np.arange(self.domain.size + 1)
+    def answers(self) -> SetAnswers:
+        """What the bits of an answer say."""
+        keep, lie, classes = self.law.keep, self.law.lie, self.domain.size
+        return SetAnswers(classes, (keep / lie) ** 2, keep / WORD, lie / WORD, np.arange(classes + 1))
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Return unbiased class indicators, shape (n, K), from packed bits."""
         flip, gap = self.law.lie / WORD, (self.law.keep - self.law.lie) / WORD
-        return Debiased(np.asarray((self.bits(noisy) - flip) / gap), 1 / gap)
+        return Debiased(np.asarray((self.named(noisy) - flip) / gap), 1 / gap)

@@ -26,8 +26,7 @@ from labeldp.privacy import (
     Release,
     SystemRandomness,
 )
-from labeldp.serve.forms import described
-from labeldp.serve.wire import encoded, order_digest, packed, unpacked, unpacked_rows
+from labeldp.serve.wire import described, encoded, order_digest, packed, unpacked, unpacked_rows
 
 TRIES = 12
 """How often a request is sent that the server asks to send again, or that it did not answer."""

@@ -11,9 +11,8 @@ from pathlib import Path
 from string import hexdigits
 from typing import Any
 
-from labeldp.mechanisms import Classes, Domain, Interval
+from labeldp.mechanisms import MECHANISMS, Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, did_you_mean
-from labeldp.serve.forms import FORMS
 
 NO_ISOLATION = "none: whoever takes over the front can read the labels"
 """What a configuration must say in these words where the front and the vault are not to be kept apart."""
@@ -290,11 +289,11 @@ def _served(name: str, content: Any, folder: Path, analysts: Mapping[str, Analys
     table = _Table(content, place)
     number = (int, float, str)
     budget = Budget(table.take("epsilon", number), table.take("delta", number, 0.0), table.take("kind", str, None))
-    allowed = tuple(table.take("mechanisms", list, list(FORMS)))
+    allowed = tuple(table.take("mechanisms", list, list(MECHANISMS)))
     for each in allowed:
-        if each not in FORMS:
+        if each not in MECHANISMS:
             raise InputError(
-                f": {each!r} is not known; {did_you_mean(str(each), FORMS)}", argument=f"{place}.mechanisms"
+                f": {each!r} is not known; {did_you_mean(str(each), MECHANISMS)}", argument=f"{place}.mechanisms"
             )
     shares = {str(who): str(share) for who, share in table.take_tables("shares").items()}
     for who in shares:

@@ -16,6 +16,7 @@ import numpy as np
 
 from labeldp._version import __version__
 from labeldp.curator import Curator, LedgerFile
+from labeldp.mechanisms import restore
 from labeldp.privacy import (
     BudgetExceeded,
     Certificate,
@@ -32,16 +33,17 @@ from labeldp.privacy import (
     rounded_up_text,
 )
 from labeldp.serve.config import NO_TOKEN, Analyst, Config, Served, analyst_of
-from labeldp.serve.forms import MAX_REASON, rebuilt
 from labeldp.serve.log import Log, LogError
 from labeldp.serve.walls import NoWalls, limit_memory, raise_walls
 from labeldp.serve.wire import (
     CALLS,
+    MAX_REASON,
     decoded,
     encoded,
     order_digest,
     packed,
     packed_rows,
+    read_description,
     receive,
     send,
     text_of,
@@ -319,7 +321,7 @@ class Vault(SingleProcess):
             found = [Release(None, holding.certificate(analyst.name, each)) for each in ids]
             return gather(found, lambda *_: None).certificate
 
-        mechanism = rebuilt(content.get("mechanism"), holding.domain, basis)
+        mechanism = restore(read_description(content.get("mechanism"), basis), holding.domain)
         if type(mechanism).__name__ not in holding.served.mechanisms:
             raise _Refused(403, "policy", f"the policy of this dataset does not allow {type(mechanism).__name__}")
         mechanism.check_records(curator.records)

@@ -6,14 +6,15 @@ import json
 import math
 import socket
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError
+from labeldp.mechanisms import Description, Mechanism, PublicInput
+from labeldp.privacy import Certificate, InputError
 from labeldp.tables import compressed_buffers
 
 MAX_BODY = 64 << 20
@@ -29,6 +30,9 @@ MAX_VALUES = 100_000
 
 CALLS = ("datasets", "budget", "features", "require", "released", "certificate", "release")
 """What analysts may ask for."""
+
+MAX_REASON = 1000
+"""The most characters of a reason."""
 
 _HEAD = struct.Struct(">IQ")
 
@@ -65,6 +69,69 @@ def unpacked(content: Any, name: str) -> NDArray[Any]:
     if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
         raise wrong
     return array
+
+
+def described(mechanism: Mechanism) -> dict[str, Any]:
+    """Return the description of a mechanism as values of JSON.
+
+    Raises:
+        InputError: it is not in the catalog, protects persons, or was made of records that workers hold.
+    """
+    description = mechanism.describe()
+    inputs = [
+        {
+            "name": public.name,
+            "why": public.why,
+            "releases": [[charge.id for charge in one.entries] for one in public.certificates],
+        }
+        for public in description.inputs
+    ]
+    return {
+        "name": description.name,
+        "arguments": dict(description.arguments),
+        "arrays": {name: packed(array) for name, array in description.arrays.items()},
+        "inputs": inputs,
+        "specification": description.specification,
+    }
+
+
+def read_description(content: Any, basis: Callable[[list[str]], Certificate]) -> Description:
+    """Return the description of a mechanism that was sent; `restore` checks what it says.
+
+    Args:
+        content: what `described` returned.
+        basis: returns the certificate of earlier releases to the same analyst, by the ids of their charges.
+
+    Raises:
+        InputError: no such description.
+    """
+    if not isinstance(content, Mapping):
+        raise InputError("must be the description of one", argument="mechanism")
+    name, arguments, arrays = text_of(content, "name"), content.get("arguments"), content.get("arrays")
+    if not isinstance(arguments, Mapping):
+        raise InputError("must have arguments by name", argument="mechanism")
+    if not isinstance(arrays, Mapping) or len(arrays) > 2:
+        raise InputError("must be a few arrays by name", argument="arrays")
+    held = {str(each): unpacked(array, str(each)) for each, array in arrays.items()}
+    return Description(name, arguments, held, _read_inputs(content.get("inputs"), basis), content.get("specification"))
+
+
+def _read_inputs(content: Any, basis: Callable[[list[str]], Certificate]) -> tuple[PublicInput, ...]:
+    """Return what the arrays of a mechanism rest on: reasons, and releases to the same analyst."""
+    wrong = InputError("must say for each array why it is public", argument="inputs")
+    if not isinstance(content, list) or len(content) > 4:
+        raise wrong
+    inputs = []
+    for each in content:
+        if not isinstance(each, Mapping) or not isinstance(each.get("releases"), list):
+            raise wrong
+        why, releases = text_of(each, "why", MAX_REASON), each["releases"]
+        if not all(isinstance(ids, list) and ids and all(isinstance(one, str) for one in ids) for ids in releases):
+            raise wrong
+        if not why and not releases:
+            raise wrong
+        inputs.append(PublicInput(text_of(each, "name"), why, tuple(basis(ids) for ids in releases)))
+    return tuple(inputs)
 
 
 def packed_rows(table: pa.Table) -> str:

@@ -9,13 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from labeldp import mechanisms
 from labeldp.cluster import Grant, charge, check_new_folder, larger, open_account, randomize_batch, write_parts
-from labeldp.mechanisms import Domain, FiniteMechanism
+from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import Certificate, InputError, LabelDPError, Release, check_choice, whole_cost
 from labeldp.spark.session import start_session
 from labeldp.spark.table import SparkTable, quoted
-from labeldp.workflows import RELEASE_MECHANISMS
 
 LAZY = "every evaluation of the released data frame reads the same labels: Spark reads them anew each time"
 
@@ -117,9 +115,9 @@ def release_files(
     Raises:
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `release`.
     """
-    choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
-    row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
-    chosen = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
+    choices = tuple(name for name, each in COMMANDS.items() if not each.on_bags)
+    row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
+    chosen = row.load()(domain=domain, epsilon=epsilon)
     if id_column is None:
         raise InputError("must be given: rows that Spark reads have no numbers", argument="id_column")
     check_new_folder(Path(out).absolute())

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from labeldp.cluster import larger
 from labeldp.learners import Estimate, accuracy_of_agreements
-from labeldp.mechanisms import Classes, FiniteMechanism, Interval, SetMechanism
+from labeldp.mechanisms import Classes, FiniteMechanism, Interval
 from labeldp.privacy import InputError
 from labeldp.spark.table import SparkTable, arrow_type
 from labeldp.tables import Blocks, TableEncoder, as_text, plain
@@ -114,7 +114,7 @@ class _CountAgreements:
             places = self._codes(predicted)
             if places is None or answers.null_count:
                 return json.dumps({"problem": True}).encode()
-            if isinstance(self.mechanism, SetMechanism):
+            if self.mechanism.answers is not None:
                 named = self._bits(answers)
                 agreeing = None if named is None else named[np.arange(len(places)), places]
             else:

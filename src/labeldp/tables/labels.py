@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, ResponseOnBins, SetMechanism
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, ResponseOnBins
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables.values import distinct_labels, label_numbers
 
@@ -56,7 +56,7 @@ def released_values(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array
     Codes become labels of the domain; sets of classes become texts of one '0' or '1' for each class, in the order of
     the domain; bins become their two ends, such as "0 to 24.5".
     """
-    if isinstance(mechanism, SetMechanism):
+    if mechanism.answers is not None:
         return _bits(mechanism, noisy)
     if isinstance(mechanism, ResponseOnBins):
         return pa.array(mechanism.names).take(pa.array(noisy))
@@ -67,7 +67,7 @@ def released_values(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array
     return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
 
 
-def _bits(mechanism: SetMechanism, noisy: NDArray[Any]) -> pa.Array:
+def _bits(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
     bits = mechanism.named(noisy).view(np.uint8) + np.uint8(ord("0"))
     rows, classes = bits.shape
     edges = np.arange(rows + 1, dtype=np.int64) * classes

@@ -4,11 +4,10 @@ Use it on your own mechanisms too. It needs no labels and no data.
 """
 
 from labeldp.mechanisms import joint_laws
-from labeldp.testing.contract import CONTRACTS, check_mechanism, check_release, check_sampler
+from labeldp.testing.contract import check_mechanism, check_release, check_sampler
 from labeldp.testing.laws import ContractViolation, sample_size
 
 __all__ = [
-    "CONTRACTS",
     "ContractViolation",
     "check_mechanism",
     "check_release",

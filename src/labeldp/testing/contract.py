@@ -11,26 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import (
-    EpsilonMechanism,
     FiniteMechanism,
     GaussianOneHot,
     Mechanism,
     PartitionResponse,
     SubsetResponse,
     joint_laws,
+    load,
 )
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds, log_bounds
-from labeldp.testing.checks import (
-    MORE_EPSILON,
-    check_bag_sums,
-    check_choices,
-    check_counts,
-    check_errors,
-    check_hidden,
-    check_moments,
-    check_published,
-    check_sums,
-)
+from labeldp.testing.checks import MORE_EPSILON
 from labeldp.testing.laws import ContractViolation, check_law, require
 
 Pair = tuple[tuple[tuple[int, int], int], ...]
@@ -51,8 +41,8 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     label, published or secret as it is said. Any: the same rng draws the same; keyed noise follows the record and not
     its place; what is outside of the domain is refused; the description is plain JSON.
 
-    The mechanism says which of these checks fits its law: `Mechanism.contract` names one of `CONTRACTS`, or is a method
-    of your own that takes the seed and raises.
+    The mechanism says which of these checks fits its law: `Mechanism.contract` names a function, or is a method of your
+    own that takes the seed and raises.
 
     Args:
         mechanism: with few outputs (at most some hundred), so that the exact check stays short.
@@ -63,18 +53,15 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     """
     _check_description(mechanism)
     _check_refusals(mechanism)
-    check = CONTRACTS.get(mechanism.contract) if isinstance(mechanism.contract, str) else None
-    if check is not None:
-        check(mechanism, seed)
-    elif callable(mechanism.contract):
+    if not callable(mechanism.contract) and ":" not in mechanism.contract:
+        raise ContractViolation('contract must be "module:function", or a method that takes a seed and checks the law')
+    if callable(mechanism.contract):
         mechanism.contract(seed)
     else:
-        raise ContractViolation(
-            f"contract must be one of {', '.join(CONTRACTS)}, or a method that takes a seed and checks the law"
-        )
+        load(mechanism.contract)(mechanism, seed)
 
 
-def _check_tables(mechanism: FiniteMechanism, seed: int) -> None:
+def check_tables(mechanism: FiniteMechanism, seed: int) -> None:
     """Check weights, claim and sampler of a mechanism whose law is a few tables."""
     for rows in joint_laws(mechanism):
         _check_rows(rows)
@@ -138,7 +125,7 @@ def _check_refusals(mechanism: Mechanism) -> None:
     raise ContractViolation("a label outside of the domain is refused")
 
 
-def _check_repeats(mechanism: EpsilonMechanism, seed: int) -> None:
+def _check_repeats(mechanism: FiniteMechanism | GaussianOneHot, seed: int) -> None:
     count = mechanism.records or 1000
     codes = np.random.default_rng(seed).integers(0, mechanism.domain.size, count)
     first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for _ in range(2))
@@ -200,7 +187,7 @@ def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Ca
         if isinstance(mechanism, PartitionResponse):
             return _distances(mechanism, noisy, code)
         if isinstance(mechanism, SubsetResponse):
-            places = {answer.tobytes(): place for place, answer in enumerate(mechanism.answers)}
+            places = {answer.tobytes(): place for place, answer in enumerate(mechanism.sets)}
             return np.array([places[answer.tobytes()] for answer in noisy], dtype=np.intp)
         bits = np.unpackbits(noisy, axis=1, count=mechanism.domain.size)
         return 2 * bits[:, code].astype(np.intp) + bits[:, (code + 1) % mechanism.domain.size]
@@ -226,7 +213,7 @@ def _repeat_record(
     return many.randomize(np.full(count, code, dtype=mechanism.domain.dtype), rng=rng).astype(np.intp)
 
 
-def _check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
+def check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
     """Check how far labels are apart, and the noise of a label's own class and the next one together."""
     _check_repeats(mechanism, seed)
     each = mechanism.encoded(np.arange(min(mechanism.domain.size, 8), dtype=mechanism.domain.dtype))
@@ -258,21 +245,6 @@ def _pair_drawer(
         return own * (len(edges) + 1) + other
 
     return draw
-
-
-CONTRACTS: dict[str, Callable[[Any, int], None]] = {
-    "tables": _check_tables,
-    "indicators": _check_indicators,
-    "counts": check_counts,
-    "sums": check_sums,
-    "squared errors": check_errors,
-    "moments": check_moments,
-    "choices": check_choices,
-    "bag sums": check_bag_sums,
-    "published weights": check_published,
-    "secret weights": check_hidden,
-}
-"""What is checked of the law of a mechanism and its sampler, by its `contract`."""
 
 
 def check_release(release: Release[Any]) -> None:

@@ -62,8 +62,6 @@ from .rates import relative_records as relative_records
 from .release import release_file as release_file
 from .release_bags import read_bags as read_bags
 from .release_bags import release_bags as release_bags
-from .release_mechanisms import RELEASE_MECHANISMS as RELEASE_MECHANISMS
-from .release_mechanisms import ReleaseMechanism as ReleaseMechanism
 from .signing import check_signature as check_signature
 from .signing import make_key as make_key
 from .signing import sign_files as sign_files

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp import mechanisms
 from labeldp._version import __version__
 from labeldp.audit import LowerBound, audit_outputs
 from labeldp.curator import DatasetLedger, LedgerFile, Recorded, RecordingCurator, copy_ledger
-from labeldp.mechanisms import Domain, FiniteMechanism
+from labeldp.mechanisms import MECHANISMS, Domain, FiniteMechanism, MechanismEntry
 from labeldp.privacy import (
     Certificate,
     Charge,
@@ -53,7 +52,6 @@ from labeldp.workflows.online import OnlineRun, run_online
 from labeldp.workflows.persons import FilePersons
 from labeldp.workflows.release import release_file
 from labeldp.workflows.release_bags import release_bags
-from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism
 from labeldp.workflows.signing import check_signature
 from labeldp.workflows.verify import Check, check_charges, check_summary, statements, verify
 
@@ -384,32 +382,32 @@ class _Again:
     def _release(self, folder: Path) -> tuple[list[Check], LowerBound | None, list[str]]:
         """Make a released file or folder again."""
         charge, entry = self._entry
-        rows = [row for row in RELEASE_MECHANISMS.values() if row.type == charge.mechanism.get("mechanism")]
-        if not rows:
+        row = MECHANISMS.get(str(charge.mechanism.get("mechanism")))
+        if row is None or not row.command:
             raise _NotMade("no mechanism of labeldp release has this name")
         in_folder = has_folder_certificate(self.path)
         content = read_folder_certificate(self.path) if in_folder else read_certificate(self.path)
         columns = content["columns"] if in_folder else list(open_parts(self.path).columns)
         if content["column"] not in columns:
             raise _NotMade("it has no column of the name that its certificate says")
-        ending = "_sum" if rows[0].on_bags else getattr(mechanisms, rows[0].type).column_ending
+        ending = "_sum" if row.on_bags else row.load().column_ending
         label, own = content["column"].removesuffix(ending), open_parts(self.data).tables[0].columns
         named = [name for name in columns if name != content["column"]]
         others = [name for name in own if name != label]
         ids: list[str | None] = [self.id_column] if self.id_column else [None, *self._distinct(others)]
-        if rows[0].on_bags:
+        if row.on_bags:
             ids = [columns[0]] if not self.id_column and columns[1:2] == ["bag"] and columns[0] in own else ids
-            attempts = self._attempts(self._bags, rows[0], charge, label, others, ids)
+            attempts = self._attempts(self._bags, row, charge, label, others, ids)
         else:
             plain, whole = partial(self._labels, in_place=False), partial(self._labels, in_place=True)
             attempts = chain(
-                self._attempts(plain, rows[0], charge, label, others, [*named, None][:1] if len(named) < 2 else []),
-                self._attempts(whole, rows[0], charge, label, others, ids if len(columns) == len(own) else []),
+                self._attempts(plain, row, charge, label, others, [*named, None][:1] if len(named) < 2 else []),
+                self._attempts(whole, row, charge, label, others, ids if len(columns) == len(own) else []),
             )
         check, out = self._first(folder, charge, entry, attempts)
         if not check.holds:
             return [check], None, []
-        if rows[0].on_bags:
+        if row.on_bags:
             return [check], None, ["A lower bound: the sums of one release are one output."]
         domain = Domain.from_json(charge.mechanism["domain"])
         self.show("lower bound", 0.8)
@@ -433,7 +431,7 @@ class _Again:
     def _attempts(
         self,
         kind: Callable[..., Iterator[Attempt]],
-        row: ReleaseMechanism,
+        row: MechanismEntry,
         charge: Charge,
         label: str,
         others: list[str],
@@ -444,13 +442,13 @@ class _Again:
             yield from kind(row, charge, label, name, [other for other in others if other != name])
 
     def _labels(
-        self, row: ReleaseMechanism, charge: Charge, label: str, ids: str | None, others: list[str], *, in_place: bool
+        self, row: MechanismEntry, charge: Charge, label: str, ids: str | None, others: list[str], *, in_place: bool
     ) -> Iterator[Attempt]:
         """Yield releases of single labels, for each column whose persons they may be."""
         asked: dict[str, Any] = {
             "label": label,
             "domain": Domain.from_json(charge.mechanism["domain"]),
-            "mechanism": row.name,
+            "mechanism": row.command,
             "id_column": ids,
             "in_place": in_place,
             "progress": lambda text, share: self.show("values", 0.2 + 0.6 * share),
@@ -465,7 +463,7 @@ class _Again:
                 yield partial(release_file, self.data, epsilon=epsilon * most, person_column=person, **asked)
 
     def _bags(
-        self, row: ReleaseMechanism, charge: Charge, label: str, ids: str | None, others: list[str]
+        self, row: MechanismEntry, charge: Charge, label: str, ids: str | None, others: list[str]
     ) -> Iterator[Attempt]:
         """Yield releases of sums, for each way to make bags, and each column whose persons they may be.
 
@@ -475,7 +473,7 @@ class _Again:
         asked: dict[str, Any] = {
             "label": label,
             "domain": Domain.from_json(own["domain"]),
-            "mechanism": row.name,
+            "mechanism": row.command,
             "size": own["size"],
             "epsilon": stored_fraction(own["epsilon"]),
             "delta": stored_fraction(own.get("delta", 0)),

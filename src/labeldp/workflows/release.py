@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from labeldp import mechanisms
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
-from labeldp.mechanisms import Domain, FiniteMechanism, Interval
+from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism, Interval
 from labeldp.privacy import (
     Certificate,
     Charge,
@@ -59,7 +58,6 @@ from labeldp.tables import (
     released_values,
 )
 from labeldp.workflows.persons import FilePersons
-from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS
 
 Progress = Callable[[str, float], None]
 """Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
@@ -133,12 +131,12 @@ def release_file(
         LabelDPError: the disk is full or the file changed meanwhile. Nothing was published, and the release stays
             charged: run the same command again.
     """
-    choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
-    row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
+    choices = tuple(name for name, each in COMMANDS.items() if not each.on_bags)
+    row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     parts = open_parts(data)
     persons = None if person_column is None else FilePersons.of(parts, person_column, (label, id_column))
     each = epsilon if persons is None else float_below(positive_epsilon(epsilon) / persons.most)
-    chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=each)
+    chosen: FiniteMechanism = row.load()(domain=domain, epsilon=each)
     stream = Stream.of(parts, label, id_column, chosen, in_place, block_rows, progress, persons)
     cost = whole_cost(chosen.privacy_loss() * stream.times)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=cost)

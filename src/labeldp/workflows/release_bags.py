@@ -12,9 +12,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp import mechanisms
 from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, person_names
-from labeldp.mechanisms import Bagged, Domain, ReleasedSums, halved_at_medians, public_halves, random_bags
+from labeldp.mechanisms import (
+    COMMANDS,
+    MECHANISMS,
+    Bagged,
+    Domain,
+    ReleasedSums,
+    halved_at_medians,
+    public_halves,
+    random_bags,
+)
 from labeldp.privacy import (
     Budget,
     Certificate,
@@ -44,7 +52,6 @@ from labeldp.tables import (
 from labeldp.workflows.fit.data import by_id, distinct_ids
 from labeldp.workflows.persons import check_person
 from labeldp.workflows.persons import person_column as read_persons
-from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS
 from labeldp.workflows.verify import verify_file
 
 
@@ -104,11 +111,11 @@ def release_bags(
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
     budget = Budget(epsilon, delta)
-    choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if each.on_bags)
-    row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
+    choices = tuple(name for name, each in COMMANDS.items() if each.on_bags)
+    row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     if row.needs_delta and not decimal(delta, "delta"):
         raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
-    kind: type[Bagged] = getattr(mechanisms, row.type)
+    kind: type[Bagged] = row.load()
     if person_column is not None and not kind.takes_persons:
         raise InputError(
             f"--person does not go with {mechanism}, which protects single records only: bag-sum and "
@@ -122,7 +129,7 @@ def release_bags(
     records = _Records.read(open_parts(data), label, id_column, domain, bags, person_column)
     given = {"noisy": noisy, "weights": weights, "rows": rows}
     own = {name: given[name] for name in row.options if name in given}
-    arguments = records.public(kind, row.name, size, bags or str(signature(kind).parameters["bags"].default))
+    arguments = records.public(kind, row.command, size, bags or str(signature(kind).parameters["bags"].default))
     if records.persons is not None:
         arguments["persons"] = Public(numbered(person_names(records.persons, b"")), why=WHOSE)
     made = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
@@ -319,13 +326,12 @@ def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
     if not verdict.holds:
         raise InputError(verdict.sentence)
     made = next((charge.mechanism for charge in verdict.certificate.entries), {})
-    named = made.get("mechanism")
-    row = next((each for each in RELEASE_MECHANISMS.values() if each.on_bags and each.type == named), None)
-    if row is None:
+    row = MECHANISMS.get(str(made.get("mechanism")))
+    if row is None or not row.on_bags:
         raise InputError(f"{path} holds no sums over bags: labeldp release --mechanism bag-sum writes them")
     table: pa.Table = open_table(path).read()
     try:
-        kind: type[Bagged] = getattr(mechanisms, row.type)
+        kind: type[Bagged] = row.load()
         sums = str(read_certificate(path)["column"])
         shown = kind.read_columns(table.column_names, partial(_numbers, table), sums, made)
     except InputError as error:

@@ -157,6 +157,18 @@ class Bagged(Mechanism):
         """Return the size and a digest of the bags."""
         return {"size": self.size, "bags": self.partition.digest}
 
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the bag of each record, shape (n,)."""
+        return {"bags": self.partition.of_record}
+
+    @classmethod
+    def limited(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> Mapping[str, NDArray[Any]]:
+        """Refuse bag numbers that no partition without empty bags has."""
+        bags = arrays["bags"]
+        if bags.dtype.kind not in "iu" or int(bags.max(initial=0)) >= max(1, len(bags)):
+            raise InputError("must be integers below the number of records", argument="bags")
+        return arrays
+
     def summed(self, values: Any) -> Keys:
         """Return the sum of the integers (n,) of each bag, shape (bags,)."""
         if self.partition.of_record is None:

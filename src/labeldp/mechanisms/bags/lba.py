@@ -190,7 +190,8 @@ class WeightedLBA(Bagged):
         True
     """
 
-    contract: ClassVar[str] = "secret weights"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_hidden"
+    plain: ClassVar[tuple[str, ...]] = ("size", "rows", "bag_noise", "epsilon", "delta")
     rows: int = 1
     bag_noise: Any = "auto"
     sums_features: ClassVar[bool] = True
@@ -329,6 +330,10 @@ class WeightedLBA(Bagged):
             f"{self.labels_in_words}, by {self}; the weights are secret and thrown away"
         )
 
+    def packed(self) -> dict[str, NDArray[Any] | None]:
+        """Return the bag and the features of each record."""
+        return {**super().packed(), "features": self.table}
+
     def _units(self) -> Floats:
         """Return the grid of the released sums: of each feature and, last, of the labels, shape (d + 1,). Public."""
         of_record, count = self.partition.of_record, self.partition.count
@@ -347,7 +352,6 @@ class WeightedLBA(Bagged):
         return np.asarray(2.0 ** np.ceil(np.log2(np.maximum(errors, MIN_STEP) * spreads)), dtype=np.float64)
 
     def shown(self, value: Any) -> ReleasedSums:
-        """Return what a released value shows."""
         features, sums = self.opened(value)
         sizes, spread = np.repeat(self.sizes.astype(np.float64), self.rows), np.full(len(sums), self.noise_stddev)
         return ReleasedSums(self.domain, self.records, sizes, sums, spread, features=features)
@@ -366,7 +370,6 @@ class WeightedLBA(Bagged):
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ReleasedSums:
-        """Return what a table of such a release shows; see `Bagged.read_columns`."""
         sizes, labels = column("records"), column(sums)
         features = np.column_stack([column(name) for name in names if name not in ("bag", "records", sums)])
         spread = np.full(len(labels), float.fromhex(made["bag_noise"]))

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.additive import CELL_FAILURE, MAX_MU, MIN_MU
 from labeldp.mechanisms.bags.base import Bagged, Keys, ReleasedSums
 from labeldp.mechanisms.domains import Domain
-from labeldp.mechanisms.gaussian import CELL_FAILURE, MAX_MU, MIN_MU
 from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
     MAX_BAG,
@@ -278,7 +278,8 @@ class NoisyWeightedLLP(Bagged):
         True
     """
 
-    contract: ClassVar[str] = "published weights"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_published"
+    plain: ClassVar[tuple[str, ...]] = ("size", "noisy", "stddev", "weights", "paper_faithful", "epsilon", "delta")
     takes_persons: ClassVar[bool] = True
     noisy: int
     stddev: Any
@@ -415,11 +416,14 @@ class NoisyWeightedLLP(Bagged):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return (
             f"the noisy weighted sum of the labels of each of {self.partition.count} bags, who is in which, all "
             f"{self.weights} weights and who is noisy, of {self.labels_in_words}, by {self}"
         )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments in `plain`, the standard deviation as it was given."""
+        return super().arguments() | ({} if self.epsilon is None else {"stddev": "auto"})
 
     def bag_weights(self, released: Any) -> BagWeights:
         """Return what follows from the seed of a released array: public.
@@ -461,16 +465,13 @@ class NoisyWeightedLLP(Bagged):
         return self.summed(bag_weights.steps * codes)
 
     def shown(self, value: Any) -> ReleasedSums:
-        """Return what a released value shows."""
         opened = self.opened(value)
         return ReleasedSums.of_sums(self, opened.sums, opened.noise_stddev, opened.weights)
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the columns of a table of this release; see `Bagged.column_names`."""
         return (record, "bag", "weight", "noisy")
 
     def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
-        """Return the columns of a table of this release; see `Bagged.column_values`."""
         opened = self.opened(value)
         columns = (opened.bags, opened.weights, opened.noisy, opened.sums[opened.bags])
         return [names, *(each[places] for each in columns)]
@@ -479,7 +480,6 @@ class NoisyWeightedLLP(Bagged):
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ReleasedSums:
-        """Return what a table of such a release shows; see `Bagged.read_columns`."""
         weights, noisy, stddev = column("weight"), column("noisy"), float(Fraction(made["stddev"]))
 
         def spread(bags: Keys) -> Floats:

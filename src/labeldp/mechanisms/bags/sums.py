@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.additive import gaussian_loss, smallest_stddev
 from labeldp.mechanisms.bags.base import Bagged, ReleasedSums
 from labeldp.mechanisms.base import word_stream
 from labeldp.mechanisms.domains import Domain
-from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
 from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
     Floats,
@@ -76,7 +76,8 @@ class BagSum(Bagged):
         (4, 14.14)
     """
 
-    contract: ClassVar[str] = "bag sums"
+    contract: ClassVar[str] = "labeldp.testing.checks:check_bag_sums"
+    plain: ClassVar[tuple[str, ...]] = ("size", "noise", "epsilon", "delta")
     takes_sizes: ClassVar[bool] = True
     takes_persons: ClassVar[bool] = True
     noise: str = "laplace"
@@ -130,12 +131,6 @@ class BagSum(Bagged):
             exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
             set_fields(self, stddev=smallest_stddev(self.sensitivity_square, self.moves[2], *exact))
 
-    def with_epsilon(self, epsilon: float) -> Self:
-        """Return the same mechanism at another epsilon."""
-        other = self._with(epsilon=float_below(positive_epsilon(epsilon)))
-        other._calibrate()
-        return other
-
     @property
     def fine(self) -> int:
         """Steps of the released sums in one step of the labels."""
@@ -182,7 +177,6 @@ class BagSum(Bagged):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
         return (
             f"the noisy sum of the labels of each of {self.partition.count} bags, and who is in which, of "
             f"{self.labels_in_words}, by {self}"
@@ -195,7 +189,6 @@ class BagSum(Bagged):
         return self.summed(codes.astype(np.int64)) * self.fine
 
     def shown(self, value: Any) -> ReleasedSums:
-        """Return what a released value shows."""
         if self.partition.of_record is None:
             raise InputError("release must say which record is in which bag; `labeldp.spark.fit_bags` does without")
         return ReleasedSums.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))
@@ -204,7 +197,6 @@ class BagSum(Bagged):
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ReleasedSums:
-        """Return what a table of such a release shows; see `Bagged.read_columns`."""
         bags, domain = column("bag"), Domain.from_json(made["domain"])
         given: dict[str, Any] = {name: float(Fraction(made[name])) for name in ("epsilon", "delta") if name in made}
         public = Public(bags.astype(np.int64), why="the file says so")

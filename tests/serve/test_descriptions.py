@@ -1,4 +1,4 @@
-"""Mechanisms as messages."""
+"""Mechanisms that describe and restore themselves, through messages."""
 
 import json
 from typing import Any
@@ -8,25 +8,17 @@ import pytest
 
 import labeldp as ldp
 from labeldp.mechanisms import (
-    DiscreteLaplace,
-    ExponentialMechanism,
-    GaussianChoice,
+    MECHANISMS,
     GaussianMoment,
-    GaussianOneHot,
     LaplaceMoment,
-    LaplaceSum,
     Mechanism,
-    PartitionResponse,
-    PermuteAndFlip,
-    RandomizedResponseTopK,
     ResponseOnBins,
-    SquaredErrors,
-    SubsetResponse,
     UnbiasedNumbers,
+    restore,
 )
 from labeldp.privacy import Certificate
-from labeldp.serve.forms import FORMS, described, rebuilt
-from labeldp.serve.wire import packed
+from labeldp.serve.wire import described, packed, read_description
+from mechanisms import examples
 
 CLASSES, NUMBERS = ldp.Classes(("a", "b", "c")), ldp.Interval(0, 10, grid=21)
 
@@ -36,45 +28,27 @@ ROWS = ldp.Public(RNG.normal(size=(40, 3)), why="made up")
 
 GROUPS = ldp.Public(np.arange(40) % 4, why="rows are numbered")
 
-PRIOR = ldp.Public(RNG.dirichlet(np.ones(3), 40), why="made up")
-
 FREQUENT = ldp.Public(RNG.dirichlet(np.ones(21)), why="made up")
 
-CHOICES = ldp.Public(RNG.normal(size=(40, 3, 2)), why="made up")
+ON_CONDITION = "secret weights on condition"
 
 EXAMPLES: list[Mechanism] = [
-    ldp.RandomizedResponse(domain=CLASSES, epsilon=1),
-    RandomizedResponseTopK(domain=CLASSES, epsilon=1, k=2, prior=ldp.Public([0.3, 0.2, 0.5], why="made up")),
-    ldp.RandomizedResponseWithPrior(domain=CLASSES, epsilon=1, prior=PRIOR),
-    ldp.UnaryEncoding(domain=CLASSES, epsilon=1),
-    PartitionResponse(domain=CLASSES, epsilon=1),
-    SubsetResponse(domain=CLASSES, epsilon=1),
-    DiscreteLaplace(domain=NUMBERS, epsilon=1),
-    UnbiasedNumbers(domain=NUMBERS, epsilon=2),
+    *(make(1.0) for name, make in examples.EXAMPLES.items() if name != ON_CONDITION),
     UnbiasedNumbers(domain=NUMBERS, epsilon=2, prior=FREQUENT),
     ResponseOnBins(domain=NUMBERS, epsilon=2, prior=FREQUENT, cuts="even"),
-    ResponseOnBins(domain=NUMBERS, epsilon=2),
-    GaussianOneHot(domain=CLASSES, epsilon=1, delta=1e-6),
-    ldp.LaplaceHistogram(domain=CLASSES, epsilon=1, groups=GROUPS),
-    LaplaceSum(domain=NUMBERS, epsilon=1, groups=GROUPS),
-    ExponentialMechanism(domain=CLASSES, epsilon=1, groups=GROUPS),
-    PermuteAndFlip(domain=CLASSES, epsilon=1, groups=GROUPS),
-    SquaredErrors(domain=NUMBERS, epsilon=1, predictions=GROUPS),
-    GaussianMoment(domain=CLASSES, epsilon=1, delta=1e-6, features=ROWS),
     GaussianMoment(domain=NUMBERS, epsilon=1, delta=1e-6, features=ROWS, clip=1.5),
-    LaplaceMoment(domain=CLASSES, epsilon=1, features=ROWS, resolution=64),
-    GaussianChoice(domain=CLASSES, epsilon=1, delta=1e-6, rows=CHOICES),
-    ldp.BagSum(5, epsilon=1, domain=NUMBERS, features=ROWS),
-    ldp.BagSum(5, "gaussian", epsilon=1, delta=1e-6, domain=NUMBERS, features=ROWS),
     ldp.NoisyWeightedLLP(5, 5, "auto", epsilon=1, delta=1e-6, domain=NUMBERS, features=ROWS),
-    ldp.NoisyWeightedLLP(5, 3, 40.0, domain=NUMBERS, features=ROWS),
-    ldp.WeightedLBA(20, epsilon=1, delta=1e-6, domain=NUMBERS, features=ROWS),
     ldp.WeightedLBA(20, bag_noise=30.0, domain=NUMBERS, features=ROWS),
-]  # fmt: skip
+]
 
 
 def nothing(ids: list[str]) -> Certificate:
     raise ldp.InputError("nothing was released")
+
+
+def rebuilt(content: Any, domain: Any, basis: Any) -> Mechanism:
+    """The mechanism that a server makes of what it got."""
+    return restore(read_description(content, basis), domain)
 
 
 def sent(mechanism: Mechanism) -> dict[str, Any]:
@@ -89,8 +63,8 @@ def test_a_mechanism_that_is_built_again_has_the_same_law_loss_and_reasons(mecha
     assert again.specification() == mechanism.specification()
     assert again.privacy_loss() == mechanism.privacy_loss()
     assert (again.assumptions, again.published) == (mechanism.assumptions, mechanism.published)
-    labels = RNG.integers(mechanism.domain.size, size=40)
-    ids = np.arange(40)
+    ids = np.arange(mechanism.records or 40)
+    labels = RNG.integers(mechanism.domain.size, size=len(ids))
     drawn = [
         each.randomize(labels, rng=ldp.KeyedRandomness(b"k" * 32, b"test").bind(b"release"), ids=ids)
         for each in (mechanism, again)
@@ -98,8 +72,8 @@ def test_a_mechanism_that_is_built_again_has_the_same_law_loss_and_reasons(mecha
     assert np.array_equal(*drawn)
 
 
-def test_every_form_has_an_example() -> None:
-    assert {type(each).__name__ for each in EXAMPLES} == set(FORMS)
+def test_every_mechanism_of_the_catalog_has_an_example() -> None:
+    assert {type(each).__name__ for each in EXAMPLES} == set(MECHANISMS)
 
 
 class OfAProgram(ldp.RandomizedResponse):
@@ -107,11 +81,11 @@ class OfAProgram(ldp.RandomizedResponse):
 
 
 def test_an_unknown_mechanism_and_one_on_a_condition_are_refused() -> None:
-    with pytest.raises(ldp.InputError, match="does not release by OfAProgram"):
+    with pytest.raises(ldp.InputError, match="OfAProgram is not in the catalog"):
         described(OfAProgram(domain=CLASSES, epsilon=1))
-    conditional = ldp.WeightedLBA(20, bag_noise=0, assumed_residual_square=9.0, domain=NUMBERS, features=ROWS)
+    conditional = examples.EXAMPLES[ON_CONDITION](9.0)
     with pytest.raises(ldp.InputError):
-        rebuilt(sent(conditional), NUMBERS, nothing)
+        rebuilt(sent(conditional), conditional.domain, nothing)
 
 
 CHANGES: dict[str, Any] = {
