@@ -57,7 +57,7 @@ def test_every_cell_answers_with_a_class(rule: str) -> None:
     assert model.predict([[0.1], [1.1], [2.1], [-9.0], [9.0]]).tolist() == ["yes", "no", "yes", "yes", "yes"]
     assert model.predict_proba([[1.1]]).tolist() == [[1.0, 0.0]]
     assert release.certificate.neighbors is Neighbors.FULL and release.certificate.trust is Trust.CENTRAL
-    assert release.certificate.loss.epsilon() == 300
+    assert release.certificate.epsilon() == 300
     assert "features and label" in release.certificate.at(0)
 
 
