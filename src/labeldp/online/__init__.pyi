@@ -9,9 +9,6 @@ from .convex.gradient import convex_rate as convex_rate
 from .convex.gradient import convex_regret as convex_regret
 from .convex.gradient import linear_rate as linear_rate
 from .convex.gradient import linear_regret as linear_regret
-from .convex.planning import CONVEX_METHODS as CONVEX_METHODS
-from .convex.planning import ConvexPlan as ConvexPlan
-from .convex.planning import plan_convex as plan_convex
 from .convex.private_convex import PrivateOnlineConvex as PrivateOnlineConvex
 from .convex.regularized import LinearMeasure as LinearMeasure
 from .convex.regularized import RegularizedWeights as RegularizedWeights
@@ -38,10 +35,6 @@ from .experts.lazy import ExpertMeasure as ExpertMeasure
 from .experts.lazy import LazyState as LazyState
 from .experts.lazy import Measure as Measure
 from .experts.lazy import MultiplicativeWeightsMeasure as MultiplicativeWeightsMeasure
-from .experts.planning import METHODS as METHODS
-from .experts.planning import Alternative as Alternative
-from .experts.planning import ExpertsPlan as ExpertsPlan
-from .experts.planning import plan_experts as plan_experts
 from .experts.private_experts import NamedExperts as NamedExperts
 from .experts.private_experts import PrivateExperts as PrivateExperts
 from .experts.regret import Blocks as Blocks
@@ -58,6 +51,16 @@ from .noisy_sums import ToeplitzSums as ToeplitzSums
 from .noisy_sums import square_root_norm as square_root_norm
 from .noisy_sums import toeplitz_factor as toeplitz_factor
 from .noisy_sums import toeplitz_stddev as toeplitz_stddev
+from .planning import METHODS as METHODS
+from .planning import Alternative as Alternative
+from .planning import ConvexTask as ConvexTask
+from .planning import ExpertsTask as ExpertsTask
+from .planning import MethodEntry as MethodEntry
+from .planning import OnlinePlan as OnlinePlan
+from .planning import OnlineTask as OnlineTask
+from .planning import methods_of as methods_of
+from .planning import plan_convex as plan_convex
+from .planning import plan_experts as plan_experts
 from .snapshots import dump_state as dump_state
 from .snapshots import freeze as freeze
 from .snapshots import load_state as load_state

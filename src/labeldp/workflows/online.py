@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from labeldp.curator import LOSSES, DatasetLedger, LedgerFile
 from labeldp.online import (
     Actions,
-    ExpertsPlan,
     Kernel,
+    OnlinePlan,
     RoundsMechanism,
     check_levels,
     dump_state,
@@ -103,7 +103,7 @@ class OnlineRun:
         if self.loss_bits not in (8, 16):
             raise InputError("must be 8 or 16", argument="loss_bits")
 
-    def plan(self, experts: int, rows: int) -> tuple[ExpertsPlan, int]:
+    def plan(self, experts: int, rows: int) -> tuple[OnlinePlan, int]:
         """Return the plan and the number of rounds that it covers."""
         rounds = self.horizon or rows
         if rows > rounds:
@@ -297,7 +297,7 @@ class RunState:
 
 
 def _mechanism(
-    account: Ledger | DatasetLedger, place: RunState, plan: ExpertsPlan, rounds: int, digest: bytes, block_rows: int
+    account: Ledger | DatasetLedger, place: RunState, plan: OnlinePlan, rounds: int, digest: bytes, block_rows: int
 ) -> tuple[RoundsMechanism[Kernel[Any]], KeyedRandomness]:
     """Return the mechanism to charge and its coins, which depend on the plan, the losses and the block size.
 
@@ -307,8 +307,8 @@ def _mechanism(
         name, key, secret = account.enroll(), account.randomness, account.digest_key
     else:
         name, key, secret = place.run, KeyedRandomness(place.key), place.key
-    traces = (("row numbers", f"losses of {plan.loss_bits} bits", keyed(secret, digest)),)
-    mechanism = RoundsMechanism(plan.kernel(), rounds, plan.to_json(), name, traces)
+    traces = (("row numbers", f"losses of {plan.task.loss_bits} bits", keyed(secret, digest)),)
+    mechanism = RoundsMechanism(plan.kernel, rounds, plan.to_json(), name, traces)
     context = json.dumps([mechanism.specification(), traces, block_rows], sort_keys=True)
     return mechanism, key.bind(context.encode())
 

@@ -208,7 +208,7 @@ def test_what_was_spent_is_a_function_of_the_number_of_rounds() -> None:
 
 def test_every_action_counts_and_the_losses_of_the_last_round_are_never_seen() -> None:
     made = learner(method="shrinking-dartboard")
-    loss = made.plan.kernel().privacy_loss
+    loss = made.plan.kernel.privacy_loss
     assert made.ledger.spent == loss(T - 1) and loss(T - 1).epsilon(1e-6) > loss(T - 2).epsilon(1e-6)
     assert made.spent == ldp.PrivacyLoss.zero()
     made.update(losses(2))

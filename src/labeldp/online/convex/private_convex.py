@@ -9,9 +9,9 @@ import numpy as np
 from labeldp.online.charging import OnlineLedger
 from labeldp.online.convex.base import Ball, Body, Box, ConvexKernel, Space, checked_gradients, finite_array, real
 from labeldp.online.convex.gradient import NoisyLeader
-from labeldp.online.convex.planning import ConvexPlan, plan_convex
 from labeldp.online.convex.regularized import NEEDS_SAMPLER, SampledWeights, Sampler
 from labeldp.online.learner import ChargedLearner
+from labeldp.online.planning import OnlinePlan, plan_convex
 from labeldp.online.snapshots import Settings
 from labeldp.privacy import Budget, Floats, InputError, RandomSource, decimal, float_below
 
@@ -36,7 +36,7 @@ class ConvexSettings(Settings):
     sampler: Sampler | None = field(default=None, repr=False)
     name = "PrivateOnlineConvex"
 
-    def planned(self, rounds: int) -> tuple[ConvexPlan, ConvexKernel[Any]]:
+    def planned(self, rounds: int) -> tuple[OnlinePlan, ConvexKernel[Any]]:
         settings = (self.epsilon, self.delta, self.lipschitz, self.method, self.losses, self.neighbors)
         plan = plan_convex(self.body, rounds, *settings, self.sampler)
         return plan, plan.kernel
@@ -126,9 +126,9 @@ class PrivateOnlineConvex(ChargedLearner):
         self._open(rng, ledger, Budget(epsilon, delta), dataset)
 
     @property
-    def plan(self) -> ConvexPlan:
+    def plan(self) -> OnlinePlan:
         """The method, its parameters, its regret bound and alternatives; without a horizon, for the current epoch."""
-        plan: ConvexPlan = self._epoch.plan
+        plan: OnlinePlan = self._epoch.plan
         return plan
 
     def predict(self) -> Floats:

@@ -7,9 +7,9 @@ from typing import Any, Self, final
 
 from labeldp.online.charging import OnlineLedger
 from labeldp.online.convex.base import finite_array
-from labeldp.online.experts.kernel import Actions, Kernel, Losses, check_levels, paired, quantize
-from labeldp.online.experts.planning import ExpertsPlan, plan_experts
+from labeldp.online.experts.kernel import Actions, Losses, check_levels, paired, quantize
 from labeldp.online.learner import ChargedLearner
+from labeldp.online.planning import OnlinePlan, plan_experts
 from labeldp.online.snapshots import Settings
 from labeldp.privacy import Budget, InputError, RandomSource, decimal, float_below
 
@@ -30,9 +30,9 @@ class ExpertsSettings(Settings):
     loss_bits: int
     name = "PrivateExperts"
 
-    def planned(self, rounds: int) -> tuple[ExpertsPlan, Kernel[Any]]:
+    def planned(self, rounds: int) -> tuple[OnlinePlan, Any]:
         plan = _cached_plan(**{**asdict(self), "horizon": rounds})
-        return plan, plan.kernel()
+        return plan, plan.kernel
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -103,9 +103,9 @@ class PrivateExperts(ChargedLearner):
         self._open(rng, ledger, budget, dataset)
 
     @property
-    def plan(self) -> ExpertsPlan:
+    def plan(self) -> OnlinePlan:
         """The method, its parameters, its regret bound and alternatives; without a horizon, for the current epoch."""
-        plan: ExpertsPlan = self._epoch.plan
+        plan: OnlinePlan = self._epoch.plan
         return plan
 
     def predict(self) -> int:
@@ -170,8 +170,8 @@ class NamedExperts:
     """
 
     def __init__(self, names: Sequence[str], learner: PrivateExperts) -> None:
-        if len(set(names)) != len(names) or len(names) != learner.plan.experts:
-            raise InputError(f"names must be different, one for each of {learner.plan.experts} experts")
+        if len(set(names)) != len(names) or len(names) != learner.plan.task.experts:
+            raise InputError(f"names must be different, one for each of {learner.plan.task.experts} experts")
         self.names, self.learner = tuple(names), learner
 
     def pull(self) -> str:
