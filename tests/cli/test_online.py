@@ -118,7 +118,7 @@ def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> Non
     )
     assert len(open_table("out.parquet").read()) == 40
     shown = labeldp("certificate", "out.parquet")
-    assert shown.status == 0 and ran.out.splitlines()[0] == shown.out.splitlines()[0]
+    assert shown.status == 0 and ran.out.splitlines()[0] in shown.out.splitlines()
     assert "PrivateExperts, epsilon" in labeldp("ledger", "show", "l.db").out
     again = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "again.csv", *account)
     assert again.status == 0 and "charged for this plan before: the decisions are the same" in again.err

@@ -1,4 +1,7 @@
 from .charging import RoundsMechanism as RoundsMechanism
+from .classifiers import OnlineSoftmax as OnlineSoftmax
+from .classifiers import StreamClassifier as StreamClassifier
+from .classifiers import StreamResponse as StreamResponse
 from .convex.base import Ball as Ball
 from .convex.base import Body as Body
 from .convex.base import Box as Box
@@ -47,10 +50,6 @@ from .experts.regret import measured_regret as measured_regret
 from .experts.regret import weights_regret as weights_regret
 from .experts.softmax import MatrixFactorization as MatrixFactorization
 from .experts.softmax import TreeNoise as TreeNoise
-from .noisy_sums import ToeplitzSums as ToeplitzSums
-from .noisy_sums import square_root_norm as square_root_norm
-from .noisy_sums import toeplitz_factor as toeplitz_factor
-from .noisy_sums import toeplitz_stddev as toeplitz_stddev
 from .planning import METHODS as METHODS
 from .planning import Alternative as Alternative
 from .planning import ConvexTask as ConvexTask
@@ -61,12 +60,13 @@ from .planning import OnlineTask as OnlineTask
 from .planning import methods_of as methods_of
 from .planning import plan_convex as plan_convex
 from .planning import plan_experts as plan_experts
+from .prefix_sums import GaussianTree as GaussianTree
+from .prefix_sums import LaplaceTree as LaplaceTree
+from .prefix_sums import ToeplitzSums as ToeplitzSums
+from .prefix_sums import square_root_norm as square_root_norm
+from .prefix_sums import toeplitz_factor as toeplitz_factor
+from .prefix_sums import toeplitz_stddev as toeplitz_stddev
 from .snapshots import dump_state as dump_state
 from .snapshots import freeze as freeze
 from .snapshots import load_state as load_state
 from .snapshots import thaw as thaw
-from .streams import OnlineSoftmax as OnlineSoftmax
-from .streams import StreamClassifier as StreamClassifier
-from .streams import StreamResponse as StreamResponse
-from .tree import GaussianTree as GaussianTree
-from .tree import LaplaceTree as LaplaceTree

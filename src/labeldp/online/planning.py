@@ -46,8 +46,7 @@ from labeldp.online.experts.regret import (
     weights_regret,
 )
 from labeldp.online.experts.softmax import MatrixFactorization, TreeNoise
-from labeldp.online.noisy_sums import ToeplitzSums, smallest_stddev, toeplitz_stddev
-from labeldp.online.tree import GaussianTree, nodes
+from labeldp.online.prefix_sums import GaussianTree, ToeplitzSums, nodes, smallest_stddev, toeplitz_stddev
 from labeldp.privacy import (
     Argument,
     Floats,

@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 
 from labeldp.online.charging import State
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, rows_of
-from labeldp.online.noisy_sums import HasRounds, NoisySums, SumsState, ToeplitzSums
-from labeldp.online.tree import GaussianTree, LaplaceTree, TreeState, nodes
+from labeldp.online.prefix_sums import (
+    GaussianTree,
+    HasRounds,
+    LaplaceTree,
+    NoisySums,
+    SumsState,
+    ToeplitzSums,
+    TreeState,
+    nodes,
+)
 from labeldp.privacy import (
     Floats,
     InputError,
