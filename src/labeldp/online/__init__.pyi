@@ -1,4 +1,3 @@
-from .charging import RoundsMechanism as RoundsMechanism
 from .classifiers import OnlineSoftmax as OnlineSoftmax
 from .classifiers import StreamClassifier as StreamClassifier
 from .classifiers import StreamResponse as StreamResponse
@@ -12,7 +11,6 @@ from .convex.gradient import convex_rate as convex_rate
 from .convex.gradient import convex_regret as convex_regret
 from .convex.gradient import linear_rate as linear_rate
 from .convex.gradient import linear_regret as linear_regret
-from .convex.private_convex import PrivateOnlineConvex as PrivateOnlineConvex
 from .convex.regularized import LinearMeasure as LinearMeasure
 from .convex.regularized import RegularizedWeights as RegularizedWeights
 from .convex.regularized import SampledWeights as SampledWeights
@@ -38,8 +36,6 @@ from .experts.lazy import ExpertMeasure as ExpertMeasure
 from .experts.lazy import LazyState as LazyState
 from .experts.lazy import Measure as Measure
 from .experts.lazy import MultiplicativeWeightsMeasure as MultiplicativeWeightsMeasure
-from .experts.private_experts import NamedExperts as NamedExperts
-from .experts.private_experts import PrivateExperts as PrivateExperts
 from .experts.regret import Blocks as Blocks
 from .experts.regret import MeanRegret as MeanRegret
 from .experts.regret import Regret as Regret
@@ -50,6 +46,10 @@ from .experts.regret import measured_regret as measured_regret
 from .experts.regret import weights_regret as weights_regret
 from .experts.softmax import MatrixFactorization as MatrixFactorization
 from .experts.softmax import TreeNoise as TreeNoise
+from .learner import NamedExperts as NamedExperts
+from .learner import PrivateExperts as PrivateExperts
+from .learner import PrivateOnlineConvex as PrivateOnlineConvex
+from .learner import RoundsMechanism as RoundsMechanism
 from .planning import METHODS as METHODS
 from .planning import Alternative as Alternative
 from .planning import ConvexTask as ConvexTask

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import gaussian_loss
-from labeldp.online.charging import State
+from labeldp.online.snapshots import State
 from labeldp.privacy import (
     Floats,
     InputError,

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from labeldp.curator import LOSSES, DatasetLedger, LedgerFile
 from labeldp.online import (
     Actions,
-    Kernel,
     OnlinePlan,
     RoundsMechanism,
     check_levels,
@@ -298,7 +297,7 @@ class RunState:
 
 def _mechanism(
     account: Ledger | DatasetLedger, place: RunState, plan: OnlinePlan, rounds: int, digest: bytes, block_rows: int
-) -> tuple[RoundsMechanism[Kernel[Any]], KeyedRandomness]:
+) -> tuple[RoundsMechanism, KeyedRandomness]:
     """Return the mechanism to charge and its coins, which depend on the plan, the losses and the block size.
 
     Their name and key are those of the ledger file, which so finds the same run again; without one, of the folder.
@@ -358,7 +357,7 @@ class LossFile:
 
     def play(
         self,
-        mechanism: RoundsMechanism[Kernel[Any]],
+        mechanism: RoundsMechanism,
         place: RunState,
         digests: list[bytes],
         rows: int,

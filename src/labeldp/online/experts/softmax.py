@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.charging import State
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, rows_of
 from labeldp.online.prefix_sums import (
     GaussianTree,
@@ -22,6 +21,7 @@ from labeldp.online.prefix_sums import (
     TreeState,
     nodes,
 )
+from labeldp.online.snapshots import State
 from labeldp.privacy import (
     Floats,
     InputError,

@@ -238,7 +238,7 @@ def test_the_plan_is_public_and_made_before_any_data() -> None:
 @pytest.fixture
 def short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs of 8, 16, 32, … rounds."""
-    monkeypatch.setattr("labeldp.online.snapshots.FIRST_EPOCH_ROUNDS", 8)
+    monkeypatch.setattr("labeldp.online.learner.FIRST_EPOCH_ROUNDS", 8)
 
 
 @pytest.mark.usefixtures("short_epochs")

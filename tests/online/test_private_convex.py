@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from labeldp.online.convex.base import Ball, Box, Space
-from labeldp.online.convex.private_convex import PrivateOnlineConvex
+from labeldp.online.learner import PrivateOnlineConvex
 from labeldp.online.planning import OnlinePlan, methods_of, plan_convex
 from labeldp.online.snapshots import dump_state, load_state
 from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Ledger, Neighbors
