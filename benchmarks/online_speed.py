@@ -69,12 +69,14 @@ def slowly(kernel: BatchedDartboard, losses: Any) -> Any:
 
 def of(experts: int, plan: Any = PLAN) -> BatchedDartboard:
     """The dartboard with the parameters of a plan."""
-    return BatchedDartboard(experts, plan.batch, plan.rate, plan.redraw)
+    return BatchedDartboard(experts, *(plan.parameters[name] for name in ("B", "eta", "p")))
 
 
 def named(plan: Any) -> str:
     """The parameters of a plan."""
-    return f"B = {plan.batch}, η = {float(plan.rate):.3g}, p = {float(plan.redraw):.3g}"
+    return "B = {B}, η = {eta:.3g}, p = {p:.3g}".format(
+        **{name: float(plan.parameters[name]) for name in ("B", "eta", "p")}
+    )
 
 
 def many(repeats: int) -> list[str]:

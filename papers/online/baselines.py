@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online import Actions, Body, ConvexKernel, Kernel, Losses, MultiplicativeWeightsMeasure
-from labeldp.online.charging import State
 from labeldp.online.convex.base import real
 from labeldp.online.experts.kernel import rows_of
+from labeldp.online.snapshots import State
 from labeldp.privacy import (
     Floats,
     Integers,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from labeldp.online import (
-    METHODS,
-    ExpertsPlan,
     Kernel,
     MeanRegret,
+    OnlinePlan,
+    methods_of,
     mw_regret_bound,
     nonprivate_bound,
     plan_experts,
@@ -58,7 +58,7 @@ class Learner:
 @lru_cache(maxsize=64)
 def learners(experts: int, rounds: int, epsilon: float) -> tuple[Learner, ...]:
     """Return every learner with these experts for so many rounds; delta is `DELTA`, neighbors replace one round."""
-    plans = [plan_experts(experts, rounds, epsilon, DELTA, method=name) for name in METHODS]
+    plans = [plan_experts(experts, rounds, epsilon, DELTA, method=name) for name in methods_of("experts")]
     blind = Learner(BLIND, float(rounds), ANY, {}, weights_regret(0.0, rounds))
     own = map(_planned, plans)
     return (_free(experts, rounds), *own, printed(experts, rounds, epsilon), blind)
@@ -77,10 +77,10 @@ def _free(experts: int, rounds: int) -> Learner:
     return Learner(FREE, nonprivate_bound(experts, rounds), ANY, {"eta": rate}, weights_regret(rate, 1), kernel)
 
 
-def _planned(plan: ExpertsPlan) -> Learner:
+def _planned(plan: OnlinePlan) -> Learner:
     """Return a learner as it was planned."""
-    parameters = {"B": plan.batch, "eta": float(plan.rate), "p": float(plan.redraw), "stddev": plan.stddev}
-    return Learner(plan.method, plan.regret_bound, plan.holds, parameters, plan.mean_regret(), plan.kernel)
+    parameters = {**plan.parameters, "eta": float(plan.parameters["eta"]), "p": float(plan.parameters["p"])}
+    return Learner(plan.method, plan.regret_bound, plan.holds, parameters, plan.mean_regret(), lambda: plan.kernel)
 
 
 def printed(experts: int, rounds: int, epsilon: float) -> Learner:

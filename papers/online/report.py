@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import fmean
 
-from labeldp.online import METHODS
+from labeldp.online import methods_of
 from labeldp.report import fixed
 from papers.harness import markdown_table, write_files
 from papers.online.run import AutoChoice, OnlineCell, OnlineResult, auto_choices, online_cells
@@ -182,7 +182,7 @@ SHOWN = {
         "redraw",
         "shrinking-dartboard",
         "tree",
-        *METHODS,
+        *methods_of("experts"),
     )
 }
 """Learners and their names in figures."""

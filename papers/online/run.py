@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Self, Unpack
 
-from labeldp.online import METHODS
+from labeldp.online import methods_of
 from labeldp.privacy import InputError, decimal_text
 from labeldp.workflows import epsilon_of
 from papers import harness
@@ -282,7 +282,7 @@ def reproduce_online(grid: OnlineGrid, *, data: str | None, out: str, **hooks: U
     return experiment.run_missing(runs, harness.results_folder(out), **hooks)
 
 
-SAFE = tuple(name for name, method in METHODS.items() if method.by_itself)
+SAFE = tuple(name for name, method in methods_of("experts").items() if method.by_itself)
 """What a plan may take by itself: private, with a bound of regret for any losses, and no mixture of others."""
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 import labeldp as ldp
-from labeldp.online import METHODS, Ball
-from labeldp.online.convex.planning import CONVEX_METHODS
+from labeldp.online import Ball, methods_of
 
 D, T = 3, 200
 
@@ -45,6 +44,6 @@ def gradients(rounds: int, seed: int = 1) -> np.ndarray:
 
 
 KINDS = {
-    "experts": Kind(ldp.PrivateExperts, D, tuple(METHODS), losses),
-    "points": Kind(ldp.PrivateOnlineConvex, Ball(D, 0.5), CONVEX_METHODS[:-1], gradients),
+    "experts": Kind(ldp.PrivateExperts, D, tuple(methods_of("experts")), losses),
+    "points": Kind(ldp.PrivateOnlineConvex, Ball(D, 0.5), tuple(methods_of("convex"))[:-1], gradients),
 }

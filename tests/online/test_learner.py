@@ -97,7 +97,7 @@ def test_an_update_that_failed_does_not_use_up_the_right_to_go_on(
     for _ in range(2):
         made.state_dict()
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr("labeldp.online.snapshots.Epoch.played", interrupted)
+            patch.setattr("labeldp.online.learner.Epoch.played", interrupted)
             made.update(kind.losses(1))
     state = made.state_dict()
     assert len(made.update(kind.losses(3))) == 3
@@ -161,7 +161,7 @@ def test_a_simulation_stays_one(kind: Kind) -> None:
 
 
 def test_going_on_costs_no_more(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labeldp.online.snapshots.FIRST_EPOCH_ROUNDS", 8)
+    monkeypatch.setattr("labeldp.online.learner.FIRST_EPOCH_ROUNDS", 8)
     made = kind.made(horizon=None)
     made.update(kind.losses(30))
     other = kind.resumed(made.state_dict())
@@ -175,7 +175,7 @@ def test_without_a_horizon_there_are_epochs_and_the_worst_of_them_counts(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However rounds are divided into calls; each epoch begins anew, with a plan of its own."""
-    monkeypatch.setattr("labeldp.online.snapshots.FIRST_EPOCH_ROUNDS", 8)
+    monkeypatch.setattr("labeldp.online.learner.FIRST_EPOCH_ROUNDS", 8)
     whole, parts = kind.made(horizon=None), kind.made(horizon=None, rng=None)
     played = whole.update(kind.losses(100))
     assert len(played) == 100 and whole.rounds == 100
@@ -194,7 +194,7 @@ def test_without_a_horizon_there_are_epochs_and_the_worst_of_them_counts(
 
 def test_an_epoch_begins_anew(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is played in it depends on no loss of an earlier one: with the same words it is the same."""
-    monkeypatch.setattr("labeldp.online.snapshots.FIRST_EPOCH_ROUNDS", 8)
+    monkeypatch.setattr("labeldp.online.learner.FIRST_EPOCH_ROUNDS", 8)
     seen = []
     for first in (kind.losses(8, seed=3), kind.losses(8, seed=4)):
         rng = np.random.default_rng(0)
@@ -209,7 +209,7 @@ def test_an_epoch_begins_anew(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_epoch_that_the_ledger_does_not_admit_is_not_begun(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labeldp.online.snapshots.FIRST_EPOCH_ROUNDS", 8)
+    monkeypatch.setattr("labeldp.online.learner.FIRST_EPOCH_ROUNDS", 8)
     ledger = ldp.Ledger(ldp.Budget(1, 1e-6))
     made = kind.made(horizon=None, ledger=ledger)
     made.update(kind.losses(7))

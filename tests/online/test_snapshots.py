@@ -9,7 +9,7 @@ import pytest
 import labeldp as ldp
 from labeldp.online import PrivateExperts, dump_state, freeze, load_state, thaw
 from labeldp.online import learner as learners
-from labeldp.online.experts.planning import METHODS
+from labeldp.online.planning import methods_of
 from labeldp.online.snapshots import Tickets
 
 D, T = 3, 200
@@ -39,7 +39,7 @@ def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learners, "_TICKETS", Tickets())
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", methods_of("experts"))
 @pytest.mark.parametrize("horizon", [T, None])
 def test_a_snapshot_holds_everything(method: str, horizon: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-from labeldp.online import GaussianTree, LaplaceTree, tree
-from labeldp.online.tree import nodes
+from labeldp.online import GaussianTree, LaplaceTree
+from labeldp.online import prefix_sums as tree
+from labeldp.online.prefix_sums import nodes
 from labeldp.privacy import InputError, PrivacyLoss, as_randomness
 from labeldp.sampling.discrete import laplace_law
 from labeldp.testing.laws import check_law

@@ -13,7 +13,7 @@ from pyarrow import parquet
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.online import dump_state, load_state
-from labeldp.online.experts.planning import METHODS
+from labeldp.online.planning import methods_of
 from labeldp.tables import open_table
 from labeldp.workflows import OnlineRun, run_online
 from labeldp.workflows import online as online_run
@@ -68,7 +68,7 @@ def test_copies_of_a_run_make_the_same_decisions(word: str, blocks: int, account
     assert len(set(whole)) > 4 and other != whole, "coins matter here"
 
 
-@pytest.mark.parametrize("method", mostly_slow(sorted(METHODS), ["dartboard", "doubling"]))
+@pytest.mark.parametrize("method", mostly_slow(sorted(methods_of("experts")), ["dartboard", "doubling"]))
 def test_every_method_draws_from_the_coins_alone(method: str) -> None:
     run = OnlineRun(epsilon=5, delta=0.01, method=method)
     whole = play(progress=copying("played", 4), run=run, **LEDGER)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp.online import measured_regret
-from labeldp.online.experts.planning import METHODS
+from labeldp.online.planning import methods_of
 from labeldp.privacy import as_randomness
 from papers.online.bounds import theorem_3_2_epsilon
 from papers.online.learners import BLIND, DELTA, FREE, PRINTED, Learner, chosen, learners, printed
@@ -25,7 +25,7 @@ def learner(name: str) -> Learner:
     return found
 
 
-@pytest.mark.parametrize("name", [FREE, *(name for name in METHODS if name != BETTER)])
+@pytest.mark.parametrize("name", [FREE, *(name for name in methods_of("experts") if name != BETTER)])
 def test_the_mean_over_coins_is_that_of_played_kernels(name: str) -> None:
     found, rng = learner(name), as_randomness(np.random.default_rng(0))
     assert found.kernel is not None and found.expected is not None
@@ -38,7 +38,7 @@ def test_the_mean_over_coins_is_that_of_played_kernels(name: str) -> None:
 
 
 def test_private_learners_keep_what_they_were_planned_for() -> None:
-    for name in METHODS:
+    for name in methods_of("experts"):
         found = learner(name)
         assert found.kernel is not None
         loss = found.kernel().privacy_loss(ROUNDS)

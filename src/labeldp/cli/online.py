@@ -20,7 +20,7 @@ from labeldp.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from labeldp.online import ExpertsPlan
+    from labeldp.online import OnlinePlan
 
 GROUP_EXAMPLES = """\b
 Examples:
@@ -46,11 +46,11 @@ class _PlanCommand(click.Command):
     """A command whose help ends with a line for each method; methods are imported only when the help is shown."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from labeldp.online import METHODS
+        from labeldp.online import methods_of
 
         super().format_options(ctx, formatter)
         with formatter.section("Methods"):
-            formatter.write_dl([(name, method.help) for name, method in METHODS.items()])
+            formatter.write_dl([(name, method.help) for name, method in methods_of("experts").items()])
 
 
 @online.command("plan", cls=_PlanCommand, epilog=EXAMPLES)
@@ -126,7 +126,7 @@ WIDTH = 110
 """The most characters in a line of sentences."""
 
 
-def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chosen: Any) -> ExpertsPlan:
+def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chosen: Any) -> OnlinePlan:
     """Return the plan for the numbers of a command line, such as 1e5.
 
     Raises:
@@ -138,16 +138,17 @@ def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chose
     return plan_experts(count(experts, "experts", 2, 9), count(horizon, "horizon", 1, 12), epsilon, delta, **chosen)
 
 
-def online_plan_lines(plan: ExpertsPlan) -> list[str]:
+def online_plan_lines(plan: OnlinePlan) -> list[str]:
     """Return the lines that `labeldp online plan` prints."""
     from labeldp.privacy import decimal_text
 
     def most(bound: float) -> str:
         return _amount(min(bound, plan.horizon))  # nobody loses more
 
-    promise = f"epsilon = {decimal_text(float(plan.epsilon))} and delta = {decimal_text(float(plan.delta))}"
-    asked = f"{plan.experts:,} experts, {plan.horizon:,} rounds, {promise}, where {plan.neighbors.value}."
-    lines = [asked, "", f"Method: {plan.method}, {plan.parameters}."]
+    task = plan.task
+    promise = f"epsilon = {decimal_text(float(task.epsilon))} and delta = {decimal_text(float(task.delta))}"
+    sizes = f"{task.experts:,} experts, {task.horizon:,} rounds, {promise}, where {task.neighbors.value}."
+    lines = [sizes, "", f"Method: {plan.method}, {plan.entry.words(plan)}."]
     lines += [
         f"Expected regret: at most {most(plan.regret_bound)}, {plan.holds}. Without privacy: at most "
         f"{most(plan.nonprivate_bound)}.",
@@ -166,21 +167,23 @@ def _amount(number: float) -> str:
     return f"{-int(-number // 1):,}" if number >= 100 else rounded_up_text(number, 3)
 
 
-def _notes(plan: ExpertsPlan) -> list[str]:
+def _notes(plan: OnlinePlan) -> list[str]:
     """Return sentences on what the numbers mean, and on bounds that say little."""
-    from labeldp.online import METHODS
+    from labeldp.online import methods_of
 
+    task = plan.task
     notes = [
         "Regret is what is lost beyond the expert that is best over all rounds, with losses in [0, 1], in the mean "
         "over its own draws, for losses that do not follow what is played. Privacy holds for losses that do, too."
     ]
-    methods = (plan.method, *(each.method for each in plan.alternatives))
-    notes += [METHODS[name].caution for name in methods if METHODS[name].caution]
-    if plan.rounding_bound > plan.regret_bound / 100:
-        finer = "" if plan.loss_bits == 16 else f"; with --loss-bits 16, {_amount(plan.horizon / 65535)}"
+    methods = (plan.method, *(other.method for other in plan.alternatives))
+    cautions = [methods_of(task.kind)[name].caution for name in methods]
+    notes += [caution for caution in cautions if caution]
+    if task.rounding_bound > plan.regret_bound / 100:
+        finer = "" if task.loss_bits == 16 else f"; with --loss-bits 16, {_amount(plan.horizon / 65535)}"
         notes.append(
-            f"Losses are counted in steps of 1/{plan.levels:,}. Rounding finer ones can add "
-            f"{_amount(plan.rounding_bound)} at worst{finer}; it hardly adds anything where roundings cancel."
+            f"Losses are counted in steps of 1/{task.levels:,}. Rounding finer ones can add "
+            f"{_amount(task.rounding_bound)} at worst{finer}; it hardly adds anything where roundings cancel."
         )
     if plan.vacuous:
         notes.append(

@@ -235,9 +235,9 @@ class _MethodOption(click.Option):
     """An option whose help lists the online methods, which are imported only when the help is shown."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from labeldp.online import METHODS
+        from labeldp.online import methods_of
 
-        self.help = f"auto takes the smallest bound that holds for any losses. Or: {', '.join(METHODS)}."
+        self.help = f"auto takes the smallest bound that holds for any losses. Or: {', '.join(methods_of('experts'))}."
         return super().get_help_record(ctx)
 
 

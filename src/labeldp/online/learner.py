@@ -1,36 +1,297 @@
-"""The base of learners: charged before they play, in epochs if need be, with snapshots that are continued once."""
+"""Learners that are charged before they play, in epochs if need be, and continued once from a snapshot."""
 
 import secrets
 import threading
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Protocol, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.charging import CLAIM_NAME, OnlineLedger, RoundsMechanism, claim, claimed
-from labeldp.online.snapshots import Epoch, Settings, Snapshot, Tickets, count_rounds
+from labeldp.online.convex.base import Ball, Body, Box, Space, checked_gradients, finite_array, real
+from labeldp.online.convex.gradient import NoisyLeader
+from labeldp.online.convex.regularized import NEEDS_SAMPLER, SampledWeights, Sampler
+from labeldp.online.experts.kernel import Actions, Losses, check_levels, paired, quantize
+from labeldp.online.planning import OnlinePlan, plan_convex, plan_experts
+from labeldp.online.snapshots import NOT_A_STATE, SECRET_WARNING, Tickets, freeze, thaw
 from labeldp.privacy import (
     Budget,
     Certificate,
+    Charge,
+    Floats,
     InputError,
     Ledger,
+    LedgerLike,
+    Neighbors,
+    Path,
+    PrivacyLoss,
+    Randomness,
     RandomnessKind,
     RandomSource,
     RecordLoss,
+    Request,
     SingleProcess,
     SystemRandomness,
+    Trust,
     as_successive,
     decimal,
+    float_below,
     total_loss,
 )
 
+CLAIM_NAME = "going on from a snapshot"
+_SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
+"""The traces of losses in a durable ledger if the losses are not known when the learner is charged."""
+FIRST_EPOCH_ROUNDS = 1024
+"""The length of the first epoch where the horizon is not known; each further epoch has twice as many rounds."""
+SNAPSHOT_FORMAT = 1
 _TICKETS = Tickets()
 _USED = (
     "this state was continued already, and to do so again is a second release of the same losses: give pay=True and a "
     "ledger that admits the whole horizon once more"
 )
+_BODIES: dict[str, type[Body]] = {kind.__name__: kind for kind in (Space, Ball, Box)}
+"""The bodies that a snapshot may name."""
+_cached_plan = lru_cache(maxsize=64)(plan_experts)
+
+
+class OnlineLedger(LedgerLike, Protocol):
+    """What a learner needs of a ledger: what a curator needs, and the charges so far."""
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All charges so far, oldest first."""
+
+
+@final
+@dataclass(frozen=True)
+class RoundsMechanism:
+    """All rounds of a learner as one mechanism, charged once before the first decision.
+
+    Its output is the sequence of decisions.
+
+    Args:
+        kernel: the learner; public.
+        rounds: how many rounds it will play.
+        plan: the public plan that the learner was made from, as plain JSON values.
+        run: the name of this run of the learner, whose rounds are charged once.
+        traces: (kind of ids, kind of losses, keyed digest) of all losses, if they are known beforehand; secret.
+        name: the name of the mechanism in the ledger.
+    """
+
+    kernel: Any
+    rounds: int
+    plan: Mapping[str, Any]
+    run: str
+    traces: tuple[tuple[str, str, str], ...] = field(default=_SEEN_LATER, repr=False)
+    name: str = "PrivateExperts"
+    trust = Trust.CENTRAL
+    basis: tuple[Certificate, ...] = ()
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which losses count as neighboring."""
+        return self.kernel.neighbors
+
+    @property
+    def published(self) -> str:
+        """What is released, in words."""
+        return f"{self.kernel.published}, for at most {self.rounds:,} rounds"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee depends on, in words."""
+        return self.kernel.assumptions
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """The privacy loss of all actions; the last of them depends only on the losses of the rounds before it."""
+        return self.kernel.privacy_loss(self.rounds - 1)
+
+    def spent(self, rounds: int) -> PrivacyLoss:
+        """Return the privacy loss after `rounds` rounds of losses, with the next action."""
+        return self.kernel.privacy_loss(min(rounds, self.rounds - 1))
+
+    def arrays(self) -> None:
+        """Return None: a learner has no array with a row for each record."""
+
+    def specification(self) -> dict[str, Any]:
+        """Return the public fields as plain JSON values: equal for equal learners."""
+        delta = str(decimal(self.plan["delta"], "delta"))
+        return {"mechanism": self.name, "run": self.run, "rounds": self.rounds, "delta": delta, "plan": dict(self.plan)}
+
+    def pay(self, ledger: LedgerLike, rng: Randomness, path: Path = ()) -> Certificate:
+        """Charge all rounds and return the certificate; a durable ledger charges the rounds of one run once.
+
+        Raises:
+            BudgetExceeded: the ledger does not admit them; nothing was charged.
+        """
+        request = self._request(rng, path)
+        return ledger.draw(request, self, lambda: np.zeros(0, np.uint8)).certificate  # actions come one by one
+
+    def receipt(self, charge: Charge, rng: Randomness, dataset: str) -> Certificate:
+        """Return the certificate of an earlier charge."""
+        return self._request(rng, charge.path).certificate(charge, self, dataset)
+
+    def _request(self, rng: Randomness, path: Path) -> Request:
+        return Request(
+            mechanism=self.specification(),
+            loss=self.loss,
+            path=path,
+            labels=self.run,
+            randomness=rng.kind,
+            source=rng.identity,
+            traces=self.traces,
+        )
+
+
+def claim(ledger: LedgerLike, mechanism: RoundsMechanism, rounds: int, owner: bytes) -> bool:
+    """Claim in a durable ledger the right to continue from the state after `rounds` rounds of a run.
+
+    Returns:
+        False if another owner has it, in any process; always True with a ledger in memory, which has one process.
+    """
+    if ledger.digest_key is None:
+        return True
+    mine = np.frombuffer(owner, np.uint8)
+    request = Request(claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, traces=mechanism.traces)
+    return np.array_equal(ledger.draw(request, mechanism, lambda: mine).value, mine)
+
+
+def claimed(run: str, rounds: int) -> dict[str, Any]:
+    """Return what a ledger records of a claim to continue from the state after `rounds` rounds of a run."""
+    return {"mechanism": CLAIM_NAME, "run": run, "rounds": rounds}
+
+
+class Settings(ABC):
+    """The public arguments of a learner: a frozen dataclass.
+
+    Attributes:
+        horizon: the number of rounds, or None for epochs of 1024, 2048, … rounds.
+        name: the name of the learner in a ledger.
+    """
+
+    horizon: int | None
+    epsilon: float
+    delta: float
+    name: ClassVar[str]
+
+    @abstractmethod
+    def planned(self, rounds: int) -> OnlinePlan:
+        """Return the plan for so many rounds."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values.
+
+        Raises:
+            InputError: they cannot be stored.
+        """
+        return asdict(self)  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Return the settings that `to_json` was given."""
+        return cls(**value)
+
+    def mechanism(self, number: int, run: str) -> tuple[OnlinePlan, RoundsMechanism]:
+        """Return an epoch's plan and its rounds as a mechanism; there is one epoch where the horizon is known."""
+        rounds = FIRST_EPOCH_ROUNDS << number if self.horizon is None else self.horizon
+        plan = self.planned(rounds)
+        return plan, RoundsMechanism(plan.kernel, rounds, plan.to_json(), run, name=self.name)
+
+    def path(self, number: int, run: str) -> Path:
+        """Return where an epoch is charged: each round lies in one epoch, so that the worst of them counts."""
+        return () if self.horizon is not None else ((run, number),)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A stretch of rounds with its own plan, of which `seen` rounds were played."""
+
+    number: int
+    plan: OnlinePlan
+    mechanism: RoundsMechanism
+    seen: int
+    state: Any = field(repr=False)
+
+    @property
+    def left(self) -> int:
+        """The number of rounds to come."""
+        return self.mechanism.rounds - self.seen
+
+    def check_left(self) -> None:
+        """Raise InputError after the last round."""
+        if not self.left:
+            raise InputError(f"the horizon of {self.mechanism.rounds:,} rounds is over")
+
+    def played(self, losses: Any, rng: Randomness) -> tuple["Epoch", NDArray[Any]]:
+        """Return the epoch after more rounds, and what was played in them."""
+        state, played = self.mechanism.kernel.update(self.state, losses, rng=rng)
+        return replace(self, seen=self.seen + count_rounds(losses), state=state), played
+
+
+def count_rounds(losses: Any) -> int:
+    """Return the number of rounds of checked losses: rows of an array, sparse or not, or items of a list."""
+    return int(losses.shape[0]) if hasattr(losses, "shape") else len(losses)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A learner between two rounds: public settings and a secret state.
+
+    `simulated` says whether anything was drawn from a seeded generator.
+    """
+
+    settings: Settings
+    dataset: str
+    run: str
+    rounds: int
+    simulated: bool
+    epoch: Epoch = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the snapshot as plain values and arrays: secret."""
+        return {
+            "warning": SECRET_WARNING,
+            "format": SNAPSHOT_FORMAT,
+            "settings": self.settings.to_json(),
+            "dataset": self.dataset,
+            "run": self.run,
+            "rounds": self.rounds,
+            "simulated": self.simulated,
+            "epoch": self.epoch.number,
+            "seen": self.epoch.seen,
+            "plan": self.epoch.plan.to_json(),
+            "state": freeze(self.epoch.state),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any], kind: type[Settings]) -> "Snapshot":
+        """Return the snapshot that `to_dict` was given.
+
+        Args:
+            kind: the settings of the learner that goes on.
+
+        Raises:
+            InputError: value is something else, or has a plan that this version of labeldp would not make.
+        """
+        try:
+            settings = kind.from_json(value["settings"])
+            plan, mechanism = settings.mechanism(value["epoch"], str(value["run"]))
+            same = value["format"] == SNAPSHOT_FORMAT and value["plan"] == plan.to_json()
+            same = same and 0 <= value["seen"] <= min(mechanism.rounds, value["rounds"])
+            epoch = Epoch(value["epoch"], plan, mechanism, int(value["seen"]), thaw(value["state"]))
+            snapshot = cls(
+                settings, str(value["dataset"]), mechanism.run, int(value["rounds"]), bool(value["simulated"]), epoch
+            )
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError):
+            same = False
+        if not same:
+            raise InputError(NOT_A_STATE)
+        return snapshot
 
 
 class ChargedLearner(SingleProcess):
@@ -49,8 +310,11 @@ class ChargedLearner(SingleProcess):
     _settings: Any
     _epoch: Epoch
 
-    def _open(self, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str) -> None:
-        """Charge all rounds, or the first epoch, then begin; `_settings` are set."""
+    def _open(
+        self, settings: Any, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str
+    ) -> None:
+        """Charge all rounds, or the first epoch, then begin."""
+        self._settings = settings
         self._start(secrets.token_hex(8), rng, ledger, budget, dataset)
         self._epoch = self._opened(0)
 
@@ -69,6 +333,11 @@ class ChargedLearner(SingleProcess):
         self._run, self._simulated = run, self._rng.kind is RandomnessKind.SIMULATION
         self._snapped, self._owner = False, secrets.token_bytes(16)
         self._receipts: dict[int, Certificate] = {}
+
+    @property
+    def plan(self) -> OnlinePlan:
+        """The method, its parameters, its regret bound and alternatives; without a horizon, for the current epoch."""
+        return self._epoch.plan
 
     @property
     def rounds(self) -> int:
@@ -171,12 +440,17 @@ class ChargedLearner(SingleProcess):
                 raise InputError("ledger must hold the charge of this learner: give the one that it was charged to")
             self._receipts[number] = mechanism.receipt(charge, self._rng, self._ledger.name)
 
-    def _pay(self, number: int) -> tuple[Any, RoundsMechanism[Any]]:
+    def _pay(self, number: int) -> tuple[OnlinePlan, RoundsMechanism]:
         """Charge an epoch that is not charged yet; return its plan and its mechanism."""
         plan, mechanism = self._settings.mechanism(number, self._run)
         if number not in self._receipts:
             self._receipts[number] = mechanism.pay(self._ledger, self._rng, self._settings.path(number, self._run))
         return plan, mechanism
+
+    def _next(self) -> Any:
+        """Return what will be played in the coming round; raise InputError after the last."""
+        self._epoch.check_left()
+        return self._epoch.mechanism.kernel.predict(self._epoch.state)
 
     def _opened(self, number: int) -> Epoch:
         """Charge a new epoch, then begin it."""
@@ -211,3 +485,318 @@ class ChargedLearner(SingleProcess):
             if not (_TICKETS.claim(self._run, *place) and claim(self._ledger, self._epoch.mechanism, *place)):
                 raise InputError(_USED)
             self._snapped = False
+
+
+def _floats_below(epsilon: Any, delta: Any) -> tuple[float, float]:
+    """Return floats that are not above epsilon and delta."""
+    return float_below(decimal(epsilon, "epsilon")), float_below(decimal(delta, "delta"))
+
+
+@final
+@dataclass(frozen=True)
+class ExpertsSettings(Settings):
+    """The public arguments of `PrivateExperts`."""
+
+    d: int
+    horizon: int | None
+    epsilon: float
+    delta: float
+    method: str
+    neighbors: str
+    loss_bits: int
+    name = "PrivateExperts"
+
+    def planned(self, rounds: int) -> OnlinePlan:
+        return _cached_plan(**{**asdict(self), "horizon": rounds})
+
+
+@final
+class PrivateExperts(ChargedLearner):
+    """Privately picks one of d experts in every round, before it sees the losses of that round.
+
+    The plan is made and the whole horizon charged before the first action, both from the arguments alone. Only the
+    sequence of actions is released; the state, the randomness and the regret are as secret as the losses. Losses may
+    depend on earlier actions, as those of an adversary do; the regret bound of the plan is for losses that do not.
+
+    Args:
+        d: the number of experts, at least 2.
+        horizon: the number of rounds; None if it is not known, for epochs of 1024, 2048, … rounds, each with its own
+            plan. A round lies in one epoch, so epsilon is paid once; the regret is about 4 times as large.
+        epsilon: privacy parameter, positive.
+        delta: in (0, 1), or 0 for the method "doubling".
+        method: "auto", or one by name: see `plan_experts`.
+        neighbors: "replace" protects a round's losses against all others, "zero-out" against none at all.
+        loss_bits: 8 or 16; losses are rounded to multiples of 1 / (2^loss_bits - 1).
+        rng: `SystemRandomness()`, or a numpy generator for a simulation.
+        ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
+        dataset: the name of the losses in a new ledger.
+
+    Guarantee (charged_first, shown, refusal, paid_once): the guarantee of the whole horizon is charged before the first
+        action is drawn; the first action that `update` returns is the one that `predict` showed; of an update that is
+        refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing drawn.
+
+    Examples:
+        >>> import numpy as np
+        >>> learner = PrivateExperts(d=3, horizon=1000, epsilon=1, delta=1e-6)
+        >>> action = learner.predict()
+        >>> played = learner.update(np.random.default_rng(0).random((1000, 3)))
+        >>> len(played), bool(played[0] == action), learner.ledger.spent.epsilon(1e-6) <= 1
+        (1000, True, True)
+    """
+
+    _why_no_copy = f"{ChargedLearner._why_no_copy}. Use state_dict() and PrivateExperts.from_state_dict"
+    _kind = ExpertsSettings
+
+    def __init__(
+        self,
+        d: int,
+        horizon: int | None,
+        epsilon: Any,
+        delta: Any = 1e-6,
+        method: str = "auto",
+        neighbors: str = "replace",
+        loss_bits: int = 8,
+        *,
+        rng: RandomSource | None = None,
+        ledger: OnlineLedger | None = None,
+        dataset: str = "losses",
+    ) -> None:
+        budget = Budget(epsilon, delta)
+        settings = ExpertsSettings(d, horizon, *_floats_below(epsilon, delta), method, neighbors, loss_bits)
+        self._open(settings, rng, ledger, budget, dataset)
+
+    def predict(self) -> int:
+        """Return the expert of the coming round. It draws nothing and stays the same until `update`.
+
+        Raises:
+            InputError: the horizon is over.
+        """
+        return int(self._next())
+
+    def update(self, losses: Any) -> Actions:
+        """Play one or more rounds and learn from their losses.
+
+        Args:
+            losses: numbers in [0, 1], including integers 0 and 1, shape (d,) for one round or (rounds, d), dense or
+                scipy.sparse; or a tuple (indices, values) for one round in which all other experts lose nothing:
+                `([], [])` if nobody loses.
+
+        Returns:
+            The experts that were played in these rounds, shape (rounds,).
+
+        Raises:
+            InputError: losses are not of this kind, or there are more rounds than the horizon has left.
+            BudgetExceeded: the ledger does not admit the next epoch, since others have charged it meanwhile.
+        """
+        s = self._settings
+        return self._played(quantize(paired(losses, s.d), s.loss_bits, experts=s.d))
+
+    def update_levels(self, levels: Any) -> Actions:
+        """Do the same as `update` with losses that are rounded already: integers from 0 to 2^loss_bits - 1.
+
+        Here 1 means 1/255, or 1/65535: give losses that are 0 or 1, such as clicks, to `update`.
+        """
+        s = self._settings
+        return self._played(check_levels(paired(levels, s.d), s.loss_bits, experts=s.d))
+
+    def _played(self, levels: Losses) -> Actions:
+        """Play rounds whose losses were checked."""
+        with self._lock:
+            return self._advance(levels)
+
+    def __repr__(self) -> str:
+        s = self._settings
+        return f"PrivateExperts(d={s.d}, horizon={s.horizon}, rounds={self._rounds}, method={self.plan.method!r})"
+
+
+@final
+class NamedExperts:
+    """A learner whose experts have names. Unlike a bandit, it sees the losses of all experts.
+
+    Args:
+        names: the names of the experts, all different.
+        learner: the learner that decides, on as many experts.
+
+    Examples:
+        >>> choice = NamedExperts(["up", "down"], PrivateExperts(d=2, horizon=100, epsilon=1))
+        >>> choice.pull() in ("up", "down")
+        True
+        >>> choice.update({"up": 0.5, "down": 1.0})
+    """
+
+    def __init__(self, names: Sequence[str], learner: PrivateExperts) -> None:
+        if len(set(names)) != len(names) or len(names) != learner.plan.task.experts:
+            raise InputError(f"names must be different, one for each of {learner.plan.task.experts} experts")
+        self.names, self.learner = tuple(names), learner
+
+    def pull(self) -> str:
+        """Return the name of the expert of the coming round."""
+        return self.names[self.learner.predict()]
+
+    def update(self, losses: Mapping[str, Any]) -> None:
+        """Learn from the losses of the round, in [0, 1], by name."""
+        if set(losses) != set(self.names):
+            raise InputError("losses must be given for each expert by its name")
+        self.learner.update(finite_array([losses[name] for name in self.names], "losses", 1))
+
+
+@final
+@dataclass(frozen=True)
+class ConvexSettings(Settings):
+    """The public arguments of `PrivateOnlineConvex`."""
+
+    body: Body
+    horizon: int | None
+    epsilon: float
+    delta: float
+    lipschitz: float
+    method: str
+    losses: str
+    neighbors: str
+    clip: bool
+    sampler: Sampler | None = field(default=None, repr=False)
+    name = "PrivateOnlineConvex"
+
+    def planned(self, rounds: int) -> OnlinePlan:
+        settings = (self.epsilon, self.delta, self.lipschitz, self.method, self.losses, self.neighbors)
+        return plan_convex(self.body, rounds, *settings, self.sampler)
+
+    def to_json(self) -> dict[str, Any]:
+        if self.sampler is not None:
+            raise InputError("a learner with a sampler of your own has no snapshots: losses of any kind are its state")
+        kind = type(self.body).__name__
+        if _BODIES.get(kind) is not type(self.body):
+            raise InputError("a learner has snapshots only where body is a Space, a Box or a Ball")
+        body = {"kind": kind, **asdict(self.body)}  # type: ignore[call-overload]
+        fields = ("horizon", "epsilon", "delta", "lipschitz", "method", "losses", "neighbors", "clip")
+        return {"body": body, **{name: getattr(self, name) for name in fields}}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        kind, body = value["body"]["kind"], {k: v for k, v in value["body"].items() if k != "kind"}
+        return cls(**{**value, "body": _BODIES[kind](**body)})
+
+
+@final
+class PrivateOnlineConvex(ChargedLearner):
+    """Privately plays a point in every round, before it sees the convex loss of that round.
+
+    The plan is made and the whole horizon charged before the first point, both from the arguments alone. Only the
+    sequence of points is released; the state and the randomness are as secret as the losses.
+
+    Args:
+        body: where points lie: `Space`, `Box` or `Ball`.
+        horizon: the number of rounds; None if it is not known, for epochs of 1024, 2048, … rounds, each with its own
+            plan and starting anew. A round lies in one epoch, so epsilon is paid once; the regret is 3 to 4 times as
+            large, and up to once an epoch where noise is most of it.
+        epsilon, delta: privacy parameters, positive.
+        lipschitz: no gradient is longer, in Euclidean length.
+        method: see `plan_convex`.
+        losses: "linear", or "convex" for gradients at the points that were played.
+        neighbors: "replace" protects a round's loss against all others, "zero-out" against none at all.
+        clip: scale longer gradients down instead of refusing them.
+        sampler: for method "sampler": draws for general convex losses, with its total variation stated.
+        rng: `SystemRandomness()`, or a numpy generator for a simulation.
+        ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
+        dataset: the name of the losses in a new ledger.
+
+    Guarantee (charged_first, shown, refusal, paid_once): the guarantee of all rounds is charged before the first point
+        is drawn; the first point that an update returns is the one that the learner showed before; of gradients that
+        are refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing drawn.
+
+    Examples:
+        >>> import numpy as np
+        >>> from labeldp.online import Ball
+        >>> learner = PrivateOnlineConvex(Ball(3, 1.0), horizon=1000, epsilon=1, delta=1e-6)
+        >>> played = learner.update(np.random.default_rng(0).uniform(-0.5, 0.5, (999, 3)))
+        >>> learner.update(lambda point: (point - 0.1) / 2).shape
+        (1, 3)
+        >>> learner.certificate.epsilon(1e-6) <= 1
+        True
+    """
+
+    _why_no_copy = f"{ChargedLearner._why_no_copy}. Use state_dict() and PrivateOnlineConvex.from_state_dict"
+    _kind = ConvexSettings
+
+    def __init__(
+        self,
+        body: Body,
+        horizon: int | None,
+        epsilon: Any,
+        delta: Any,
+        lipschitz: Any = 1.0,
+        method: str = "auto",
+        losses: str = "linear",
+        neighbors: str = "replace",
+        *,
+        clip: bool = False,
+        sampler: Sampler | None = None,
+        rng: RandomSource | None = None,
+        ledger: OnlineLedger | None = None,
+        dataset: str = "losses",
+    ) -> None:
+        settings = ConvexSettings(
+            body,
+            horizon,
+            *_floats_below(epsilon, delta),
+            real(lipschitz, "lipschitz"),
+            method,
+            losses,
+            neighbors,
+            clip,
+            sampler,
+        )
+        self._open(settings, rng, ledger, Budget(epsilon, delta), dataset)
+
+    def predict(self) -> Floats:
+        """Return the point of the coming round, shape (dimension,). It draws nothing and stays the same until `update`.
+
+        Raises:
+            InputError: the horizon is over.
+        """
+        return np.array(self._next())
+
+    def update(self, gradients: Any) -> Floats:
+        """Play one or more rounds and learn from their losses.
+
+        Args:
+            gradients: of the losses, shape (dimension,) for one round or (rounds, dimension) for several linear ones;
+                or a function that gives the gradient of one round at the point that is played. With a sampler of your
+                own, a list of losses as it takes them. What such a function raises is passed on as it is, with whatever
+                its text tells of the losses; nothing of that update is used, and the point stays.
+
+        Returns:
+            The points that were played in these rounds, shape (rounds, dimension).
+
+        Raises:
+            InputError: gradients are not finite, longer than `lipschitz` or more than the horizon has left.
+            BudgetExceeded: the ledger does not admit the next epoch, since others have charged it meanwhile.
+        """
+        self.check_process()
+        with self._lock:
+            return self._advance(self._checked(gradients))
+
+    def _checked(self, gradients: Any) -> Any:
+        """Return what the kernel takes: rows of gradients, or the losses of a sampler."""
+        kernel = self._epoch.mechanism.kernel
+        if isinstance(kernel, SampledWeights):
+            return list(gradients)
+        if callable(gradients):
+            if not isinstance(kernel, NoisyLeader):
+                raise InputError(NEEDS_SAMPLER)
+            gradients = finite_array(gradients(self.predict()), "gradients", 1, 2)
+            if gradients.ndim != 1:
+                raise InputError("gradients must have shape (dimension,) where a function gives them")
+        return checked_gradients(gradients, kernel.body.dimension, kernel.lipschitz, clip=self._settings.clip)
+
+    def __repr__(self) -> str:
+        settings = (self._settings.horizon, self._rounds, self.plan.method)
+        return "PrivateOnlineConvex(horizon={}, rounds={}, method={!r})".format(*settings)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from labeldp.curator import LOSSES, DatasetLedger, LedgerFile
 from labeldp.online import (
     Actions,
-    ExpertsPlan,
-    Kernel,
+    OnlinePlan,
     RoundsMechanism,
     check_levels,
     dump_state,
@@ -103,7 +102,7 @@ class OnlineRun:
         if self.loss_bits not in (8, 16):
             raise InputError("must be 8 or 16", argument="loss_bits")
 
-    def plan(self, experts: int, rows: int) -> tuple[ExpertsPlan, int]:
+    def plan(self, experts: int, rows: int) -> tuple[OnlinePlan, int]:
         """Return the plan and the number of rounds that it covers."""
         rounds = self.horizon or rows
         if rows > rounds:
@@ -297,8 +296,8 @@ class RunState:
 
 
 def _mechanism(
-    account: Ledger | DatasetLedger, place: RunState, plan: ExpertsPlan, rounds: int, digest: bytes, block_rows: int
-) -> tuple[RoundsMechanism[Kernel[Any]], KeyedRandomness]:
+    account: Ledger | DatasetLedger, place: RunState, plan: OnlinePlan, rounds: int, digest: bytes, block_rows: int
+) -> tuple[RoundsMechanism, KeyedRandomness]:
     """Return the mechanism to charge and its coins, which depend on the plan, the losses and the block size.
 
     Their name and key are those of the ledger file, which so finds the same run again; without one, of the folder.
@@ -307,8 +306,8 @@ def _mechanism(
         name, key, secret = account.enroll(), account.randomness, account.digest_key
     else:
         name, key, secret = place.run, KeyedRandomness(place.key), place.key
-    traces = (("row numbers", f"losses of {plan.loss_bits} bits", keyed(secret, digest)),)
-    mechanism = RoundsMechanism(plan.kernel(), rounds, plan.to_json(), name, traces)
+    traces = (("row numbers", f"losses of {plan.task.loss_bits} bits", keyed(secret, digest)),)
+    mechanism = RoundsMechanism(plan.kernel, rounds, plan.to_json(), name, traces)
     context = json.dumps([mechanism.specification(), traces, block_rows], sort_keys=True)
     return mechanism, key.bind(context.encode())
 
@@ -358,7 +357,7 @@ class LossFile:
 
     def play(
         self,
-        mechanism: RoundsMechanism[Kernel[Any]],
+        mechanism: RoundsMechanism,
         place: RunState,
         digests: list[bytes],
         rows: int,

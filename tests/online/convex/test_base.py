@@ -9,8 +9,7 @@ from scipy import stats
 
 from labeldp.online.convex.base import Ball, Body, Box, Space, checked_gradients, gradient_units
 from labeldp.online.convex.gradient import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
-from labeldp.online.noisy_sums import ToeplitzSums
-from labeldp.online.tree import GaussianTree, LaplaceTree
+from labeldp.online.prefix_sums import GaussianTree, LaplaceTree, ToeplitzSums
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_successive
 
 SECRET = 54321.5

@@ -153,8 +153,8 @@ def test_the_bound_of_a_tree_holds_where_uneven_noise_loses_more() -> None:
     """Two experts, losses by the number of ones in t alone, which is how many nodes a sum has without fresh noise."""
     horizon, start, many = 10**7, 2273, 9
     plan = plan_experts(2, horizon, "0.1", "1e-6", "tree")
-    kernel = plan.kernel()
-    rate, most = float(plan.rate), (horizon + 1).bit_length() - 1
+    kernel = plan.kernel
+    rate, most = float(plan.parameters["eta"]), (horizon + 1).bit_length() - 1
     assert kernel.sums.deviation == kernel.stddev * math.sqrt(most)
     x, mass = np.polynomial.hermite_e.hermegauss(60)
     mass = mass / mass.sum()

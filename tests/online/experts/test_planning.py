@@ -7,11 +7,13 @@ from fractions import Fraction
 import pytest
 
 from labeldp.online import BetterOfTwo, DoublingExponential, PrivateExperts
+from labeldp.online import planning as methods
 from labeldp.online.experts import accounting as tuning
-from labeldp.online.experts import planning as methods
 from labeldp.online.experts.accounting import Promise, few_bits, least_noise, tuned
-from labeldp.online.experts.planning import METHODS, plan_experts
+from labeldp.online.planning import methods_of, plan_experts
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss
+
+METHODS = methods_of("experts")
 
 MILLIONTH = Fraction(1, 10**6)
 
@@ -41,7 +43,7 @@ def test_bounds(horizon: int, d: int, epsilon: str, dartboard: int, noise: int, 
 
 def test_a_plan_reads_in_a_line() -> None:
     assert str(plan_experts(1000, 100_000, 1, "1e-6")) == (
-        "ExpertsPlan('dartboard', experts=1000, horizon=100000, epsilon=1.0, delta=1e-06, "
+        "OnlinePlan('dartboard', horizon=100000, epsilon=1.0, delta=1e-06, "
         "B=3, eta=0.00582, p=0.01706, regret_bound=1405.22)"
     )
 
@@ -74,7 +76,7 @@ def test_largest_rates_of_the_others(epsilon: str, redraw: float, l2p: float) ->
 
 @pytest.mark.guarantee("labeldp.online:tuned", "kept")
 @pytest.mark.guarantee("labeldp.online:least_noise", "kept")
-@pytest.mark.guarantee("labeldp.online:ExpertsPlan", "kept")
+@pytest.mark.guarantee("labeldp.online:OnlinePlan", "kept")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("d", "horizon", "epsilon", "delta", "neighbors"),
@@ -82,10 +84,10 @@ def test_largest_rates_of_the_others(epsilon: str, redraw: float, l2p: float) ->
 )
 def test_what_is_planned_is_kept(method: str, d: int, horizon: int, epsilon: str, delta: str, neighbors: str) -> None:
     plan = plan_experts(d, horizon, epsilon, delta, method, neighbors)
-    kernel = plan.kernel()
+    kernel = plan.kernel
     loss = kernel.privacy_loss(horizon)
     assert loss.within(epsilon, delta)
-    assert (kernel.experts, kernel.levels, kernel.neighbors) == (d, 255, plan.neighbors)
+    assert (kernel.experts, kernel.levels, kernel.neighbors) == (d, 255, plan.task.neighbors)
     assert plan.method == method and len(plan.alternatives) == len(METHODS) - 1
     assert 0 <= plan.expected_switches < horizon or horizon == 1
     least = 0.99 if method != "better-of-two" else 0.7 if horizon > 1 else 0.0  # what composition saves is left over
@@ -94,9 +96,10 @@ def test_what_is_planned_is_kept(method: str, d: int, horizon: int, epsilon: str
 
 def test_parameters_are_exact_and_small() -> None:
     plan = plan_experts(1000, 10**5, 1)
-    assert plan.rate.denominator & (plan.rate.denominator - 1) == 0 and plan.rate.numerator < 1 << 24
-    assert (1 << 32) % plan.redraw.denominator == 0
-    assert plan.to_json()["eta"] == plan.rate and plan.to_json()["p"] == plan.redraw
+    rate, redraw = plan.parameters["eta"], plan.parameters["p"]
+    assert rate.denominator & (rate.denominator - 1) == 0 and rate.numerator < 1 << 24
+    assert (1 << 32) % redraw.denominator == 0
+    assert plan.to_json()["eta"] == rate and plan.to_json()["p"] == redraw
     assert few_bits(1 / 3) <= 1 / 3 < few_bits(1 / 3) * (1 + Fraction(1, 1 << 23))
     assert few_bits(2.0**40 + 1) == 1 << 40
 
@@ -107,7 +110,8 @@ def test_the_promise_of_parameters_is_the_kernels() -> None:
     assert promise.kept(found.rate, found.redraw, found.batch, 1)
     assert not promise.kept(found.rate * Fraction(1001, 1000), found.redraw, found.batch, 1)
     plan = plan_experts(50, 999, 1, "1e-6", "dartboard")
-    assert (plan.rate, plan.redraw, plan.batch) == (found.rate, found.redraw, found.batch)
+    expected = {"B": found.batch, "eta": found.rate, "p": found.redraw, "stddev": None}
+    assert plan.parameters == expected
 
 
 def test_the_least_noise() -> None:
@@ -146,8 +150,8 @@ def test_auto_never_takes_what_an_adversary_harms() -> None:
 
 def test_without_delta_there_is_doubling() -> None:
     plan = plan_experts(100, 10**4, 1, 0, "doubling")
-    assert plan.kernel().privacy_loss(10**4).epsilon(0) <= 1 and plan.alternatives == ()
-    assert plan.rate == Fraction(1, 2) and plan_experts(9, 9, 1, 0, "doubling", "zero-out").rate == 1
+    assert plan.kernel.privacy_loss(10**4).epsilon(0) <= 1 and plan.alternatives == ()
+    assert plan.kernel.rate == Fraction(1, 2) and plan_experts(9, 9, 1, 0, "doubling", "zero-out").kernel.rate == 1
 
 
 def test_when_a_bound_says_nothing() -> None:
@@ -188,14 +192,14 @@ def test_what_is_refused(changed: dict, message: str) -> None:
 )
 def test_far_out(d: int, horizon: int, epsilon: object, delta: str) -> None:
     plan = plan_experts(d, horizon, epsilon, delta)
-    assert plan.kernel().privacy_loss(horizon).within(epsilon, delta)
+    assert plan.kernel.privacy_loss(horizon).within(epsilon, delta)
     assert plan.regret_bound >= 0.99 * plan.nonprivate_bound
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_pure_method_has_a_finite_loss_at_delta_0(name: str) -> None:
     pure = METHODS[name].pure
-    kernel = plan_experts(3, 12, 1.0, 0 if pure else 1e-3, name, "replace", 8).kernel()
+    kernel = plan_experts(3, 12, 1.0, 0 if pure else 1e-3, name, "replace", 8).kernel
     assert (kernel.privacy_loss(12).max_loss is not None) == pure
 
 
@@ -210,18 +214,22 @@ def test_rooms_speak_of_no_data() -> None:
     """Nothing that tunes a plan takes losses."""
     for module in (methods, tuning):
         names = {
-            name for f in vars(module).values() if inspect.isfunction(f) for name in inspect.signature(f).parameters
+            name
+            for f in vars(module).values()
+            if inspect.isfunction(f)
+            for name, parameter in inspect.signature(f).parameters.items()
+            if parameter.annotation is not str  # `losses="linear"` names a kind of losses
         }
         assert not names & {"losses", "levels", "actions", "state"}
 
 
 def test_the_better_of_two_is_doubling_and_what_a_plan_takes_with_half_of_epsilon() -> None:
     plan = plan_experts(1000, 10**5, "1", "1e-6", "better-of-two")
-    kernel, second = plan.kernel(), plan_experts(1000, 10**5, "0.5", "5e-7")
+    kernel, second = plan.kernel, plan_experts(1000, 10**5, "0.5", "5e-7")
     chooser = plan_experts(2, 10**5, "0.25", "5e-7", "matrix-factorization")
     assert isinstance(kernel, BetterOfTwo)
     assert kernel.first == DoublingExponential(1000, Fraction(1, 4))
-    assert kernel.second == second.kernel() and kernel.chooser == chooser.kernel()
+    assert kernel.second == second.kernel and kernel.chooser == chooser.kernel
     assert plan.regret_bound == pytest.approx(second.regret_bound + chooser.regret_bound)
     assert plan_experts(1000, 10**5, "1", "1e-6").method != "better-of-two"
     assert PrivateExperts(5, 100, 1, 1e-6, method="better-of-two").predict() in range(5)

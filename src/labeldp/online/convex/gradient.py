@@ -6,10 +6,9 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from labeldp.online.charging import State
 from labeldp.online.convex.base import Body, ConvexKernel, real
-from labeldp.online.noisy_sums import HasRounds, NoisySums
-from labeldp.online.tree import LaplaceTree
+from labeldp.online.prefix_sums import HasRounds, LaplaceTree, NoisySums
+from labeldp.online.snapshots import State
 from labeldp.privacy import Floats, InputError, Neighbors, PrivacyLoss, Randomness, check_loss_neighbors, set_fields
 
 S = TypeVar("S", bound=HasRounds)

@@ -6,8 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.online.charging import State
 from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
+from labeldp.online.snapshots import State
 from labeldp.privacy import (
     InputError,
     Integers,

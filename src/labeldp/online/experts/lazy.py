@@ -8,9 +8,9 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.charging import State
 from labeldp.online.experts.accounting import batches_seen, l2p_loss
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, check_top_level, rows_of
+from labeldp.online.snapshots import State
 from labeldp.privacy import (
     InputError,
     Integers,

@@ -10,10 +10,18 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.charging import State
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, rows_of
-from labeldp.online.noisy_sums import HasRounds, NoisySums, SumsState, ToeplitzSums
-from labeldp.online.tree import GaussianTree, LaplaceTree, TreeState, nodes
+from labeldp.online.prefix_sums import (
+    GaussianTree,
+    HasRounds,
+    LaplaceTree,
+    NoisySums,
+    SumsState,
+    ToeplitzSums,
+    TreeState,
+    nodes,
+)
+from labeldp.online.snapshots import State
 from labeldp.privacy import (
     Floats,
     InputError,

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 from labeldp.online import ToeplitzSums, square_root_norm, toeplitz_factor, toeplitz_stddev
-from labeldp.online import noisy_sums as noise
+from labeldp.online import prefix_sums as noise
 from labeldp.privacy import InputError, KeyedRandomness, as_randomness
 
 FALSE_ALARM = 1e-12

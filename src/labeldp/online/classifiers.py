@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.online.charging import OnlineLedger
+from labeldp.online.learner import OnlineLedger
 from labeldp.privacy import (
     Budget,
     Certificate,

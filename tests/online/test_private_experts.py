@@ -208,7 +208,7 @@ def test_what_was_spent_is_a_function_of_the_number_of_rounds() -> None:
 
 def test_every_action_counts_and_the_losses_of_the_last_round_are_never_seen() -> None:
     made = learner(method="shrinking-dartboard")
-    loss = made.plan.kernel().privacy_loss
+    loss = made.plan.kernel.privacy_loss
     assert made.ledger.spent.losses == (loss(T - 1),) and loss(T - 1).epsilon(1e-6) > loss(T - 2).epsilon(1e-6)
     assert made.spent.losses == (ldp.PrivacyLoss.zero(),)
     made.update(losses(2))
@@ -240,7 +240,7 @@ def test_the_plan_is_public_and_made_before_any_data() -> None:
 @pytest.fixture
 def short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs of 8, 16, 32, … rounds."""
-    monkeypatch.setattr("labeldp.online.snapshots.FIRST_EPOCH_ROUNDS", 8)
+    monkeypatch.setattr("labeldp.online.learner.FIRST_EPOCH_ROUNDS", 8)
 
 
 @pytest.mark.usefixtures("short_epochs")

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from labeldp.online.convex.base import Ball, Box, Space
-from labeldp.online.convex.planning import CONVEX_METHODS, ConvexPlan, plan_convex
-from labeldp.online.convex.private_convex import PrivateOnlineConvex
+from labeldp.online.learner import PrivateOnlineConvex
+from labeldp.online.planning import OnlinePlan, methods_of, plan_convex
 from labeldp.online.snapshots import dump_state, load_state
 from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Ledger, Neighbors
 
 BODY = Ball(3, 0.5)
 
-LINEAR = CONVEX_METHODS[:-1]
+LINEAR = tuple(methods_of("convex"))[:-1]
 
 SECRET = 54321.5
 
@@ -37,7 +37,7 @@ class Uniform:
         return body.center
 
 
-@pytest.mark.guarantee("labeldp.online:ConvexPlan", "kept")
+@pytest.mark.guarantee("labeldp.online:OnlinePlan", "kept")
 @pytest.mark.parametrize("neighbors", ["replace", "zero-out"])
 @pytest.mark.parametrize("method", LINEAR)
 @pytest.mark.parametrize("body", [BODY, Box((0.0, -1.0), (1.0, 1.0)), Space(2, 1.0)])
@@ -58,11 +58,13 @@ def test_a_plan_keeps_its_promise(method: str, neighbors: str, body: Any) -> Non
 
 def test_the_least_bound_is_taken_and_the_others_are_told() -> None:
     plan = plan_convex(Ball(10, 0.5), 10_000, 1.0, 1e-6)
-    assert plan.method == "matrix-factorization" and set(dict(plan.alternatives)) == set(LINEAR) - {plan.method}
-    assert plan.regret_bound < min(bound for _, bound in plan.alternatives)
+    assert plan.method == "matrix-factorization" and {other.method for other in plan.alternatives} == set(LINEAR) - {
+        plan.method
+    }
+    assert plan.regret_bound < min(other.regret_bound for other in plan.alternatives)
     # The bounds of matrix factorization and of a draw after every batch, by hand: see docs/proofs/online_convex.md.
     assert plan.regret_bound == pytest.approx(73.2, rel=0.01)
-    assert dict(plan.alternatives)["redraw"] == pytest.approx(684, rel=0.02)
+    assert dict(plan.to_json()["alternatives"])["redraw"] == pytest.approx(684, rel=0.02)
     assert plan_convex(Ball(10, 0.5), 10_000, 1.0, 1e-6, losses="convex").regret_bound > 5 * plan.regret_bound
     assert plan_convex(Ball(10, 0.5), 10_000, 1.0, 1e-6, neighbors="zero-out").regret_bound < plan.regret_bound
 
@@ -231,10 +233,10 @@ def test_a_learner_is_not_copied_and_shows_nothing() -> None:
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(InputError, match=r"copied or pickled: .* Use state_dict\(\) and PrivateOnlineConvex"):
             copied(one)
-    assert isinstance(one.plan, ConvexPlan)
+    assert isinstance(one.plan, OnlinePlan)
 
 
 def test_a_plan_reads_in_a_line() -> None:
     assert repr(plan_convex(Ball(10, 0.5), 10_000, "1", "1e-6")) == (
-        "ConvexPlan('matrix-factorization', horizon=10000, epsilon=1.0, delta=1e-06, regret_bound=73.2111)"
+        "OnlinePlan('matrix-factorization', horizon=10000, epsilon=1.0, delta=1e-06, regret_bound=73.2111)"
     )
