@@ -12,8 +12,8 @@ import pytest
 from cli.conftest import Ran
 from labeldp.cli.online import EXAMPLES
 from labeldp.online import methods_of, plan_experts
+from labeldp.online import run as online_run
 from labeldp.tables import open_table
-from labeldp.workflows import online as online_run
 
 Run = Callable[..., Ran]
 

@@ -17,11 +17,10 @@ from pyarrow import csv, parquet
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.online import PrivateExperts, dump_state, load_state
+from labeldp.online import OnlineRun, PrivateExperts, dump_state, load_state, run_online
 from labeldp.tables import open_images, open_table
 from labeldp.workflows import (
     FitSettings,
-    OnlineRun,
     audit_csv,
     audit_run,
     fit_file,
@@ -29,7 +28,6 @@ from labeldp.workflows import (
     read_bags,
     release_bags,
     release_file,
-    run_online,
     verify,
 )
 from labeldp.workflows.signing import check_signature, make_key, sign_files

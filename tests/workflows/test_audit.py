@@ -13,20 +13,19 @@ import pytest
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
 from labeldp.mechanisms import Classes, Interval
+from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Budget, InputError, LedgerError
 from labeldp.report import render_report
 from labeldp.tables import column_digest
 from labeldp.workflows import (
     FitSettings,
     FitSummary,
-    OnlineRun,
     RunAudit,
     audit_run,
     check_charges,
     fit_file,
     release_bags,
     release_file,
-    run_online,
     verify,
 )
 from labeldp.workflows.fit.bundle import file_digest

@@ -16,19 +16,18 @@ from pyarrow import csv, parquet
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
+from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Certificate, LabelDPError
 from labeldp.report import render_report
 from labeldp.tables import column_digest, open_table
 from labeldp.workflows import (
     FitSettings,
     FitSummary,
-    OnlineRun,
     audit_run,
     fit_file,
     make_key,
     release_bags,
     release_file,
-    run_online,
     sign_files,
 )
 from labeldp.workflows.fit.bundle import CERTIFIED, certificate_digest, file_digest

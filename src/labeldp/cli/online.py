@@ -99,7 +99,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     secret as the losses.
     """
     from labeldp.cli.ledger import describe_budget
-    from labeldp.workflows import OnlineRun, run_online
+    from labeldp.online import OnlineRun, run_online
 
     warn_if_weak(asked["epsilon"], about="the losses of one round")
     revision, experts = asked.pop("revision"), asked.pop("experts")
@@ -132,8 +132,7 @@ def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chose
     Raises:
         InputError: an argument is out of range.
     """
-    from labeldp.online import plan_experts
-    from labeldp.workflows import count
+    from labeldp.online import count, plan_experts
 
     return plan_experts(count(experts, "experts", 2, 9), count(horizon, "horizon", 1, 12), epsilon, delta, **chosen)
 

@@ -66,6 +66,9 @@ from .prefix_sums import ToeplitzSums as ToeplitzSums
 from .prefix_sums import square_root_norm as square_root_norm
 from .prefix_sums import toeplitz_factor as toeplitz_factor
 from .prefix_sums import toeplitz_stddev as toeplitz_stddev
+from .run import OnlineRun as OnlineRun
+from .run import count as count
+from .run import run_online as run_online
 from .snapshots import dump_state as dump_state
 from .snapshots import freeze as freeze
 from .snapshots import load_state as load_state

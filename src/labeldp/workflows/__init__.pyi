@@ -41,10 +41,7 @@ from .fit.summary import Picture as Picture
 from .fit.summary import PublicTest as PublicTest
 from .fit.summary import Stage as Stage
 from .fit.summary import format_number as format_number
-from .online import OnlineRun as OnlineRun
-from .online import run_online as run_online
 from .parsing import classes_of as classes_of
-from .parsing import count as count
 from .parsing import domain_of as domain_of
 from .parsing import epsilon_of as epsilon_of
 from .planning import PlanRow as PlanRow

@@ -20,6 +20,7 @@ from labeldp._version import __version__
 from labeldp.audit import LowerBound, audit_outputs
 from labeldp.curator import DatasetLedger, LedgerFile, Recorded, RecordingCurator, copy_ledger
 from labeldp.mechanisms import MECHANISMS, Domain, FiniteMechanism, MechanismEntry
+from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import (
     Certificate,
     Charge,
@@ -48,7 +49,6 @@ from labeldp.workflows.fit.run import fit_file
 from labeldp.workflows.fit.settings import FitSettings
 from labeldp.workflows.fit.summarize import budget_use
 from labeldp.workflows.fit.summary import FitSummary
-from labeldp.workflows.online import OnlineRun, run_online
 from labeldp.workflows.persons import FilePersons
 from labeldp.workflows.release import release_file
 from labeldp.workflows.release_bags import release_bags

@@ -82,15 +82,6 @@ def epsilon_of(text: str) -> float:
     return float_above(positive_epsilon(text.strip() if isinstance(text, str) else text))
 
 
-def count(text: Any, name: str, least: int, digits: int) -> int:
-    """Parse a whole number, such as 1e5, from `least` to 10^digits; raise InputError if it is not one."""
-    with suppress(InputError):
-        exact = decimal(text, name)
-        if exact.denominator == 1 and least <= exact <= 10**digits:
-            return exact.numerator
-    raise InputError(f"must be a whole number from {least} to 10^{digits}, such as 1e5", argument=name)
-
-
 def whole_number(text: Any, name: str) -> int:
     """Parse a whole number, such as 1e6, from 1 to 2^62; raise InputError if it is not one."""
     with suppress(InputError):

@@ -12,11 +12,10 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.online import dump_state, load_state
+from labeldp.online import OnlineRun, dump_state, load_state, run_online
+from labeldp.online import run as online_run
 from labeldp.online.planning import methods_of
 from labeldp.tables import open_table
-from labeldp.workflows import OnlineRun, run_online
-from labeldp.workflows import online as online_run
 from slow import mostly_slow
 
 RUN, ROUNDS = OnlineRun(epsilon=1, delta=0.01, method="redraw"), 95
@@ -57,7 +56,7 @@ def copying(word: str, blocks: int) -> Callable[[str, float], None]:
 MOMENTS = [("checked", 1), ("played", 1), ("played", 4), ("played", 10)]
 
 
-@pytest.mark.guarantee("labeldp.workflows:run_online", "same_decisions")
+@pytest.mark.guarantee("labeldp.online:run_online", "same_decisions")
 @pytest.mark.parametrize("account", [LEDGER, {}], ids=["ledger", "none"])
 @pytest.mark.parametrize(("word", "blocks"), mostly_slow(MOMENTS, MOMENTS[2:3]))
 def test_copies_of_a_run_make_the_same_decisions(word: str, blocks: int, account: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -18,18 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.curator import LOSSES, DatasetLedger, LedgerFile
-from labeldp.online import (
-    Actions,
-    OnlinePlan,
-    RoundsMechanism,
-    check_levels,
-    dump_state,
-    freeze,
-    load_state,
-    plan_experts,
-    quantize,
-    thaw,
-)
+from labeldp.online.experts.kernel import Actions, check_levels, quantize
+from labeldp.online.learner import RoundsMechanism
+from labeldp.online.planning import OnlinePlan, plan_experts
+from labeldp.online.snapshots import dump_state, freeze, load_state, thaw
 from labeldp.privacy import (
     Argument,
     Budget,
@@ -39,6 +31,7 @@ from labeldp.privacy import (
     KeyedRandomness,
     LabelDPError,
     Ledger,
+    decimal,
     json_value,
     set_fields,
 )
@@ -51,8 +44,9 @@ from labeldp.tables import (
     open_table,
     release_writer,
 )
-from labeldp.workflows.parsing import count
-from labeldp.workflows.release import Progress
+
+Progress = Callable[[str, float], None]
+"""Called with what is done and the share that is done."""
 
 BLOCK_CELLS = 1 << 22
 """How many losses are played at a time. Another size is another request, with other coins."""
@@ -72,6 +66,15 @@ DRAFT_NAME = re.compile(rf"\.{re.escape(RUN_FILE)}(\.[0-9a-f]+)?\.partial")
 
 PANDAS_INDEX = "__index_level_0__"
 """The name that pandas gives to an index without a name in a Parquet file."""
+
+
+def count(text: Any, name: str, least: int, digits: int) -> int:
+    """Parse a whole number, such as 1e5, from `least` to 10^digits; raise InputError if it is not one."""
+    with suppress(InputError):
+        exact = decimal(text, name)
+        if exact.denominator == 1 and least <= exact <= 10**digits:
+            return exact.numerator
+    raise InputError(f"must be a whole number from {least} to 10^{digits}, such as 1e5", argument=name)
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,9 @@ class OnlineRun:
 
     def request(self, names: tuple[str, ...], *account: Any) -> str:
         """Return a digest of the settings and of the account that pays."""
-        asked = {name: str(value) for name, value in vars(self).items()}
+        settings = {name: str(value) for name, value in vars(self).items()}
         return hashlib.sha256(
-            json.dumps([STATE_VERSION, BLOCK_CELLS, asked, names, [str(each) for each in account]]).encode()
+            json.dumps([STATE_VERSION, BLOCK_CELLS, settings, names, [str(part) for part in account]]).encode()
         ).hexdigest()
 
 
@@ -168,7 +171,7 @@ def run_online(
     if ledger is not None:
         account = LedgerFile(ledger).dataset(name, revision=revision, budget=budget)
     with (
-        unfinished(target, run.request(losses.names, ledger, name, revision)) as place,
+        unfinished(target, run.request(losses.names, ledger, name, revision)) as state,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
         rows = losses.counted()
@@ -179,13 +182,13 @@ def run_online(
         digests, counted = account.compare(LOSSES, losses.checked)
         if counted != rows:
             raise losses.changed()
-        mechanism, coins = _mechanism(account, place, plan, rounds, digests[-1], losses.block_rows)
-        with place.charging(keyed(place.key, digests[-1])):
+        mechanism, coins = _mechanism(account, state, plan, rounds, digests[-1], losses.block_rows)
+        with state.charging(keyed(state.key, digests[-1])):
             certificate = mechanism.pay(account, coins)
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
-        losses.play(mechanism, place, digests, rows, coins)
-        place.publish(losses.names, rows, writer)
+        losses.play(mechanism, state, digests, rows, coins)
+        state.publish(losses.names, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
 
@@ -296,7 +299,7 @@ class RunState:
 
 
 def _mechanism(
-    account: Ledger | DatasetLedger, place: RunState, plan: OnlinePlan, rounds: int, digest: bytes, block_rows: int
+    account: Ledger | DatasetLedger, state: RunState, plan: OnlinePlan, rounds: int, digest: bytes, block_rows: int
 ) -> tuple[RoundsMechanism, KeyedRandomness]:
     """Return the mechanism to charge and its coins, which depend on the plan, the losses and the block size.
 
@@ -305,7 +308,7 @@ def _mechanism(
     if isinstance(account, DatasetLedger):
         name, key, secret = account.enroll(), account.randomness, account.digest_key
     else:
-        name, key, secret = place.run, KeyedRandomness(place.key), place.key
+        name, key, secret = state.run, KeyedRandomness(state.key), state.key
     traces = (("row numbers", f"losses of {plan.task.loss_bits} bits", keyed(secret, digest)),)
     mechanism = RoundsMechanism(plan.kernel, rounds, plan.to_json(), name, traces)
     context = json.dumps([mechanism.specification(), traces, block_rows], sort_keys=True)
@@ -344,11 +347,11 @@ class LossFile:
         Raises:
             DomainError: a loss is missing, not a number or out of range; raised at the end of the file.
         """
-        found, digests, rows = hashlib.sha256(), [], 0
+        digest, digests, rows = hashlib.sha256(), [], 0
         refused: list[DomainError] = []
         for levels in self._blocks(refused):
-            found.update(levels.tobytes())
-            digests.append(found.digest())
+            digest.update(levels.tobytes())
+            digests.append(digest.digest())
             rows += len(levels)
             self._tell(f"checked {rows:,} rounds", rows, 0.0)
         if refused:  # now that all is read: neither time nor progress tells where it was
@@ -372,20 +375,20 @@ class LossFile:
             LabelDPError: the losses changed, or the state on disk is of other losses.
         """
         kept, known = place.load(), iter(digests)
-        done, start, found = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
+        done, start, digest = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
         state = mechanism.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
         refused: list[DomainError] = []
         for levels in self._blocks(refused):
-            found.update(levels.tobytes())
+            digest.update(levels.tobytes())
             start += len(levels)
-            if refused or next(known, None) != found.digest():
+            if refused or next(known, None) != digest.digest():
                 raise self._changed(place)
             if start > done:
                 stream = coins.bind(f"from {done}".encode()).stream()
                 state, actions = mechanism.kernel.update(state, levels, rng=stream)
                 done = start
-                place.keep({"rounds": done, "losses": found.hexdigest(), "state": freeze(state)}, actions)
-            elif kept is not None and start == done and found.hexdigest() != kept["losses"]:
+                place.keep({"rounds": done, "losses": digest.hexdigest(), "state": freeze(state)}, actions)
+            elif kept is not None and start == done and digest.hexdigest() != kept["losses"]:
                 raise self._changed(place)
             self._tell(f"played {start:,} rounds", start, 0.5, rows)
         if next(known, None) is not None:
@@ -520,11 +523,11 @@ def unfinished(out: Path, request: str) -> Iterator[RunState]:
     if handle is None:
         raise LabelDPError(f"another run is at work on {out}")
     try:
-        found = _found(folder, request)
+        state = _found(folder, request)
         try:
-            yield found
+            yield state
         except LabelDPError:
-            if found.losses is None:
+            if state.losses is None:
                 shutil.rmtree(folder)
             raise
         shutil.rmtree(folder)
@@ -534,12 +537,12 @@ def unfinished(out: Path, request: str) -> Iterator[RunState]:
 
 def _found(folder: Path, request: str) -> RunState:
     """Return the run in this folder, or a new one, whose name is on disk before it is charged."""
-    place = folder / RUN_FILE
-    if place.exists():
+    file = folder / RUN_FILE
+    if file.exists():
         try:
-            waiting = RunState(folder, **json_value(place.read_text(encoding="utf-8")))
+            waiting = RunState(folder, **json_value(file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
-            raise InputError(f"{place} is damaged: remove {folder}, or name another --out") from None
+            raise InputError(f"{file} is damaged: remove {folder}, or name another --out") from None
         if waiting.request == request:
             return waiting
         if waiting.losses is not None:
@@ -551,7 +554,7 @@ def _found(folder: Path, request: str) -> RunState:
     return new
 
 
-def _keep(place: Path, content: bytes) -> None:
+def _keep(path: Path, content: bytes) -> None:
     """Write a file that only its owner may read, completely or not at all, and wait until it is on disk."""
-    with atomic_write(place, overwrite=True, private=True) as hidden:
+    with atomic_write(path, overwrite=True, private=True) as hidden:
         hidden.write_bytes(content)

@@ -12,12 +12,12 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.online import BatchedDartboard
+from labeldp.online import BatchedDartboard, OnlineRun, run_online
+from labeldp.online import run as online_run
+from labeldp.online.run import experts_of, levels_of
 from labeldp.privacy import InputError
 from labeldp.tables import open_table
-from labeldp.workflows import OnlineRun, run_online, verify
-from labeldp.workflows import online as online_run
-from labeldp.workflows.online import experts_of, levels_of
+from labeldp.workflows import verify
 
 NAMES, ROUNDS = ["a", "b", "c", "d"], 95
 
@@ -86,7 +86,7 @@ def test_a_file_is_played(out: str) -> None:
     assert not Path(f"{out}.unfinished").exists()
 
 
-@pytest.mark.guarantee("labeldp.workflows:run_online", "all_rounds")
+@pytest.mark.guarantee("labeldp.online:run_online", "all_rounds")
 @pytest.mark.parametrize("blocks", [1, 4, 10])
 def test_an_interrupted_run_goes_on(blocks: int) -> None:
     """No round is played again after its action was kept."""
@@ -119,7 +119,7 @@ def test_rounds_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn == np.rint(rows["a"] * 255).astype(int).tolist()
 
 
-@pytest.mark.guarantee("labeldp.workflows:run_online", "charged_once")
+@pytest.mark.guarantee("labeldp.online:run_online", "charged_once")
 @pytest.mark.parametrize("where", ["checked", "charge", "charged", "update", "played"])
 def test_a_run_is_charged_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*arguments: Any, **named: Any) -> Any:
