@@ -11,6 +11,7 @@ KINDS = ("gaussian", "zcdp")
 """The kinds of filters, by what they add up: squares of mu, or rates of zero-concentrated privacy."""
 
 LARGER_BUDGET = "A larger budget is a decision of its own: the worst that may ever be revealed of one label or round"
+"""The sentence that ends the refusal of a budget."""
 
 
 @dataclass(frozen=True)
