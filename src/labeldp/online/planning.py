@@ -303,7 +303,7 @@ class MethodEntry:
     help: str
     choose: Callable[[Any, str], OnlinePlan]
     words: Callable[[OnlinePlan], str] = repr
-    mean_regret: Callable[[OnlinePlan], MeanRegret] | None = None
+    mean_regret: Callable[[OnlinePlan], MeanRegret] | None = field(default=None, repr=False)
     worst_case: bool = True
     caution: str = ""
     pure: bool = False
