@@ -16,6 +16,7 @@ ROOMS = (
     "privacy",
     "sampling",
     "mechanisms",
+    "accounting",
     "curator",
     "learners",
     "networks",

@@ -200,9 +200,6 @@ def test_what_does_not_go_together_is_refused(
 def test_a_table_too_small_to_learn_from_is_refused(labeldp: Callable[..., Ran], people: Path) -> None:
     pd.read_csv(people / "people.csv").head(2).to_csv(people / "people.csv", index=False)
     ran = labeldp(*FIT)
-    assert (
-        ran.status == 1
-        and "a fit needs at least 20 records, and this one has 2" in ran.err
-        and "Traceback" not in ran.err
-    )
-    assert "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out and not (people / "model").exists()
+    assert ran.status == 1 and "Traceback" not in ran.err
+    assert "a fit needs at least 20 records, and this one has 2" in ran.err
+    assert not (people / "l.ledger").exists() and not (people / "model").exists()
