@@ -299,9 +299,7 @@ def test_a_table_too_small_to_hold_anything_out_is_refused(labeldp: Callable[...
         refused(labeldp(*FIT, "--model", model), folder, f"--model {model} needs at least 60 records")
     homes(19, seed=1).to_csv(folder / "homes.csv", index=False)
     for model in ("cells", "linear"):
-        refused(
-            labeldp(*FIT, "--trust", "central", "--model", model), folder, f"--model {model} needs at least 20 records"
-        )
+        refused(labeldp(*FIT, "--trust", "central", "--model", model), folder, "a fit needs at least 20 records")
     homes(60, seed=1).to_csv(folder / "homes.csv", index=False)
     for model in ("cells", "neighbors", "boosting", "auto"):
         assert labeldp(*FIT[:-1], model, "--model", model).status == 0
