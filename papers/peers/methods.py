@@ -194,13 +194,10 @@ def pate(side: Footing, epsilon: float, delta: float, rng: Rng) -> Outcome:
     queries = np.random.default_rng(1).permutation(len(side.columns))[: max(fitting, default=QUERIES[0])]
     votes = np.stack([_teach(side, parts == part, side.rows[queries]) for part in range(teachers)])
     shared = task.shared(len(queries))
-    ledger = Ledger(Budget(epsilon, delta), name="votes")
-    answers = [
-        Curator(side.domain.decode(column), domain=side.domain, ledger=ledger).release(
-            shared.mechanism(each, 1.0), rng=rng
-        )
-        for column in votes.T
-    ]
+    ledger, mechanism = Ledger(Budget(epsilon, delta, fixed=True), name="votes"), shared.mechanism(each, 1.0)
+    curators = [Curator(side.domain.decode(column), domain=side.domain, ledger=ledger) for column in votes.T]
+    curators[0].require({f"question {number}": mechanism.privacy_loss() for number in range(len(curators))})
+    answers = [curator.release(mechanism, rng=rng) for curator in curators]
 
     def learn(*sums: Any) -> Floats:
         given = np.zeros((len(side.columns), side.classes))

@@ -63,7 +63,8 @@ class Located(Domain):
         labels: the domain of the labels.
 
     Examples:
-        >>> from labeldp.mechanisms import Classes, CubeGrid
+        >>> from labeldp.learners import CubeGrid
+        >>> from labeldp.mechanisms import Classes
         >>> domain = Located(CubeGrid.of_side(0.5, [(0, 1)]), Classes(("no", "yes")))
         >>> domain.encode(([[0.2], [7.0]], ["yes", "no"]))
         array([1, 2], dtype=uint8)

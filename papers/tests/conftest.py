@@ -9,6 +9,7 @@ import pytest
 from cli.conftest import Ran
 from conftest import path as path
 from conftest import people as people
+from conftest import people_files as people_files
 from conftest import pytest_fixture_setup as pytest_fixture_setup
 from conftest import pytest_runtest_protocol as pytest_runtest_protocol
 from conftest import small_disk as small_disk

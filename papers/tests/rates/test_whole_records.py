@@ -176,9 +176,9 @@ def test_a_located_record_is_its_cell_and_its_label() -> None:
     domain = Located(BOXES, Classes(("no", "maybe", "yes")))
     features, labels = [[0.1, 0.9], [5, -5], [0.6, 0.7]], ["yes", "no", "maybe"]
     codes = domain.encode((features, labels))
-    assert codes.tolist() == [1 * 3 + 2, 2 * 3 + 0, 3 * 3 + 1]
-    assert domain.decode(codes).tolist() == [[1, 2], [2, 0], [3, 1]]
-    assert domain.table(codes).tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    assert codes.tolist() == [1 * 3 + 2, 2 * 3 + 1, 3 * 3 + 0]
+    assert domain.decode(codes).tolist() == [[1, 2], [2, 1], [3, 0]]
+    assert domain.table(codes).tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]]
 
 
 @pytest.mark.parametrize(
