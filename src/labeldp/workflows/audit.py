@@ -30,6 +30,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     RandomnessKind,
     Trust,
+    decimal,
     stored_fraction,
 )
 from labeldp.tables import (
@@ -298,13 +299,14 @@ def _ledger_checks(certificate: Certificate, path: str, fit: bool) -> list[Check
     )
     budget, most = account.budget, _most_releases(charges)
     words = f"{len(charges)} release{'s' * (len(charges) != 1)}"
-    epsilon = spent.epsilon(budget.delta)
     inside = budget.admits(spent)
+    # At delta > 0 no epsilon of what was spent so far is a promise.
+    cost = "" if decimal(budget.delta, "delta") else f" they cost epsilon = {spent.epsilon():.6g},"
     found.append(
         Check(
             inside,
-            f"{words} of {certificate.dataset!r} in all, up to {most} of one label; they cost epsilon = {epsilon:.6g} "
-            f"at delta = {budget.delta:g}: {'within' if inside else 'ABOVE'} its budget ({budget}).",
+            f"{words} of {certificate.dataset!r} in all, up to {most} of one label;{cost} "
+            f"{'within' if inside else 'ABOVE'} its budget ({budget}).",
         )
     )
     return found
