@@ -223,3 +223,21 @@ def test_names_in_a_command_to_paste_are_quoted() -> None:
     words = r"labeldp ledger add 'my l\.db' --dataset 'a; rm b' --change"
     with pytest.raises(ldp.BudgetExceeded, match=words), suggest_budget_change("my l.db", "a; rm b"):
         raise ldp.BudgetExceeded("too much")
+
+
+def test_another_kind_of_ids_is_refused_unless_the_option_asks_for_it(
+    labeldp: Callable[..., Ran], people: Path
+) -> None:
+    command = (
+        *("release", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1"),
+        *("--ledger", "l.ledger", "--dataset", "people"),
+    )
+    assert labeldp(*command, "--id", "id", "--out", "a.csv").status == 0
+    spent = labeldp("ledger", "show", "l.ledger").out
+    refused = labeldp(*command, "--out", "b.csv")
+    assert refused.status == 1 and "--other-ids" in refused.err and not (people / "b.csv").exists()
+    assert labeldp("ledger", "show", "l.ledger").out == spent
+    change = ("ledger", "add", "l.ledger", "--dataset", "people", "--change", "--epsilon", "2")
+    assert labeldp(*change).status == 0
+    assert labeldp(*command, "--out", "b.csv", "--other-ids").status == 0
+    assert "spent epsilon = 2" in labeldp("ledger", "show", "l.ledger").out
