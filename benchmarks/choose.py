@@ -27,11 +27,11 @@ import pandas as pd
 import pyarrow as pa
 from scipy.optimize import least_squares
 
+from labeldp.advice.rehearsal import PublicRows, fitted, rehearse, score
+from labeldp.fit.choice import WAYS, Curve, Way, advise, kind_of
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError
 from labeldp.tables import TableEncoder
-from labeldp.workflows.advice import WAYS, Curve, Way, advise, kind_of
-from labeldp.workflows.rehearsal import PublicRows, fitted, rehearse, score
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 KEPT = Path(__file__).parents[1] / "docs" / "results" / "choose"
@@ -445,7 +445,7 @@ What `labeldp choose` and `labeldp fit --method auto` rest on: every way to fit 
 records, with fresh noise on records drawn at random, each scored on up to 5,000 other records; one core of a shared
 x86_64 machine. Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. Test labels are used
 for these scores alone. Methods with local trust are admissible with central trust, too. The rule is a curve for each
-way (`src/labeldp/workflows/advice.py`): with n records and noise a way goes the share L / (L + half) of the way from a
+way (`src/labeldp/fit/choice.py`): with n records and noise a way goes the share L / (L + half) of the way from a
 constant answer to the best it can give, both to a power, where L is n tanh²(ε/2) for randomized labels and
 n / (1 + noise / (n ε²)) for sums. Its constants are set on the tables {constants}
 (`--constants`), with one value that few measurements pull them towards, and scored on all others. The number of

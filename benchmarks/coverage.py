@@ -20,6 +20,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import labeldp as ldp
+from labeldp.fit.registry import recipe_of
+from labeldp.fit.settings import FitSettings
+from labeldp.fit.simulate import importances
+from labeldp.fit.summarize import binned, constant_accuracy, constant_classes
 from labeldp.learners import (
     Estimate,
     NoisyNumberRegressor,
@@ -28,10 +32,6 @@ from labeldp.learners import (
     fit_numbers,
 )
 from labeldp.learners.evaluation import auc_estimate, log_losses
-from labeldp.workflows.fit.registry import recipe_of
-from labeldp.workflows.fit.settings import FitSettings
-from labeldp.workflows.fit.simulate import importances
-from labeldp.workflows.fit.summarize import binned, constant_accuracy, constant_classes
 
 LEAST = 0.93
 """Below this coverage an interval of 95 % is called too narrow."""

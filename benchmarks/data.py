@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labeldp.tables import open_images
+from labeldp.images import open_images
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -58,8 +58,8 @@ def most_memory() -> float:
 
 def fit(model: str, records: int, columns: int, classes: int) -> Callable[[], object]:
     """`labeldp fit` of a table in Parquet, report included."""
+    from labeldp.fit import FitSettings, fit_file
     from labeldp.report import render_report
-    from labeldp.workflows import FitSettings, fit_file
 
     folder = tempfile.TemporaryDirectory()
     place = Path(folder.name)

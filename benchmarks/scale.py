@@ -29,9 +29,9 @@ from pyarrow import csv, parquet
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
+from labeldp.fit import add_cohort, release_file
 from labeldp.privacy import Ledger, PrivacyLoss, Request
 from labeldp.privacy.bag_loss import HiddenWeights
-from labeldp.workflows import add_cohort, release_file
 
 NAMES = ("no", "yes", "perhaps")
 

@@ -28,7 +28,7 @@ from scipy.special import log_softmax, softmax
 from scipy.stats import t as student
 
 import labeldp as ldp
-from labeldp.learners import SoftmaxRegression, UnitVectorLoss, best_gradient_groups, normal_moment, response_moment
+from labeldp.sgd import SoftmaxRegression, UnitVectorLoss, best_gradient_groups, normal_moment, response_moment
 from papers.rates.bounds import last_iterate_bound
 
 DELTA = 1e-6

@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from labeldp.images.reading import LabeledArrays, array_names, parse_or_refuse, read_array
 from labeldp.privacy import InputError
-from labeldp.tables.images import LabeledArrays, array_names, parse_or_refuse, read_array
 from labeldp.tables.reading import open_table
 
 STARS = (1, 5)

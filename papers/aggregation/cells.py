@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from labeldp.bags import BagSum, NoisyWeightedLLP, WeightedLBA, bag_rows, fit_bags, random_bags
 from labeldp.curator import Curator
-from labeldp.learners import bag_rows, fit_bags
-from labeldp.mechanisms import BagSum, Interval, Mechanism, NoisyWeightedLLP, WeightedLBA, random_bags
+from labeldp.fit import networks
+from labeldp.mechanisms import Interval, Mechanism
 from labeldp.privacy import Budget, Floats, Public, Release
-from labeldp.workflows import networks
 from papers.aggregation.data import SPLIT, Problem
 
 GRID_POINTS = 4097

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.bags.base import MAX_RECORDS, Keys
 from labeldp.mechanisms import Mechanism
-from labeldp.mechanisms.bags.base import MAX_RECORDS, Keys
 from labeldp.privacy import (
     InputError,
     Integers,

@@ -6,8 +6,8 @@ from itertools import product
 from pathlib import Path
 from typing import Unpack
 
+from labeldp.fit import networks
 from labeldp.privacy import InputError, decimal_text
-from labeldp.workflows import networks
 from papers import harness
 from papers.aggregation import cells
 from papers.aggregation.cells import Cell, adam, lba, llp, training_records, whole_sample

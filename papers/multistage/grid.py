@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.fit import classes_of, epsilon_of, networks
+from labeldp.images import LabeledArrays, open_images
 from labeldp.learners import Model, default_representation
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
-from labeldp.tables import LabeledArrays, open_images
-from labeldp.workflows import classes_of, epsilon_of, networks
 from papers.harness import SeededRun, check_seeds, listed
 from papers.ratings import load_movielens
 

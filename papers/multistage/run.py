@@ -10,11 +10,11 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from labeldp.curator import Curator, ObservedCurator, Seen
+from labeldp.fit import networks
 from labeldp.learners import CHOSEN, fit_linear, fit_multistage
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Budget, Certificate, InputError, Public, Release
 from labeldp.tables import atomic_write
-from labeldp.workflows import networks
 from papers import harness
 from papers.harness import Experiment, Hooks, Json, Progress, Stored
 from papers.multistage.grid import CLUSTERED, Grid, Run, Task, load_task

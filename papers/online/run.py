@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Self, Unpack
 
+from labeldp.fit import epsilon_of
 from labeldp.online import methods_of
 from labeldp.privacy import InputError, decimal_text
-from labeldp.workflows import epsilon_of
 from papers import harness
 from papers.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from papers.online import tables

@@ -12,12 +12,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import FunctionTransformer
 
+from labeldp.bags import NoisyWeightedLLP, fit_bags, random_bags
 from labeldp.curator import Curator
+from labeldp.fit import networks
 from labeldp.learners import (
     Evidence,
     LinearTask,
     first_response,
-    fit_bags,
     fit_linear,
     fit_noisy,
     fit_numbers,
@@ -28,16 +29,13 @@ from labeldp.mechanisms import (
     DiscreteLaplace,
     GaussianMoment,
     LaplaceHistogram,
-    NoisyWeightedLLP,
     RandomizedResponse,
     ResponseOnBins,
     UnaryEncoding,
     UnbiasedNumbers,
     debias,
-    random_bags,
 )
 from labeldp.privacy import Budget, Floats, Ledger, Public, Release, gather
-from labeldp.workflows import networks
 from papers.peers.footing import FACTORS, Footing
 
 Rng = np.random.Generator

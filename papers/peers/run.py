@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Unpack
 
+from labeldp.fit import epsilon_of, networks
 from labeldp.privacy import Budget, InputError, check_integer, decimal, decimal_text, float_above
-from labeldp.workflows import epsilon_of, networks
 from papers import harness
 from papers.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from papers.peers import footing, methods

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from labeldp.advice.rates import check_smoothness
 from labeldp.privacy import Floats, InputError, Integers, check_integer, check_nonnegative, check_positive, set_fields
-from labeldp.workflows.rates import check_smoothness
 from papers.rates.table import critical_side
 
 MAX_CUBES = 1 << 24

@@ -70,9 +70,9 @@ class Row:
     """A row of Table I and how it is measured.
 
     Args:
-        task: of `labeldp.workflows.rates.TASKS`.
+        task: of `labeldp.advice.rates.TASKS`.
         trust: "local" or "central"; "" without protection.
-        protection: of `labeldp.workflows.rates.PROTECTIONS`.
+        protection: of `labeldp.advice.rates.PROTECTIONS`.
         epsilons: by default; empty without protection.
         constant: of the side of cubes, or of the number of neighbors.
         printed: tuned as the paper prints it, not as corrected.

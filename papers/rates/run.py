@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from labeldp.advice.rates import exponent
+from labeldp.fit import epsilon_of
 from labeldp.privacy import InputError, decimal_text
-from labeldp.workflows import epsilon_of
-from labeldp.workflows.rates import exponent
 from papers import harness
 from papers.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from papers.rates import learners, rows
@@ -261,7 +261,7 @@ class Slope:
 
     @property
     def task(self) -> str:
-        """Of `labeldp.workflows.rates.TASKS`."""
+        """Of `labeldp.advice.rates.TASKS`."""
         return ROWS[self.row].task
 
     @property

@@ -1,6 +1,6 @@
 """Rates at which the excess risk falls with the records: Table I of Zhao, corrected.
 
-Rates leave constants out: they compare, they do not predict. `labeldp.workflows.rates` has what privacy costs with the
+Rates leave constants out: they compare, they do not predict. `labeldp.advice.rates` has what privacy costs with the
 constants of our mechanisms.
 """
 
@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from labeldp.advice.rates import Term, rate_terms, risk_power
 from labeldp.privacy import InputError, check_integer, check_positive, positive_epsilon, smallest
-from labeldp.workflows.rates import Term, rate_terms, risk_power
 
 SOURCES = {
     ("classification", "local", "label"): "Zhao, Theorems 1 and 2",

@@ -68,5 +68,5 @@ def test_a_circle_is_seen_whatever_its_length() -> None:
 def test_the_graph_is_of_files() -> None:
     found = graph()
     assert "labeldp.privacy.randomness" in found["labeldp.mechanisms.base"]
-    assert "labeldp.curator.curator" in found["labeldp.workflows.fit.job"]
+    assert "labeldp.curator.curator" in found["labeldp.fit.job"]
     assert sum(map(len, found.values())) > 400

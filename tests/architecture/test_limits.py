@@ -22,10 +22,10 @@ import labeldp as ldp
 from labeldp import mechanisms
 from labeldp.cli import main
 from labeldp.cli.ledger import describe_ledger
+from labeldp.fit import simulate
 from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.online import Ball, OnlineRun, run_online
 from labeldp.privacy import RecordIds, SystemRandomness, record_words
-from labeldp.workflows.fit import simulate
 
 ROOT = Path(__file__).parents[2]
 DOMAIN = ldp.Classes(("no", "yes"))

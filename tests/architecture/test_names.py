@@ -13,22 +13,28 @@ REFUSED = {
 }
 
 LIMITS = {
-    "audit": 40,
+    "advice": 35,
+    "audit": 93,
+    "bags": 42,
     "cli": 63,
     "cluster": 16,
     "curator": 135,
-    "learners": 220,
-    "mechanisms": 95,
+    "estimators": 3,
+    "fit": 145,
+    "images": 8,
+    "learners": 215,
+    "mechanisms": 55,
     "networks": 54,
     "online": 59,
     "privacy": 109,
     "report": 33,
     "sampling": 25,
     "serve": 61,
+    "sgd": 3,
     "spark": 32,
-    "tables": 55,
+    "streams": 13,
+    "tables": 47,
     "testing": 11,
-    "workflows": 249,
 }
 """How many of these names a subpackage has today; one that is missing here has none. Limits only fall."""
 

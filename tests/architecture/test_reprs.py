@@ -44,10 +44,10 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.SquaredErrors": lambda: room("mechanisms").SquaredErrors(
         domain=interval(), epsilon=1.0, predictions=public(LABELS % 3)
     ),
-    "mechanisms.BagSum": lambda: bagged("BagSum", 2, epsilon=1.0),
-    "mechanisms.NoisyWeightedLLP": lambda: bagged("NoisyWeightedLLP", 2, 2, 1.0),
-    "mechanisms.WeightedLBA": lambda: bagged("WeightedLBA", 6, epsilon=1.0, delta=1e-6),
-    "mechanisms.WeightedSums": lambda: room("mechanisms").WeightedSums(*[LABELS] * 5),
+    "bags.BagSum": lambda: bagged("BagSum", 2, epsilon=1.0),
+    "bags.NoisyWeightedLLP": lambda: bagged("NoisyWeightedLLP", 2, 2, 1.0),
+    "bags.WeightedLBA": lambda: bagged("WeightedLBA", 6, epsilon=1.0, delta=1e-6),
+    "bags.WeightedSums": lambda: room("bags").WeightedSums(*[LABELS] * 5),
     "mechanisms.GaussianChoice": lambda: response(
         3, "GaussianChoice", delta=1e-6, rows=public(np.stack([PRIOR * 54321] * 2).transpose(1, 2, 0))
     ),
@@ -72,7 +72,7 @@ def response(classes: int, name: str = "RandomizedResponse", **arguments: Any) -
 
 def bagged(name: str, *positional: Any, **arguments: Any) -> Any:
     """A mechanism on bags of records whose features hold the sentinel."""
-    kind = getattr(room("mechanisms"), name)
+    kind = getattr(room("bags"), name)
     return kind(*positional, domain=interval(), features=public(PRIOR * 1e5), **arguments)
 
 

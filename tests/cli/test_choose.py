@@ -13,8 +13,8 @@ import pytest
 
 from cli.conftest import Ran
 from labeldp.curator import LedgerFile
-from labeldp.workflows import advice as rule
-from labeldp.workflows.advice import WAYS
+from labeldp.fit import choice as rule
+from labeldp.fit.choice import WAYS
 
 ASKED = ("people.csv", "--label", "bought", "--classes", "no,yes", "--id", "id")
 CHOOSE = ("choose", *ASKED, "--epsilon", "1")
@@ -100,7 +100,7 @@ def test_a_choice_that_a_ledger_holds_stays(
         )
         for way in reversed(WAYS)
     )
-    for module in (rule, __import__("labeldp.workflows.fit.job", fromlist=["WAYS"])):
+    for module in (rule, __import__("labeldp.fit.job", fromlist=["WAYS"])):
         monkeypatch.setattr(module, "WAYS", newer)
     assert json.loads(labeldp(*CHOOSE, *CENTRAL, "--json").out)["options"][0]["method"] != held
     for out in ("model", "other"):

@@ -9,7 +9,7 @@ import pytest
 from cli.conftest import Ran
 from labeldp.cli.options import program
 from labeldp.curator import LedgerFile
-from labeldp.workflows import demo
+from labeldp.fit import demo
 
 
 @pytest.fixture(autouse=True)

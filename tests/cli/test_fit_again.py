@@ -16,7 +16,7 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
-from labeldp.workflows.fit.bundle import Bundle
+from labeldp.fit.bundle import Bundle
 from slow import mostly_slow
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
@@ -198,7 +198,7 @@ KILLED = """
 import os, signal, sys
 from labeldp import cli
 from labeldp.curator import ledger_transaction, observers
-from labeldp.workflows.fit import run
+from labeldp.fit import run
 
 def dying(function, when):
     def killed(*arguments, **options):

@@ -11,8 +11,8 @@ import pytest
 
 from cli.conftest import PUBLIC, Ran
 from labeldp.curator import LedgerFile
-from labeldp.workflows import FitSettings
-from labeldp.workflows.fit.job import FitJob
+from labeldp.fit import FitSettings
+from labeldp.fit.job import FitJob
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = (*FIT, "--model", "logistic", "--out", "model")

@@ -13,9 +13,9 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from cli.test_refusals import refused
 from labeldp import learners
+from labeldp.fit import bundle as optional
+from labeldp.fit import simulate
 from labeldp.learners import ImageMap, PatchFilters
-from labeldp.workflows.fit import bundle as optional
-from labeldp.workflows.fit import simulate
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")

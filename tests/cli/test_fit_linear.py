@@ -17,8 +17,8 @@ from cli.conftest import Ran
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
+from labeldp.fit import simulate
 from labeldp.mechanisms import moments
-from labeldp.workflows.fit import simulate
 
 LABELS = ("--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--dataset", "people")
 CENTRAL = ("--trust", "central", "--model", "linear")

@@ -19,8 +19,7 @@ from cli.conftest import PUBLIC, Ran
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
-from labeldp.workflows import FitSummary
-from labeldp.workflows.fit import local, simulate
+from labeldp.fit import FitSummary, local, simulate
 from slow import mostly_slow
 
 LABELS = ("--label", "price", "--range", "0,100", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")

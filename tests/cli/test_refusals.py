@@ -45,7 +45,7 @@ CASES = [
 ]
 
 
-@pytest.mark.guarantee("labeldp.workflows:fit_file", "refusal_free")
+@pytest.mark.guarantee("labeldp.fit:fit_file", "refusal_free")
 @pytest.mark.parametrize("command", ["fit", "release"])
 @pytest.mark.parametrize(("changes", "words"), CASES)
 def test_wrong_options(

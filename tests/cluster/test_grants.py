@@ -15,8 +15,8 @@ from cluster.tables import DOMAIN, MECHANISM, Parts, account, people
 from labeldp.cluster import Grant, Stream, charge, randomize_batch
 from labeldp.cluster.grants import SECRECY
 from labeldp.curator import LedgerFile
+from labeldp.fit import release_file
 from labeldp.mechanisms import Interval, PartitionResponse
-from labeldp.workflows import release_file
 
 RANGE = Interval(0, 10, 11)
 
@@ -115,7 +115,7 @@ def _holds(text: bytes, secret: bytes) -> bool:
 def test_the_certificate_says_on_what_it_rests(path: Path) -> None:
     """Also where one machine charged the same release before, and its certificate did not say so."""
     table = people()
-    ldp.workflows.release_file(
+    ldp.fit.release_file(
         table, label="bought", domain=DOMAIN, epsilon=1, ledger=path, dataset="people", id_column="id",
         out=path.parent / "out.csv",
     )  # fmt: skip

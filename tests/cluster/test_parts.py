@@ -12,9 +12,9 @@ import labeldp as ldp
 from cluster.tables import Parts, account, people
 from cluster.test_grants import answers, granted
 from labeldp.cluster import Grant, write_parts
+from labeldp.fit import verify
 from labeldp.tables import Parts as Files
 from labeldp.tables import open_parts
-from labeldp.workflows import verify
 
 
 def read(folder: Path) -> dict[Any, Any]:

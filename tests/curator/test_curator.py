@@ -10,6 +10,7 @@ import pytest
 import labeldp as ldp
 from curator.ledgers import LABELS
 from curator.ledgers import SYSTEM as fp_SYSTEM
+from fit.files import release
 from labeldp.curator import Curator as fp_Curator
 from labeldp.curator import LedgerFile as fp_LedgerFile
 from labeldp.curator.curator import Curator, Fingerprint
@@ -35,7 +36,6 @@ from labeldp.privacy import (
     gather,
 )
 from labeldp.testing import check_release
-from workflows.files import release
 
 SYSTEM = SystemRandomness()
 

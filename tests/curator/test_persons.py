@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
+from labeldp.bags import BagSum
+from labeldp.bags import llp as llp_file
+from labeldp.bags import sums as bag_sums
+from labeldp.bags.llp import BagWeights
 from labeldp.curator import Curator, LedgerFile
 from labeldp.curator import curator as curator_file
 from labeldp.curator.persons import NO_PERSON, ONE_PERSON, PUBLIC_PERSONS, first_records, person_names, persons_digest
-from labeldp.mechanisms import BagSum, GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
-from labeldp.mechanisms.bags import llp as llp_file
-from labeldp.mechanisms.bags import sums as bag_sums
-from labeldp.mechanisms.bags.llp import BagWeights
+from labeldp.mechanisms import GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
 from labeldp.privacy import InputError, LedgerError, Neighbors, PrivacyLoss, Public
 from labeldp.sampling import gaussian_law
 
@@ -184,7 +185,7 @@ def bag_sum(persons: Any, **more: Any) -> BagSum:
     return BagSum(3, domain=ldp.Classes(2), bags=BAGS, persons=persons, **more)
 
 
-@pytest.mark.guarantee("labeldp.mechanisms:BagSum", "persons")
+@pytest.mark.guarantee("labeldp.bags:BagSum", "persons")
 def test_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bag_sums, "MIN_STEPS", 1)
     curator = curator_of(2)
@@ -241,7 +242,7 @@ def weighted_pairs(mechanism: ldp.NoisyWeightedLLP) -> Iterator[tuple[Law, Law]]
         yield from sum_pairs(noise, lambda labels, weights=weights: mechanism.sums(labels, weights), 60)
 
 
-@pytest.mark.guarantee("labeldp.mechanisms:NoisyWeightedLLP", "persons")
+@pytest.mark.guarantee("labeldp.bags:NoisyWeightedLLP", "persons")
 def test_weighted_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llp_file, "STEPS_IN_WEIGHT", 4)  # few outcomes, to count them all
     curator = curator_of(2)

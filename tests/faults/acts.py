@@ -19,10 +19,10 @@ import numpy as np
 import labeldp as ldp
 from labeldp.cli import main
 from labeldp.curator import Curator, LedgerFile
+from labeldp.fit import release_bags, release_file, verify
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Certificate
 from labeldp.tables import column_digest, has_folder_certificate, open_parts, read_certificate, read_folder_certificate
-from labeldp.workflows import release_bags, release_file, verify
 
 PEOPLE, LATER = 60, 20
 """Records of the first table, and of those that come later."""

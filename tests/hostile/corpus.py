@@ -16,21 +16,13 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 import labeldp as ldp
+from labeldp.audit import audit_csv, audit_run
+from labeldp.audit.signing import check_signature, make_key, sign_files
 from labeldp.curator import LedgerFile
+from labeldp.fit import FitSettings, fit_file, load, read_bags, release_bags, release_file, verify
+from labeldp.images import open_images
 from labeldp.online import OnlineRun, PrivateExperts, dump_state, load_state, run_online
-from labeldp.tables import open_images, open_table
-from labeldp.workflows import (
-    FitSettings,
-    audit_csv,
-    audit_run,
-    fit_file,
-    load,
-    read_bags,
-    release_bags,
-    release_file,
-    verify,
-)
-from labeldp.workflows.signing import check_signature, make_key, sign_files
+from labeldp.tables import open_table
 
 CLASSES = ldp.Classes(("no", "yes"))
 PEOPLE = 60

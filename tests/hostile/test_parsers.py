@@ -25,8 +25,9 @@ from pyarrow import csv, parquet
 import labeldp as ldp
 from hostile.corpus import PARSERS, Parser, certified_again, digested_again, go_on, make, predict, put_back, use_ledger
 from labeldp.curator import ledger_store
+from labeldp.images import open_images
 from labeldp.privacy import LabelDPError, stored
-from labeldp.tables import open_images, open_table
+from labeldp.tables import open_table
 from slow import mostly_slow
 
 SOURCE = Path(ldp.__file__).parent

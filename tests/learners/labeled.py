@@ -15,8 +15,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 import labeldp as ldp
 from labeldp import learners
-from labeldp.learners import SoftmaxRegression, fit_bags, fit_linear, lp_rr_sgd
+from labeldp.bags import fit_bags
+from labeldp.learners import fit_linear
 from labeldp.privacy import Public, Release
+from labeldp.sgd import SoftmaxRegression, lp_rr_sgd
 
 EPSILON = 500.0
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from labeldp.bags import BagSum, NoisyWeightedLLP, WeightedLBA
 from labeldp.mechanisms import (
-    BagSum,
     Classes,
     DiscreteLaplace,
     ExponentialMechanism,
@@ -18,7 +18,6 @@ from labeldp.mechanisms import (
     LaplaceMoment,
     LaplaceSum,
     Mechanism,
-    NoisyWeightedLLP,
     PartitionResponse,
     PermuteAndFlip,
     RandomizedResponse,
@@ -29,7 +28,6 @@ from labeldp.mechanisms import (
     SubsetResponse,
     UnaryEncoding,
     UnbiasedNumbers,
-    WeightedLBA,
 )
 from labeldp.privacy import Public
 

@@ -5,8 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
+from labeldp.bags import Bagged
 from labeldp.mechanisms import (
-    Bagged,
     Classes,
     DiscreteLaplace,
     Interval,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import labeldp.mechanisms
+from labeldp.bags import NoisyWeightedLLP, WeightedLBA
 from labeldp.mechanisms import (
     MECHANISMS,
     Classes,
@@ -13,11 +14,9 @@ from labeldp.mechanisms import (
     FiniteMechanism,
     Interval,
     Mechanism,
-    NoisyWeightedLLP,
     RandomizedResponse,
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
-    WeightedLBA,
 )
 from labeldp.privacy import WORD, InputError, KeyedRandomness, Trust, exp_bounds, positive_epsilon
 from labeldp.sampling.alias import AliasTable

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bags import mutants as bag_mutants
 from labeldp.mechanisms import Classes, Interval, RandomizedResponseWithPrior
 from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.privacy import exp_bounds
 from labeldp.testing import ContractViolation, check_mechanism
 from mechanisms import mutants
-from mechanisms.bags import mutants as bag_mutants
 from mechanisms.examples import GROUPS, MANY, public
 from sampling.words import answers, preimages
 from slow import mostly_slow

@@ -8,7 +8,7 @@ import torch
 
 import labeldp as ldp
 from labeldp import BagSum, Interval, NoisyWeightedLLP
-from labeldp.mechanisms import ReleasedSums
+from labeldp.bags import ReleasedSums
 from labeldp.networks import BagTargets, appendix_network, train_bags, two_pass
 from labeldp.privacy import InputError, Public
 

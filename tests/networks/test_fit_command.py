@@ -17,10 +17,10 @@ import labeldp as ldp
 from labeldp import learners
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
+from labeldp.fit import bundle
+from labeldp.fit.bundle import Bundle
 from labeldp.learners import PatchFilters
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, best
-from labeldp.workflows.fit import bundle
-from labeldp.workflows.fit.bundle import Bundle
 from networks.conftest import Images
 
 Said = Callable[..., tuple[int, str, str]]
@@ -251,7 +251,7 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
 
 
 def test_every_recipe_is_a_preset_and_epochs_change_it(training: Images) -> None:
-    from labeldp.workflows.fit import networks, registry
+    from labeldp.fit import networks, registry
 
     names = {networks.PRESETS.get(name, "quick") for name in registry.NETWORKS}
     assert set(registry.NETWORKS) <= architectures.NETWORKS.keys() and names <= PRESETS.keys()

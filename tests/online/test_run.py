@@ -12,12 +12,12 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
+from labeldp.fit import verify
 from labeldp.online import BatchedDartboard, OnlineRun, run_online
 from labeldp.online import run as online_run
 from labeldp.online.run import experts_of, levels_of
 from labeldp.privacy import InputError
 from labeldp.tables import open_table
-from labeldp.workflows import verify
 
 NAMES, ROUNDS = ["a", "b", "c", "d"], 95
 

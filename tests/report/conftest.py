@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from labeldp.workflows import Across, Bin, Numbers, NumberTest, Picture
-from labeldp.workflows.fit.summary import (
+from labeldp.fit import Across, Bin, Numbers, NumberTest, Picture
+from labeldp.fit.summary import (
     BudgetUse,
     CertificateRow,
     Confusion,

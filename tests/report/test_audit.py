@@ -3,11 +3,11 @@
 from fractions import Fraction
 from xml.etree.ElementTree import fromstring
 
-from labeldp.audit import LowerBound
+from labeldp.audit import LowerBound, RunAudit
+from labeldp.fit import Check
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import Budget
 from labeldp.report import draw_loss, render_audit
-from labeldp.workflows import Check, RunAudit
 
 
 def audited(epsilon: float, *, secret: bool, files: int = 2) -> RunAudit:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
+from labeldp.fit import Across, FitSummary, Picture, format_number
 from labeldp.privacy import InputError
 from labeldp.report import render_report
 from labeldp.report.svg import Axis
-from labeldp.workflows import Across, FitSummary, Picture, format_number
 from report.test_render import Page
 
 Samples = dict[str, Callable[[], FitSummary]]

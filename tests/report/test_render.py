@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.fit.summary import ClassScore, Cost, Estimated, FitSummary, Importance
 from labeldp.report import render_report, write_report
-from labeldp.workflows.fit.summary import ClassScore, Cost, Estimated, FitSummary, Importance
 
 Samples = dict[str, Callable[[], FitSummary]]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labeldp.fit.summary import Confusion, CurvePoint, Estimated, FitSummary
 from labeldp.privacy import InputError
-from labeldp.workflows.fit.summary import Confusion, CurvePoint, Estimated, FitSummary
 
 Samples = dict[str, Callable[[], FitSummary]]
 

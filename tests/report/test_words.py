@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labeldp.fit.summary import BudgetUse, Confusion, Cost, Curve, CurvePoint, Estimated
 from labeldp.report import charts, svg, words
 from labeldp.report import charts as matrix
-from labeldp.workflows.fit.summary import BudgetUse, Confusion, Cost, Curve, CurvePoint, Estimated
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from cluster.tables import people as rows
 from labeldp import spark as room
 from labeldp.cluster import grants
 from labeldp.curator import LedgerFile
+from labeldp.fit import release_file, verify
 from labeldp.spark.column import LAZY, PROPERTY
 from labeldp.tables import open_parts
-from labeldp.workflows import release_file, verify
 from spark.frames import answers, dying, frame, through
 
 

@@ -11,9 +11,9 @@ import pytest
 import labeldp as ldp
 from labeldp import spark as room
 from labeldp.curator import Curator
+from labeldp.fit import FitSettings, fit_file, predict_file
 from labeldp.mechanisms import PartitionResponse
 from labeldp.tables import released_column, released_values
-from labeldp.workflows import FitSettings, fit_file, predict_file
 from spark.frames import frame
 
 DOMAIN = ldp.Classes(("no", "yes", "perhaps"))

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from labeldp.images import ImageData, LabeledArrays, open_images
 from labeldp.privacy import InputError
-from labeldp.tables import ImageData, LabeledArrays, open_images
 from tables.image_files import CODE, CODES, COLOR, GRAY, SECRET, archive, cifar, class_folders, idx, mnist, rng
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -129,7 +129,7 @@ def test_gray_images_among_colored_ones_become_colored(tmp_path: Path) -> None:
     assert sum(np.array_equal(image, np.repeat(gray[..., None], 3, axis=2)) for image in features) == 2
 
 
-@pytest.mark.guarantee("labeldp.tables:open_images", "order")
+@pytest.mark.guarantee("labeldp.images:open_images", "order")
 def test_the_order_of_an_image_folder_says_nothing_of_its_labels(tmp_path: Path) -> None:
     first = open_images(class_folders(tmp_path / "a")).train
     second = open_images(class_folders(tmp_path / "b", labels=CODES[::-1])).train
@@ -170,7 +170,7 @@ def refusal(path: Path, label: str = "labels") -> str:
     return str(caught.value)
 
 
-@pytest.mark.guarantee("labeldp.tables:open_images", "no_pickle")
+@pytest.mark.guarantee("labeldp.images:open_images", "no_pickle")
 def test_no_pickle_is_loaded(tmp_path: Path) -> None:
     objects = np.array([Trap()], dtype=object)
     path = archive(tmp_path / "a.npz", images=GRAY[:1], labels=objects)

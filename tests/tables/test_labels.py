@@ -11,8 +11,8 @@ from pyarrow import parquet
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
 from labeldp.curator.curator import Fingerprint
+from labeldp.fit import release_file
 from labeldp.tables import codes_of, domain_in_file, open_table
-from labeldp.workflows import release_file
 
 BITS = np.random.default_rng(0).integers(0, 2, 60)
 COLUMNS: dict[str, pd.Series] = {

@@ -19,8 +19,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
-from labeldp.learners import UnitVectorLoss
 from labeldp.online import Ball
+from labeldp.sgd import UnitVectorLoss
 from labeldp.tables import TableEncoder
 from trial.world import SECRET, SECRET_NUMBER, labeldp
 

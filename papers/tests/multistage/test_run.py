@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labeldp.images import LabeledArrays
 from labeldp.learners import CHOSEN
 from labeldp.privacy import InputError
-from labeldp.tables import LabeledArrays
 from papers.multistage import grid as tasks
 from papers.multistage.grid import Grid, Run
 from papers.multistage.run import Result, reproduce_multistage

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import binom
 
 import labeldp as ldp
-from labeldp.learners import SoftmaxRegression, UnitVectorLoss, lp_rr_sgd, normal_moment, response_moment
 from labeldp.mechanisms import Classes, GaussianOneHot
 from labeldp.privacy import InputError
+from labeldp.sgd import SoftmaxRegression, UnitVectorLoss, lp_rr_sgd, normal_moment, response_moment
 from papers.rates.bounds import (
     debiased_gap_bound,
     erm_lower_bound,

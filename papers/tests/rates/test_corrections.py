@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from labeldp.advice.rates import balance, cell_noise
 from labeldp.learners import CubeGrid
 from labeldp.mechanisms import Classes, Interval, LaplaceSum
 from labeldp.privacy import Public
-from labeldp.workflows.rates import balance, cell_noise
 from papers.rates.instances import Cubes, HardClasses
 from papers.rates.table import critical_side, rate
 from papers.rates.whole_records import FullMeans, FullSelection, Located

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from labeldp.advice.rates import CellNoise, cell_noise, relative_records
 from labeldp.learners import CubeGrid
 from labeldp.mechanisms import Classes, Interval, PermuteAndFlip, UnaryEncoding, debias
 from labeldp.privacy import Public
-from labeldp.workflows.rates import CellNoise, cell_noise, relative_records
 from papers.rates.instances import hard_classes
 from papers.rates.table import rate, records_for
 from papers.rates.whole_records import FullMeans, FullSelection, Located

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labeldp.advice.rates import exponent
 from labeldp.privacy import InputError
-from labeldp.workflows.rates import exponent
 from papers.rates import rows as rates_rows
 from papers.rates.rows import DIMENSIONS, FAMILIES, RECORDS, ROWS, tuning
 from papers.rates.run import (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labeldp.advice.rates import PROTECTIONS, TASKS, TRUSTS, Term, exponent, rate_terms
 from labeldp.privacy import InputError
-from labeldp.workflows.rates import PROTECTIONS, TASKS, TRUSTS, Term, exponent, rate_terms
 from papers.rates.table import SOURCES, critical_records, critical_side, rate, records_for, sample_multiplier
 
 rows = st.tuples(st.sampled_from(TASKS), st.sampled_from(TRUSTS), st.sampled_from(PROTECTIONS))

@@ -136,7 +136,7 @@ def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     The promise is for every label that is in a bag. With --noisy-set fixed and without --n the number is that of the
     limit of infinitely many records, which no certificate may hold.
     """
-    from labeldp.mechanisms import NoisyBags, llp_calibrate, llp_delta, llp_epsilon
+    from labeldp.bags import NoisyBags, llp_calibrate, llp_delta, llp_epsilon
 
     share = given["noisy_fraction"] or (None if solve_for == "noisy-fraction" else "1")
     named = {"size": _integer(given["size"], "--size"), "stddev": given["stddev"], "noisy-fraction": share}
@@ -202,7 +202,7 @@ def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     The promise holds on condition that the squared distance of a bag's labels from the span of its features never
     falls below --residual. Noise of that variance on each released sum of labels replaces the condition.
     """
-    from labeldp.mechanisms import HiddenBag, lba_delta, lba_required_residual
+    from labeldp.bags import HiddenBag, lba_delta, lba_required_residual
     from labeldp.privacy import decimal, rounded_up_text
 
     residual: Any = given["residual"]
@@ -234,7 +234,7 @@ residual by itself."""
 
 def _cross(given: dict[str, str | None]) -> str | float:
     """Return --cross, or its bound from --size."""
-    from labeldp.mechanisms import cross_bound
+    from labeldp.bags import cross_bound
     from labeldp.privacy import InputError, decimal
 
     size = _integer(given["size"], "--size")

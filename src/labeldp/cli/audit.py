@@ -93,10 +93,10 @@ def run(
          certificate, without --data or --signed-by the values, and
          whatever cannot be made again.
     """
+    from labeldp.audit import audit_run
     from labeldp.privacy import rounded_up_text
     from labeldp.report import render_audit, render_report
     from labeldp.tables import atomic_write
-    from labeldp.workflows import audit_run
 
     named["experts"] = None if experts is None else tuple(experts.split(","))
     settings = _settings(path) if data is not None else None
@@ -133,8 +133,8 @@ def _settings(path: str) -> Any:
     from pathlib import Path
 
     from labeldp.cli.fit import fit
+    from labeldp.fit import FitSettings, verify
     from labeldp.privacy import json_value
-    from labeldp.workflows import FitSettings, verify
 
     place = Path(path) / "summary.json"
     if not place.is_file() or not verify(path).holds:
@@ -175,7 +175,7 @@ def table(path: str, epsilon: str | None, delta: str | None, picture: str | None
     integers: no rounding decides. Decimals that somebody rounded may cost a little more than the mechanism that they
     are of; integers that all sum to the same number, such as 2^64, are taken, too.
     """
-    from labeldp.workflows import audit_csv, describe_table
+    from labeldp.audit import audit_csv, describe_table
 
     found = audit_csv(path)
     if picture is not None:
@@ -221,8 +221,8 @@ def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bo
     event is searched that is likelier for one input, on the other half it is counted: the program is not epsilon-DP
     below the bound, with confidence. A bound below a claim proves nothing: more runs, or other inputs, may show more.
     """
+    from labeldp.audit import audit_command
     from labeldp.privacy import decimal
-    from labeldp.workflows import audit_command
 
     claim = None if epsilon is None else float(decimal(epsilon, "epsilon"))
     share = float(decimal(delta, "delta"))

@@ -10,8 +10,8 @@ import click
 
 from labeldp.cli.options import PATH, flags_in_errors
 
-if TYPE_CHECKING:  # workflows are imported when a command needs them
-    from labeldp.workflows import Check
+if TYPE_CHECKING:  # rooms are imported when a command needs them
+    from labeldp.fit import Check
 
 
 @click.command(
@@ -60,8 +60,9 @@ def certificate(
          than the ledger, or was learned from other records than those of the
          data; it says first what is wrong.
     """
+    from labeldp.audit import check_signature
+    from labeldp.fit import Check, check_charges, check_records, check_summary, verify
     from labeldp.report import render_report
-    from labeldp.workflows import Check, check_charges, check_records, check_signature, check_summary, verify
 
     verdict, signed = verify(path), check_signature(path, signature=signature, signed_by=signed_by)
     summary = check_summary(path, render_report) if verdict.holds else None
@@ -104,7 +105,7 @@ def sign(path: str, key: str, new_key: bool, out: str | None) -> None:
     readers by another way than the file, and keep the private one. `labeldp certificate PATH --signed-by FILE`
     checks both.
     """
-    from labeldp.workflows import make_key, sign_files
+    from labeldp.audit import make_key, sign_files
 
     if new_key:
         make_key(key)

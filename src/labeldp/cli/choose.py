@@ -12,7 +12,7 @@ import click
 from labeldp.cli.options import domain_options, flags_in_errors, person_options, progress, warn_if_weak
 
 if TYPE_CHECKING:
-    from labeldp.workflows import Advice
+    from labeldp.fit import Advice
 
 EXAMPLES = """\b
 Examples:
@@ -70,7 +70,8 @@ def choose(
     number of records, the feature columns and the options here; no label is read. `labeldp fit --method auto` takes
     the first.
     """
-    from labeldp.workflows import choose_file, domain_of
+    from labeldp.advice import choose_file
+    from labeldp.fit import domain_of
 
     warn_if_weak(epsilon)
     with progress("rehearsing", lines=True) as show:

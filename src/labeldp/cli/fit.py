@@ -22,10 +22,10 @@ from labeldp.cli.options import (
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
-from labeldp.workflows import METHODS, RECIPES, TRUSTS
+from labeldp.fit import METHODS, RECIPES, TRUSTS
 
 if TYPE_CHECKING:
-    from labeldp.workflows import Estimated, FitSummary, Numbers
+    from labeldp.fit import Estimated, FitSummary, Numbers
 
 
 def summary_lines(summary: FitSummary) -> Iterator[str]:
@@ -48,7 +48,7 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
 
 def _errors(numbers: Numbers) -> Iterator[str]:
     """Yield the errors of predicted numbers, a sentence each."""
-    from labeldp.workflows import format_number
+    from labeldp.fit import format_number
 
     def interval(estimate: Estimated) -> str:
         value, low, high = map(format_number, (estimate.value, estimate.low, estimate.high))
@@ -193,8 +193,8 @@ def fit(data: str | None, **options: Any) -> None:
     resumes an interrupted run and leaves a finished model unchanged. All columns are features but the label and the
     index of pandas, unless --features, --id or --person say otherwise.
     """
+    from labeldp.fit import FitSettings, fit_file
     from labeldp.report import render_report
-    from labeldp.workflows import FitSettings, fit_file
 
     server = remote_curator(options)
     if server is not None:
@@ -230,7 +230,7 @@ def predict(model: str, data: str, out: str, id_column: str | None) -> None:
     Writes a column `prediction` with class names and one column of probabilities for each class, or with numbers; for
     images their places in a column `row`.
     """
-    from labeldp.workflows import predict_file
+    from labeldp.fit import predict_file
 
     with _progress("predicting") as progress:
         rows = predict_file(model, data, out=out, id_column=id_column, progress=progress)
@@ -243,8 +243,8 @@ def predict(model: str, data: str, out: str, id_column: str | None) -> None:
 @flags_in_errors()
 def demo(out: str, epsilon: str) -> None:
     """Learn from a table that scikit-learn ships, with a ledger, a model and a report."""
+    from labeldp.fit import run_demo
     from labeldp.report import render_report
-    from labeldp.workflows import run_demo
 
     with _progress("preparing", lines=True) as progress:
         report = run_demo(out, epsilon, program=program(), render=render_report, note=click.echo, progress=progress)

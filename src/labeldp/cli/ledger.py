@@ -171,8 +171,8 @@ def add_dataset(
         BudgetExceeded: with `change`, more was spent already.
     """
     from labeldp.curator import LedgerFile
+    from labeldp.fit import domain_of
     from labeldp.privacy import Budget, InputError
-    from labeldp.workflows import domain_of
 
     if epsilon is None and delta is not None:
         raise InputError("--delta goes with --epsilon: a budget has both")
@@ -225,7 +225,7 @@ def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> 
         InputError: an id is missing or occurs twice, or there is no such column; nothing was added.
         LedgerError: an id is in another cohort, or the dataset takes no cohorts; nothing was added.
     """
-    from labeldp.workflows import add_cohort
+    from labeldp.fit import add_cohort
 
     found = add_cohort(ids, id_column=id_column, ledger=path, dataset=name, cohort=cohort)
     return f"The cohort {cohort!r} of {name!r} in {path} has {found.records:,} records. {CHOICE} {SECRECY}"

@@ -12,7 +12,7 @@ import click
 from labeldp.cli.options import align_columns, flags_in_errors, warn_if_weak
 
 if TYPE_CHECKING:
-    from labeldp.workflows import PlanRow, Question, RecordsPlan
+    from labeldp.advice import PlanRow, Question, RecordsPlan
 
 EXAMPLES = """\b
 Examples:
@@ -57,8 +57,8 @@ def plan(
     learner to take with which tuning, and what a weaker or stronger promise would need. FILE, a CSV or Parquet
     table, gives the number of records and of features, and how many dimensions the features fill; no label is read.
     """
+    from labeldp.advice import Question, make_plan, read_features
     from labeldp.privacy import InputError
-    from labeldp.workflows import Question, make_plan, read_features
 
     warn_if_weak(*asked["epsilon"].split(","))
     named = {"--label": label, "--features": features, "--id": id_column}

@@ -10,4 +10,5 @@ _listed, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    return _MECHANISMS[name].load() if name in _MECHANISMS else _listed(name)
+    entry = _MECHANISMS.get(name)
+    return entry.load() if entry and entry.path.startswith(__name__) else _listed(name)

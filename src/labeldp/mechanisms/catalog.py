@@ -104,11 +104,9 @@ MECHANISMS: Mapping[str, MechanismEntry] = {
         MechanismEntry("labeldp.mechanisms.moments:GaussianMoment", "noisy sums weighted by labels", _BOTH, "rows"),
         MechanismEntry("labeldp.mechanisms.moments:LaplaceMoment", "noisy sums weighted by labels", _BOTH, "rows"),
         MechanismEntry("labeldp.mechanisms.moments:GaussianChoice", "noisy sums of chosen rows", where="rows"),
+        MechanismEntry("labeldp.bags.sums:BagSum", "a noisy sum for each bag", _BOTH, "bags", "bag-sum", _BAG_OPTIONS),
         MechanismEntry(
-            "labeldp.mechanisms.bags.sums:BagSum", "a noisy sum for each bag", _BOTH, "bags", "bag-sum", _BAG_OPTIONS
-        ),
-        MechanismEntry(
-            "labeldp.mechanisms.bags.llp:NoisyWeightedLLP",
+            "labeldp.bags.llp:NoisyWeightedLLP",
             "weighted sums, with their weights",
             _BOTH,
             "bags",
@@ -117,7 +115,7 @@ MECHANISMS: Mapping[str, MechanismEntry] = {
             needs_delta=True,
         ),
         MechanismEntry(
-            "labeldp.mechanisms.bags.lba:WeightedLBA",
+            "labeldp.bags.lba:WeightedLBA",
             "weighted sums of features and labels, with secret weights",
             _BOTH,
             "bags",

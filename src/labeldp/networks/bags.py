@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from labeldp.mechanisms import ReleasedSums
+from labeldp.bags import ReleasedSums
 from labeldp.networks.training import Record
 from labeldp.privacy import InputError, Release
 

@@ -15,7 +15,7 @@ from labeldp.report.render import environment
 from labeldp.report.svg import BOTTOM, LEFT, RIGHT, TOP, Axis, Scale, figure, round_ticks, tag
 
 if TYPE_CHECKING:  # what audits load, a report of a fit does not need
-    from labeldp.workflows import RunAudit
+    from labeldp.audit import RunAudit
 
 HEIGHT = BOTTOM + 66
 

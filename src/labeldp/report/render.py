@@ -11,10 +11,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from labeldp.fit import CertificateRow, FitSummary, Importance, Numbers
 from labeldp.privacy import InputError
 from labeldp.report import charts, words
 from labeldp.tables import atomic_write
-from labeldp.workflows import CertificateRow, FitSummary, Importance, Numbers
 
 MANY_NAMES = 24
 """Lists with more names than this are folded."""

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from markupsafe import Markup, escape
 
+from labeldp.fit import Across
 from labeldp.report.words import exponent_of, fixed, percent, shortened, thousands
-from labeldp.workflows import Across
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.bags import BagSum
 from labeldp.cluster import AllRecords, Asked, ByCells, ByColumn, ByFeatures, Grouping, GroupMeasure, RowMeasure
 from labeldp.curator import LedgerFile
 from labeldp.mechanisms import (
     RESOLUTION,
-    BagSum,
     Classes,
     CountMechanism,
     Domain,

@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from labeldp.bags import BagRows, BagSum, bag_model
 from labeldp.cluster import feature_table, larger
-from labeldp.learners import BagRows, CellTask, Model, bag_model, default_cells
-from labeldp.mechanisms import BagSum, Domain
+from labeldp.learners import CellTask, Model, default_cells
+from labeldp.mechanisms import Domain
 from labeldp.privacy import Budget, Floats, InputError, Release, check_nonnegative
 from labeldp.spark.aggregates import aggregate
 from labeldp.spark.session import spark_failed
 from labeldp.spark.table import SparkTable, quoted
-from labeldp.workflows import SAMPLE, cell_model
+from labeldp.streams import SAMPLE, cell_model
 
 
 def fit_cells(

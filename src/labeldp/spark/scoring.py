@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.cluster import larger
+from labeldp.fit import Bundle, predicted_columns, prediction_columns
 from labeldp.learners import Estimate, accuracy_of_agreements
 from labeldp.mechanisms import Classes, FiniteMechanism, Interval
 from labeldp.privacy import InputError
 from labeldp.spark.table import SparkTable, arrow_type
 from labeldp.tables import Blocks, TableEncoder, as_text, plain
-from labeldp.workflows import Bundle, predicted_columns, prediction_columns
 
 
 def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:

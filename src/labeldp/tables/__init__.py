@@ -15,7 +15,6 @@ from labeldp.tables.folders import (
     read_folder_certificate,
     release_folder,
 )
-from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
 from labeldp.tables.labels import check_kind, codes_of, domain_in_file, released_column, released_values
 from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_source, open_table
 from labeldp.tables.spool import Spool
@@ -55,8 +54,6 @@ __all__ = [
     "DistinctIds",
     "FeatureColumn",
     "FolderWriter",
-    "ImageData",
-    "LabeledArrays",
     "ParquetSink",
     "Parts",
     "ReleaseWriter",
@@ -83,12 +80,9 @@ __all__ = [
     "is_text",
     "label_numbers",
     "lock_directory",
-    "names_images",
-    "open_images",
     "open_parts",
     "open_source",
     "open_table",
-    "open_unlabeled_images",
     "plain",
     "read_certificate",
     "read_folder_certificate",

@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import (
-    BagSum,
-    CountMechanism,
-    CrossMoment,
-    GaussianChoice,
-    LaplaceSum,
-    NoisyWeightedLLP,
-    SquaredErrors,
-    WeightedLBA,
-)
+from labeldp.bags import BagSum, NoisyWeightedLLP, WeightedLBA
+from labeldp.mechanisms import CountMechanism, CrossMoment, GaussianChoice, LaplaceSum, SquaredErrors
 from labeldp.privacy import Integers, exp_bounds
 from labeldp.testing.laws import check_law, require
 

@@ -1,0 +1,11 @@
+from .choose import choose as choose
+from .choose import choose_file as choose_file
+from .plan import PlanRow as PlanRow
+from .plan import PublicFeatures as PublicFeatures
+from .plan import Question as Question
+from .plan import RecordsPlan as RecordsPlan
+from .plan import make_plan as make_plan
+from .plan import read_features as read_features
+from .rates import cell_noise as cell_noise
+from .rates import exponent as exponent
+from .rates import relative_records as relative_records

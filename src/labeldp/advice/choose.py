@@ -1,0 +1,145 @@
+"""`labeldp choose`: which way to fit a table, from its features and numbers that are public."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.advice.plan import sample_features
+from labeldp.fit import Advice, Command, advise, check_person, counted, epsilon_of, trust_name
+from labeldp.fit import person_column as owners
+from labeldp.mechanisms import Domain
+from labeldp.privacy import Argument, InputError
+from labeldp.tables import TableEncoder, open_table
+
+Progress = Callable[[str, float], None]
+
+
+def choose(
+    features: Any,
+    domain: Domain,
+    epsilon: Any,
+    delta: Any = 0.0,
+    trust: Any = "local",
+    rehearse: bool = False,
+    *,
+    balance: Sequence[Any] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Advice:
+    """Rank the ways to learn from private labels, from public quantities alone.
+
+    Take the first option of `labeldp.choose` before anything is charged: choosing by results on private labels would be
+    a release that nobody charged.
+
+    Args:
+        features: public: a table, an array of numbers (n, d), or only their size, the pair (n, d).
+        domain: the declared classes, or the range of numbers.
+        epsilon: what may be spent.
+        delta: what may be spent beside it; 0 for a pure guarantee.
+        trust: "local" or "central": whether somebody may see the labels; or a `Trust`.
+        rehearse: try the options on the features with made-up labels and real noise; it takes minutes.
+        balance: of classes, for a rehearsal: the share of each, if it is public knowledge.
+        seed: public seed of the rehearsal.
+        progress: called with what is being rehearsed and the share of it that is done.
+
+    Guarantee (public_advice, free): the advice is a function of the features, the number of records and the arguments;
+        it costs no epsilon.
+
+    Raises:
+        InputError: an argument is wrong, or a rehearsal has too few rows.
+
+    Example:
+        >>> import labeldp as ldp
+        >>> advice = ldp.choose((30_000, 20), ldp.Classes(2), epsilon=0.1, delta=1e-6, trust="central")
+        >>> advice.best.settings["trust"]
+        'central'
+    """
+    if balance is not None and not rehearse:
+        raise InputError("goes with ", Argument("rehearse"), ": made-up labels have that balance", argument="balance")
+    if _is_size(features):
+        if rehearse:
+            raise InputError("needs the features themselves, not their number", argument="rehearse")
+        records, dimension = features
+        return advise(records, dimension, domain, epsilon, delta, trust)
+    encoder, rows = _encoded(features)
+    advice = advise(len(rows), rows.shape[1], domain, epsilon, delta, trust)
+    if not rehearse:
+        return advice
+    from labeldp.advice.rehearsal import PublicRows  # loads scikit-learn, which the rule does not need
+    from labeldp.advice.rehearsal import rehearse as rehearsed
+
+    table = PublicRows(encoder, rows)
+    return rehearsed(advice, table, domain, epsilon, balance=balance, seed=seed, progress=progress)
+
+
+def choose_file(
+    path: str,
+    domain: Domain,
+    epsilon: Any,
+    delta: Any = 0.0,
+    trust: Any = "local",
+    *,
+    label: str,
+    columns: str | None = None,
+    id_column: str | None = None,
+    person_column: str | None = None,
+    per_person: int | None = None,
+    rehearse: bool = False,
+    balance: Sequence[Any] | None = None,
+    progress: Progress | None = None,
+) -> Advice:
+    """Rank the ways to fit a file by its feature columns; see `choose` and `sample_features`.
+
+    With persons the advice is for as many records and as much epsilon as theirs count for: see `counted`.
+
+    Guarantee (no_label): no label is read: the advice is the same, to the byte, whatever the label column holds.
+    """
+    check_person(person_column, (label, id_column), per_person)
+    found = sample_features(path, label=label, columns=columns, id_column=id_column, person_column=person_column)
+    named = {"--id": id_column, "--features": columns, "--person": person_column, "--per-person": per_person}
+    others = [word for name, value in named.items() if value is not None for word in (name, str(value))]
+    records, paid = found.records, epsilon_of(epsilon)
+    command = Command(Path(path).name, label, tuple(others), paid)
+    if person_column is not None:
+        if rehearse:
+            raise InputError("does not go with --person: made-up labels have no persons", argument="rehearse")
+        content = open_table(path).read([person_column])
+        owners(content, person_column)  # refuses records that have none
+        sizes = content.column(person_column).value_counts().field("counts").to_numpy(zero_copy_only=False)
+        records, epsilon = counted(sizes, per_person, paid, domain, trust_name(trust))
+    advice = advise(records, len(found.encoder.names), domain, epsilon, delta, trust, command)
+    if not rehearse:
+        if balance is not None:
+            raise InputError(
+                "goes with ", Argument("rehearse"), ": made-up labels have that balance", argument="balance"
+            )
+        return advice
+    from labeldp.advice.rehearsal import PublicRows
+    from labeldp.advice.rehearsal import rehearse as rehearsed
+
+    rows = PublicRows(found.encoder, found.encoder.transform(found.rows))
+    return rehearsed(advice, rows, domain, epsilon, balance=balance, progress=progress)
+
+
+def _is_size(features: Any) -> bool:
+    """Return whether features are a pair of their numbers."""
+    integers = (int, np.integer)
+    return isinstance(features, tuple | list) and len(features) == 2 and all(isinstance(e, integers) for e in features)
+
+
+def _encoded(features: Any) -> tuple[TableEncoder, NDArray[np.float64]]:
+    """Return the encoder of a table or an array, and what it makes of it, shape (n, d)."""
+    if isinstance(features, np.ndarray | list | tuple):
+        try:
+            array = np.asarray(features, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.zeros(0)
+        if array.ndim != 2 or not array.size:
+            raise InputError("must be a table, an array of numbers (n, d), or the pair (n, d)", argument="features")
+        features = pa.table({f"x{place}": column for place, column in enumerate(array.T)})
+    encoder = TableEncoder.fit(features)
+    return encoder, encoder.transform(features)

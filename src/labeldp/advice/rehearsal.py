@@ -1,0 +1,282 @@
+"""Rehearsals: every way to fit a table, tried on the user's own features with made-up labels; no label is seen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from labeldp.curator import Curator
+from labeldp.fit import (
+    SCORES,
+    Advice,
+    Expected,
+    FitSettings,
+    GivenRows,
+    Option,
+    TrainingContext,
+    epsilon_of,
+    kind_of,
+    recipe_of,
+)
+from labeldp.mechanisms import Classes, Domain, Interval
+from labeldp.privacy import Budget, InputError, Ledger
+from labeldp.tables import TableEncoder
+
+LEAST_REHEARSED, MOST_REHEARSED = 200, 5_000
+"""The fewest rows that a rehearsal can learn from and be scored on, and the most that it takes."""
+
+TESTED = 0.25
+"""The share of the rows that a rehearsal is scored on."""
+
+STRENGTH = 2.0
+"""By how much the log odds of a made-up label vary with the features: their standard deviation."""
+
+EXPLAINED, CENTER, SPREAD = 0.6, 0.4, 0.2
+"""Made-up numbers: the share of their variance that features explain, and mean and deviation as shares of the range."""
+
+WAVES, TREES, DEPTH, ACTIVE = 30, 10, 4, 3
+"""Of teachers: waves of the smooth one, trees and their depth, and the features that a wave depends on."""
+
+Signals = NDArray[np.float64]
+
+
+def _linear(table: Signals, rng: np.random.Generator) -> Signals:
+    """Return a sum of all features, some of which count for much."""
+    return table @ rng.laplace(size=table.shape[1])
+
+
+def _smooth(table: Signals, rng: np.random.Generator) -> Signals:
+    """Return a sum of waves, each along a direction of a few features."""
+    found = np.zeros(len(table))
+    for _ in range(WAVES):
+        active = rng.choice(table.shape[1], min(ACTIVE, table.shape[1]), replace=False)
+        direction = rng.normal(size=len(active))
+        found += rng.normal() * np.cos(table[:, active] @ direction + rng.uniform(0, 2 * np.pi))
+    return found
+
+
+def _tree_like(table: Signals, rng: np.random.Generator) -> Signals:
+    """Return a sum of trees that cut features at random quantiles."""
+    found = np.zeros(len(table))
+    for _ in range(TREES):
+        leaf = np.zeros(len(table), dtype=np.int64)
+        for _ in range(DEPTH):
+            column = table[:, rng.integers(table.shape[1])]
+            leaf = 2 * leaf + (column > np.quantile(column, rng.uniform(0.1, 0.9)))
+        found += rng.normal(size=2**DEPTH)[leaf]
+    return found
+
+
+TEACHERS: dict[str, Callable[[Signals, np.random.Generator], Signals]] = {
+    "linear": _linear,
+    "smooth": _smooth,
+    "tree-like": _tree_like,
+}
+"""What made-up labels follow."""
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """Features that a rehearsal may look at.
+
+    Args:
+        encoder: of their table.
+        features: encoded, shape (n, d).
+    """
+
+    encoder: TableEncoder
+    features: NDArray[np.float64]
+
+
+def made_up_labels(
+    teacher: str,
+    rows: PublicRows,
+    domain: Classes | Interval,
+    *,
+    balance: Sequence[float] | None = None,
+    seed: int = 0,
+) -> NDArray[Any]:
+    """Return codes of labels that follow a random teacher of the features.
+
+    Args:
+        teacher: a name of `TEACHERS`.
+        rows: the features.
+        domain: of the labels.
+        balance: of classes: the share of each; equal shares by default.
+        seed: public seed of teacher and labels.
+
+    Returns:
+        Codes of the domain, shape (n,).
+
+    Guarantee (public_labels): teachers and made-up labels follow from the features, the domain, the balance and the
+        seed alone.
+    """
+    rng = np.random.default_rng([seed, list(TEACHERS).index(teacher)])
+    table = _normal_scores(rows, rng)
+    if isinstance(domain, Interval):
+        signal = _standardized(TEACHERS[teacher](table, rng))
+        noise = rng.normal(size=len(signal))
+        place = CENTER + SPREAD * (np.sqrt(EXPLAINED) * signal + np.sqrt(1 - EXPLAINED) * noise)
+        return domain.encode(domain.low + (domain.high - domain.low) * np.clip(place, 0, 1))
+    shares = np.full(domain.size, 1 / domain.size) if balance is None else np.asarray(balance, dtype=float)
+    signals = [_standardized(TEACHERS[teacher](table, rng)) for _ in range(domain.size)]
+    scores = STRENGTH * np.column_stack(signals) / np.sqrt(2 if domain.size == 2 else 1)
+    likely = _balanced(scores, shares)
+    return np.asarray((rng.random((len(table), 1)) > np.cumsum(likely, axis=1)[:, :-1]).sum(axis=1))
+
+
+def rehearse(
+    advice: Advice,
+    rows: PublicRows,
+    domain: Domain,
+    epsilon: Any,
+    *,
+    balance: Sequence[Any] | None = None,
+    seed: int = 0,
+    progress: Callable[[str, float], None] | None = None,
+) -> Advice:
+    """Return advice whose options are ranked by fits of made-up labels with real noise.
+
+    Each option learns from three teachers' labels of at most 5,000 rows, and is scored on others.
+
+    Args:
+        advice: the options to rehearse.
+        rows: the user's features.
+        domain, epsilon: what the options are for.
+        balance: of classes: the share of each, if it is public knowledge.
+        seed: public seed of teachers, rows and noise.
+        progress: called with what is being done and the share of it that is done.
+
+    Guarantee (no_label): a rehearsal sees no label and costs no epsilon.
+
+    Raises:
+        InputError: too few rows, or a balance that is none.
+    """
+    if not isinstance(domain, Classes | Interval):
+        raise InputError("must be Classes or an Interval", argument="domain")
+    if len(rows.features) < LEAST_REHEARSED:
+        raise InputError(
+            f"needs at least {LEAST_REHEARSED} rows to learn from and be scored on, not {len(rows.features)}; without "
+            "it the advice follows from the number of records",
+            argument="rehearse",
+        )
+    shares = None if balance is None else check_balance(balance, domain)
+    epsilon, rng = epsilon_of(epsilon), np.random.default_rng([seed, len(TEACHERS)])
+    chosen = rng.permutation(len(rows.features))[:MOST_REHEARSED]
+    some = replace(rows, features=rows.features[chosen])
+    tested = np.arange(len(chosen)) < TESTED * len(chosen)
+    found: dict[str, list[float]] = {option.method: [] for option in advice.options}
+    for place, teacher in enumerate(TEACHERS):
+        codes = made_up_labels(teacher, some, domain, balance=shares, seed=seed)
+        for number, option in enumerate(advice.options):
+            if progress:
+                done = (place + number / len(advice.options)) / len(TEACHERS)
+                progress(f"{teacher} teacher: {option.method}", done)
+            noise = np.random.default_rng([seed, place, 7])
+            model = fitted(
+                option.settings, replace(some, features=some.features[~tested]), codes[~tested], domain, epsilon, noise
+            )
+            found[option.method].append(score(model, some.features[tested], codes[tested], domain))
+    ranked = [_rehearsed(option, found[option.method], domain, len(chosen)) for option in advice.options]
+    sign = 1 if isinstance(domain, Interval) else -1
+    ranked.sort(key=lambda option: sign * option.expected.value)
+    return replace(advice, options=tuple(ranked), rehearsed=len(chosen))
+
+
+def fitted(
+    settings: Any,
+    rows: PublicRows,
+    codes: NDArray[Any],
+    domain: Classes | Interval,
+    epsilon: float,
+    rng: np.random.Generator,
+) -> Any:
+    """Return the model that `labeldp fit` would learn from labels that are known: no private ones.
+
+    Args:
+        settings: trust, model and others of `FitSettings`.
+        rows: features.
+        codes: of labels that are public or made up, shape (n,).
+        domain, epsilon: of the fit.
+        rng: of the noise.
+    """
+    asked = FitSettings("label", domain, **{"delta": 0.0, "epsilon": epsilon, "dataset": "rehearsal", **settings})
+    recipe, context = recipe_of(asked), TrainingContext()
+    table = GivenRows(rows.encoder, rows.features, None, domain, codes, np.arange(len(codes)))
+    recipe.check(table, context)
+    ledger = Ledger(Budget(asked.epsilon, asked.delta))
+    curator = Curator.of_codes(lambda: codes, domain=domain, ledger=ledger, ids=None)
+    return recipe.learn(table, curator, rng=rng, context=context).value
+
+
+def score(model: Any, features: NDArray[np.float64], codes: NDArray[Any], domain: Classes | Interval) -> float:
+    """Return how good a model is on labels that are known, as `labeldp.fit.choice.SCORES` says."""
+    if isinstance(domain, Interval):
+        labels = domain.decode(codes)
+        return float(np.sqrt(np.mean((model.predict(features) - labels) ** 2)) / max(np.std(labels), 1e-300))
+    found = model.predict_proba(features)
+    if domain.size > 2:
+        return 100 * float(np.mean(found.argmax(axis=1) == codes))
+    ranks, ones = rankdata(found[:, 1]), codes == 1
+    pairs = ones.sum() * (~ones).sum()
+    return 50.0 if not pairs else 100 * float((ranks[ones].sum() - ones.sum() * (ones.sum() + 1) / 2) / pairs)
+
+
+def check_balance(balance: Any, domain: Classes | Interval) -> tuple[float, ...]:
+    """Return the share of each class.
+
+    Raises:
+        InputError: not positive shares of all classes with the sum 1.
+    """
+    try:
+        shares = tuple(float(each) for each in balance)
+    except (TypeError, ValueError):
+        shares = ()
+    if isinstance(domain, Interval):
+        raise InputError("is of classes: numbers have a range", argument="balance")
+    if len(shares) != domain.size or not all(0 < each < 1 for each in shares) or abs(sum(shares) - 1) > 1e-6:
+        raise InputError(
+            f"must hold {domain.size} positive shares, one for each class, with the sum 1", argument="balance"
+        )
+    return shares
+
+
+def _rehearsed(option: Option, scores: list[float], domain: Classes | Interval, records: int) -> Option:
+    """Return an option with what the rehearsal found."""
+    expected = Expected(SCORES[kind_of(domain)], float(np.mean(scores)), min(scores), max(scores))
+    said = f"Rehearsed with made-up labels of {records:,} rows by {len(scores)} teachers. {option.why}"
+    return replace(option, expected=expected, why=said)
+
+
+def _normal_scores(rows: PublicRows, rng: np.random.Generator) -> Signals:
+    """Return each column spread like a normal one; categories get a random value, what is missing the middle."""
+    columns = []
+    for column, categorical in zip(rows.features.T, rows.encoder.categorical, strict=True):
+        known, found = np.isfinite(column), np.zeros(len(column))
+        values = column[known]
+        if categorical and len(values):
+            values = rng.normal(size=int(values.max()) + 1)[values.astype(np.int64)]
+        if len(values):
+            found[known] = ndtri((rankdata(values) - 0.5) / len(values))
+        columns.append(_standardized(found))
+    return np.column_stack(columns)
+
+
+def _standardized(values: Signals) -> Signals:
+    """Return values with mean 0 and deviation 1; zeros where all are alike."""
+    spread = values.std()
+    return (values - values.mean()) / spread if spread > 0 else np.zeros_like(values)
+
+
+def _balanced(scores: Signals, shares: Signals) -> Signals:
+    """Return probabilities of classes by their scores, with biases under which the classes have these shares."""
+    bias = np.log(shares)
+    for _ in range(100):
+        likely = np.exp(scores + bias - (scores + bias).max(axis=1, keepdims=True))
+        likely /= likely.sum(axis=1, keepdims=True)
+        bias = bias + np.log(shares / likely.mean(axis=0))
+    return likely

@@ -1,0 +1,5 @@
+"""Releases of files, fits and predictions: from a table to a model on disk."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

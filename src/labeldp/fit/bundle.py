@@ -1,0 +1,369 @@
+"""A model on disk: its estimator in skops' format, its description, and the certificate that covers both."""
+
+import hashlib
+import json
+import os
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.fit.registry import METHODS, RECIPES
+from labeldp.fit.rows import ImageShape
+from labeldp.fit.settings import Ids, public_digest
+from labeldp.mechanisms import Classes, Domain
+from labeldp.privacy import Certificate, InputError, check_growth, checked_certificate, json_value
+from labeldp.tables import TableEncoder, atomic_write
+
+if TYPE_CHECKING:
+    from labeldp.learners import Model
+
+FORMAT = 1
+
+CERTIFICATE, DESCRIPTION, ESTIMATOR, REPORT, SUMMARY = (
+    "certificate.json",
+    "model.json",
+    "model.skops",
+    "report.html",
+    "summary.json",
+)
+
+CERTIFIED = (DESCRIPTION, ESTIMATOR, REPORT, SUMMARY)
+"""The files that a certificate covers."""
+
+SCHEMA = "schema.json"
+"""What skops calls the description of all objects in its archive."""
+
+UNIX = 3
+"""The system that members of an archive say they come from."""
+
+SHARED = {
+    "functools": "partial",
+    "numpy": "dtype",
+    "labeldp.mechanisms.domains": "Classes Interval",
+    "labeldp.learners.cells.clustered": "KMeansPartition TreePartition",
+    "labeldp.learners.cells.partitions": "CubePartition MedianPartition",
+    "sklearn.utils.validation": "check_array",
+}
+"""Classes that bundles hold beside those of one `--model`: of all models, and of cells that a program cuts."""
+
+_MODULES = [SHARED, *(choice.stores for choice in (*RECIPES.values(), *METHODS.values()))]
+
+TRUSTED = frozenset(
+    f"{module}.{name}" for modules in _MODULES for module, names in modules.items() for name in names.split()
+)
+"""Beyond what skops trusts, what models are made of. A file with any other is refused."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with the encoder of its features, or the shape of its images."""
+
+    model: "Model"
+    encoder: TableEncoder | ImageShape
+
+    def write(self, folder: Path) -> None:
+        """Write the estimator and its description into a folder."""
+        with atomic_write(folder / ESTIMATOR, overwrite=True) as hidden:
+            hidden.write_bytes(_dumped(self.model.estimator))
+        noise = None if self.model.noise is None else self.model.noise.tolist()
+        domain = self.model.domain
+        labels = {"classes": list(domain.names)} if isinstance(domain, Classes) else {"range": domain.to_json()}
+        description = {
+            "format": FORMAT,
+            **labels,
+            "noise": noise,
+            "features": self.encoder.to_json(),
+        }
+        write_json(folder / DESCRIPTION, description)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Bundle":
+        """Read what `write` wrote, after its certificate was checked.
+
+        Raises:
+            InputError: not a directory of ours, changed since it was certified, or with types that are not trusted.
+        """
+        _, changed = read_certified(folder)
+        if changed:
+            raise InputError(f"{folder} is not what was certified: {', '.join(changed)} changed")
+        return cls._described(folder / DESCRIPTION, _load_estimator(folder / ESTIMATOR))
+
+    @classmethod
+    def _described(cls, path: Path, estimator: Any) -> "Bundle":
+        """Return a loaded estimator with what the description at `path` says of it."""
+        from labeldp.learners import Model
+
+        content = read_json(path)
+        if content.get("format") != FORMAT:
+            raise InputError(f"{path} is damaged or of another version of labeldp")
+        try:
+            noise = None if content["noise"] is None else np.array(content["noise"], dtype=np.float64)
+            if noise is not None and (noise.ndim != 2 or not np.isfinite(noise).all()):
+                raise ValueError
+            model = Model(Domain.from_json(content.get("range", content)), estimator, noise)
+            kind = ImageShape if "images" in content["features"] else TableEncoder
+            found = cls(model, kind.from_json(content["features"]))
+            if isinstance(found.encoder, TableEncoder):
+                columns = len(found.encoder.columns)
+                if getattr(estimator, "n_features_in_", columns) != columns:
+                    raise ValueError
+            return found
+        except (KeyError, TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError, too
+            problem = f"{path} is damaged: it does not describe a model of labeldp"
+        raise InputError(problem)
+
+
+def load(path: str | os.PathLike[str]) -> "Model":
+    """Load the model that `labeldp fit` wrote into a directory, with its certificate.
+
+    It predicts data frames (pandas, polars, pyarrow) with the columns of the fit, or images. Its files are checked as
+    `labeldp predict` checks them, and no file can make it run code.
+
+    Args:
+        path: the directory.
+
+    Returns:
+        The model, without an evaluation: the summary and the report in the directory hold its results.
+
+    Raises:
+        InputError: not such a directory, or changed since it was certified.
+
+    Examples:
+        >>> load("missing")
+        Traceback (most recent call last):
+        ...
+        labeldp.privacy.errors.InputError: missing is not a directory that labeldp fit wrote: it has no certificate.json
+    """
+    folder = Path(path)
+    bundle = Bundle.read(folder)
+    return replace(bundle.model, encoder=bundle.encoder, certificate=read_certified(folder)[0])
+
+
+def _dumped(estimator: Any) -> bytes:
+    """Write an estimator in the format of skops: the same one gives the same bytes, whenever and wherever.
+
+    skops names objects by their places in memory, some files at random, and dates them. Here they are numbered in the
+    order in which they appear.
+    """
+    from skops import io
+
+    with ZipFile(BytesIO(io.dumps(estimator))) as dumped:
+        names: dict[str, str] = {}
+        schema = json.loads(dumped.read(SCHEMA))
+        _number_nodes(schema, {}, names, set(dumped.namelist()))
+        contents = {names[name]: dumped.read(name) for name in names}
+    contents[SCHEMA] = json.dumps(schema, indent=2).encode()
+    result = BytesIO()
+    with ZipFile(result, "w") as file:
+        for name, content in contents.items():
+            member = ZipInfo(name)  # of 1980, the first date that there is
+            member.create_system, member.external_attr = UNIX, 0o600 << 16
+            file.writestr(member, content)
+    return result.getvalue()
+
+
+def _number_nodes(value: Any, numbers: dict[Any, int], names: dict[str, str], files: Collection[str]) -> None:
+    """Give all nodes of a schema and the files of their contents new names, in place.
+
+    Objects that appear twice stay one. Plain values do not: whether two equal ones are one depends on where they came
+    from.
+    """
+    if isinstance(value, list):
+        for each in value:
+            _number_nodes(each, numbers, names, files)
+    if not isinstance(value, dict):
+        return
+    known = value.get("__id__")
+    if isinstance(known, int):
+        key = len(numbers) if value.get("__loader__") == "JsonNode" else ("object", known)
+        value["__id__"] = numbers.setdefault(key, len(numbers) + 1)
+    name = value.get("file")
+    if isinstance(name, str) and name in files:
+        value["file"] = names.setdefault(name, f"{len(names) + 1}{Path(name).suffix}")
+    for each in value.values():
+        _number_nodes(each, numbers, names, files)
+
+
+def _load_estimator(path: Path) -> Any:
+    """Load the estimator in a file, if it holds nothing but trusted types.
+
+    Raises:
+        InputError: other types, a network without torch, or not a file that can be read.
+    """
+    from skops import io
+
+    try:
+        content = path.read_bytes()
+        with ZipFile(BytesIO(content)) as file:
+            check_growth("a model", len(content), sum(member.file_size for member in file.infolist()))
+            json_value(file.read(SCHEMA))
+        types = io.get_untrusted_types(data=content)
+        if any(name.startswith("labeldp.networks.") for name in types):
+            networks()
+        if TRUSTED.issuperset(types):
+            return io.loads(content, trusted=sorted(TRUSTED))
+        problem = "holds types that labeldp does not load"
+    except InputError:
+        raise
+    except Exception as error:  # whatever the parser of a damaged or foreign archive meets
+        problem = (
+            f"cannot be loaded ({type(error).__name__}): it is damaged, or of another version of scikit-learn or "
+            f"skops, with which labeldp {_version_beside(path)} wrote it; the same labeldp fit with another --out "
+            "learns it again from the labels that were released, at no cost"
+        )
+    raise InputError(f"{path} {problem}")
+
+
+def _version_beside(path: Path) -> str:
+    """Return the version of labeldp that wrote a model, as the summary beside it says; empty where it does not."""
+    try:
+        return str(read_json(path.with_name(SUMMARY)).get("version", ""))
+    except InputError:
+        return ""
+
+
+@dataclass(frozen=True)
+class CertifiedRecords:
+    """Whose labels were fitted, by what is public of them.
+
+    Args:
+        count: how many records.
+        id_column: the name of their ids, or None where they have row numbers.
+        sha256: see `public_digest`.
+    """
+
+    count: int
+    id_column: str | None
+    sha256: str
+
+    @classmethod
+    def of(cls, features: NDArray[Any], ids: Ids | None, id_column: str | None) -> "CertifiedRecords":
+        """Return what is certified of records; ids count as texts, in whose order records are digested.
+
+        Args:
+            features: encoded, shape (n, …).
+            ids: of the records, or None for row numbers.
+            id_column: the name of the ids.
+        """
+        if ids is not None:
+            ids = ids if isinstance(ids, list) else [str(each).encode() for each in ids.tolist()]
+            order = sorted(range(len(ids)), key=ids.__getitem__)
+            features, ids = features[order], [ids[row] for row in order]
+        return cls(len(features), id_column, public_digest(features, ids, id_column))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all of it."""
+        return certificate_digest(asdict(self))
+
+
+def certify(folder: Path, certificate: Certificate, records: CertifiedRecords) -> None:
+    """Write the certificate with digests of all that it covers, and whose labels it is about."""
+    files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
+    content = {
+        "format": FORMAT,
+        "certificate": certificate.to_json(),
+        "files": files,
+        "records": asdict(records),
+    }
+    # Sorted: what a ledger finds again has its names in another order than what was just charged.
+    write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
+    """Return the certificate of a directory, and the names of files that changed or are gone, its own among them.
+
+    Raises:
+        InputError: the directory has no certificate of ours.
+    """
+    content = read_json(folder / CERTIFICATE)
+    files = content.get("files")
+    if content.get("format") != FORMAT or not isinstance(files, dict):
+        raise InputError(f"{folder / CERTIFICATE} is damaged or of another version of labeldp")
+    certificate = checked_certificate(content.get("certificate"), folder)
+    changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
+    if SUMMARY not in changed:
+        summary, records = read_json(folder / SUMMARY), _records(content, folder)
+        same = summary.get("certificate_digest") == certificate_digest(content["certificate"])
+        same = same and summary.get("records_digest") == records.digest
+        changed += [] if same else [CERTIFICATE]
+    return certificate, tuple(changed)
+
+
+def read_records(folder: Path) -> CertifiedRecords:
+    """Return whose labels were fitted.
+
+    Raises:
+        InputError: the directory has no certificate of ours.
+    """
+    return _records(read_json(folder / CERTIFICATE), folder)
+
+
+def _records(content: dict[str, Any], folder: Path) -> CertifiedRecords:
+    records = content.get("records")
+    if not isinstance(records, dict) or records.keys() != {"count", "id_column", "sha256"}:
+        raise InputError(f"{folder / CERTIFICATE} is damaged: it does not say which records it is about")
+    return CertifiedRecords(**records)
+
+
+def certificate_digest(content: Any) -> str:
+    """Return the SHA-256 of a certificate's JSON value, whatever its layout: it stands in the summary."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, read by blocks; None if there is no such file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with atomic_write(path, overwrite=True) as hidden:
+        hidden.write_text(text, encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        InputError: no such file, or not a JSON object.
+    """
+    if not path.is_file():
+        raise InputError(f"{path.parent} is not a directory that labeldp fit wrote: it has no {path.name}")
+    try:
+        value = json_value(path.read_text(encoding="utf-8"))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is damaged: it is not a JSON object")
+    return value
+
+
+def networks() -> Any:
+    """Import the room of networks.
+
+    Raises:
+        InputError: torch is not installed.
+    """
+    try:
+        return import_module("labeldp.networks")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        reason = f"{error}. Linear models do without it"
+    raise InputError(reason)

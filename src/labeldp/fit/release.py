@@ -1,0 +1,465 @@
+"""Release the label column of a file: look at it once by blocks, charge it once, publish it whole or not at all."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
+from labeldp.fit.persons import FilePersons
+from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism, Interval
+from labeldp.privacy import (
+    Certificate,
+    Charge,
+    DomainError,
+    IdDigest,
+    InputError,
+    LabelDPError,
+    RecordIds,
+    Request,
+    Texts,
+    check_choice,
+    float_below,
+    positive_epsilon,
+    whole_cost,
+)
+from labeldp.tables import (
+    BLOCK_ROWS,
+    DistinctIds,
+    FolderWriter,
+    Parts,
+    ReleaseWriter,
+    Spool,
+    as_text,
+    check_kind,
+    codes_of,
+    domain_in_file,
+    has_suffix,
+    is_arrow,
+    is_as_certified,
+    is_folder_as_certified,
+    is_number,
+    is_parquet,
+    is_text,
+    open_parts,
+    open_table,
+    plain,
+    read_certificate,
+    read_folder_certificate,
+    record_ids,
+    release_folder,
+    release_writer,
+    released_column,
+    released_values,
+)
+
+Progress = Callable[[str, float], None]
+"""Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
+
+
+def release_file(
+    data: Any,
+    *,
+    label: str,
+    domain: Domain,
+    mechanism: str = "randomized-response",
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    out: str | os.PathLike[str],
+    id_column: str | None = None,
+    in_place: bool = False,
+    cohort: str | None = None,
+    revision: str | None = None,
+    other_ids: bool = False,
+    block_rows: int = BLOCK_ROWS,
+    progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
+    person_column: str | None = None,
+) -> Certificate:
+    """Release the label column of a CSV or Parquet file, or of a folder of them, with a certificate.
+
+    Use it for data of any size: memory grows with a block, not with the file. A folder is one table and one release:
+    each file in it and in its subfolders is a part, whose name does not begin with "_" or ".". Labels and ids are read
+    once and set aside beside the output, under a key that is never written: what was looked at is what is charged and
+    drawn. Noise is a function of the ledger's key, of all that is asked for and of the record's id, so the same command
+    again costs nothing and writes the same labels; that is also how a run that died is finished. An output that stands
+    already and is the one asked for is left as it is.
+
+    Args:
+        data: the path of a CSV, Parquet or Arrow file or of a folder of them; or a table in memory that gives an Arrow
+            stream each time it is asked (pyarrow, polars, pandas, DuckDB), or a data set of pyarrow.
+        label: its private column.
+        domain: the declared domain of the labels.
+        mechanism: "randomized-response", "discrete-laplace", "unary-encoding" (it publishes the column LABEL_bits, one
+            '0' or '1' per class) or "partition-response" (the column LABEL_group, likewise, with '1' for the classes of
+            the answered group; the groups of a record follow from its id and a public seed).
+        epsilon: privacy parameter, positive.
+        ledger: the ledger file to charge; made if it is not there.
+        dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
+            its whole budget, and `note` is told.
+        out: the output, which must not exist: .parquet, .arrow or .csv (.csv.gz …). For a folder it may have no such
+            ending: then it is a folder with a part for each part, one `_certificate.json` and `_SUCCESS`; parts that a
+            killed run finished are not drawn again.
+        id_column: record ids, all different, in a folder across its parts; noise follows the id, and the ids are
+            written beside the noisy labels. Row numbers by default.
+        in_place: write the whole table with noisy labels in place of the private ones, not the noisy labels alone.
+        cohort: names a cohort of the dataset, whose records these are; by default they are all of them, as it is now or
+            was before a cohort was added.
+        revision: names another state of the labels; see `LedgerFile.dataset`.
+        other_ids: charges labels once more that were released under another kind of ids; see `LedgerFile.dataset`.
+        block_rows: rows read at a time.
+        progress: called after each block.
+        note: called with a sentence that the user should read.
+        person_column: whose each record is: epsilon is what a person pays for all of theirs, and each answer gets it
+            over the most records that one has. Of one file; the column is held in memory.
+
+    Guarantee (charged_first, refusal_free): nothing is published before its charge is on disk, and the output is whole
+        or absent; what is refused charges nothing.
+
+    Raises:
+        InputError: an argument is wrong, a label is missing or outside of the domain, an id is repeated, or the
+            output exists; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing published.
+        LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
+        LabelDPError: the disk is full or the file changed meanwhile. Nothing was published, and the release stays
+            charged: run the same command again.
+    """
+    choices = tuple(name for name, each in COMMANDS.items() if not each.on_bags)
+    row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
+    parts = open_parts(data)
+    persons = None if person_column is None else FilePersons.of(parts, person_column, (label, id_column))
+    each = epsilon if persons is None else float_below(positive_epsilon(epsilon) / persons.most)
+    chosen: FiniteMechanism = row.load()(domain=domain, epsilon=each)
+    stream = Stream.of(parts, label, id_column, chosen, in_place, block_rows, progress, persons)
+    cost = whole_cost(chosen.privacy_loss() * stream.times)
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=cost)
+    target = Path(out)
+    if os.path.lexists(target):
+        return _existing_result(stream, account, target)
+    if target.absolute() == Path(ledger).absolute():
+        raise InputError("must be different files", argument=("out", "ledger"))
+    if stream.parts.are_many and target.resolve().is_relative_to(stream.parts.place.resolve()):
+        raise InputError("must not lie in the folder that is released", argument="out")
+    stream.refuse_unwritable(target)
+    account.check_persons(None if persons is None else persons.digest(account))
+    account.check_ids(id_column is not None)
+    account.check_domain(domain)  # before the budget: a larger one would not help
+    account.afford(chosen, stream.times)
+    with _output(stream, target) as output, Spool(target.parent) as spool:
+        seen, records = stream.look(account, spool)
+        account = account.of_records(records)
+        account.afford(chosen, stream.times)
+        if account.is_new and note:
+            note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
+        if persons is not None and note:
+            note(f"a person has {persons.most:,} records at most; each answer costs its person epsilon = {each:.6g}")
+        request, digests = stream.check(account, spool, seen)
+        certificate = account.charge_stream(request, chosen)
+        if isinstance(output, ReleaseWriter):
+            for part in range(len(seen)):
+                stream.draw(account, request, spool, seen, part, output)
+        else:
+            for part, name in enumerate(stream.parts.names):
+                made_of = {"charge": certificate.to_json(), **stream.made_of(part, seen[part], digests[part])}
+                draw = partial(stream.draw, account, request, spool, seen, part)
+                if not output.write(name, made_of, draw) and note:
+                    note(f"{name} was finished by an earlier run")
+        stream.require_same_files("released: nothing was published")
+        output.certify(certificate.to_json())
+    return certificate
+
+
+def _output(stream: "Stream", target: Path) -> AbstractContextManager[ReleaseWriter | FolderWriter]:
+    """Return the writer of a file, or of a folder for a folder."""
+    if stream.parts.are_many and not has_suffix(target):
+        return release_folder(
+            target, stream.parts.names, stream.columns, released=stream.released, ids=stream.id_column
+        )
+    return release_writer(target, stream.columns, released=stream.released, ids=stream.id_column)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One private column of a table on its way through a mechanism."""
+
+    parts: Parts
+    label: str
+    id_column: str | None
+    mechanism: FiniteMechanism
+    in_place: bool
+    block_rows: int
+    progress: Progress | None
+    persons: FilePersons | None = None
+
+    @property
+    def times(self) -> int:
+        """How many answers somebody pays for."""
+        return 1 if self.persons is None else self.persons.most
+
+    @classmethod
+    def of(cls, parts: Parts, label: str, id_column: str | None, *rest: Any) -> "Stream":
+        """Checked against the table's columns."""
+        stream = cls(parts, label, id_column, *rest)
+        for table in parts.tables:
+            table.require(label, "label")
+            if id_column is not None:
+                table.require(id_column, "id_column")
+            if id_column == label:
+                raise InputError("must be another column than label: ids are published", argument="id_column")
+            check_kind(table.schema([label]), label, stream.in_file)
+            table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
+        if len(set(stream.columns)) < len(stream.columns):
+            raise InputError(
+                f"the table must not have a column {stream.released!r} already: it is the name of the output"
+            )
+        return stream
+
+    @property
+    def released(self) -> str:
+        """The name of the noisy column."""
+        return released_column(self.mechanism, self.label)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the output."""
+        if self.in_place:
+            return tuple(self.released if name == self.label else name for name in self.parts.columns)
+        return (self.released,) if self.id_column is None else (self.id_column, self.released)
+
+    def refuse_unwritable(self, target: Path) -> None:
+        """Refuse, before anything is charged, a column that cannot be written as text where the output is CSV."""
+        kinds = [table.schema() for table in self.parts.tables]
+        if self.parts.are_many and has_suffix(target):
+            kept = [name for name in self.columns if name != self.released]
+            for table, schema in zip(self.parts.tables, kinds, strict=True):
+                if any(schema.field(name).type != kinds[0].field(name).type for name in kept):
+                    raise InputError(
+                        f"{table.path} has other types of columns than {self.parts.tables[0].path}: one file cannot "
+                        "hold both; name a folder as the output"
+                    )
+        for name, schema in zip(self.parts.names, kinds, strict=True):
+            place = target if has_suffix(target) or not self.parts.are_many else Path(name)
+            if is_parquet(place) or is_arrow(place):
+                continue
+            for column in schema:
+                kept_too = column.name in self.columns and column.name != self.label
+                if kept_too and not _has_text(column):
+                    raise InputError(
+                        f"a CSV file cannot hold the column {column.name!r} ({column.type}): write .parquet instead"
+                    )
+
+    def require_same_files(self, meanwhile: str) -> None:
+        """Raise LabelDPError if a file is another now, or the folder holds others."""
+        if not self.parts.same_files():
+            raise LabelDPError(f"{self.parts.place} changed while it was being {meanwhile}")
+
+    def made_of(self, part: int, seen: "Seen", labels: str) -> dict[str, Any]:
+        """Return all that an output part depends on beside the charge, as JSON values; secret, as the digest is."""
+        stamp = self.parts.stamps[part]
+        source = [None if stamp is None else stamp[:2], seen.start]
+        return {"labels": labels, "source": source, "columns": self.columns, "in_place": self.in_place}
+
+    def look(self, account: DatasetLedger, spool: Spool) -> tuple[list["Seen"], str | None]:
+        """Read ids and labels, and set them aside; ids are found distinct, and labels compared with nothing.
+
+        Returns:
+            Where each part stands, and a digest of the ids, None without ids.
+        """
+        seen: list[Seen] = []
+        start, records = 0, IdDigest(account.digest_key)
+        with DistinctIds() as distinct:
+            for part in range(len(self.parts.tables)):
+                first, begin = len(spool), start
+                for batch in self._read(part):
+                    kept, ids = self._set_aside(account, batch)
+                    if ids is not None:
+                        distinct.add(ids)
+                        records.update(RecordIds.of(ids, account.digest_key).blocks)
+                    spool.add(kept)
+                    start += batch.num_rows
+                    self._tell("checked", start, self.parts.rows)
+                seen.append(Seen(begin, start - begin, first, len(spool)))
+        return seen, None if self.id_column is None else records.hexdigest()
+
+    def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[Request, list[str]]:
+        """Compare the labels that were set aside with the domain; what is wrong is refused here, once all is read.
+
+        Returns:
+            What is asked of the ledger, and a digest of each part's labels.
+        """
+        found, scheme, digests = account.compare(
+            self.mechanism.domain, lambda: self._fingerprinted(account, spool, seen)
+        )
+        request = found.request(account, self.mechanism, scheme)
+        return (request if self.persons is None else self.persons.charged(request, account)), digests
+
+    def _fingerprinted(
+        self, account: DatasetLedger, spool: Spool, seen: list["Seen"]
+    ) -> tuple[Fingerprint, str, list[str]]:
+        """A fingerprint of all labels, the kind of ids, and a digest of the labels of each part.
+
+        A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
+        """
+        found, scheme = self._fingerprint(account), kind_of_ids(self.id_column)
+        digests: list[str] = []
+        refused: DomainError | None = None
+        for part in seen:
+            own = self._fingerprint(account)
+            for block, ids in self._kept(account, spool, part):
+                try:
+                    own.update(ids, codes_of(block, self.label, self.in_file))
+                except DomainError as error:
+                    refused = error.with_traceback(None)
+            found.merge(own)
+            digests.append(own.labels)
+        self.require_same_files("checked: nothing was charged")
+        if refused is not None:
+            raise refused
+        return found, scheme, digests
+
+    def draw(
+        self,
+        account: DatasetLedger,
+        request: Request,
+        spool: Spool,
+        seen: list["Seen"],
+        part: int,
+        writer: ReleaseWriter,
+    ) -> None:
+        """Write what the mechanism answers to the labels of a part that were set aside: those that were charged.
+
+        The rest of a table that is released in place is read again, and refused if ids or labels are others now.
+        """
+        noise = account.randomness.bind(request.context())
+        changed = LabelDPError(
+            f"{self.parts.tables[part].path} changed while it was being released: nothing was published"
+        )
+        again = _readable(self._read(part), changed) if self.in_place else None
+        start, rows = seen[part].start, sum(each.rows for each in seen)
+        for block, ids in self._kept(account, spool, seen[part]):
+            whole = block if again is None else next(again, None)
+            if again is not None and (whole is None or not self._set_aside(account, whole)[0].equals(block)):
+                raise changed
+            noisy = self.mechanism.randomize(codes_of(block, self.label, self.in_file), rng=noise, ids=ids)
+            writer.write(released_values(self.mechanism, noisy), whole)
+            start += block.num_rows
+            self._tell("released", start, rows)
+        if again is not None and next(again, None) is not None:
+            raise changed
+
+    def _read(self, part: int) -> Iterator[pa.RecordBatch]:
+        """Yield blocks of a part, with all columns that will be written: the first look finds what is damaged."""
+        needed, table = {self.label, self.id_column}, self.parts.tables[part]
+        columns = [name for name in table.columns if self.in_place or name in needed]
+        return table.blocks(columns, block_rows=self.block_rows, encoded=self.label)
+
+    def _set_aside(self, account: DatasetLedger, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        """Return what is kept of a block, and its ids: labels, ids, and texts as the dataset hashes them."""
+        labels = batch.column(self.label)
+        if not isinstance(self.in_file, Interval) and (is_text(labels.type) or is_number(labels.type)):
+            labels = _small(labels.dictionary_encode())
+        if self.id_column is None:
+            return pa.RecordBatch.from_arrays([labels], names=[self.label]), None
+        names, arrays = [self.label, self.id_column], [labels, batch.column(self.id_column)]
+        raw = record_ids(batch, self.id_column)
+        ids = RecordIds.of(raw, account.ids_key)
+        if isinstance(raw, Texts):
+            names.append(f"{self.label} {self.id_column}")  # another name than both
+            words = pa.py_buffer(np.ascontiguousarray(ids.blocks))
+            arrays.append(pa.Array.from_buffers(pa.binary(16), len(ids), [None, words]))
+        return pa.RecordBatch.from_arrays(arrays, names=names), ids
+
+    def _kept(self, account: DatasetLedger, spool: Spool, part: "Seen") -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """Yield the blocks of a part that were set aside, with the ids of the records as the dataset names them."""
+        start = part.start
+        for block in spool.blocks(part.first, part.last):
+            if self.id_column is None:
+                yield block, np.arange(start, start + block.num_rows, dtype=np.uint64)
+            else:
+                ids = record_ids(block, self.id_column)
+                if isinstance(ids, Texts):
+                    words = np.frombuffer(block.column(2).buffers()[1], dtype="<u8").reshape(-1, 2)
+                    yield block, RecordIds(words, ids)
+                else:
+                    yield block, RecordIds.of(ids, account.ids_key)
+            start += block.num_rows
+
+    def _tell(self, done: str, start: int, rows: int | None) -> None:
+        if self.progress:
+            half = start / rows / 2 if rows else 0.0
+            self.progress(f"{done} {start:,} rows", half + (0.5 if done == "released" else 0.0))
+
+    def _fingerprint(self, account: DatasetLedger) -> Fingerprint:
+        """Return the fingerprint of no labels yet."""
+        return Fingerprint(account.digest_key, self.in_file)
+
+    @cached_property
+    def in_file(self) -> Domain:
+        """The domain under the names that its labels have in a file."""
+        return domain_in_file(self.mechanism.domain)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Where a part stands: the rows before it and in it, and its blocks among those that were set aside."""
+
+    start: int
+    rows: int
+    first: int
+    last: int
+
+
+def _small(labels: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return labels with indices of one byte, if there are few of them."""
+    if len(labels.dictionary) > 128:
+        return labels
+    return pa.DictionaryArray.from_arrays(labels.indices.cast(pa.int8()), labels.dictionary)
+
+
+def _readable(blocks: Iterator[Any], changed: LabelDPError) -> Iterator[Any]:
+    """Yield blocks that were read before; what cannot be read any more has changed."""
+    while True:
+        try:
+            block = next(blocks, None)
+        except InputError:
+            raise changed from None
+        if block is None:
+            return
+        yield block
+
+
+def _has_text(column: pa.Field) -> bool:
+    """Whether the cells of a column can be written as text."""
+    try:
+        as_text(plain(pa.nulls(1, column.type)), column.name)
+    except InputError:
+        return False
+    return True
+
+
+def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Certificate:
+    """Return the certificate of an output that stands already, if it is the one asked for, else raise InputError."""
+    refusal = InputError(f"{target} exists already and is not this release; choose another name or remove it first")
+    many = target.is_dir()
+    try:
+        content = read_folder_certificate(target) if many else read_certificate(target)
+        certificate = Certificate.from_json(content["certificate"])
+        columns = tuple(content["columns"]) if many else open_table(target).columns
+    except InputError:
+        raise refusal from None
+    with Spool(target.parent) as spool:
+        seen, records = stream.look(account, spool)
+        account = account.of_records(records)
+        charge: Charge | None = account.find_stream(stream.check(account, spool, seen)[0])
+    same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
+    unchanged = is_folder_as_certified if many else is_as_certified
+    if not (same and content["column"] == stream.released and unchanged(target)):
+        raise refusal
+    return certificate

@@ -1,0 +1,353 @@
+"""Release sums of the label column of a file over bags, and read such a release again."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.bags import Bagged, ReleasedSums, halved_at_medians, public_halves, random_bags
+from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, person_names
+from labeldp.fit.persons import check_person
+from labeldp.fit.persons import person_column as read_persons
+from labeldp.fit.rows import by_id, distinct_ids
+from labeldp.fit.verify import verify_file
+from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain
+from labeldp.privacy import (
+    Budget,
+    Certificate,
+    Floats,
+    InputError,
+    LabelDPError,
+    Public,
+    Release,
+    check_choice,
+    decimal,
+)
+from labeldp.tables import (
+    BLOCK_ROWS,
+    Parts,
+    TableEncoder,
+    TableFile,
+    as_text,
+    check_kind,
+    codes_of,
+    domain_in_file,
+    open_parts,
+    open_table,
+    plain,
+    read_certificate,
+    release_writer,
+)
+
+
+def release_bags(
+    data: str | os.PathLike[str],
+    *,
+    label: str,
+    domain: Domain,
+    mechanism: str,
+    size: int,
+    epsilon: Any,
+    delta: Any = 0,
+    bags: str | None = None,
+    noisy: int | None = None,
+    weights: str = "rademacher",
+    rows: int = 1,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    out: str | os.PathLike[str],
+    id_column: str | None = None,
+    cohort: str | None = None,
+    revision: str | None = None,
+    other_ids: bool = False,
+    person_column: str | None = None,
+    note: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Release sums of a label column over bags as a table with a certificate.
+
+    Noise is as small as (epsilon, delta) allows. All columns but label and ids are public features: bags are made of
+    them, and `weighted-lba` sums them, so there they must be numbers. The table has a row for each record (its id or
+    row number, its bag, its bag's noisy sum in LABEL_sum; `noisy-weighted-llp` adds its weight and whether it counts
+    as noisy), or for `weighted-lba` a row for each weighted sum of features and labels (its bag, how many records that
+    has, and the sums, of labels less the middle of their range). The same command on the same file costs nothing again.
+
+    Args:
+        data: the file, or a folder of files, as in `release_file`.
+        label: its private column.
+        domain: an `Interval`, or two classes.
+        mechanism: "bag-sum", "noisy-weighted-llp" or "weighted-lba".
+        size: records in the smallest bag.
+        epsilon, delta: what the release costs; of `bag-sum` delta = 0 asks for Laplace noise.
+        bags: "median", "random", or a public column with a value for each bag, which then is no feature; by default
+            "median" for `bag-sum`, else "random".
+        noisy: labels of each bag that count as noisy; all of the smallest bag by default.
+        weights: of `noisy-weighted-llp`: "rademacher" or "gaussian".
+        rows: of `weighted-lba`: weighted sums of each bag.
+        ledger, dataset, cohort, revision, other_ids, note: as in `release_file`.
+        out: the output, .parquet or .csv, which must not exist.
+        id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
+            nothing.
+        person_column: of `bag-sum` and `noisy-weighted-llp`: whose each record is, no feature; epsilon is what a person
+            pays for all of theirs.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing published.
+        LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
+    """
+    budget = Budget(epsilon, delta)
+    choices = tuple(name for name, each in COMMANDS.items() if each.on_bags)
+    row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
+    if row.needs_delta and not decimal(delta, "delta"):
+        raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
+    kind: type[Bagged] = row.load()
+    if person_column is not None and not kind.takes_persons:
+        raise InputError(
+            f"--person does not go with {mechanism}, which protects single records only: bag-sum and "
+            "noisy-weighted-llp can protect persons"
+        )
+    if person_column is not None and "weights" in row.options and weights != "rademacher":
+        raise InputError(
+            "must be rademacher with --person: what Gaussian weights move has no bound", argument="weights"
+        )
+    check_person(person_column, (label, id_column), None)
+    records = _Records.read(open_parts(data), label, id_column, domain, bags, person_column)
+    given = {"noisy": noisy, "weights": weights, "rows": rows}
+    own = {name: given[name] for name in row.options if name in given}
+    arguments = records.public(kind, row.command, size, bags or str(signature(kind).parameters["bags"].default))
+    if records.persons is not None:
+        arguments["persons"] = Public(numbered(person_names(records.persons, b"")), why=WHOSE)
+    made = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
+    if records.persons is None:
+        account.check_persons(None)
+    if Path(out).absolute() == Path(ledger).absolute():
+        raise InputError("must be different files", argument=("out", "ledger"))
+    released = f"{label}_sum"
+    names = (*made.column_names("row" if id_column is None else id_column, records.features), released)
+    if len(set(names)) < len(names):
+        raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
+    account.check_ids(id_column is not None)
+    account.check_domain(domain)  # before the budget: a larger one would not help
+    account.afford(made)
+    with release_writer(out, names, released=released) as writer:
+        if account.is_new and note:
+            note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
+        curator = Curator.of_codes(
+            records.codes, domain=domain, ledger=account, ids=records.ids, persons=records.persons
+        )
+        release = curator.release(made, rng=account.randomness)
+        arrays = made.column_values(release.value, records.names, records.places)
+        for start in range(0, len(arrays[-1]), BLOCK_ROWS):
+            *others, sums = (pa.array(each[start : start + BLOCK_ROWS]) for each in arrays)
+            writer.write(sums, pa.RecordBatch.from_arrays(others, names=list(names[:-1])))
+        writer.certify(release.certificate.to_json())
+    return release.certificate
+
+
+@dataclass(frozen=True)
+class _Records:
+    """The records of a table in the order of their ids where it has some: rows may stand in any order.
+
+    Of the table no more than a column is held at a time.
+
+    Args:
+        parts: the table.
+        label: its private column.
+        domain: of the labels.
+        columns: those that are public features.
+        ids: record ids in order, or None for row numbers.
+        names: what stands for each record in the output, in the order of the rows.
+        order: the row of each record, shape (n,); None if they stand in order.
+        bags: the bag of each record, where a column says it.
+        persons: whose each record is, integers or texts in order, where persons are protected.
+    """
+
+    parts: Parts = field(repr=False)
+    label: str
+    domain: Domain
+    columns: list[str]
+    ids: Any = field(repr=False)
+    names: Any = field(repr=False)
+    order: NDArray[np.intp] | None = field(repr=False)
+    bags: Public[NDArray[np.int64]] | None = field(repr=False)
+    persons: Any = field(default=None, repr=False)
+
+    @classmethod
+    def read(
+        cls, parts: Parts, label: str, id_column: str | None, domain: Domain, bags: str | None, person: str | None
+    ) -> "_Records":
+        """Read ids and bags, and check all but the labels and features: what is wrong is refused here."""
+        own = bags if bags not in (None, "median", "random") else None
+        if person is not None:
+            parts.tables[0].require(person, "--person")
+        columns = _feature_columns(parts.tables[0], label, id_column, own, person)
+        for table in parts.tables:
+            check_kind(table.schema([label]), label, domain)
+        parts.require_same_types()
+        ids = order = None
+        names: Any = None
+        if id_column is None:
+            names = np.arange(parts.rows or sum(len(batch) for each in parts.tables for batch in each.blocks([label])))
+        else:
+            content = parts.read([id_column])
+            ids, names = distinct_ids(content, id_column), content.column(id_column).combine_chunks()
+            order = by_id(ids)
+            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+        records = cls(parts, label, domain, columns, ids, names, order, None)
+        whose = None if person is None else read_persons(pa.table({person: records.column(person)}), person)
+        return replace(records, bags=None if own is None else _bags_in(records.column(own), own), persons=whose)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Read a public column, in the order of the records."""
+        values = self.parts.read([name]).column(0)
+        self._require_same(len(values))
+        return values if self.order is None else values.take(pa.array(self.order))
+
+    def codes(self) -> NDArray[Any]:
+        """Compare the private labels with the domain, and return their codes, shape (n,)."""
+        domain = domain_in_file(self.domain)
+        found = [
+            codes_of(batch, self.label, domain)
+            for table in self.parts.tables
+            for batch in table.blocks([self.label], encoded=self.label)
+        ]
+        codes = np.concatenate(found)
+        self._require_same(len(codes))
+        return codes if self.order is None else codes[self.order]
+
+    def _require_same(self, rows: int) -> None:
+        """Raise LabelDPError if the table is another than the one whose ids were read."""
+        if rows != len(self.names) or not self.parts.same_files():
+            raise LabelDPError(f"{self.parts.place} changed while it was being read: nothing was charged")
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """For each row of the table the place of its record, shape (n,)."""
+        places = np.arange(len(self.names))
+        if self.order is not None:
+            places[self.order] = np.arange(len(self.names))
+        return places
+
+    @cached_property
+    def encoder(self) -> TableEncoder:
+        """Of the feature columns."""
+        return TableEncoder.of_columns((name, self.column(name)) for name in self.columns)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features that are summed."""
+        return self.encoder.names if "encoder" in vars(self) else ()
+
+    def public(self, kind: type[Bagged], name: str, size: int, bags: str) -> dict[str, Any]:
+        """Return what a mechanism takes of the public columns: bags, and features where they are summed.
+
+        Raises:
+            InputError: features are summed, and a column holds categories: a sum of their codes says nothing.
+        """
+        why = "the columns beside the label are public features"
+        if not kind.sums_features:
+            if self.bags is not None:
+                return {"bags": self.bags}
+            if bags == "random":
+                return {"bags": random_bags(len(self.names), size)}
+            shape = (len(self.names), len(self.encoder.columns))
+            encoded = (each.encode(self.column(each.name)) for each in self.encoder.columns)
+            return {"bags": public_halves(halved_at_medians(encoded, shape, size), why)}
+        for each in self.encoder.columns:
+            if each.kind == "category":
+                raise InputError(
+                    f"{name} sums features: the column {each.name!r} holds categories, make each a column of 0 and 1"
+                )
+        matrix = np.ones((len(self.names), 1 + len(self.encoder.columns)))
+        for place, each in enumerate(self.encoder.columns):
+            matrix[:, 1 + place] = each.encode(self.column(each.name))
+        return {"bags": bags if self.bags is None else self.bags, "features": Public(matrix, why=why)}
+
+
+def _bags_in(values: pa.ChunkedArray, column: str) -> Public[NDArray[np.int64]]:
+    """A bag for each value of a column, in the order of their texts."""
+    texts = as_text(plain(values.combine_chunks()), column)
+    if texts.null_count:
+        raise InputError(f"must be a column without gaps: {column!r} has a missing value", argument="bags")
+    _, numbers = np.unique(np.array(texts.to_pylist(), dtype=np.str_), return_inverse=True)
+    return Public(numbers.astype(np.int64), why=f"the column {column!r} is public")
+
+
+def _feature_columns(
+    table: TableFile, label: str, id_column: str | None, bags: str | None, person: str | None
+) -> list[str]:
+    """Return all columns but label, ids, bags and persons."""
+    table.require(label, "label")
+    if id_column is not None:
+        table.require(id_column, "id_column")
+    if id_column == label:
+        raise InputError("must be another column than label: ids are published", argument="id_column")
+    if bags is not None and (bags not in table.columns or bags in (label, id_column)):
+        raise InputError("must be median, random, or a column beside label and ids", argument="bags")
+    columns = [name for name in table.columns if name not in (label, id_column, bags, person)]
+    if not columns:
+        raise InputError("the table must have feature columns beside the label: bags are made of them")
+    return columns
+
+
+def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
+    """A release of bags from its file, for `fit_bags`, `BagRegressor` and `labeldp.networks.train_bags`.
+
+    Features are not in the file, `weighted-lba`'s weighted sums of them aside: whoever learns has them, a row for each
+    row of the file in its order; with `weighted-lba` a column of ones and then those of the file, in any order of
+    rows.
+
+    Args:
+        path: a CSV or Parquet file that `release_bags` or `labeldp release --mechanism bag-sum …` wrote.
+
+    Returns:
+        What was released, with the certificate found in or beside the file.
+
+    Raises:
+        InputError: no such file, no certificate of sums over bags, or a file that is not what was certified.
+    """
+    verdict = verify_file(path)
+    if not verdict.holds:
+        raise InputError(verdict.sentence)
+    made = next((charge.mechanism for charge in verdict.certificate.entries), {})
+    row = MECHANISMS.get(str(made.get("mechanism")))
+    if row is None or not row.on_bags:
+        raise InputError(f"{path} holds no sums over bags: labeldp release --mechanism bag-sum writes them")
+    table: pa.Table = open_table(path).read()
+    try:
+        kind: type[Bagged] = row.load()
+        sums = str(read_certificate(path)["column"])
+        shown = kind.read_columns(table.column_names, partial(_numbers, table), sums, made)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise InputError(f"the certificate of {path} is damaged or not of labeldp") from error
+    return Release(shown, verdict.certificate)
+
+
+def _numbers(table: pa.Table, column: str) -> Floats:
+    """A column as numbers; true and false count as 1 and 0.
+
+    Raises:
+        InputError: it is not there, or holds something else.
+    """
+    problem = f"the file must have a column {column!r} of numbers, as it was released"
+    if table.column_names.count(column) != 1:
+        raise InputError(problem)
+    values = plain(table.column(column).combine_chunks())
+    try:
+        numbers = values.cast(pa.bool_()) if column == "noisy" else values
+        found: Floats = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:
+        raise InputError(problem) from None
+    if not np.isfinite(found).all():
+        raise InputError(problem)
+    return found

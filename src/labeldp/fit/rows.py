@@ -1,0 +1,464 @@
+"""Private and public rows of tables and images."""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.curator import ONE_PERSON, numbered, person_names
+from labeldp.fit.persons import check_person, owner_like, person_column
+from labeldp.fit.settings import FitSettings, Ids
+from labeldp.images import open_images
+from labeldp.mechanisms import Domain, Interval
+from labeldp.privacy import DomainError, InputError, Texts
+from labeldp.tables import (
+    INDEX,
+    DistinctIds,
+    TableEncoder,
+    TableFile,
+    check_kind,
+    codes_of,
+    label_numbers,
+    open_source,
+    open_table,
+    record_ids,
+)
+
+if TYPE_CHECKING:
+    from labeldp.learners import ImageMap, TableMap
+
+PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
+
+OUTSIDE_TEST = "--test: labels of {} must lie in the declared domain {}"
+
+DISTINCT_SHARE = 0.95
+"""If at least this share of the records are distinct, equal rows of two files are taken for the same record."""
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Private rows of a table, in the order of their ids if they have some.
+
+    Args:
+        encoder: the encoder of the feature columns in use.
+        features: the encoded features, shape (n, d).
+        ids: record ids, or None for row numbers.
+        domain: the declared domain of the labels.
+    """
+
+    encoder: TableEncoder = field(repr=False)
+    features: NDArray[np.float64] = field(repr=False)
+    ids: Ids | None = field(repr=False)
+    domain: Domain
+
+    def representation(self) -> "TableMap":
+        """Return the transformer that makes linear features of such rows."""
+        from labeldp.learners import TableMap
+
+        return TableMap(categorical=self.encoder.categorical)
+
+
+@dataclass(frozen=True)
+class GivenRows(TableRows):
+    """The private rows that a program holds.
+
+    Args:
+        labels: the private labels as they were given, shape (n,).
+        order: where each row stood in what was given, shape (n,).
+        persons: whose each row is, integers or texts, where persons are protected.
+    """
+
+    labels: Any = field(repr=False)
+    order: NDArray[np.intp] = field(repr=False)
+    persons: Any = field(default=None, repr=False)
+    index: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The feature columns in use."""
+        return self.encoder.names
+
+    @property
+    def codes(self) -> NDArray[Any]:
+        """The codes of the private labels, shape (n,), as `PrivateRows.codes`."""
+        return self.domain.encode(self.labels)[self.order]
+
+    @classmethod
+    def of(cls, table: pa.Table, labels: Any, ids: Any, domain: Domain, persons: Any = None) -> "GivenRows":
+        """Encode features and sort all rows by their ids; labels are not looked at.
+
+        Args:
+            table: the features.
+            labels: one for each row.
+            ids: integers or texts, one for each row and no two alike; None for row numbers.
+            domain: the declared domain of the labels.
+            persons: whose each row is, integers or texts, shape (n,); None to protect each row by itself.
+
+        Raises:
+            InputError: a column, an id or a person cannot be used.
+        """
+        whose = None if persons is None else numbered(person_names(persons, b""))
+        if whose is not None and len(whose) != table.num_rows:
+            raise InputError(ONE_PERSON, argument="persons")
+        order, found = np.arange(table.num_rows), None
+        if ids is not None:
+            found = distinct_ids(id_table(ids, table.num_rows), IDS)
+            order = by_id(found)
+            found = [found[row] for row in order.tolist()] if isinstance(found, list) else found[order]
+        encoder = TableEncoder.fit(table)
+        named = None if whose is None else np.asarray(persons)[order]
+        return cls(encoder, encoder.transform(table)[order], found, domain, labels, order, named)
+
+    def take(self, rows: NDArray[np.intp]) -> "GivenRows":
+        """Return some of the rows, in order, without labels."""
+        ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
+        own = ids[rows] if isinstance(ids, np.ndarray) else ids
+        return replace(self, features=self.features[rows], ids=own, labels=None, order=self.order[rows], persons=None)
+
+
+@dataclass(frozen=True)
+class PrivateRows(TableRows):
+    """The private file, sorted by record id if it has ids; where a server holds the labels, in the order of the file.
+
+    Args:
+        columns: the requested feature columns.
+        labels: the private labels, a table of n rows and one column; without a column where a server holds them.
+        index: the columns that pandas wrote for an index, which are no features; empty if features are named.
+        persons: whose each record is, integers or texts, where persons are protected.
+        owner: a feature column that looks as if it said whose a record is, where they are not.
+    """
+
+    columns: tuple[str, ...]
+    labels: pa.Table = field(repr=False)
+    index: tuple[str, ...] = ()
+    persons: Any = field(default=None, repr=False)
+    owner: str | None = None
+
+    @cached_property
+    def codes(self) -> NDArray[Any]:
+        """The codes of the private labels, shape (n,); the first access compares the labels with the domain.
+
+        Raises:
+            DomainError: a label is missing or outside of the domain.
+        """
+        return codes_in(self.labels, self.labels.column_names[0], self.domain)
+
+    @classmethod
+    def read(cls, data: str | pa.Table, settings: FitSettings) -> "PrivateRows":
+        """Read a whole file and check everything but the labels, before anything is charged.
+
+        Args:
+            data: the file, or the features that a server has beside the labels.
+            settings: the names of the columns.
+
+        Raises:
+            InputError: a column or an id cannot be used.
+        """
+        table = open_table(data) if isinstance(data, str) else open_source(data)
+        columns = _feature_columns(table, settings)
+        private = [settings.label] if settings.curator is None else []
+        if private:
+            check_kind(table.schema(private), settings.label, settings.domain)
+        others = [each for each in (*private, settings.id_column, settings.person_column) if each]
+        content: pa.Table = table.read([*columns, *others])
+        ids = None
+        if settings.id_column is not None:
+            ids = distinct_ids(content, settings.id_column)
+            # A server has its labels in an order of its own, which these rows must have.
+            order = by_id(ids) if private else np.arange(len(ids))
+            content = content.take(pa.array(order))
+            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+        persons = None if settings.person_column is None else person_column(content, settings.person_column)
+        owner = owner_like(content, columns) if persons is None else None
+        found = () if settings.features else tuple(name for name in columns if name in table.index)
+        features = content.select([name for name in columns if name not in found])
+        if not features.num_columns:
+            raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
+        encoder = TableEncoder.fit(features)
+        labels = content.select(private)
+        notes = (*(f"left out {name!r}: {INDEX}" for name in found), *encoder.notes)
+        rows = encoder.transform(features)
+        given = columns, labels, found, persons, owner
+        return cls(replace(encoder, notes=notes), rows, ids, settings.domain, *given)
+
+    def take(self, rows: NDArray[np.intp]) -> "PrivateRows":
+        """Return some of the rows, in order."""
+        ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
+        own = ids[rows] if isinstance(ids, np.ndarray) else ids
+        return replace(self, features=self.features[rows], ids=own, labels=self.labels.take(pa.array(rows)))
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """A file with public labels: its name, features (n, …), and the classes' codes, or the numbers themselves, (n,)."""
+
+    file: str
+    features: NDArray[Any]
+    labels: NDArray[Any]
+
+    def digest(self) -> str:
+        """Return a digest of the content, which differs for another file of the same name."""
+        return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).hexdigest()
+
+
+def public_rows(path: str, data: str | pa.Table, settings: FitSettings, private: PrivateRows) -> PublicRows:
+    """Read a test file: its labels are public, and never trained on.
+
+    Raises:
+        InputError: it holds the private records, or a column or label is not as it should be.
+    """
+    table, encoder = open_table(path), private.encoder
+    refusal = InputError(PRIVATE_TEST.format(path))
+    if isinstance(data, str) and os.path.samefile(path, data):
+        raise refusal
+    columns = [column.name for column in encoder.columns]
+    for name in [*columns, settings.label]:
+        table.require(name, "--test")
+    content: pa.Table = table.read([*columns, settings.label])
+    features = encoder.transform(content.select(columns))
+    if same_rows(features, private.features):
+        raise refusal
+    batches, domain = content.select([settings.label]).to_batches(), settings.domain
+    try:
+        codes = codes_in(content, settings.label, domain)
+    except DomainError:
+        raise InputError(OUTSIDE_TEST.format(path, domain)) from None
+    numbers = isinstance(domain, Interval)
+    labels = np.concatenate([label_numbers(batch, settings.label) for batch in batches]) if numbers else codes
+    return PublicRows(Path(path).name, features, labels)
+
+
+def codes_in(content: pa.Table, label: str, domain: Domain) -> NDArray[Any]:
+    """Return the codes of a table's labels, shape (rows,)."""
+    return np.concatenate([codes_of(batch, label, domain) for batch in content.select([label]).to_batches()])
+
+
+def same_rows(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Return whether an array holds the records of another, in any order, or some of them.
+
+    It does if the two have the same rows; if most of the other's rows are repeated, each must also occur as often. If
+    nearly all rows of the other are distinct, one row in a hundred that occurs in both is enough: it is no chance.
+    """
+    first, second = Counter(_row_digests(one)), Counter(_row_digests(other))
+    if first == second or (2 * len(second) > len(other) and first.keys() == second.keys()):
+        return True
+    shared = sum(count for row, count in first.items() if row in second)
+    return len(second) >= DISTINCT_SHARE * len(other) and len(one) <= 100 * shared
+
+
+def _row_digests(matrix: NDArray[Any]) -> Iterator[bytes]:
+    """Yield a digest of each row; the two zeros are one number, and so is everything that is none."""
+    plain = np.where(np.isnan(matrix), np.nan, matrix + 0.0) if matrix.dtype.kind == "f" else matrix
+    return (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in plain)
+
+
+def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]:
+    """Return the columns that were asked for, by default all but label and ids."""
+    if settings.curator is None:
+        table.require(settings.label, "--label")
+    elif settings.label in table.columns:
+        raise InputError(f"--curator: {table.path} must hold features alone, and has a column {settings.label!r}")
+    others = {settings.label, settings.id_column}
+    if settings.id_column is not None:
+        table.require(settings.id_column, "--id")
+    if len(others) == 1:
+        raise InputError("--id must be another column than the label")
+    check_person(settings.person_column, (settings.label, settings.id_column), settings.per_person)
+    if settings.person_column is not None:
+        table.require(settings.person_column, "--person")
+        others.add(settings.person_column)
+    columns = settings.features or tuple(name for name in table.columns if name not in others)
+    if settings.label in columns:
+        raise InputError("--features must not hold the label column")
+    if settings.id_column in columns:
+        raise InputError("--features must not hold the id column")
+    if settings.person_column in columns:
+        raise InputError("--features must not hold the person column: whose a record is says nothing of other people")
+    for name in columns:
+        table.require(name, "--features")
+    if not columns:
+        raise InputError(f"{table.path} must have feature columns beside the label")
+    return columns
+
+
+def distinct_ids(content: pa.Table, column: str) -> Ids:
+    """Return the record ids of a table; refuse ids that occur twice."""
+    found: list[Any] = []
+    with DistinctIds() as seen:
+        for batch in content.select([column]).to_batches():
+            found.append(record_ids(batch, column))
+            seen.add(found[-1])
+    return [each for ids in found for each in ids] if isinstance(found[0], Texts) else np.concatenate(found)
+
+
+IDS = "ids"
+"""The argument with record ids, and the column that they are put into."""
+
+
+def id_table(ids: Any, records: int) -> pa.Table:
+    """Return given record ids as a table of one column.
+
+    Raises:
+        InputError: they are no column of integers or texts, or not one for each record.
+    """
+    try:
+        found = pa.table({IDS: ids if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)})
+    except (pa.ArrowException, TypeError, ValueError):
+        found = None
+    if found is None or found.num_rows != records:
+        raise InputError("must be one integer, or one text, for each row", argument=IDS)
+    return found
+
+
+def by_id(ids: Ids) -> NDArray[np.intp]:
+    """Return the row numbers in the order of the ids."""
+    if isinstance(ids, list):
+        return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.intp)
+    return np.argsort(ids)
+
+
+MIN_SIDE = 8
+"""Pixels a side that the patches of a linear model need."""
+
+
+@dataclass(frozen=True)
+class ImageShape:
+    """Which images a model takes: it stands where a table has its encoder.
+
+    Args:
+        shape: (height, width), or (height, width, 3) for colors.
+    """
+
+    shape: tuple[int, ...]
+    names: ClassVar[tuple[str, ...]] = ()
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    def __str__(self) -> str:
+        height, width = self.shape[:2]
+        return f"{'gray' if len(self.shape) == 2 else 'color'} images of {height} × {width} pixels"
+
+    def require(self, images: NDArray[Any], name: str) -> None:
+        """Refuse images of another shape.
+
+        Raises:
+            InputError: both shapes.
+        """
+        if images.shape[1:] != self.shape:
+            raise InputError(f"{name} must hold {self}, not {ImageShape(images.shape[1:])}")
+
+    def transform(self, images: Any) -> NDArray[Any]:
+        """Return images as they are; refuse those of another shape."""
+        found = np.asarray(images)
+        self.require(found, "features")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape as a JSON value."""
+        return {"images": list(self.shape)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "ImageShape":
+        """Read what `to_json` returned.
+
+        Raises:
+            InputError: not such a value.
+        """
+        shape = value.get("images")
+        if not (isinstance(shape, list) and len(shape) in (2, 3) and all(type(size) is int for size in shape)):
+            raise InputError("this does not describe images")
+        return cls(tuple(shape))
+
+
+@dataclass(frozen=True)
+class ImageRows:
+    """The private images, in the order of their source; they have no ids but their numbers.
+
+    Args:
+        encoder: their shape.
+        features: bytes, shape (n, height, width) or (n, height, width, 3).
+        labels: the private ones, shape (n,).
+        label: their name.
+        domain: what they can be.
+    """
+
+    encoder: ImageShape
+    features: NDArray[np.uint8] = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
+    label: str
+    domain: Domain
+    columns: ClassVar[tuple[str, ...]] = ()
+    ids: ClassVar[None] = None
+    index: ClassVar[tuple[str, ...]] = ()
+
+    @cached_property
+    def codes(self) -> NDArray[Any]:
+        """The codes of the private labels, shape (n,), as `PrivateRows.codes`."""
+        return _codes(self.labels, self.label, self.domain)
+
+    @classmethod
+    def read(cls, data: str, settings: FitSettings) -> "ImageRows":
+        """Read a whole source and check all but the labels: what is wrong is refused here, and nothing was charged.
+
+        Raises:
+            InputError: an option for tables, or images that are not as they should be.
+        """
+        if settings.person_column or settings.per_person:
+            raise InputError("--person is for tables: images have no column that says whose they are")
+        if settings.features or settings.id_column:
+            raise InputError("--features and --id are for tables: images have no columns and are told apart by number")
+        part = open_images(data, label=settings.label).train
+        return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
+
+    def representation(self) -> "ImageMap":
+        """Return what makes linear features of such images.
+
+        Raises:
+            InputError: they are too small, too few, or not square.
+        """
+        from labeldp.learners import ImageMap, PatchFilters
+
+        (height, width), channels = self.encoder.shape[:2], (*self.encoder.shape, 1)[2]
+        if height != width or height < MIN_SIDE:
+            raise InputError(
+                f"linear features need square images of at least {MIN_SIDE} pixels a side; these are {self.encoder}"
+            )
+        found = ImageMap(side=height, channels=channels)
+        least = -(-found.filters // (height - PatchFilters().patch + 1) ** 2)
+        if len(self.features) < least:
+            raise InputError(f"linear features of {self.encoder} need at least {least} of them")
+        return found
+
+
+Rows = PrivateRows | GivenRows | ImageRows
+
+
+def public_images(path: str, data: str, settings: FitSettings, private: ImageRows) -> PublicRows:
+    """Read the test part of a source, or all of one without: its labels are public, and never trained on.
+
+    Raises:
+        InputError: it holds the private images, or others than the model takes.
+    """
+    found = open_images(path, label=settings.label)
+    part, name = found.test or found.train, Path(path).name
+    private.encoder.require(part.features, f"--test: {path}")
+    if (found.test is None and os.path.samefile(path, data)) or same_rows(part.features, private.features):
+        raise InputError(PRIVATE_TEST.format(path))
+    try:
+        codes = _codes(part.labels, settings.label, settings.domain)
+    except DomainError:
+        raise InputError(OUTSIDE_TEST.format(path, settings.domain)) from None
+    return PublicRows(f"{name} (test part)" if found.test else name, part.features, codes)
+
+
+def _codes(labels: NDArray[Any], name: str, domain: Domain) -> NDArray[Any]:
+    """Return the codes of an array of labels, read as a table's column would be, shape (n,)."""
+    plain = labels.astype(np.float64) if labels.dtype.kind == "f" else labels
+    return codes_of(pa.RecordBatch.from_arrays([pa.array(plain)], names=[name]), name, domain)

@@ -1,0 +1,211 @@
+"""`labeldp fit`: from a file of private labels to a directory with model, certificate and report."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from labeldp.curator import Curator
+from labeldp.fit.bundle import (
+    CERTIFICATE,
+    CERTIFIED,
+    REPORT,
+    SUMMARY,
+    Bundle,
+    certificate_digest,
+    certify,
+    read_certified,
+    read_json,
+    write_json,
+    write_text,
+)
+from labeldp.fit.elsewhere import RemoteAccount
+from labeldp.fit.job import FitJob
+from labeldp.fit.persons import owner_note
+from labeldp.fit.settings import FitSettings
+from labeldp.fit.summarize import PUBLIC_FLAG, summarize
+from labeldp.fit.summary import FitSummary, Stage
+from labeldp.mechanisms import Mechanism
+from labeldp.privacy import Charge, InputError
+from labeldp.serve import RemoteCurator
+from labeldp.tables import atomic_directory
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
+
+Render = Callable[[FitSummary], str]
+"""Turns a summary into a report."""
+
+
+def fit_file(
+    data: str | None,
+    settings: FitSettings,
+    *,
+    ledger: str | None = None,
+    curator: RemoteCurator | None = None,
+    out: str,
+    test: str | None = None,
+    test_labels_are_public: bool = False,
+    render: Render | None = None,
+    note: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+) -> FitSummary:
+    """Learn a model from a file, and write model, certificate and report into a new directory.
+
+    Everything is read and checked before the first label is used. The same fit again costs nothing and
+    finishes what was interrupted: the released labels are in the ledger. If the directory already holds this fit, it
+    stays as it is.
+
+    Args:
+        data: a CSV, CSV.gz or Parquet file; or a source of images as for `open_images`, without its test part. None for
+            the features that the server of `curator` has beside the labels.
+        settings: the columns, the model and its privacy parameters.
+        ledger: the ledger file to charge; created if it does not exist.
+        curator: in place of a ledger, the curator of labels that a server holds, as `labeldp.connect` returns it; the
+            file holds features alone, in the order of the labels, and `settings.curator` names the server.
+        out: a directory that does not exist, is empty, or holds what this call once wrote.
+        test: a file of other records with the same columns and public labels, to measure the model on. For images a
+            source, which may be `data`: its test part, or all of it if it has none.
+        test_labels_are_public: must be True with `test`: results on its labels have no noise and are not charged.
+        render: turns the summary into the report, such as `labeldp.report.render_report`; without it none is written.
+        note: called with a sentence that the user should read.
+        progress: called with what is being done and the share of the work that is done.
+
+    Guarantee (refusal_free): what is refused charges nothing, and the directory is whole or absent.
+
+    Raises:
+        InputError: a column, a label, the test file or the directory is not as it should be.
+        BudgetExceeded: the ledger does not allow it; nothing was charged.
+        LedgerError: the ledger cannot be used, or the labels changed.
+    """
+    if test is not None and not test_labels_are_public:
+        raise InputError(
+            f"--test needs {PUBLIC_FLAG} beside it: what the report says of that file is computed from its labels, "
+            "without noise and without a charge, so a held-out part of the private records must not be used; without "
+            "--test the model is measured on released labels"
+        )
+    if test is None and test_labels_are_public:
+        raise InputError(f"{PUBLIC_FLAG} goes with --test FILE: it says that the labels of FILE are public")
+    if not 1980 <= (year := time.localtime(time.time()).tm_year) <= 2107:
+        raise InputError(
+            f"the clock of this machine says that it is the year {year}, and the archive of a model can be of 1980 to "
+            "2107: set the clock, and run again"
+        )
+    if (ledger is None) == (curator is None) or (curator is None) != (settings.curator is None):
+        raise InputError("--ledger or --curator must be given, and not both: where the labels are, and what is charged")
+    held = ledger if curator is None else curator
+    assert held is not None
+    if data is None and curator is None:
+        raise InputError("DATA must be given, or --curator of a server that has features")
+    if data is None and settings.id_column is not None:
+        raise InputError("--id goes with DATA: a server's own features are in the order of its labels")
+    show = progress or (lambda text, share: None)
+    show("reading", 0.0)
+    source = curator.features() if data is None and curator is not None else data
+    if (Path(out) / CERTIFICATE).is_file():
+        return existing_result(FitJob.read(source, settings, held, out, test), Path(out))
+    with atomic_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
+        job = FitJob.read(source, settings, held, out, test)
+        job.require_budget()
+        if note:
+            _note_what_is_new(job, ledger, note)
+        stages: list[Stage] = []
+
+        def on_release(step: str, records: int, mechanism: Mechanism) -> None:
+            stages.append(Stage.of(step, records, mechanism))
+            show("learning", 0.1)
+
+        show("learning", 0.0)  # what is refused is refused before the first release
+        with checkpoint_folder(out, job.request, wanted=job.recipe.resumable) as checkpoints:
+            context = replace(job.context, checkpoints=checkpoints, show=lambda text, done: show(text, 0.1 + done / 2))
+            release = job.learn(on_release, context)
+        show("evaluating", 0.6)
+        summary = summarize(job, release, tuple(stages), show)
+        digest = certificate_digest(release.certificate.to_json())
+        records = job.records
+        summary = replace(summary, request=job.request, certificate_digest=digest, records_digest=records.digest)
+        Bundle(release.value, job.rows.encoder).write(folder)
+        write_json(folder / SUMMARY, summary.to_json())
+        if render is not None:
+            write_text(folder / REPORT, render(summary))
+        certify(folder, release.certificate, records)
+    return summary
+
+
+def existing_result(job: FitJob, folder: Path) -> FitSummary:
+    """Return the summary in `folder` if this same fit wrote it; charge nothing.
+
+    Raises:
+        InputError: the folder holds something else, or was changed.
+        LedgerError: the labels have changed since.
+    """
+    refusal = InputError(f"the directory {folder} is not empty; choose another name or remove it first")
+    try:
+        certificate, changed = read_certified(folder)
+        summary = None if changed else FitSummary.from_json(read_json(folder / SUMMARY))
+    except InputError:
+        raise refusal from None
+    if summary is None or summary.request != job.request or not _holds(job, certificate.entries):
+        raise refusal
+    if isinstance(job.curator, Curator):  # a server has compared them as it started
+        job.curator.check_labels()
+    return summary
+
+
+def _holds(job: FitJob, charges: tuple[Charge, ...]) -> bool:
+    """Return whether all these were charged to the account of a fit."""
+    if isinstance(job.account, RemoteAccount):
+        return job.account.holds(charges)
+    return {charge.id for charge in charges} <= {charge.id for charge in job.account.charges}
+
+
+def _note_what_is_new(job: FitJob, ledger: str | None, note: Callable[[str], None]) -> None:
+    """Tell the user what was chosen, of a new budget, and which index of pandas was left out."""
+    if job.choice:
+        note(f"--method auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")
+    elif job.settings.chosen:
+        note(f"--method auto stays with {job.settings.chosen}, which was charged before")
+    if job.account.is_new:
+        dataset, budget = job.settings.dataset, job.account.budget
+        note(f"{dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")
+    if job.owners is not None:
+        note(job.owners.describe(job.settings.epsilon if job.settings.trust == "local" else None))
+    elif getattr(job.rows, "owner", None) is not None:
+        note(owner_note(job.rows.owner))  # type: ignore[union-attr,arg-type]
+    names = ", ".join(map(repr, job.rows.index))
+    if names:
+        note(f"left out {names}: the index of a pandas data frame is no feature; name it in --features to use it")
+
+
+@contextmanager
+def checkpoint_folder(out: str, request: str, *, wanted: bool) -> Iterator[Path | None]:
+    """Yield the folder OUT.training for checkpoints; remove it if the body ends well or no training had begun.
+
+    Args:
+        out: the directory that the fit will write.
+        request: a digest of the request; see `FitJob.request`.
+        wanted: whether the fit keeps checkpoints; if not, None is yielded.
+
+    Raises:
+        InputError: the folder holds another fit's checkpoints, or something else.
+    """
+    if not wanted:
+        yield None
+        return
+    folder = Path(out).with_name(f"{Path(out).name}.training")
+    mark = folder / "fit"  # says which fit the checkpoints are of
+    if folder.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == request):
+        raise InputError(
+            f"{folder} holds checkpoints of another fit: finish that one, remove them, or name another --out"
+        )
+    folder.mkdir(mode=0o700, exist_ok=True)
+    write_text(mark, request)
+    try:
+        yield folder
+    except BaseException:
+        if not list(folder.rglob("*.pt")):
+            shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)

@@ -1,0 +1,142 @@
+"""What a model's features are worth, and what other epsilons would have given: computed from releases alone."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.curator import Curator
+from labeldp.fit.recipe import MAX_SIMULATED, Recipe
+from labeldp.fit.summary import Curve, CurvePoint, Importance
+from labeldp.learners import Evaluation, Model, NumberEvaluation
+from labeldp.mechanisms import Interval, debias
+from labeldp.privacy import Budget, InputError, Ledger, Release
+
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+REPEATS = 2
+
+MAX_SHUFFLED, MIN_SHUFFLED = 20_000, 5_000
+"""Records with shuffled features at most, and at most in a table of many features: see `SHUFFLED_NUMBERS`."""
+
+SHUFFLED_NUMBERS = 200_000
+"""Records times features that are shuffled, about: a model is asked about all records for each feature."""
+
+MAX_LOOKED_UP = 5_000
+"""Such records at most, for a model that looks every one up among its own records."""
+
+TWO_SIDED = 1.96
+"""Standard errors on each side of a normal interval of 95 %."""
+
+
+def simulated_curve(recipe: Recipe, model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
+    """Return accuracy against epsilon in a world whose labels follow the model; None if it has too few records.
+
+    Args:
+        recipe: how the model was learned; its epsilon is among the points.
+        model: made of releases only.
+        features: public, shape (n, …).
+        seed: of the simulation.
+    """
+    rng = np.random.default_rng(seed)
+    most = min(recipe.simulated_records(features.shape[1]), MAX_SIMULATED)
+    rows = rng.permutation(len(features))[:most]
+    world = _World.drawn(recipe, model, features[rows], rng)
+    try:
+        points = [world.point(each, rng) for each in sorted({*EPSILONS, recipe.settings.epsilon})]
+    except InputError:
+        return None
+    return Curve(
+        tuple(points),
+        f"simulation on released data: labels of {len(rows):,} records were drawn from this model's own probabilities, "
+        f"{recipe.simulation}; the band is the spread of {REPEATS} repetitions and of the simulated test records. "
+        "It shows how accuracy grows with epsilon on labels like these, not what the true labels would give.",
+    )
+
+
+@dataclass(frozen=True)
+class _World:
+    """Records whose labels were drawn from a model: all of it is simulated."""
+
+    recipe: Recipe
+    model: Model
+    features: NDArray[Any]
+    codes: NDArray[Any]
+    test: NDArray[np.bool_]
+
+    @classmethod
+    def drawn(cls, recipe: Recipe, model: Model, features: NDArray[Any], rng: np.random.Generator) -> "_World":
+        """Draw labels from the model's probabilities, and keep a fifth of the records for the test."""
+        cumulated = np.cumsum(model.predict_proba(features), axis=1)
+        codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
+        test = rng.permutation(len(features)) < max(len(features) // 5, 1)
+        return cls(recipe, model, recipe.prepare_simulation(model, features), codes, test)
+
+    def point(self, epsilon: float, rng: np.random.Generator) -> CurvePoint:
+        """Return the mean accuracy at one epsilon, with a band."""
+        hits = np.array([self._accuracy(epsilon, rng) for _ in range(REPEATS)])
+        value, tests = float(hits.mean()), int(self.test.sum())
+        half = TWO_SIDED * float(np.sqrt(hits.var(ddof=1) / REPEATS + value * (1 - value) / tests))
+        return CurvePoint(epsilon, value, max(value - half, 0.0), min(value + half, 1.0))
+
+    def _accuracy(self, epsilon: float, rng: np.random.Generator) -> float:
+        ledger = Ledger(Budget(epsilon, self.recipe.settings.delta))
+        codes = self.codes[~self.test]
+        curator = Curator.of_codes(lambda: codes, domain=self.model.domain, ledger=ledger, ids=None)
+        model = self.recipe.learn_simulated(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
+        predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
+        return float(np.mean(predicted == self.codes[self.test]))
+
+
+def importances(
+    recipe: Recipe, model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
+) -> tuple[Importance, ...]:
+    """Return how much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
+
+    Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, one of its models
+    is looked at on records whose labels it did not see.
+    """
+    model, rows, release = _held_out(recipe, model, features, seed)
+    rng = np.random.default_rng(seed)
+    most = int(np.clip(SHUFFLED_NUMBERS // len(names), MIN_SHUFFLED, MAX_SHUFFLED))
+    most = MAX_LOOKED_UP if recipe.keeps_rows(model) else most
+    if len(rows) > most:
+        some = rng.permutation(len(rows))[:most]
+        rows, release = rows[some], replace(release, value=release.value[some])
+    table = features[rows]
+    own = _scores(model, table, release)
+    found = []
+    for place, name in enumerate(names):
+        shuffled = table.copy()
+        shuffled[:, place] = rng.permutation(shuffled[:, place])
+        loss = own - _scores(model, shuffled, release)
+        half = TWO_SIDED * float(loss.std() / np.sqrt(len(loss)))
+        value = float(loss.mean())
+        found.append(Importance(name, value, value - half, value + half))
+    return tuple(found)
+
+
+def _scores(model: Model, features: NDArray[np.float64], release: Release[Any]) -> NDArray[np.float64]:
+    """Return for each record an unbiased indicator that the model's answer is right, or minus its squared error."""
+    if isinstance(model.domain, Interval):
+        return -np.asarray(release.mechanism.unbiased_squares(release.value, model.predict(features)))
+    truth = debias(release.mechanism, release.value).values
+    return truth[np.arange(len(features)), model.predict_proba(features).argmax(axis=1)]
+
+
+def _held_out(
+    recipe: Recipe, model: Model, features: NDArray[np.float64], seed: int
+) -> tuple[Model, NDArray[np.intp], Release[Any]]:
+    """Return a model, and records with released labels that it was not trained on."""
+    evaluation = model.evaluation
+    assert isinstance(evaluation, Evaluation | NumberEvaluation) and evaluation.rows is not None
+    if len(evaluation.rows) < len(features):
+        return model, evaluation.rows, evaluation.release
+    release = evaluation.release
+    if evaluation.fold is not None:
+        other, unseen = evaluation.fold
+        return other, evaluation.rows[unseen], replace(release, value=release.value[unseen])
+    held = np.random.default_rng(seed).random(len(features)) < 0.2
+    seen, kept = (replace(release, value=release.value[mask]) for mask in (~held, held))
+    return recipe.refit(model, features[~held], seen), np.flatnonzero(held), kept

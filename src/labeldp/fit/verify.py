@@ -1,0 +1,266 @@
+"""Check whether a model or a released file still is what was certified."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from labeldp._version import __version__
+from labeldp.curator import LedgerFile
+from labeldp.fit.bundle import (
+    CERTIFICATE,
+    REPORT,
+    SUMMARY,
+    Bundle,
+    CertifiedRecords,
+    read_certified,
+    read_json,
+    read_records,
+)
+from labeldp.fit.rows import distinct_ids
+from labeldp.fit.summary import Cost, FitSummary
+from labeldp.images import names_images, open_images
+from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
+from labeldp.tables import (
+    TableEncoder,
+    has_folder_certificate,
+    is_as_certified,
+    is_folder_as_certified,
+    open_table,
+    read_certificate,
+    read_folder_certificate,
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether something holds, and the same in a sentence.
+
+    Args:
+        holds: None where what was given cannot tell: it is unverified.
+        sentence: the result in words.
+    """
+
+    holds: bool | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A certificate, whether what was published still is what it covers, and the same in a sentence."""
+
+    certificate: Certificate
+    holds: bool
+    sentence: str
+
+    @property
+    def delta(self) -> Fraction:
+        """The delta that was asked for."""
+        return requested_delta(self.certificate.entries)
+
+
+def statements(certificate: Certificate) -> dict[str, Any]:
+    """Return what a certificate states, by field, in a form that does not depend on the order of releases."""
+    charges = [json.dumps(charge.to_json(), sort_keys=True) for charge in certificate.entries]
+    return {
+        "charges": sorted(charges),
+        "dataset": certificate.dataset,
+        "neighbors": certificate.neighbors,
+        "trust": certificate.trust,
+        "randomness": certificate.randomness,
+        "published": sorted(certificate.published.split("; ")),
+        "conditions": sorted(certificate.assumptions),
+        "cohorts": sorted(certificate.cohorts),
+    }
+
+
+def verify(path: str) -> Verdict:
+    """Check a model directory or a released file against its certificate.
+
+    Raises:
+        InputError: the path does not exist, or has no certificate of labeldp.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise InputError(f"there is no file or directory {path}")
+    if place.suffix == ".json":
+        raise InputError(
+            f"{path} is no model and no released file: name the one that it certifies, such as the directory"
+        )
+    if not place.is_dir():
+        return verify_file(place)
+    if has_folder_certificate(place):
+        return verify_folder(place)
+    certificate, changed = read_certified(place)
+    if changed:
+        sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
+        return Verdict(certificate, False, sentence)
+    return Verdict(certificate, True, f"{path} still is what was certified.")
+
+
+def verify_folder(path: str | os.PathLike[str]) -> Verdict:
+    """Check a released folder against its certificate.
+
+    Args:
+        path: a folder that `release_file` wrote.
+
+    Raises:
+        InputError: it has no certificate of labeldp.
+    """
+    content = read_folder_certificate(path)
+    certificate = checked_certificate(content["certificate"], path)
+    unchanged = is_folder_as_certified(path)
+    column = f"The column {content['column']!r} of the parts of {path}"
+    verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
+    return Verdict(certificate, unchanged, f"{column} {verdict}.")
+
+
+def verify_file(path: str | os.PathLike[str]) -> Verdict:
+    """Check a released file against its certificate.
+
+    Args:
+        path: a CSV or Parquet file that `release_file` wrote.
+
+    Raises:
+        InputError: the file does not exist, or has no certificate of labeldp in or beside it.
+    """
+    content = read_certificate(path)
+    certificate = checked_certificate(content["certificate"], path)
+    unchanged = is_as_certified(path)
+    column = f"The column {content['column']!r} of {path}"
+    verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
+    return Verdict(certificate, unchanged, f"{column} {verdict}.")
+
+
+def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | None:
+    """Compare what summary and report of a model say of privacy with its certificate.
+
+    Args:
+        path: a directory that `fit_file` wrote.
+        render: turns a summary into the report, such as `labeldp.report.render_report`.
+
+    Returns:
+        The result; None if the path holds no model.
+    """
+    folder = Path(path)
+    if not (folder / SUMMARY).is_file():
+        return None
+    certificate, _ = read_certified(folder)
+    try:
+        summary = FitSummary.from_json(read_json(folder / SUMMARY))
+    except InputError as error:
+        return Check(False, f"The summary of {path} is damaged: {error}")
+    if summary.version != __version__:
+        return Check(
+            None, f"Unverified: labeldp {summary.version} wrote the summary of {path}, and may word it otherwise."
+        )
+    words = (
+        certificate.neighbors.value,
+        certificate.trust.value,
+        certificate.randomness.value,
+        certificate.published,
+        certificate.assumptions,
+    )
+    delta, of = summary.certificate[0].delta if summary.certificate else 0.0, summary.budget.run.delta
+    rows = [
+        (row.epsilon, row.delta, row.neighbors, row.trust, row.randomness, row.published, row.assumptions)
+        for row in summary.certificate
+    ]
+    same = (
+        rows == [(charge.loss.epsilon(delta), delta, *words) for charge in certificate.entries]
+        and summary.sentence == certificate.at(delta)
+        and summary.budget.run == Cost(certificate.epsilon(of), of)
+        and summary.dataset == certificate.dataset
+    )
+    if not same:
+        return Check(False, f"The summary of {path} does NOT say what its certificate says.")
+    report = folder / REPORT
+    if report.is_file() and report.read_text(encoding="utf-8") != render(summary):
+        return Check(False, f"The report of {path} does NOT say what its summary says.")
+    return Check(True, f"The summary and the report of {path} say what its certificate says.")
+
+
+def check_records(path: str, data: str) -> Check:
+    """Compare features and ids of a file with those that a model was learned from; labels are not read.
+
+    Args:
+        path: a directory that `fit_file` wrote.
+        data: the file, or the source of images.
+
+    Raises:
+        InputError: the directory holds no model, or the file lacks a column.
+    """
+    folder = Path(path)
+    if not (folder / CERTIFICATE).is_file():
+        raise InputError(f"{path} has no digest of records to compare {data} with: it must be a model")
+    known = read_records(folder)
+    bundle = Bundle.read(folder)
+    if isinstance(bundle.encoder, TableEncoder):
+        features, ids = _table(bundle.encoder, data, known.id_column)
+    elif names_images(data):
+        label = str(read_json(folder / SUMMARY).get("label"))
+        features, ids = open_images(data, label=label).train.features, None
+    else:
+        raise InputError(f"{data} must be a source of images, as those of {path} are")
+    if CertifiedRecords.of(features, ids, known.id_column) != known:
+        return Check(False, f"The features and ids of {data} are NOT those that the model was learned from.")
+    what = "features" if known.id_column is None else "features and ids"
+    return Check(
+        True, f"The {what} of the {known.count:,} records in {data} are those that the model was learned from."
+    )
+
+
+def _table(encoder: TableEncoder, data: str, id_column: str | None) -> tuple[Any, Any]:
+    """Return encoded features of a table, and ids where there are some."""
+    table = open_table(data)
+    used = [column.name for column in encoder.columns]
+    for name in (*used, *([id_column] if id_column else [])):
+        table.require(name, "data")
+    content: pa.Table = table.read(list(dict.fromkeys([*used, *([id_column] if id_column else [])])))
+    if id_column is None:
+        return encoder.transform(content.select(used)), None
+    return encoder.transform(content.select(used)), distinct_ids(content, id_column)
+
+
+def check_charges(certificate: Certificate, ledger: str, *, fit: bool = False) -> Check:
+    """Compare a certificate with the one that a ledger file gives its charges; open their commitments to the labels.
+
+    Every field is compared.
+
+    Args:
+        certificate: of any release.
+        ledger: path of the ledger file.
+        fit: whether it is the certificate of a fit, which adds conditions that no ledger has. Then `holds` is None.
+
+    Raises:
+        InputError: there is no such file.
+        LedgerError: the file is no ledger.
+    """
+    if not Path(ledger).is_file():
+        raise InputError(f": there is no ledger {ledger}", argument="ledger")
+    file, no = LedgerFile(ledger), f"The certificate is NOT of the ledger {ledger}"
+    file.datasets()  # refuses what is no ledger
+    try:
+        account = file.dataset(certificate.dataset)
+    except LabelDPError:
+        return Check(False, f"{no}, which has no dataset {certificate.dataset!r}.")
+    missing = [charge.id for charge in certificate.entries if not account.holds(charge)]
+    if missing:
+        charges = f"the charge{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        return Check(False, f"{no}: {charges} is not in it as certified.")
+    whole = account.certificate_of([charge.id for charge in certificate.entries])
+    stated, stored = statements(certificate), statements(whole)
+    changed = [name for name in stated if stated[name] != stored[name]]
+    if fit and changed == ["conditions"] and set(whole.assumptions) < set(certificate.assumptions):
+        added = "; ".join(sorted(set(certificate.assumptions) - set(whole.assumptions)))
+        return Check(None, f"Unverified: the certificate has conditions that no ledger has: {added}.")
+    if changed:
+        return Check(False, f"{no}: it states otherwise {', '.join(changed)}.")
+    count, opened = len(certificate.entries), sum("commitment" in charge.facts for charge in certificate.entries)
+    words = f"{opened} of them {'has' if opened == 1 else 'have'} a commitment to the labels, which the ledger opens"
+    return Check(True, f"The ledger {ledger} holds the {count} charge{'s' * (count > 1)} as certified; {words}.")

@@ -1,1 +1,0 @@
-"""Mechanisms on sums over public bags of records, and their accounting."""

@@ -1,0 +1,122 @@
+"""Advice for tables, arrays and files: from what is public alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeldp as ldp
+from labeldp.advice import choose_file
+from labeldp.privacy import InputError
+
+TWO = ldp.Classes(("no", "yes"))
+
+
+def asked(path: Path, **changes: Any) -> str:
+    """The advice for a file as JSON text."""
+    arguments: dict[str, Any] = {"label": "bought", "id_column": "id", "trust": "central", "delta": 1e-6} | changes
+    return json.dumps(choose_file(str(path), TWO, 1, **arguments).to_json())
+
+
+@pytest.mark.guarantee("labeldp.advice:choose_file", "no_label")
+def test_labels_in_another_order_get_the_same_advice(people: Path) -> None:
+    table = pd.read_csv(people / "people.csv")
+    found = asked(people / "people.csv")
+    changes: dict[str, Any] = {
+        "permuted": np.random.default_rng(0).permutation(table.bought),
+        "constant": "yes",
+        "undeclared": "perhaps",
+        "missing": None,
+    }
+    for name, labels in changes.items():
+        folder = people / name
+        folder.mkdir()
+        table.assign(bought=labels).to_csv(folder / "people.csv", index=False)
+        assert asked(folder / "people.csv") == found, name
+
+
+@pytest.mark.slow
+def test_a_rehearsal_of_permuted_labels_is_the_same(people: Path) -> None:
+    """Beside the order, what a rehearsal finds is the same to the byte."""
+    table = pd.read_csv(people / "people.csv").head(220)
+    texts = []
+    for name, labels in {"one": table.bought, "other": table.bought.to_numpy()[::-1]}.items():
+        (people / name).mkdir()
+        table.assign(bought=labels).to_csv(people / name / "people.csv", index=False)
+        advice = choose_file(
+            str(people / name / "people.csv"),
+            ldp.Interval(0, 1),
+            4,
+            label="bought",
+            id_column="id",
+            trust="local",
+            rehearse=True,
+        )
+        texts.append(json.dumps(advice.to_json()))
+    assert texts[0] == texts[1] and '"rehearsed": 220' in texts[0]
+
+
+@pytest.mark.guarantee("labeldp.advice:choose", "public_advice")
+@pytest.mark.guarantee("labeldp.advice:choose", "free")
+def test_a_table_an_array_a_size_and_a_file_agree(people: Path) -> None:
+    table = pd.read_csv(people / "people.csv").drop(columns=["id", "bought"])
+    found = [
+        ldp.choose(features, TWO, 0.5, 1e-6, "central")
+        for features in (table, (600, 4), [600, 4], np.random.default_rng(0).normal(size=(600, 4)))
+    ]
+    assert found[0] == found[1] == found[2] == found[3]
+    assert ldp.choose(features=table, domain=TWO, epsilon=0.5, delta=1e-6, trust="central", rehearse=False) == found[0]
+    file = choose_file(str(people / "people.csv"), TWO, 0.5, 1e-6, "central", label="bought", id_column="id")
+    assert [each.expected for each in file.options] == [each.expected for each in found[0].options]
+    assert "--id id" in file.best.command and "people.csv --label bought --classes no,yes" in file.best.command
+    assert "fit DATA --label LABEL" in found[0].best.command
+    assert not list(people.glob("*.ledger")), "nothing is charged"
+
+
+def test_persons_pay_for_all_their_answers(people: Path) -> None:
+    """Three records a person: each answer has a third of epsilon, or one is used; sums count persons."""
+    table = pd.read_csv(people / "people.csv").assign(user=np.arange(600) // 3)
+    table.to_csv(people / "people.csv", index=False)
+    shared: dict[str, Any] = {"label": "bought", "id_column": "id"}
+    of_persons = shared | {"person_column": "user"}
+    for trust, most, records, epsilon in [("local", 3, 600, 1), ("local", 1, 200, 3), ("central", None, 200, 3)]:
+        found = choose_file(str(people / "people.csv"), TWO, 3, trust=trust, per_person=most, **of_persons)
+        plain = ldp.choose((records, 4), TWO, epsilon, trust=trust)
+        assert [each.expected.value for each in found.options] == pytest.approx(
+            [e.expected.value for e in plain.options]
+        )
+        assert "--epsilon 3 " in found.best.command and "--person user" in found.best.command and found.dimension == 4
+        assert ("--per-person" in found.best.command) == (most is not None)
+    for changes, words in [
+        ({"rehearse": True}, "rehearse does not go with --person"),
+        ({"per_person": 2, "person_column": None}, "--per-person goes with --person"),
+        ({"person_column": "id"}, "--person must be another column"),
+        ({"person_column": "job"}, "the column 'job'"),
+        ({"columns": "age,user"}, "--features must not hold the label column, the id column or the person column"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            choose_file(str(people / "people.csv"), TWO, 3, **(of_persons | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rehearse": True}, "rehearse needs the features themselves, not their number"),
+        ({"balance": (0.5, 0.5)}, "balance goes with rehearse"),
+        ({"features": np.zeros((100, 2, 2))}, "features must be a table, an array of numbers"),
+        ({"features": [["a", "b"]]}, "features must be a table, an array of numbers"),
+        (
+            {"features": np.random.default_rng(0).normal(size=(199, 2)), "rehearse": True},
+            "rehearse needs at least 200 rows",
+        ),
+        ({"features": (0, 3)}, "records must be an integer, at least 1"),
+        ({"domain": 2}, "domain must be Classes or an Interval"),
+    ],
+)
+def test_bad_input_is_named(changes: dict[str, Any], words: str) -> None:
+    arguments: dict[str, Any] = {"features": (1000, 5), "domain": TWO, "epsilon": 1} | changes
+    with pytest.raises(InputError, match=words):
+        ldp.choose(**arguments)

@@ -1,0 +1,72 @@
+"""What features are worth, and other epsilons, of many records."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import labeldp as ldp
+from labeldp.fit import simulate
+from labeldp.fit.local import NoisyLabels
+from labeldp.fit.settings import FitSettings
+from labeldp.learners import Evaluation, Model, NoisyNumberRegressor, evaluate, fit_multistage, tune
+
+
+def recipe(classes: str) -> NoisyLabels:
+    return NoisyLabels(FitSettings.parse(label="y", classes=classes, epsilon="4", delta="0", dataset="d", features=None,
+                                         stages=None, model="logistic"))  # fmt: skip
+
+
+def learned(records: int = 600) -> tuple[Model, np.ndarray]:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(records, 2))
+    holder = ldp.Curator((features[:, 0] > 0).astype(int), domain=ldp.Classes(2), budget=ldp.Budget(4))
+
+    return fit_multistage(
+        features, holder, classifier=LogisticRegression(), epsilon=4, stages=1, rng=rng
+    ).value, features
+
+
+def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, features = learned()
+    asked: list[int] = []
+    scores = simulate._scores
+
+    def spy(model: Model, table: np.ndarray, release: ldp.Release) -> np.ndarray:
+        asked.append(len(table))
+        return scores(model, table, release)
+
+    monkeypatch.setattr(simulate, "_scores", spy)
+    monkeypatch.setattr(NoisyLabels, "refit", None)  # nothing is learned again
+    first, second = simulate.importances(recipe("no,yes"), model, features, ("one", "two"))
+    assert first.low > 0.2 and second.low <= 0 <= second.high
+    assert asked == [120] * 3  # a fifth of the records did not teach that model
+    assert isinstance(model.evaluation, Evaluation)
+    other, rows = model.evaluation.fold
+    assert np.mean(other.predict(features[rows]) == (features[rows, 0] > 0)) > 0.9
+    for most in ("MAX_SHUFFLED", "MIN_SHUFFLED"):
+        monkeypatch.setattr(simulate, most, 50)
+    asked.clear()
+    simulate.importances(recipe("no,yes"), model, features, ("one", "two"))
+    assert asked == [50] * 3
+
+
+def test_wide_tables_and_many_classes_are_simulated_on_fewer_records() -> None:
+    assert [recipe("no,yes").simulated_records(columns) for columns in (5, 20, 1000)] == [40_000, 10_000, 4_000]
+    assert recipe("a,b,c,d").simulated_records(5) == 10_000
+
+
+def test_importances_of_numbers_take_such_a_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(500, 2))
+    numbers = np.clip(5 + 2 * features[:, 0], 0, 10)
+    holder = ldp.Curator(numbers, domain=ldp.Interval(0, 10), budget=ldp.Budget(4))
+    release = holder.release(ldp.DiscreteLaplace(domain=holder.domain, epsilon=4), rng=rng)
+    found = tune([NoisyNumberRegressor(LinearRegression())], features, release)
+    fold = Model(holder.domain, found.fold[0]), found.fold[1]
+    model = Model(holder.domain, found.learner, None, evaluate(release, found.held_out, "", np.arange(500), fold))
+    monkeypatch.setattr(NoisyLabels, "refit", None)
+    first, second = simulate.importances(recipe("no,yes"), model, features, ("one", "two"))
+    assert first.low > 2 and second.low <= 0.1 and len(fold[1]) == 100
+    assert np.array_equal(fold[0].predict(features[fold[1]]), np.clip(found.held_out, 0, 10)[fold[1]])

@@ -1,0 +1,257 @@
+"""Cells and bags of files that do not fit into memory: the same bits and one charge, whatever blocks and files are."""
+
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from pyarrow import csv, parquet
+
+import labeldp as ldp
+from labeldp.curator import LedgerFile
+from labeldp.learners import MedianPartition
+from labeldp.mechanisms import Interval
+from labeldp.streams import aggregates as streams
+from labeldp.streams import bag_sum_file, fit_bags_file, fit_cells_file
+from labeldp.streams.aggregates import BlockTable, public_sample
+from labeldp.tables import open_parts
+
+RANGE = Interval(0, 10)
+COARSE = Interval(0, 10, grid=5)
+YES = ldp.Classes(("no", "yes"))
+FEATURES = ["age", "height"]
+
+
+def people(rows: int = 3000) -> pa.Table:
+    """Records whose income depends on two features, in bags of 50 that are alike in the first."""
+    rng = np.random.default_rng(0)
+    age, height = rng.normal(size=rows), rng.normal(size=rows)
+    income = np.clip(5 + 2 * age - height + rng.normal(0, 0.5, rows), 0, 10)
+    bag = np.empty(rows, dtype=np.int64)
+    bag[np.argsort(age)] = np.arange(rows) // 50
+    bought = np.where(age + height + rng.normal(0, 0.5, rows) > 0, "yes", "no")
+    return pa.table(
+        {"id": np.arange(rows), "age": age, "height": height, "income": income, "bag": bag, "bought": bought}
+    )
+
+
+PEOPLE = people()
+ROWS = np.column_stack([PEOPLE.column(name).to_numpy() for name in FEATURES])
+
+
+def asked(place: Path, **more: Any) -> dict[str, Any]:
+    own = {"label": "income", "id_column": "id", "domain": RANGE, "epsilon": 2, "ledger": place, "dataset": "people"}
+    return own | more
+
+
+def charged(place: Path) -> Any:
+    """What the ledger holds, if there is one."""
+    file = LedgerFile(place) if place.exists() else None
+    return file is not None and "people" in file.datasets() and file.dataset("people").charges
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    parquet.write_table(PEOPLE, "people.parquet", row_group_size=700)
+    Path("folder").mkdir()
+    parquet.write_table(PEOPLE[2000:], "folder/a.parquet")
+    csv.write_csv(PEOPLE[:2000], "folder/b.csv")
+    return tmp_path / "l.db"
+
+
+def sources() -> Iterator[tuple[Any, int]]:
+    """The same records in memory, in a file, in a folder of two kinds in another order, in blocks of several sizes."""
+    shuffled = PEOPLE.take(np.random.default_rng(1).permutation(len(PEOPLE)))
+    yield from ((PEOPLE, 10_000), ("people.parquet", 10_000), ("people.parquet", 37), ("folder", 900), (shuffled, 501))
+
+
+@pytest.mark.guarantee("labeldp.streams:fit_cells_file", "pure")
+@pytest.mark.guarantee("labeldp.streams:fit_cells_file", "same_bits")
+def test_cells_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
+    models = [fit_cells_file(data, features=FEATURES, block_rows=rows, **asked(place)) for data, rows in sources()]
+    predicted = [each.value.predict(ROWS) for each in models]
+    assert all(np.array_equal(each, predicted[0]) for each in predicted)
+    [charge] = LedgerFile(place).dataset("people").charges
+    assert charge.loss.epsilon() == models[0].certificate.epsilon() == 2
+    assert np.corrcoef(predicted[0], PEOPLE.column("income").to_numpy())[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("partition", [MedianPartition(16), None])
+@pytest.mark.parametrize("label", ["income", "bought"])
+def test_cells_are_those_of_fit_cells_at_its_cost(place: Path, partition: Any, label: str) -> None:
+    """At an epsilon so large that noise is zero, the streamed model and the one in memory are the same function."""
+    domain = YES if label == "bought" else COARSE
+    given = asked(place, label=label, domain=domain, epsilon=1000)
+    streamed = fit_cells_file("people.parquet", features=FEATURES, partition=partition, **given)
+    # In the order of the sample, by which cells are cut.
+    order = public_order()
+    curator = ldp.Curator(
+        np.array(PEOPLE.column(label).to_pylist())[order], domain=domain, budget=ldp.Budget(1000), ids=order
+    )
+    whole = ldp.fit_cells(ROWS[order], curator, epsilon=1000, rng=ldp.SystemRandomness(), partition=partition)
+    assert streamed.certificate.epsilon() == whole.certificate.epsilon()
+    if partition is None:  # its cells are at most one for `RECORDS_IN_CELL` records of the sample
+        said = streamed.value.predict(ROWS)
+        scores = said == "yes" if label == "bought" else said
+        assert abs(np.corrcoef(scores, PEOPLE.column("age").to_numpy())[0, 1]) > 0.5
+        return
+    ask = "predict" if label == "income" else "predict_proba"
+    assert np.array_equal(getattr(streamed.value, ask)(ROWS), getattr(whole.value, ask)(ROWS))
+
+
+def public_order() -> NDArray[np.int64]:
+    """The ids in the order of the sample."""
+    table = BlockTable(open_parts(PEOPLE), 100)
+    found, records = public_sample(table, "id", ("id",))
+    assert records == len(PEOPLE) == len(np.unique(found))
+    return found[:, 0].astype(np.int64)
+
+
+def test_the_sample_depends_on_ids_alone() -> None:
+    found = [
+        public_sample(BlockTable(open_parts(data), rows), "id", ("id", "age"), most=100)[0]
+        for data, rows in (
+            (PEOPLE, 10_000),
+            (PEOPLE, 33),
+            (PEOPLE.take(np.arange(2999, -1, -1)), 64),
+        )
+    ]
+    assert found[0].shape == (100, 2) and all(np.array_equal(each, found[0]) for each in found)
+    assert np.array_equal(found[0][:, 0], public_order()[:100])
+    assert 1200 < found[0][:, 0].mean() < 1800  # not the first ones
+
+
+@pytest.mark.guarantee("labeldp.streams:bag_sum_file", "approximate")
+@pytest.mark.guarantee("labeldp.streams:bag_sum_file", "same_bits")
+def test_bags_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
+    given = asked(place, bags="bag", size=50, why="sorted by age", delta=1e-6)
+    releases = [bag_sum_file(data, block_rows=rows, **given) for data, rows in sources()]
+    assert all(np.array_equal(each.value, releases[0].value) for each in releases)
+    [charge] = LedgerFile(place).dataset("people").charges
+    assert 1.99 < charge.loss.epsilon(1e-6) <= 2
+    made = releases[0].mechanism
+    truth = np.bincount(PEOPLE.column("bag").to_numpy(), weights=PEOPLE.column("income").to_numpy())
+    assert np.abs(made.totals(releases[0].value) - truth).max() < 8 * made.noise_stddev
+
+
+def test_a_model_of_bags_is_that_of_fit_bags_to_the_bit(place: Path) -> None:
+    given = asked(place, bags="bag", size=50, why="sorted by age")
+    release = bag_sum_file("people.parquet", **given)
+    in_memory = ldp.BagSum(
+        50, domain=RANGE, epsilon=2, bags=ldp.Public(PEOPLE.column("bag").to_numpy(), why="sorted by age")
+    )
+    whole = ldp.fit_bags(ROWS, ldp.Release(release.value, release.certificate, in_memory), ridge=0.01)
+    for rows in (10_000, 41):
+        model = fit_bags_file("people.parquet", release, bags="bag", features=FEATURES, ridge=0.01, block_rows=rows)
+        assert model.certificate == release.certificate
+        assert np.array_equal(model.value.estimator.coefficients, whole.value.estimator.coefficients)
+        assert np.array_equal(model.value.predict(ROWS), whole.value.predict(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"features": ["bought"]}, "the column 'bought' must hold numbers"),
+        ({"features": ["nobody"]}, "nobody"),
+        ({"features": []}, "features must be a list of columns, one at least"),
+        ({"features": "age"}, "features must be a list of columns, one at least"),
+        ({"features": ["income"]}, "label must be no column of public numbers: it is private"),
+        ({"label": "nobody"}, "nobody"),
+        ({"id_column": "bag"}, "ids must not be repeated"),
+        ({"domain": ("no", "yes")}, "domain must be declared"),
+        ({"block_rows": 0}, "block_rows must be at least 1"),
+        ({"epsilon": 0}, "epsilon"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_and_costs_nothing(place: Path, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(ldp.InputError, match=words):
+        fit_cells_file("people.parquet", **(asked(place) | {"features": FEATURES} | more))
+    assert not charged(place)
+
+
+def test_labels_outside_of_the_domain_cost_nothing(place: Path) -> None:
+    wrong = PEOPLE.set_column(3, "income", pa.array([11.0, *[5.0] * (len(PEOPLE) - 1)]))
+    with pytest.raises(ldp.DomainError, match="at least one is missing, outside, or of another kind"):
+        fit_cells_file(wrong, features=FEATURES, **asked(place))
+    with pytest.raises(ldp.DomainError, match="at least one is missing, outside, or of another kind"):
+        bag_sum_file(wrong, bags="bag", size=50, why="sorted by age", **asked(place))
+    assert not charged(place)
+
+
+def test_bags_that_do_not_fit_are_refused(place: Path) -> None:
+    given = asked(place, bags="bag", size=50, why="sorted by age")
+    for more, words in (({"size": 51}, "size = 51"), ({"bags": "nobody"}, "nobody"), ({"bags": "age"}, "whole number")):
+        with pytest.raises(ldp.InputError, match=words):
+            bag_sum_file("people.parquet", **(given | more))
+    assert not charged(place)
+    release = bag_sum_file("people.parquet", **given)
+    gaps = PEOPLE.append_column("gaps", pa.array([None, *[1.0] * (len(PEOPLE) - 1)]))
+    for data, more, words in (
+        (gaps, {"features": ["gaps"]}, "features must be finite numbers"),
+        (PEOPLE[1:], {}, "data must be the records that were released, in their bags"),
+        (PEOPLE, {"bags": "id"}, "data must be the records that were released, in their bags"),
+        (PEOPLE, {"ridge": -1}, "ridge"),
+    ):
+        with pytest.raises(ldp.InputError, match=words):
+            fit_bags_file(data, release, **({"bags": "bag", "features": ["age"]} | more))
+    with pytest.raises(ldp.InputError, match="release must be what bag_sum_file returned"):
+        fit_bags_file(PEOPLE, "sums", bags="bag", features=["age"])
+
+
+def test_a_file_that_changes_meanwhile_charges_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = streams.public_sample
+
+    def changing(*given: Any) -> Any:
+        found = real(*given)
+        parquet.write_table(PEOPLE[:2999], "people.parquet")
+        return found
+
+    monkeypatch.setattr(streams, "public_sample", changing)
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being read"):
+        fit_cells_file("people.parquet", features=FEATURES, **asked(place))
+    assert not charged(place)
+
+
+class Made:
+    """A table that is made block by block whenever it is read, and never held."""
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks = blocks
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number in range(self.blocks):
+                rng = np.random.default_rng(number)
+                age = rng.normal(size=BLOCK)
+                bags = pa.array((np.arange(BLOCK) + number * BLOCK) % 20)
+                ids = pa.array(np.arange(BLOCK) + number * BLOCK)
+                yield pa.record_batch([ids, pa.array(age), pa.array(np.clip(5 + age, 0, 10)), bags], schema=MADE)
+
+        return pa.RecordBatchReader.from_batches(MADE, batches()).__arrow_c_stream__(requested_schema)
+
+
+BLOCK = 1 << 13
+MADE = pa.schema([("id", pa.int64()), ("age", pa.float64()), ("income", pa.float64()), ("bag", pa.int64())])
+
+
+def test_memory_grows_with_a_block_and_not_with_the_table(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "SAMPLE", 1000)
+    monkeypatch.setattr(streams.public_sample, "__defaults__", (1000,))
+    most = []
+    for number, blocks in enumerate((2, 20, 60)):
+        given = asked(place, dataset=f"d{number}", block_rows=BLOCK)
+        LedgerFile(place).add(f"d{number}", ldp.Budget(10))
+        tracemalloc.start()
+        fit_cells_file(Made(blocks), features=["age"], partition=MedianPartition(8), **given)
+        release = bag_sum_file(Made(blocks), bags="bag", size=50, why="made up", **given)
+        fit_bags_file(Made(blocks), release, bags="bag", features=["age"], block_rows=BLOCK)
+        most.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    held = BLOCK * 60 * 8
+    assert most[2] < 1.25 * most[1], most
+    assert most[2] - most[1] < held / 4, most
