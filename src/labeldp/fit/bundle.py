@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
-CERTIFICATE, DESCRIPTION, ESTIMATOR, REPORT, SUMMARY = (
-    "certificate.json",
-    "model.json",
-    "model.skops",
-    "report.html",
-    "summary.json",
-)
+CERTIFICATE = "certificate.json"
+DESCRIPTION = "model.json"
+"""What a bundle says of its model."""
+ESTIMATOR = "model.skops"
+"""The fitted estimator."""
+REPORT = "report.html"
+SUMMARY = "summary.json"
+"""What the report shows."""
 
 CERTIFIED = (DESCRIPTION, ESTIMATOR, REPORT, SUMMARY)
 """The files that a certificate covers."""
