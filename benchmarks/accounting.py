@@ -21,13 +21,13 @@ from scipy.integrate import quad
 from scipy.special import betainc, erfcx
 from scipy.stats import binom, hypergeom
 
-from labeldp import mechanisms
+from labeldp.bags import HiddenBag, NoisyBags, cross_bound, lba_delta, lba_required_residual, llp_delta, llp_epsilon
 
 LIMIT = 0.05
 """Seconds that a call may take."""
 
 
-def by_quad(bags: mechanisms.NoisyBags, epsilon: float) -> float:
+def by_quad(bags: NoisyBags, epsilon: float) -> float:
     """The delta of bags with Gaussian weights, from one quadrature for each number of noisy labels."""
     if bags.each == bags.size:
         return inside_by_quad(bags, epsilon)
@@ -51,7 +51,7 @@ def by_quad(bags: mechanisms.NoisyBags, epsilon: float) -> float:
     return total
 
 
-def inside_by_quad(bags: mechanisms.NoisyBags, epsilon: float) -> float:
+def inside_by_quad(bags: NoisyBags, epsilon: float) -> float:
     """The same where every label has noise."""
     ratio, others = float(bags.ratio), bags.size - 1
 
@@ -61,7 +61,7 @@ def inside_by_quad(bags: mechanisms.NoisyBags, epsilon: float) -> float:
     return quad(integrand, 0, ratio, epsabs=0, epsrel=1e-8, limit=200)[0] / np.sqrt(2 * np.pi)
 
 
-def hidden_by_quad(bag: mechanisms.HiddenBag, epsilon: float) -> float:
+def hidden_by_quad(bag: HiddenBag, epsilon: float) -> float:
     """The delta of secret weights, one row: the larger of two quadratures in the smaller eigenvalue's direction."""
     return max(
         _hidden_by_quad(pair.stretch, pair.shrink, epsilon) for pair in (bag.weights(), bag.weights().reversed())
@@ -95,26 +95,26 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
     return statistics.median(times)
 
 
-def published_cases() -> dict[str, tuple[mechanisms.NoisyBags, float]]:
+def published_cases() -> dict[str, tuple[NoisyBags, float]]:
     """Bags by name, with the epsilon at which they are read."""
     unit = {"stddev": 1, "label_range": (-1, 1), "weights": "gaussian"}
     return {
-        "385 labels, all noisy": (mechanisms.NoisyBags(385, **unit), 1),
-        "3950 labels, 395 noisy in each": (mechanisms.NoisyBags(3950, noisy_fraction=0.1, **unit), 1),
+        "385 labels, all noisy": (NoisyBags(385, **unit), 1),
+        "3950 labels, 395 noisy in each": (NoisyBags(3950, noisy_fraction=0.1, **unit), 1),
         "3975 labels, a tenth noisy, limit": (
-            mechanisms.NoisyBags(3975, noisy_fraction=0.1, noisy_set="fixed", **unit),
+            NoisyBags(3975, noisy_fraction=0.1, noisy_set="fixed", **unit),
             1,
         ),
         "the same, of 100,000 records": (
-            mechanisms.NoisyBags(3975, noisy_fraction=0.1, noisy_set="fixed", records=100_000, **unit),
+            NoisyBags(3975, noisy_fraction=0.1, noisy_set="fixed", records=100_000, **unit),
             1,
         ),
         "39767 labels, a hundredth noisy, limit": (
-            mechanisms.NoisyBags(39_767, noisy_fraction=0.01, noisy_set="fixed", **unit),
+            NoisyBags(39_767, noisy_fraction=0.01, noisy_set="fixed", **unit),
             1,
         ),
         "Criteo in the paper: 256 labels, a tenth noisy": (
-            mechanisms.NoisyBags(
+            NoisyBags(
                 256, stddev=1, label_range=(0, 253.78), noisy_fraction=0.1, weights="gaussian", noisy_set="fixed"
             ),
             1,
@@ -133,19 +133,19 @@ def lines(repeats: int) -> list[str]:
 
     for name, (bags, epsilon) in published_cases().items():
         peer = seconds(lambda bags=bags, epsilon=epsilon: by_quad(bags, epsilon), 3)
-        found, expected = mechanisms.llp_delta(bags, epsilon), by_quad(bags, epsilon)
+        found, expected = llp_delta(bags, epsilon), by_quad(bags, epsilon)
         agree = f"{abs(found / expected - 1):.0e} apart"
-        row(name, "llp_delta", lambda bags=bags, epsilon=epsilon: mechanisms.llp_delta(bags, epsilon), peer, agree)
-        row(name, "llp_epsilon", lambda bags=bags: mechanisms.llp_epsilon(bags, 0.01), peer, "")
+        row(name, "llp_delta", lambda bags=bags, epsilon=epsilon: llp_delta(bags, epsilon), peer, agree)
+        row(name, "llp_epsilon", lambda bags=bags: llp_epsilon(bags, 0.01), peer, "")
     for size, features in ((1024, 5), (16_384, 71)):
         leverage = 3 * features / size
-        asked = {"leverage": leverage, "cross": mechanisms.cross_bound(size, leverage), "label_range": (-1, 1)}
-        bag = mechanisms.HiddenBag(300, **asked)
+        asked = {"leverage": leverage, "cross": cross_bound(size, leverage), "label_range": (-1, 1)}
+        bag = HiddenBag(300, **asked)
         peer = seconds(lambda bag=bag: hidden_by_quad(bag, 1), 3)
-        agree = f"{abs(mechanisms.lba_delta(bag, 1) / hidden_by_quad(bag, 1) - 1):.0e} apart"
+        agree = f"{abs(lba_delta(bag, 1) / hidden_by_quad(bag, 1) - 1):.0e} apart"
         name = f"secret weights, {size} labels, {features} features"
-        row(name, "lba_delta", lambda bag=bag: mechanisms.lba_delta(bag, 1), peer, agree)
-        needed = lambda asked=asked: mechanisms.lba_required_residual(epsilon=1, delta=1e-6, **asked)  # noqa: E731
+        row(name, "lba_delta", lambda bag=bag: lba_delta(bag, 1), peer, agree)
+        needed = lambda asked=asked: lba_required_residual(epsilon=1, delta=1e-6, **asked)  # noqa: E731
         row(name, "lba_required_residual", needed, peer, "")
     median, worst = statistics.median(time for time, _ in ratios), max(time for time, _ in ratios)
     direct = statistics.median(ratio for (_, ratio), text in zip(ratios, rows, strict=True) if "_delta`" in text)

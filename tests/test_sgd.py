@@ -328,7 +328,7 @@ def test_classes_are_learned_at_the_cost_of_one_release() -> None:
 def test_many_passes_cost_one_release() -> None:
     features, labels = blobs(6000, 3)
     holder = ldp.Curator(labels, domain=ldp.Classes(3), budget=ldp.Budget(epsilon=4, delta=DELTA))
-    release = ldp.learners.lp_normal_sgd(
+    release = ldp.sgd.lp_normal_sgd(
         features,
         holder,
         loss=SoftmaxRegression(3),
@@ -438,7 +438,7 @@ def test_bad_input_of_the_gaussian_one_is_refused_and_nothing_is_charged() -> No
         ({"order_seed": -1}, "order_seed must be an integer, at least 0"),
     ):
         with pytest.raises(InputError, match=words):
-            ldp.learners.lp_normal_sgd(FEATURES, holder, **{**asked, **given})
+            ldp.sgd.lp_normal_sgd(FEATURES, holder, **{**asked, **given})
     assert holder.ledger.charges == ()
     numbers = ldp.Curator([0.5], domain=ldp.Interval(0, 1), budget=ldp.Budget(1))
     with pytest.raises(InputError, match="curator must hold classes"):

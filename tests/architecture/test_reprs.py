@@ -55,7 +55,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.GaussianOneHot": lambda: response(3, "GaussianOneHot", delta=1e-6),
     "mechanisms.LaplaceMoment": lambda: response(3, "LaplaceMoment", features=public(PRIOR * 54321)),
     "tables.LabeledArrays": lambda: labeled(),
-    "tables.ImageData": lambda: room("tables").ImageData(labeled(), labeled()),
+    "images.ImageData": lambda: room("images").ImageData(labeled(), labeled()),
     "online.PrivateExperts": lambda: learner(),
     "online.NamedExperts": lambda: room("online").NamedExperts(["a", "b"], learner()),
     "curator.Curator": lambda: curator(),
@@ -83,7 +83,7 @@ def public(value: Any) -> Any:
 
 def labeled() -> Any:
     """Features and labels that are the sentinel."""
-    return room("tables").LabeledArrays(LABELS, LABELS)
+    return room("images").LabeledArrays(LABELS, LABELS)
 
 
 def release() -> Any:

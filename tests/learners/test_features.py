@@ -9,7 +9,7 @@ from scipy.sparse import coo_array, csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import labeldp as ldp
-from labeldp import learners
+from labeldp import bags, learners, sgd
 from labeldp.learners import intrinsic_dimension
 from labeldp.learners.features import check_values, number_table, row_table, rows_with_gaps
 from labeldp.privacy import InputError, Public
@@ -44,7 +44,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 NUMBERS = ldp.Interval(-1, 2, grid=301)
 
-LOSS = learners.SoftmaxRegression(2)
+LOSS = sgd.SoftmaxRegression(2)
 
 CLASSES = answered(LABELS, ldp.Classes(2), ldp.RandomizedResponse, 4.0)
 
@@ -60,21 +60,21 @@ PRIVATE: dict[str, Any] = {
     ),
     "fit_linear": lambda X, private: ldp.fit_linear(X, private, epsilon=1, rng=RNG(0)),
     "fit_multistage": lambda X, private: ldp.fit_multistage(X, private, epsilon=1, rng=RNG(0)),
-    "lp_rr_sgd": lambda X, private: learners.lp_rr_sgd(X, private, loss=LOSS, epsilon=1, diameter=1, rng=RNG(0)),
-    "lp_normal_sgd": lambda X, private: learners.lp_normal_sgd(
+    "lp_rr_sgd": lambda X, private: sgd.lp_rr_sgd(X, private, loss=LOSS, epsilon=1, diameter=1, rng=RNG(0)),
+    "lp_normal_sgd": lambda X, private: sgd.lp_normal_sgd(
         X, private, loss=LOSS, epsilon=1, delta=1e-6, diameter=1, rng=RNG(0)
     ),
 }
 
 PUBLIC: dict[str, Any] = {
-    "BagRegressor": lambda X: learners.BagRegressor().fit(X, BAGS),
+    "BagRegressor": lambda X: bags.BagRegressor().fit(X, BAGS),
     "CellClassifier": lambda X: learners.CellClassifier().fit(X, CLASSES),
     "CellRegressor": lambda X: learners.CellRegressor().fit(X, AMOUNTS),
     "NeighborsClassifier": lambda X: learners.NeighborsClassifier().fit(X, CLASSES),
     "NeighborsRegressor": lambda X: learners.NeighborsRegressor().fit(X, AMOUNTS),
     "NoisyLabelClassifier": lambda X: learners.NoisyLabelClassifier().fit(X, CLASSES),
     "NoisyNumberRegressor": lambda X: learners.NoisyNumberRegressor().fit(X, AMOUNTS),
-    "fit_bags": lambda X: learners.fit_bags(X, BAGS),
+    "fit_bags": lambda X: bags.fit_bags(X, BAGS),
     "fit_noisy": lambda X: ldp.fit_noisy(X, CLASSES),
     "intrinsic_dimension": learners.intrinsic_dimension,
     "tune": lambda X: learners.tune([learners.CellClassifier(), learners.NeighborsClassifier()], X, CLASSES),
@@ -148,7 +148,7 @@ def fitted_on(frame: Any) -> dict[str, Any]:
     models = {name: PUBLIC[name](frame) for name in list(PUBLIC)[:5]}
     models["NoisyLabelClassifier"] = learners.NoisyLabelClassifier(LogisticRegression()).fit(frame, CLASSES)
     models["NoisyNumberRegressor"] = learners.NoisyNumberRegressor(Ridge()).fit(frame, AMOUNTS)
-    models["fit_bags"] = learners.fit_bags(frame, BAGS).value
+    models["fit_bags"] = bags.fit_bags(frame, BAGS).value
     for name in ("fit_cells", "fit_cells of a partition", "fit_linear", "lp_rr_sgd"):
         models[name] = PRIVATE[name](frame, holder()).value
     models["fit_multistage"] = ldp.fit_multistage(
