@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import (
-    Classes,
     Domain,
     Groups,
     GroupSizes,
-    Interval,
     Mechanism,
     PublicInput,
     public_value,
@@ -28,8 +26,6 @@ from labeldp.privacy import (
     Release,
     Trust,
     check_integer,
-    decimal,
-    decimal_text,
     set_fields,
 )
 
@@ -71,7 +67,7 @@ class Bagged(Mechanism):
     """Whether all labels of a person may be protected together."""
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
-        if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
+        if not isinstance(self.domain, Domain) or not self.domain.has_sums:
             raise InputError("must be Interval, such as Interval(0, 100), or two classes", argument="domain")
         set_fields(self, size=check_integer(self.size, "size", most=MAX_RECORDS))
         source = bags_of(bags, self.size, features, seed)
@@ -124,31 +120,9 @@ class Bagged(Mechanism):
         return self.partition.sizes
 
     @property
-    def low(self) -> Fraction:
-        """The label with the code 0, exactly."""
-        return decimal(self.domain.low, "low") if isinstance(self.domain, Interval) else Fraction(0)
-
-    @property
-    def step(self) -> Fraction:
-        """The distance of two codes in the unit of the labels, exactly."""
-        if not isinstance(self.domain, Interval):
-            return Fraction(1)
-        return (decimal(self.domain.high, "high") - self.low) / (self.domain.size - 1)
-
-    @property
     def width(self) -> Fraction:
         """The width of the range of the labels, exactly."""
-        return self.step * (self.domain.size - 1)
-
-    @property
-    def labels_in_words(self) -> str:
-        """What the labels are, for a certificate."""
-        if isinstance(self.domain, Interval):
-            low, high = (decimal_text(end) for end in (self.domain.low, self.domain.high))
-            clipped = " after clipping" if self.domain.clip else ""
-            return f"labels from {low} to {high}{clipped}, rounded to {self.domain.size} points"
-        assert isinstance(self.domain, Classes)
-        return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.domain.names))
+        return self.domain.step_exact * (self.domain.size - 1)
 
     @classmethod
     @abstractmethod
@@ -438,11 +412,6 @@ class ReleasedSums:
             raise InputError("the file must have a column 'bag' of bag numbers, as it was released")
         sizes = np.bincount(numbers).astype(np.float64)
         return cls(domain, len(bags), sizes, sums[firsts], spread(numbers), numbers, weights)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The lowest and the highest label; two classes count as 0 and 1."""
-        return (float(self.domain.low), float(self.domain.high)) if isinstance(self.domain, Interval) else (0.0, 1.0)
 
     @property
     def plain(self) -> bool:

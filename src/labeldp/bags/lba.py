@@ -275,7 +275,7 @@ class WeightedLBA(Bagged):
     @property
     def _design(self) -> dict[str, Any]:
         leverages = self.leverages
-        ends = (self.low, self.low + self.width)
+        ends = (self.domain.low_exact, self.domain.low_exact + self.width)
         return {"leverage": leverages.largest, "cross": leverages.cross, "label_range": ends}
 
     @property
@@ -326,7 +326,7 @@ class WeightedLBA(Bagged):
         """What leaves, in words; not the weights."""
         return (
             f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} public bags, of "
-            f"{self.labels_in_words}, by {self}; the weights are secret and thrown away"
+            f"{self.domain.number_words}, by {self}; the weights are secret and thrown away"
         )
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
@@ -383,7 +383,7 @@ class WeightedLBA(Bagged):
         weights, noise = (bound.bind(name) for name in (b"weights", b"noise"))
         stream = WordStream(weights, weights.record_ids(None, len(codes)))
         added = WordStream(noise, noise.record_ids(None, bags))
-        middle: Floats = float(self.step) * (codes.astype(np.float64) - (self.domain.size - 1) / 2)
+        middle: Floats = float(self.domain.step_exact) * (codes.astype(np.float64) - (self.domain.size - 1) / 2)
         released = np.empty((bags, self.rows, self.table.shape[1] + 1), dtype=np.int64)
         for row in range(self.rows):
             sums = self._weighted(normals(stream), middle)

@@ -346,7 +346,7 @@ class NoisyWeightedLLP(Bagged):
         population = self.records if fixed else int(self.sizes.max())
         return {
             "size": int(self.sizes.min()) if fixed else population,
-            "label_range": (self.low, self.low + self.width),
+            "label_range": (self.domain.low_exact, self.domain.low_exact + self.width),
             "noisy_fraction": Fraction(self.noisy * (self.partition.count if fixed else 1), population),
             "weights": self.weights,
             "noisy_set": "fixed" if fixed else "stratified",
@@ -388,7 +388,7 @@ class NoisyWeightedLLP(Bagged):
     @property
     def step_ratio(self) -> Fraction:
         """The standard deviation of one label's noise in steps, exactly."""
-        return exact_positive(self.stddev, "stddev") / self.step * STEPS_IN_WEIGHT
+        return exact_positive(self.stddev, "stddev") / self.domain.step_exact * STEPS_IN_WEIGHT
 
     def privacy_loss(self) -> PrivacyLoss:
         """That of the bags in real numbers, and a small failure that stands for integers and doubles.
@@ -417,7 +417,7 @@ class NoisyWeightedLLP(Bagged):
     def published(self) -> str:
         return (
             f"the noisy weighted sum of the labels of each of {self.partition.count} bags, who is in which, all "
-            f"{self.weights} weights and who is noisy, of {self.labels_in_words}, by {self}"
+            f"{self.weights} weights and who is noisy, of {self.domain.number_words}, by {self}"
         )
 
     def arguments(self) -> dict[str, Any]:
@@ -507,8 +507,8 @@ class NoisyWeightedLLP(Bagged):
         bag_weights, of_record = self.bag_weights(released), self.partition.of_record
         weights = bag_weights.steps / STEPS_IN_WEIGHT
         total = np.bincount(of_record, weights=weights, minlength=self.partition.count)
-        unit = float(self.step / STEPS_IN_WEIGHT)
-        sums = unit * np.asarray(released)[SEED_WORDS:] + float(self.low) * total
+        unit = float(self.domain.step_exact / STEPS_IN_WEIGHT)
+        sums = unit * np.asarray(released)[SEED_WORDS:] + float(self.domain.low_exact) * total
         return WeightedSums(of_record, weights, bag_weights.noisy, sums, unit * bag_weights.stddevs.astype(np.float64))
 
     def __str__(self) -> str:

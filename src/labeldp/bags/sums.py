@@ -157,7 +157,7 @@ class BagSum(Bagged):
     def noise_stddev(self) -> float:
         """The standard deviation of the noise on each sum, in the unit of the labels."""
         steps = 2**0.5 / (2 * np.sinh(float(self.rate) / 2)) if self.noise == "laplace" else self.stddev
-        return float(steps * float(self.step / self.fine))
+        return float(steps * float(self.domain.step_exact / self.fine))
 
     def privacy_loss(self) -> PrivacyLoss:
         """Pure epsilon, or a Gaussian loss and a failure below 10^-33 that stands for the integers."""
@@ -176,7 +176,7 @@ class BagSum(Bagged):
     def published(self) -> str:
         return (
             f"the noisy sum of the labels of each of {self.partition.count} bags, and who is in which, of "
-            f"{self.labels_in_words}, by {self}"
+            f"{self.domain.number_words}, by {self}"
         )
 
     def sums(self, labels: Any) -> Integers:
@@ -228,7 +228,10 @@ class BagSum(Bagged):
     def totals(self, released: Any) -> NDArray[np.float64]:
         """Return noisy sums in the unit of the labels, unbiased, shape (bags,)."""
         steps = np.asarray(released, dtype=np.float64)
-        return np.asarray(float(self.low) * self.sizes + float(self.step / self.fine) * steps, dtype=np.float64)
+        return np.asarray(
+            float(self.domain.low_exact) * self.sizes + float(self.domain.step_exact / self.fine) * steps,
+            dtype=np.float64,
+        )
 
     def means(self, released: Any) -> NDArray[np.float64]:
         """Return noisy mean labels, unbiased and not clipped, shape (bags,)."""

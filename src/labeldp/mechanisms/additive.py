@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.answers import Debiased
 from labeldp.mechanisms.base import FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
-from labeldp.mechanisms.domains import Classes, Codes, Interval
+from labeldp.mechanisms.domains import Classes, Codes, Interval, require_domain
 from labeldp.privacy import (
     BLOCK,
     WORD,
@@ -147,8 +147,7 @@ class DiscreteLaplace(FiniteMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Interval):
-            raise InputError("must be an Interval, such as Interval(0, 100, grid=1025)", argument="domain")
+        require_domain(self.domain, "numbers")
         if self.domain.grid > MAX_GRID:
             raise InputError(f"must have a grid of at most {MAX_GRID} points for DiscreteLaplace", argument="domain")
         self._calibrate()
@@ -302,8 +301,7 @@ class GaussianOneHot(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Classes):
-            raise InputError("must be Classes, such as Classes(10)", argument="domain")
+        require_domain(self.domain, "classes")
         if not 0 < decimal(self.delta, "delta") < 1:
             raise InputError(
                 "must lie in (0, 1), such as ",

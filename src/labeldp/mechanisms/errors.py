@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import Mechanism, word_stream
-from labeldp.mechanisms.domains import Interval
+from labeldp.mechanisms.domains import Interval, require_domain
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
     Floats,
@@ -62,8 +62,7 @@ class SquaredErrors(Mechanism):
 
     def __post_init__(self, predictions: Any) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Interval):
-            raise InputError("must be an Interval, such as Interval(0, 100)", argument="domain")
+        require_domain(self.domain, "numbers")
         places = Groups.of(predictions, "predictions")
         if isinstance(places, GroupSizes) or not places.records or places.count > self.domain.size:
             raise InputError(f"must be grid points from 0 to {self.domain.size - 1}", argument="predictions")

@@ -334,7 +334,7 @@ class GridRows:
         squares, lengths = (np.zeros(held, dtype=np.int64) for _ in range(2))
         total, digest = np.zeros(self.shape[1], dtype=np.int64), self._digest()
         for place, part in self.parts():
-            entries = wide(part)
+            entries = part.astype(np.int64)
             total += entries.sum(axis=0)
             square, length = (entries**2).sum(axis=1), np.abs(entries).sum(axis=1)
             if self.persons is not None:
@@ -405,7 +405,7 @@ class GridScan:
 
     def add(self, steps: NDArray[np.int16]) -> None:
         """Add rows in grid steps, shape (m, width)."""
-        entries = wide(steps)
+        entries = steps.astype(np.int64)
         squares, lengths = (entries**2).sum(axis=1), np.abs(entries).sum(axis=1)
         self.merge(len(entries), int(squares.max(initial=0)), int(lengths.max(initial=0)), entries.sum(axis=0))
 
@@ -479,11 +479,6 @@ def rounded(rows: Floats, clip: float, resolution: int) -> NDArray[np.int16]:
     norms = np.linalg.norm(rows, axis=1)
     scale = resolution / clip * np.minimum(1.0, clip / np.maximum(norms, clip))
     return np.asarray(np.rint(rows * scale[:, None])).astype(np.int16, order="C")
-
-
-def wide(rows: NDArray[np.int16]) -> NDArray[np.int64]:
-    """Return rows as 64-bit integers, whose products and sums do not overflow."""
-    return rows.astype(np.int64)
 
 
 def _sums(values: NDArray[np.int64], groups: Groups) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive import largest_mu, loss_of, stddev_within
 from labeldp.mechanisms.base import Mechanism, word_stream
-from labeldp.mechanisms.domains import Classes, Domain, Interval
+from labeldp.mechanisms.domains import Classes, Domain, Interval, require_domain
 from labeldp.mechanisms.inputs import (
     MAX_RESOLUTION,
     RESOLUTION,
@@ -24,7 +24,6 @@ from labeldp.mechanisms.inputs import (
     check_resolution,
     public_value,
     rounded,
-    wide,
 )
 from labeldp.privacy import (
     Argument,
@@ -79,8 +78,7 @@ class CrossMoment(Mechanism):
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int, persons: Any) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Classes | Interval):
-            raise InputError("must be Classes or Interval, such as Classes(10) or Interval(0, 100)", argument="domain")
+        require_domain(self.domain, "classes", "numbers")
         own = None if persons is None else Groups.of_persons(persons)
         rows = GridRows.of(features, clip, resolution, own)
         if own is not None and own.records != rows.shape[0]:
@@ -89,7 +87,7 @@ class CrossMoment(Mechanism):
         set_fields(self, rows=rows, public_inputs=tuple(PublicInput.of(given, name) for name, given in inputs))
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
-        if self.records * self.rows.length * self.largest_label >= 1 << 62:
+        if self.records * self.rows.length * self.domain.largest_entry >= 1 << 62:
             raise InputError("the sums do not fit into 64 bits: take a coarser resolution or a coarser grid of labels")
         self._calibrate()
 
@@ -108,7 +106,7 @@ class CrossMoment(Mechanism):
 
     def edges(self) -> NDArray[np.int64]:
         """Return thirteen edges of bins for tests of the noise, in steps, from -3 to 3 standard deviations."""
-        stddev = self.noise_stddev / (self.rows.unit * self.label_unit)
+        stddev = self.noise_stddev / (self.rows.unit * self.domain.step)
         return np.rint(np.linspace(-3, 3, 13) * stddev).astype(np.int64)
 
     @property
@@ -119,7 +117,7 @@ class CrossMoment(Mechanism):
     @property
     def columns(self) -> int:
         """The number of columns of the sum: K, or 1 on an interval."""
-        return self.domain.size if isinstance(self.domain, Classes) else 1
+        return self.domain.columns
 
     @property
     def cells(self) -> int:
@@ -127,24 +125,19 @@ class CrossMoment(Mechanism):
         return self.rows.shape[1] * self.columns
 
     @property
-    def largest_label(self) -> int:
-        """The largest label as an integer: 1 for an indicator, grid size - 1 for a grid point."""
-        return 1 if isinstance(self.domain, Classes) else self.domain.size - 1
-
-    @property
     def sensitivity_square(self) -> int:
         """The squared L2 sensitivity of the sum to one replaced label, exact, or to all of a person, in steps²."""
-        return 2 * self.rows.square if isinstance(self.domain, Classes) else self.largest_label**2 * self.rows.square
+        return self._moved * self.domain.largest_entry**2 * self.rows.square
 
     @property
     def sensitivity_sum(self) -> int:
         """The L1 sensitivity of the sum to one replaced label, exact, or to all of a person, in steps."""
-        return (2 if isinstance(self.domain, Classes) else self.largest_label) * self.rows.length
+        return self._moved * self.domain.largest_entry * self.rows.length
 
     @property
-    def label_unit(self) -> float:
-        """The size of one integer step of a label, in the unit of the labels."""
-        return 1.0 if isinstance(self.domain, Classes) else self.domain.step
+    def _moved(self) -> int:
+        """The entries of a label's vector that a replaced label moves: two of indicators."""
+        return min(self.columns, 2)
 
     @property
     def published(self) -> str:
@@ -180,9 +173,8 @@ class CrossMoment(Mechanism):
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         total = np.zeros((self.rows.shape[1], self.columns), dtype=np.int64)
-        classes = self.domain.size if isinstance(self.domain, Classes) else None
         for place, rows in self.rows.same_parts():
-            total += label_sums(rows, codes[place], classes)
+            total += self.domain.unit_sums(rows, codes[place])
         return total
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
@@ -203,29 +195,14 @@ class CrossMoment(Mechanism):
         It is an unbiased estimate of the sum of x tᵀ over the clipped, rounded rows x, where t is the indicator vector
         of the class, or the label itself.
         """
-        moment = np.asarray(released, dtype=np.float64) * (self.rows.unit * self.label_unit)
-        if isinstance(self.domain, Classes):
-            return moment
-        return np.asarray(moment + self.domain.low * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
+        moment = np.asarray(released, dtype=np.float64) * (self.rows.unit * self.domain.step)
+        return np.asarray(moment + self.domain.ends[0] * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
 
     def values(self) -> NDArray[np.float64]:
         """Return the clipped, rounded rows in the unit of the features, shape (n, d): public."""
         if isinstance(self.rows, GridTotals):
             raise InputError("features are known by their totals: workers hold the rows")
         return np.asarray(self.rows.steps * self.rows.unit, dtype=np.float64)
-
-
-def label_sums(steps: NDArray[np.int16], codes: NDArray[Any], classes: int | None) -> Integers:
-    """Return the sum of rows in each class, shape (d, classes), or without classes weighted by codes, shape (d, 1).
-
-    Args:
-        steps: rows in grid steps, shape (n, d).
-        codes: private codes, shape (n,).
-        classes: the number of classes; None for grid points.
-    """
-    if classes is None:
-        return (codes.astype(np.int64) @ wide(steps))[:, None]
-    return np.column_stack([steps[codes == k].sum(axis=0, dtype=np.int64) for k in range(classes)])
 
 
 @final
@@ -268,7 +245,7 @@ class GaussianMoment(CrossMoment):
     @property
     def noise_stddev(self) -> float:
         """The standard deviation of the noise on each entry of `moment`."""
-        return self.stddev * self.rows.unit * self.label_unit
+        return self.stddev * self.rows.unit * self.domain.step
 
     def privacy_loss(self) -> PrivacyLoss:
         """Return a Gaussian loss, plus a failure below 10^-25 for integer noise; neither depends on the features."""
@@ -311,7 +288,7 @@ class LaplaceMoment(CrossMoment):
     def noise_stddev(self) -> float:
         """The standard deviation of the noise on each entry of `moment`."""
         half = float(self.rate) / 2
-        return float(self.rows.unit * self.label_unit / (2**0.5 * sinh(half)))
+        return float(self.rows.unit * self.domain.step / (2**0.5 * sinh(half)))
 
     def privacy_loss(self) -> PrivacyLoss:
         """Return pure epsilon: exact at delta = 0, an upper bound elsewhere."""
@@ -453,8 +430,7 @@ class GaussianChoice(Mechanism):
 
     def __post_init__(self, rows: Any, clip: float | None, resolution: int) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Classes):
-            raise InputError("must be Classes, such as Classes(10)", argument="domain")
+        require_domain(self.domain, "classes")
         choices = GridChoices.of(rows, self.domain.size, clip, resolution)
         set_fields(self, choices=choices, public_inputs=(PublicInput.of(rows, "rows"),))
         self._calibrate()

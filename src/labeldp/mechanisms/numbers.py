@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.answers import Debiased
 from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
-from labeldp.mechanisms.domains import Codes, Interval
+from labeldp.mechanisms.domains import Codes, Interval, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import (
@@ -362,8 +362,7 @@ def _is_integer(value: Any) -> bool:
 
 def _prior_of(domain: Any, prior: Any) -> tuple[Floats, tuple[PublicInput, ...]]:
     """Return a probability for each grid point, and where they come from."""
-    if not isinstance(domain, Interval):
-        raise InputError("must be an Interval, such as Interval(0, 100)", argument="domain")
+    require_domain(domain, "numbers")
     if prior is None:
         return np.full(domain.size, 1 / domain.size), ()
     rows = prior_rows(prior, domain.size)

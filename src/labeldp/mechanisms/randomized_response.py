@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.answers import Debiased, SetAnswers
 from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
-from labeldp.mechanisms.domains import Classes, Codes, Domain
+from labeldp.mechanisms.domains import Classes, Codes, Domain, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.privacy import (
     BLOCK,
@@ -421,10 +421,8 @@ def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
 
 
 def require_classes(domain: Any) -> None:
-    if not isinstance(domain, Classes):
-        raise InputError(
-            "must be Classes, such as Classes(10); an Interval goes with DiscreteLaplace", argument="domain"
-        )
+    """Refuse a domain that is not `Classes`."""
+    require_domain(domain, "classes", advice="; an Interval goes with DiscreteLaplace")
 
 
 def respond(codes: NDArray[Any], words: Words, law: ResponseLaw) -> NDArray[Any]:

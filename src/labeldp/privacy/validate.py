@@ -92,14 +92,22 @@ def check_epsilon(value: Any) -> float:
     return float(exact)
 
 
-def check_curator(value: Any) -> None:
-    """Raise an `InputError` unless this is a curator, such as where the labels themselves were given."""
+def check_curator(value: Any, target: str | None = None) -> None:
+    """Raise an `InputError` unless this is a curator of such labels, and not the labels themselves.
+
+    Args:
+        value: what was given for a curator.
+        target: "classes" or "numbers"; None for any labels.
+    """
     if not all(hasattr(value, name) for name in ("records", "domain", "require", "release")):
         raise InputError(
             "must be a Curator, which holds the private labels and charges them: ldp.Curator(y, domain=ldp.Classes"
             "(('no', 'yes')), budget=ldp.Budget(1.0)). LabelDPClassifier and LabelDPRegressor take labels: fit(X, y)",
             argument="curator",
         )
+    if target is not None and value.domain.target != target:
+        domain = {"classes": "Classes", "numbers": "an Interval"}[target]
+        raise InputError(f"must hold {target}: its domain is not {domain}", argument="curator")
 
 
 def check_delta(value: Any) -> float:

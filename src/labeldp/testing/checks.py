@@ -169,7 +169,7 @@ def check_bag_sums(mechanism: BagSum, seed: int) -> None:
         moved = mechanism.sums(one) - mechanism.sums(base)
         require(np.flatnonzero(moved).tolist() == [mechanism.partition.of_record[record]], _ONE_BAG)
         move = max(move, int(np.abs(moved).max()))
-    reach = 6 * int(mechanism.noise_stddev / float(mechanism.step / mechanism.fine)) + move
+    reach = 6 * int(mechanism.noise_stddev / float(mechanism.domain.step_exact / mechanism.fine)) + move
     places = np.unique(np.linspace(-reach, reach + move, 1 << 16).astype(np.int64))
     # Neighboring places share an entry where the noise is wide: the true curve can only fall by that.
     law, shifted = (mechanism.noise_law(places - by) for by in (0, move))
@@ -179,7 +179,9 @@ def check_bag_sums(mechanism: BagSum, seed: int) -> None:
         require(true <= claim.delta(epsilon) * SLACK + 1e-9, _COSTS)
     first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (base, changed))
     require(np.array_equal(first - mechanism.sums(base), second - mechanism.sums(changed)), _BLIND)
-    edges = np.unique(np.rint(np.linspace(-3, 3, 13) * mechanism.noise_stddev * mechanism.fine / float(mechanism.step)))
+    edges = np.unique(
+        np.rint(np.linspace(-3, 3, 13) * mechanism.noise_stddev * mechanism.fine / float(mechanism.domain.step_exact))
+    )
     check_noise(mechanism, edges.astype(np.int64), seed)
 
 
