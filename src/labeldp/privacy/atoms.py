@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labeldp.privacy.arrays import Floats
 from labeldp.privacy.exact import exp_bounds, float_above
 from labeldp.privacy.stored import stored_fraction
+from labeldp.privacy.validate import Floats
 
 Json = dict[str, Any]
 

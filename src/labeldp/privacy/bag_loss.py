@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from labeldp.privacy.arrays import Floats
 from labeldp.privacy.atoms import NEGLIGIBLE_DELTA, Curve, Ends
+from labeldp.privacy.validate import Floats
 
 MAX_BAG = 1 << 20
 """Labels in a bag, and rows of secret weights, at most."""

@@ -7,8 +7,8 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from labeldp.privacy.arrays import Floats, Integers
 from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
+from labeldp.privacy.validate import Floats, Integers
 
 Sequence = tuple[tuple[Atom, int], ...]
 """Atoms with how often each occurs, in a canonical order."""

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.privacy.arrays import Floats
 from labeldp.privacy.atoms import Atom, Curve, Discrete, Ends, Failure, Gaussian, Json, Response
 from labeldp.privacy.bag_loss import HiddenWeights, NoisyBag
 from labeldp.privacy.composition import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal, float_above, positive_epsilon
+from labeldp.privacy.exact import decimal, float_above, positive_epsilon, smallest
 from labeldp.privacy.renyi import Switching
-from labeldp.privacy.search import smallest
+from labeldp.privacy.validate import Floats
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from labeldp.privacy.arrays import Floats
 from labeldp.privacy.atoms import Curve, Ends
+from labeldp.privacy.validate import Floats
 
 RENYI_ROUNDING = 1e-9
 """Relative error of the Rényi divergences below, at most (tested against 50 digits); the curve adds it."""

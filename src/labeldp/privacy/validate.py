@@ -1,5 +1,6 @@
-"""Checks of arguments: each returns the value in one type, or raises an `InputError` that names the argument.
+"""Checks of arguments, and names of arrays that signatures use.
 
+Each check returns the value in one type, or raises an `InputError` that names the argument.
 `check_…` returns Python's own numbers, rounded as floats are; `exact_…` returns a `Fraction`, the decimal as written.
 """
 
@@ -8,10 +9,22 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Neighbors
 from labeldp.privacy.errors import Argument, InputError
 from labeldp.privacy.exact import decimal
+
+Floats = NDArray[np.float64]
+"""Doubles, of any shape."""
+
+AnyFloats = NDArray[np.floating[Any]]
+"""Floats of any size, as features come."""
+
+Integers = NDArray[np.int64]
+"""Integers of 64 bits, of any shape."""
+
+Flags = NDArray[np.bool_]
+"""Truth values, of any shape."""
 
 MAX_EPSILON = 10**6
 """The largest epsilon at which a privacy curve is read."""
@@ -120,17 +133,6 @@ def check_delta(value: Any) -> float:
     if not 0 < exact < 1:
         raise InputError("must lie in (0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
     return float(exact)
-
-
-def check_loss_neighbors(value: Any) -> Neighbors:
-    """Return how sequences of losses may differ: in the loss of one round, replaced or set to zero.
-
-    Raises:
-        InputError: another relation.
-    """
-    if value not in (Neighbors.ONE_LOSS, Neighbors.ZERO_OUT):
-        raise InputError("must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT", argument="neighbors")
-    return Neighbors(value)
 
 
 def exact_positive(value: Any, name: str) -> Fraction:
