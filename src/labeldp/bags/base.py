@@ -91,14 +91,14 @@ class Bagged(Mechanism):
 
         Source: `docs/proofs/persons.md`.
         """
-        own, bags = Groups.of_persons(persons), self.partition.of_record
-        if bags is None or own.records != self.records:
+        groups, bags = Groups.of_persons(persons), self.partition.of_record
+        if bags is None or groups.records != self.records:
             raise InputError("must be one non-negative integer for each record", argument="persons")
-        pairs, counts = np.unique(own.of_record * self.partition.count + bags, return_counts=True)
+        pairs, counts = np.unique(groups.of_record * self.partition.count + bags, return_counts=True)
         whose = pairs // self.partition.count
-        squares = np.zeros(own.count, dtype=np.int64)
+        squares = np.zeros(groups.count, dtype=np.int64)
         np.add.at(squares, whose, counts**2)
-        return own, (own.most, int(squares.max()), int(np.bincount(whose).max()))
+        return groups, (groups.most, int(squares.max()), int(np.bincount(whose).max()))
 
     def person_loss(self, persons: Groups) -> PrivacyLoss:
         """See `Mechanism.person_loss`; a refusal names the mechanisms on bags that can be made for persons."""
@@ -186,7 +186,7 @@ class Bagged(Mechanism):
     @classmethod
     @abstractmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, spec: Mapping[str, Any]
     ) -> "ReleasedSums":
         """Return what a table of such a release shows.
 
@@ -194,11 +194,11 @@ class Bagged(Mechanism):
             names: of all its columns.
             column: returns a column as numbers, and refuses one that is not there or holds something else.
             sums: the name of the column of sums.
-            made: the specification of the mechanism.
+            spec: the spec of the mechanism.
 
         Raises:
             InputError: a column does not fit.
-            KeyError, TypeError, ValueError: the specification is damaged.
+            KeyError, TypeError, ValueError: the spec is damaged.
         """
 
 
@@ -244,7 +244,7 @@ def _listed(value: Any) -> NDArray[Any] | None:
     try:
         array = np.asarray(value)
     except ValueError:  # of different lengths
-        return np.concatenate([np.ravel(each) for each in value])
+        return np.concatenate([np.ravel(bag) for bag in value])
     return array.ravel() if array.ndim > 1 else None
 
 
@@ -314,8 +314,8 @@ def halved_at_medians(columns: Iterable[Floats], shape: tuple[int, ...], size: i
     of_record = np.empty(records, dtype=np.int64)
     waiting, done = [(np.arange(records), _count(records, size))], 0
     places = np.empty((number, records), dtype=np.float32)
-    for column, found in zip(columns, places, strict=True):
-        found[:] = _places(column)
+    for column, ranks in zip(columns, places, strict=True):
+        ranks[:] = _places(column)
     while waiting:
         rows, count = waiting.pop()
         if count == 1:
@@ -340,11 +340,11 @@ def _count(records: int, size: int) -> int:
 
 def _places(column: Floats) -> NDArray[np.float32]:
     """Return each value as the share of values of its column below it, ties in the middle, shape (n,)."""
-    found = np.full(len(column), 0.5, dtype=np.float32)
+    shares = np.full(len(column), 0.5, dtype=np.float32)
     there = np.flatnonzero(~np.isnan(column))
     _, values, counts = np.unique(column[there], return_inverse=True, return_counts=True)
-    found[there] = ((np.cumsum(counts) - counts / 2) / max(len(there), 1))[values]
-    return found
+    shares[there] = ((np.cumsum(counts) - counts / 2) / max(len(there), 1))[values]
+    return shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,8 +407,8 @@ class ReleasedSums:
             InputError: bags that are not numbered 0, 1, ….
         """
         numbers = bags.astype(np.int64)
-        found, firsts = np.unique(numbers, return_index=True)
-        if not np.array_equal(found, np.arange(len(found))):
+        distinct, firsts = np.unique(numbers, return_index=True)
+        if not np.array_equal(distinct, np.arange(len(distinct))):
             raise InputError("the file must have a column 'bag' of bag numbers, as it was released")
         sizes = np.bincount(numbers).astype(np.float64)
         return cls(domain, len(bags), sizes, sums[firsts], spread(numbers), numbers, weights)

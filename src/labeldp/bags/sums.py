@@ -109,9 +109,9 @@ class BagSum(Bagged):
 
     def _protect(self, persons: Any) -> None:
         """Set the noise to what all labels of a person move; refuse persons that are not those of the records."""
-        own, moves = self.moved_by(persons)
+        groups, moves = self.moved_by(persons)
         inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
-        set_fields(self, owners=own, moves=moves, public_inputs=inputs)
+        set_fields(self, owners=groups, moves=moves, public_inputs=inputs)
 
     @property
     def protected(self) -> Groups | None:
@@ -167,10 +167,10 @@ class BagSum(Bagged):
 
     def parameters(self) -> dict[str, Any]:
         """Size, bags, noise, epsilon and delta; with persons, who they are and what they move."""
-        own = {"noise": self.noise, "epsilon": str(positive_epsilon(self.epsilon))}
+        noise = {"noise": self.noise, "epsilon": str(positive_epsilon(self.epsilon))}
         gaussian = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev} if self.delta else {}
         persons = {} if self.owners is None else {"persons": self.owners.digest, "moves": list(self.moves)}
-        return {**super().parameters(), **own, **gaussian, **persons}
+        return {**super().parameters(), **noise, **gaussian, **persons}
 
     @property
     def published(self) -> str:
@@ -192,14 +192,14 @@ class BagSum(Bagged):
 
     @classmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, spec: Mapping[str, Any]
     ) -> ReleasedSums:
-        bags, domain = column("bag"), Domain.from_json(made["domain"])
-        given: dict[str, Any] = {name: float(Fraction(made[name])) for name in ("epsilon", "delta") if name in made}
+        bags, domain = column("bag"), Domain.from_json(spec["domain"])
+        budget: dict[str, Any] = {name: float(Fraction(spec[name])) for name in ("epsilon", "delta") if name in spec}
         public = Public(bags.astype(np.int64), why="the file says so")
-        mechanism = cls(made["size"], noise=made["noise"], domain=domain, bags=public, **given)
-        if "moves" in made:
-            set_fields(mechanism, moves=tuple(int(each) for each in made["moves"]))
+        mechanism = cls(spec["size"], noise=spec["noise"], domain=domain, bags=public, **budget)
+        if "moves" in spec:
+            set_fields(mechanism, moves=tuple(int(move) for move in spec["moves"]))
             mechanism._calibrate()
         spread = mechanism.noise_stddev
         return ReleasedSums.of_records(

@@ -356,7 +356,7 @@ class GaussianOneHot(Mechanism):
     def _noise(self, randomness: Randomness, names: Ids) -> Integers:
         """Draw noise in steps, shape (n, K): each class has randomness of its own."""
         sources = (randomness.bind(f"class {j}".encode()) for j in range(self.domain.size))
-        return np.stack([discrete_gaussian(RecordStream(each, names), self.stddev) for each in sources], axis=1)
+        return np.stack([discrete_gaussian(RecordStream(source, names), self.stddev) for source in sources], axis=1)
 
     def indicators(self, noisy: Any) -> NDArray[np.float64]:
         """Return what was released, one for an indicator, shape (n, K): unbiased, and not yet with rows that sum to 1.

@@ -303,8 +303,8 @@ class Classes(Domain):
         if None in codes:
             pairs = list(zip(map(type, labels), labels, strict=True))  # True == 1, and they have different texts
             unknown = {pair for pair, code in zip(pairs, codes, strict=True) if code is None}
-            found = {pair: self._alike(pair[1]) for pair in unknown}
-            codes = [found[pair] if code is None else code for pair, code in zip(pairs, codes, strict=True)]
+            values = {pair: self._alike(pair[1]) for pair in unknown}
+            codes = [values[pair] if code is None else code for pair, code in zip(pairs, codes, strict=True)]
         return None if None in codes else np.array(codes, dtype=self.dtype)
 
     def _encode_codes(self, array: NDArray[Any]) -> Codes:
@@ -312,8 +312,8 @@ class Classes(Domain):
         if array.dtype.kind == "f":
             numbers = array.astype(np.float64)
             with np.errstate(invalid="ignore"):  # some missing values warn where they are rounded
-                whole = numbers == np.floor(numbers)
-            if not np.all(whole & (np.abs(numbers) < 2**31)):
+                integral = numbers == np.floor(numbers)
+            if not np.all(integral & (np.abs(numbers) < 2**31)):
                 raise DomainError(_OUTSIDE.format(domain=self))
             array = numbers.astype(np.int64)
         return self.check_codes(array.astype(np.uint8) if array.dtype.kind == "b" else array)
@@ -394,10 +394,10 @@ class Classes(Domain):
 
     @classmethod
     def _restore(cls, content: Any) -> "Classes":
-        found = cls(tuple(content["classes"]))
-        if found.names != tuple(content["classes"]):  # its codes would stand for other names
+        domain = cls(tuple(content["classes"]))
+        if domain.names != tuple(content["classes"]):  # its codes would stand for other names
             raise InputError("the classes of the description are not in sorted order")
-        return found
+        return domain
 
     def __repr__(self) -> str:
         if self.names == tuple(range(self.size)):
@@ -446,13 +446,13 @@ def _as_array(labels: Any) -> NDArray[Any]:
 
 def _unique(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
     """A dict of those keys that occur once."""
-    found: dict[Key, int] = {}
+    values: dict[Key, int] = {}
     twice = set()
     for key, code in pairs:
-        if key in found:
+        if key in values:
             twice.add(key)
-        found[key] = code
-    return {key: code for key, code in found.items() if key not in twice}
+        values[key] = code
+    return {key: code for key, code in values.items() if key not in twice}
 
 
 def _text(label: Any) -> str | None:

@@ -72,12 +72,12 @@ class SquaredErrors(Mechanism):
     def _calibrate(self) -> None:
         """Compute how far one label moves the sum, from the predictions alone."""
         places = self._places
-        most = int(np.maximum(places, self.domain.size - 1 - places).max()) ** 2
+        largest = int(np.maximum(places, self.domain.size - 1 - places).max()) ** 2
         fitting = int(positive_epsilon(self.epsilon) / MIN_RATE) // 2  # so that the noise stays within 64 bits
         if not fitting:
             raise InputError("is too small for integer noise of 64 bits: take at least 1e-8", argument="epsilon")
-        unit = -(-most // min(MAX_ERROR, fitting))
-        set_fields(self, unit=unit, sensitivity=(most + unit // 2) // unit)
+        unit = -(-largest // min(MAX_ERROR, fitting))
+        set_fields(self, unit=unit, sensitivity=(largest + unit // 2) // unit)
 
     @property
     def _places(self) -> NDArray[np.int64]:

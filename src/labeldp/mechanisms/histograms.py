@@ -257,8 +257,8 @@ class LaplaceSum(CountMechanism):
 
     def estimates(self, released: Any, sizes: Any) -> Floats:
         """Return means, or the shares of both classes."""
-        found = self.means(released, sizes)[:, None]
-        return found if self.domain.columns == 1 else np.hstack([1 - found, found])
+        means = self.means(released, sizes)[:, None]
+        return means if self.domain.columns == 1 else np.hstack([1 - means, means])
 
     @property
     def published(self) -> str:
@@ -344,18 +344,18 @@ def selection_law(counts: Any, unit: Fraction, *, again: bool) -> NDArray[np.flo
         raise InputError("counts must hold at most 16 classes: the sum goes over all subsets")
     result = np.zeros(len(accepted))
     for j in range(len(accepted)):
-        others = np.delete(accepted, j)
-        result[j] = accepted[j] * sum(_rejections(others, size) for size in range(len(others) + 1))
+        chances = np.delete(accepted, j)
+        result[j] = accepted[j] * sum(_rejections(chances, size) for size in range(len(chances) + 1))
     return result
 
 
-def _rejections(others: NDArray[np.float64], size: int) -> float:
+def _rejections(chances: NDArray[np.float64], size: int) -> float:
     """Return P(exactly `size` others are tried before a class, and all are rejected)."""
-    total = sum(float(np.prod(1 - others[list(subset)])) for subset in combinations(range(len(others)), size))
+    total = sum(float(np.prod(1 - chances[list(subset)])) for subset in combinations(range(len(chances)), size))
     orders = 1.0
     for i in range(size):
-        orders *= (i + 1) / (len(others) - i)
-    return total * orders / (len(others) + 1)
+        orders *= (i + 1) / (len(chances) - i)
+    return total * orders / (len(chances) + 1)
 
 
 class _Selection(CountMechanism):

@@ -79,12 +79,12 @@ class CrossMoment(Mechanism):
     def __post_init__(self, features: Any, clip: float | None, resolution: int, persons: Any) -> None:
         super().__post_init__()
         require_domain(self.domain, "classes", "numbers")
-        own = None if persons is None else Groups.of_persons(persons)
-        rows = GridRows.of(features, clip, resolution, own)
-        if own is not None and own.records != rows.shape[0]:
+        groups = None if persons is None else Groups.of_persons(persons)
+        rows = GridRows.of(features, clip, resolution, groups)
+        if groups is not None and groups.records != rows.shape[0]:
             raise InputError("must be one non-negative integer for each record", argument="persons")
         inputs = [("features", features), *([] if persons is None else [("persons", persons)])]
-        set_fields(self, rows=rows, public_inputs=tuple(PublicInput.of(given, name) for name, given in inputs))
+        set_fields(self, rows=rows, public_inputs=tuple(PublicInput.of(value, name) for name, value in inputs))
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
         if self.records * self.rows.length * self.domain.largest_entry >= 1 << 62:
@@ -173,8 +173,8 @@ class CrossMoment(Mechanism):
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         total = np.zeros((self.rows.shape[1], self.columns), dtype=np.int64)
-        for place, rows in self.rows.same_parts():
-            total += self.domain.unit_sums(rows, codes[place])
+        for records, rows in self.rows.same_parts():
+            total += self.domain.unit_sums(rows, codes[records])
         return total
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
@@ -379,13 +379,13 @@ def _farthest(steps: NDArray[np.int16]) -> int:
 
     Products of all pairs are sums of integers below 2^53, which doubles add up exactly in any order.
     """
-    size, most = max(BLOCK_ENTRIES // (steps.shape[1] * steps.shape[2]), 1), 0
+    size, largest = max(BLOCK_ENTRIES // (steps.shape[1] * steps.shape[2]), 1), 0
     for start in range(0, len(steps), size):
         part = steps[start : start + size].astype(np.float64)
         products = part @ part.transpose(0, 2, 1)
         squares = np.einsum("ikk->ik", products)
-        most = max(most, int((squares[:, :, None] + squares[:, None, :] - 2 * products).max()))
-    return most
+        largest = max(largest, int((squares[:, :, None] + squares[:, None, :] - 2 * products).max()))
+    return largest
 
 
 @final
@@ -469,8 +469,8 @@ class GaussianChoice(Mechanism):
 
     def parameters(self) -> dict[str, Any]:
         """Return epsilon, delta, the standard deviation of the noise and a digest of the rows."""
-        own = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev, "rows": self.choices.digest}
-        return {**super().parameters(), **own}
+        noise = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev, "rows": self.choices.digest}
+        return {**super().parameters(), **noise}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
         """Return the rows in grid steps, and one step."""

@@ -407,10 +407,10 @@ def _places(codes: Codes, sets: CandidateSets) -> tuple[NDArray[np.bool_], NDArr
     bits = sets.words(0, len(codes))
     counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.int32)
     rows, column = np.arange(len(codes)), codes >> 6
-    place, own = codes & 63, bits[rows, column]
-    earlier = counts[rows, column] - np.bitwise_count(own)
-    inside = (own & _EACH[place]).astype(np.bool_)
-    return inside, earlier + np.bitwise_count(own & _BELOW[place]), counts[:, -1]
+    bit, word = codes & 63, bits[rows, column]
+    earlier = counts[rows, column] - np.bitwise_count(word)
+    inside = (word & _EACH[bit]).astype(np.bool_)
+    return inside, earlier + np.bitwise_count(word & _BELOW[bit]), counts[:, -1]
 
 
 def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:

@@ -103,8 +103,8 @@ def _convolved(one: Floats, other: Floats) -> Floats:
     if len(places) > FEW_MASSES:
         return np.convolve(one, other)
     masses = np.zeros(len(one) + len(other) - 1)
-    for place in places.tolist():
-        masses[place : place + len(many)] += few[place] * many
+    for index in places.tolist():
+        masses[index : index + len(many)] += few[index] * many
     return masses
 
 
@@ -261,7 +261,7 @@ def _step(sequence: Sequence) -> Fraction:
     step = reduce(_common_step, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
     curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, Curve)]
     reach = max(
-        [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * each for each in curves], default=step
+        [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * curve for curve in curves], default=step
     )
     step = max(step, 4 * reach / MAX_LATTICE_POINTS)
     while curves and step * MIN_CURVE_STEPS > min(curves) and step * MAX_LATTICE_POINTS > reach:
