@@ -24,6 +24,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     RandomSource,
+    check_delta,
     decimal,
     exp_bounds,
     largest,
@@ -302,13 +303,7 @@ class GaussianOneHot(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_domain(self.domain, "classes")
-        if not 0 < decimal(self.delta, "delta") < 1:
-            raise InputError(
-                "must lie in (0, 1), such as ",
-                Argument("delta", "1e-6"),
-                "; RandomizedResponse has delta = 0",
-                argument="delta",
-            )
+        check_delta(self.delta, advice="; RandomizedResponse has delta = 0")
         self._calibrate()
 
     def _calibrate(self) -> None:

@@ -83,7 +83,7 @@ def real_matrix(value: Any, problem: str) -> Floats:
     return table
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class GroupSizes:
     """A public group for each record, where workers hold the records: how many there are in each group.
 
@@ -92,7 +92,7 @@ class GroupSizes:
         digest: of all pairs of record and group.
     """
 
-    sizes: NDArray[np.int64] = field(repr=False)
+    sizes: NDArray[np.int64] = field(repr=False, compare=False)
     digest: str
     of_record: None = field(init=False, default=None, repr=False)
 
@@ -105,12 +105,6 @@ class GroupSizes:
     def records(self) -> int:
         """How many records there are."""
         return int(self.sizes.sum())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GroupSizes) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,7 +414,7 @@ class GridScan:
         return GridTotals(shape, self.clip, self.resolution, self.square, self.length, self.total, digest)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class GridTotals:
     """Public feature rows on a grid, where workers hold the records: what noise on their sums depends on.
 
@@ -439,7 +433,7 @@ class GridTotals:
     resolution: int
     square: int
     length: int
-    total: NDArray[np.int64] = field(repr=False)
+    total: NDArray[np.int64] = field(repr=False, compare=False)
     digest: str
     persons: None = field(init=False, default=None, repr=False)
 
@@ -447,12 +441,6 @@ class GridTotals:
     def unit(self) -> float:
         """One step in the unit of the features."""
         return self.clip / self.resolution
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GridTotals) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
 
 PROBLEM = "features must be a finite array of numbers, shape (n, d), with at least one row and column"

@@ -123,15 +123,15 @@ def check_curator(value: Any, target: str | None = None) -> None:
         raise InputError(f"must hold {target}: its domain is not {domain}", argument="curator")
 
 
-def check_delta(value: Any) -> float:
+def check_delta(value: Any, advice: str = "") -> float:
     """Return a delta in (0, 1).
 
     Raises:
-        InputError: another value, or no number.
+        InputError: another value, or no number; `advice` says what to do else.
     """
     exact = decimal(value, "delta")
     if not 0 < exact < 1:
-        raise InputError("must lie in (0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
+        raise InputError("must lie in (0, 1), such as ", Argument("delta", "1e-6"), advice, argument="delta")
     return float(exact)
 
 
