@@ -70,6 +70,7 @@ class Located(Domain):
         array([1, 2], dtype=uint8)
     """
 
+    target: ClassVar[str] = "records"
     grid: CubeGrid
     labels: Domain
 

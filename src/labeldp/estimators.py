@@ -229,7 +229,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             encoder=rows.encoder,
             certificate=release.certificate,
         )
-        if isinstance(self.model_.domain, Classes):
+        if self.model_.domain.target == "classes":
             self.classes_ = self.model_.classes_
         self.certificate_ = release.certificate
         self._told = job.recipe, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
@@ -425,7 +425,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
             raise InputError(
                 "must be declared, such as ('no', 'yes'): they are never read from the labels", argument="classes"
             )
-        return self.classes if isinstance(self.classes, Classes) else Classes(self.classes)
+        return Classes.of(self.classes)
 
 
 class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]

@@ -288,9 +288,7 @@ class _Descent:
         cls, features: Any, curator: CuratorLike, loss: ConvexLoss, diameter: Any, passes: Any, order_seed: Any
     ) -> "_Descent":
         """Check all public arguments, or raise an `InputError`."""
-        check_curator(curator)
-        if not isinstance(curator.domain, Classes):
-            raise InputError("curator must hold classes: its domain is no Classes")
+        check_curator(curator, "classes")
         if not isinstance(loss, ConvexLoss):
             raise InputError("loss must be a ConvexLoss, such as SoftmaxRegression(curator.domain.size)")
         if loss.classes != curator.domain.size:

@@ -56,7 +56,7 @@ def moments(
     factor: float = 1,
 ) -> ldp.Release[Any]:
     """The sums of the rows of all people."""
-    measure = RowMeasure(TwoColumns(factor), domain.size if isinstance(domain, ldp.Classes) else None, 50.0, STEPS)
+    measure = RowMeasure(TwoColumns(factor), domain, 50.0, STEPS)
     budget = {"epsilon": epsilon, "delta": 1e-6 if kind is GaussianMoment else 0}
     return asked(path, source, label, domain, **budget).release(
         measure, lambda tally: made(kind, domain, tally.rows, epsilon), lambda tally, _: tally.sums
@@ -117,7 +117,7 @@ def test_bad_rows_and_arguments_are_refused(path: Path) -> None:
     assert not ldp.LedgerFile(path).dataset("people").charges
     for clip, resolution, message in ((0, 4096, "clip"), (1.0, 1 << 15, "resolution"), (1.0, True, "resolution")):
         with pytest.raises(ldp.InputError, match=message):
-            RowMeasure(TwoColumns(), 2, clip, resolution)
+            RowMeasure(TwoColumns(), ldp.Classes(2), clip, resolution)
     mechanism = moments(path, Parts(source)).mechanism
     with pytest.raises(ldp.InputError, match="features are known by their totals"):
         mechanism.randomize(_codes(source), rng=np.random.default_rng(0))
@@ -126,7 +126,7 @@ def test_bad_rows_and_arguments_are_refused(path: Path) -> None:
 
 
 def test_a_tally_shows_nothing_and_travels() -> None:
-    measure = pickle.loads(pickle.dumps(RowMeasure(TwoColumns(), 2, 50.0)))
+    measure = pickle.loads(pickle.dumps(RowMeasure(TwoColumns(), ldp.Classes(2), 50.0)))
     [batch] = people(54).to_batches()
     tally, other = measure.start(bytes(32)), measure.start(bytes(32))
     names = np.column_stack([np.arange(54), np.zeros(54)]).astype(np.uint64)

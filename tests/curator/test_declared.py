@@ -311,14 +311,5 @@ def test_ten_names_are_shown_and_of_eleven_nine() -> None:
     assert eleven == f"the 11 classes {', '.join(repr(f'c{i:02}') for i in range(8))}, …, 'c10'"
 
 
-def test_another_domain_is_declared_by_its_json_in_one_order() -> None:
-    class Words:
-        def to_json(self) -> dict[str, int]:
-            return {"b": 1, "a": 2}
-
-        def __repr__(self) -> str:
-            return "Words()"
-
-    declared = Declared.of(Words())  # type: ignore[arg-type]
-    assert (declared.form, declared.words) == ('{"a": 2, "b": 1}', "Words()")
+def test_losses_are_declared_in_words() -> None:
     assert (LOSSES.form, LOSSES.words) == ("losses", "losses in [0, 1], or their levels")

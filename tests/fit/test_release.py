@@ -371,7 +371,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "no such mechanism": (
         nothing,
         {"mechanism": "laplace"},
-        "mechanism must be one of randomized-response, partition",
+        "mechanism must be one of randomized-response, ",
     ),
     "wrong domain": (nothing, {"mechanism": "discrete-laplace"}, "domain must be an Interval"),
     "empty file": (lambda folder: (folder / "people.csv").write_text(""), {}, "is empty"),

@@ -1,10 +1,14 @@
 """Every public mechanism keeps the whole contract, and every word of 64 bits is accounted for."""
 
 import inspect
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
 
+from architecture.source import promises
 from labeldp.bags import NoisyWeightedLLP, WeightedLBA
 from labeldp.mechanisms import (
     MECHANISMS,
@@ -34,35 +38,55 @@ def leaves(kind: type) -> set[type]:
 def test_no_mechanism_is_missing_here() -> None:
     assert leaves(Mechanism) == {type(make(1)) for make in EXAMPLES.values()}
     assert {kind.__name__ for kind in leaves(Mechanism)} == set(MECHANISMS)
+    for name, entry in MECHANISMS.items():
+        room = import_module(".".join(entry.path.split(".")[:2]).partition(":")[0])
+        assert getattr(room, name) is entry.load()
 
+
+def guarantees(name: str) -> list[pytest.MarkDecorator]:
+    """Marks of the guarantees that the contract shows: those of an example's own epsilon, and delta."""
+    kind = type(EXAMPLES[name](1))
+    owner = f"{'.'.join(kind.__module__.split('.')[:2])}:{kind.__name__}"
+    return [pytest.mark.guarantee(*promise) for promise in PROMISES if promise[0] == owner]
+
+
+PROMISES = [promise for promise in promises() if promise[1] in ("pure", "approximate", "prior_charged")]
 
 # Telling 10 % apart at epsilon = 0.1 takes so many draws of nine bits that two bits stand for them.
 SETTINGS = [
-    pytest.param(name, epsilon, marks=[pytest.mark.slow] if epsilon in (0.1, 4) else [])
+    pytest.param(name, epsilon, marks=guarantees(name) + [pytest.mark.slow] * (epsilon in (0.1, 4)))
     for name in EXAMPLES
     for epsilon in (0.1, 0.5, 1, 4)
     if (name, epsilon) not in [("nine bits", 0.1), ("two groups of nine classes", 0.1)]
 ]
 
 
-@pytest.mark.guarantee("labeldp.mechanisms:DiscreteLaplace", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:LaplaceHistogram", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:LaplaceSum", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:UnbiasedNumbers", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:ResponseOnBins", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:PartitionResponse", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:SubsetResponse", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponse", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponseTopK", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponseTopK", "prior_charged")
-@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponseWithPrior", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponseWithPrior", "prior_charged")
-@pytest.mark.guarantee("labeldp.mechanisms:UnaryEncoding", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:ExponentialMechanism", "pure")
-@pytest.mark.guarantee("labeldp.mechanisms:PermuteAndFlip", "pure")
 @pytest.mark.parametrize(("name", "epsilon"), SETTINGS)
 def test_a_mechanism_keeps_its_contract(name: str, epsilon: float) -> None:
     check_mechanism(EXAMPLES[name](epsilon))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_repr_shows_no_public_array(name: str) -> None:
+    """It says what a mechanism is; what it was made from may hold millions of numbers."""
+    mechanism = EXAMPLES[name](1)
+    for text in (repr(mechanism), str(mechanism), mechanism.published):
+        assert len(text) < 1000
+        assert shown_arrays(text, mechanism.packed().values()) == []
+
+
+def shown_arrays(text: str, arrays: Iterable[Any]) -> list[str]:
+    """Arrays that a text shows, as numpy or a list prints their first numbers."""
+    heads = [np.ravel(array)[:3] for array in arrays if array is not None and np.size(array) > 3]
+    printed = [text for head in heads for text in (str(head)[1:-1], str(head.tolist())[1:-1])]
+    return [head for head in printed if head in text] + ["array("] * ("array(" in text)
+
+
+def test_an_array_in_a_repr_is_seen() -> None:
+    array = np.array([1, 0, 2, 0])
+    assert shown_arrays(f"Leaky({array})", [array]) == ["1 0 2"]
+    assert shown_arrays(f"Leaky({array.tolist()})", [array]) == ["1, 0, 2"]
+    assert shown_arrays(f"Leaky({array!r})", [array]) == ["1, 0, 2", "array("]
 
 
 PURE = [

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from labeldp.mechanisms import GAPS, Classes, Domain, Interval
 from labeldp.mechanisms.domains import DOMAINS as REGISTRY
+from labeldp.mechanisms.domains import require_domain
 from labeldp.privacy import DomainError, InputError
 
 OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of"
@@ -456,3 +458,41 @@ def test_decimals_are_classes_by_the_text_that_they_print_as() -> None:
     assert domain.decode(domain.encode(labels)).tolist() == ["1.50", "0.5", "2", "0.5"]
     with pytest.raises(DomainError):
         domain.encode([Decimal("0.50001")])
+
+
+def test_a_domain_says_what_labels_are_as_vectors_of_integers() -> None:
+    classes, numbers = Classes(("a", "b", "c")), Interval(-2, 6, grid=5)
+    assert (classes.target, classes.columns, classes.largest_entry, classes.has_sums) == ("classes", 3, 1, False)
+    assert (numbers.target, numbers.columns, numbers.largest_entry, numbers.has_sums) == ("numbers", 1, 4, True)
+    assert (classes.low_exact, classes.step_exact, classes.step, classes.ends) == (0, 1, 1.0, (0.0, 2.0))
+    assert (numbers.low_exact, numbers.step_exact, numbers.step, numbers.ends) == (-2, 2, 2.0, (-2.0, 6.0))
+    assert (classes.center, numbers.center) == (1 / 3, 2)
+    assert (classes.variance_guess, numbers.variance_guess) == (pytest.approx(2 / 9), 4)
+    rows, codes = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.int16), np.array([0, 2, 2], dtype=np.uint8)
+    assert classes.unit_sums(rows, codes).tolist() == [[1, 0, 8], [2, 0, 10]]
+    assert numbers.unit_sums(rows, codes).tolist() == [[16], [20]]
+    assert Classes(2).has_sums and Classes(2).number_words == "labels that count as 0 = 0 and 1 = 1"
+    assert numbers.number_words == "labels from -2 to 6, rounded to 5 points"
+
+
+def test_a_domain_says_how_a_command_line_declares_it() -> None:
+    assert Classes((1, 2)).in_file() == Classes(("1", "2")) and Classes((1, 2)).texts == ["1", "2"]
+    assert Classes(("no", "yes")).options == ["--classes", "no,yes"]
+    clipped = Interval(0, 100, grid=11, clip=True)
+    assert clipped.in_file() is clipped and clipped.texts is None
+    assert clipped.options == ["--range", "0,100", "--grid", "11", "--clip"]
+    assert Interval(0, 100).options == ["--range", "0,100"]
+
+
+@pytest.mark.parametrize(
+    ("domain", "targets", "words"),
+    [
+        ("no,yes", ("classes",), "domain must be Classes, such as Classes(10)"),
+        (Interval(0, 1), ("classes",), "domain must be Classes, such as Classes(10)"),
+        (Classes(2), ("numbers",), "domain must be an Interval, such as Interval(0, 100, grid=1025)"),
+        (None, ("classes", "numbers"), "domain must be Classes, such as Classes(10) or an Interval, such as"),
+    ],
+)
+def test_labels_of_another_kind_are_refused(domain: Any, targets: tuple[str, ...], words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        require_domain(domain, *targets)

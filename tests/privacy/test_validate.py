@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.privacy import InputError, Neighbors
+from labeldp.privacy import InputError, Neighbors, check_loss_neighbors
 from labeldp.privacy.validate import (
     MAX_EPSILON,
     check_choice,
@@ -15,7 +15,6 @@ from labeldp.privacy.validate import (
     check_delta,
     check_epsilon,
     check_integer,
-    check_loss_neighbors,
     check_nonnegative,
     check_positive,
     check_share,
@@ -100,6 +99,19 @@ def test_labels_are_no_curator() -> None:
 
     with pytest.raises(InputError, match="curator must be a Curator"):
         check_curator(Half())
+
+
+def test_a_curator_of_other_labels_is_refused() -> None:
+    class Holder:
+        records = require = release = 0
+
+        class domain:
+            target = "numbers"
+
+    check_curator(Holder())
+    check_curator(Holder(), "numbers")
+    with pytest.raises(InputError, match="curator must hold classes: its domain is not Classes"):
+        check_curator(Holder(), "classes")
 
 
 def test_fields_of_a_frozen_instance_are_set() -> None:

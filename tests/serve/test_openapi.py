@@ -43,7 +43,7 @@ def answered(call: str, status: int) -> dict[str, Any]:
 
 def test_the_file_has_the_routes_of_the_server_and_its_limits() -> None:
     assert set(FILE["paths"]) == {"/v1/health", *(f"/v1/{call}" for call in CALLS)}
-    assert set(SCHEMAS["Mechanism"]["properties"]["name"]["enum"]) == set(MECHANISMS)
+    assert max(map(len, MECHANISMS)) <= SCHEMAS["Mechanism"]["properties"]["name"]["maxLength"]
     assert SCHEMAS["Part"]["properties"]["splits"]["maxItems"] == MAX_SPLITS
     assert SCHEMAS["Steps"]["allOf"][1]["properties"]["steps"]["maxProperties"] == MAX_STEPS
     assert SCHEMAS["Release"]["allOf"][1]["properties"]["reason"]["maxLength"] == MAX_REASON

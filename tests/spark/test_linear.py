@@ -115,7 +115,7 @@ def test_the_model_is_that_of_one_machine(
     assert drawn[1].mechanism.rows.shape == holder.mechanism.rows.shape
     assert drawn[1].mechanism.rows.clip == holder.mechanism.rows.clip
     assert np.isclose(drawn[1].mechanism.noise_stddev, holder.mechanism.noise_stddev, rtol=1e-3)
-    steps = np.abs(drawn[0] - holder.sums) / holder.mechanism.largest_label
+    steps = np.abs(drawn[0] - holder.sums) / holder.mechanism.domain.largest_entry
     assert steps.max() <= 0.01 * len(source)  # of the few rows that round otherwise, a step each
     shown = [
         each.predict_proba(rows(source)) if label == "bought" else each.predict(rows(source)) for each in (model, alone)

@@ -117,11 +117,12 @@ def made_up_labels(
     """
     rng = np.random.default_rng([seed, list(TEACHERS).index(teacher)])
     table = _normal_scores(rows, rng)
-    if isinstance(domain, Interval):
+    if domain.target == "numbers":
         signal = _standardized(TEACHERS[teacher](table, rng))
         noise = rng.normal(size=len(signal))
         place = CENTER + SPREAD * (np.sqrt(EXPLAINED) * signal + np.sqrt(1 - EXPLAINED) * noise)
-        return domain.encode(domain.low + (domain.high - domain.low) * np.clip(place, 0, 1))
+        low, high = domain.ends
+        return domain.encode(low + (high - low) * np.clip(place, 0, 1))
     shares = np.full(domain.size, 1 / domain.size) if balance is None else np.asarray(balance, dtype=float)
     signals = [_standardized(TEACHERS[teacher](table, rng)) for _ in range(domain.size)]
     scores = STRENGTH * np.column_stack(signals) / np.sqrt(2 if domain.size == 2 else 1)
@@ -182,7 +183,7 @@ def rehearse(
             )
             found[option.method].append(score(model, some.features[tested], codes[tested], domain))
     ranked = [_rehearsed(option, found[option.method], domain, len(chosen)) for option in advice.options]
-    sign = 1 if isinstance(domain, Interval) else -1
+    sign = 1 if domain.target == "numbers" else -1
     ranked.sort(key=lambda option: sign * option.expected.value)
     return replace(advice, options=tuple(ranked), rehearsed=len(chosen))
 
@@ -215,7 +216,7 @@ def fitted(
 
 def score(model: Any, features: NDArray[np.float64], codes: NDArray[Any], domain: Classes | Interval) -> float:
     """Return how good a model is on labels that are known, as `labeldp.fit.choice.SCORES` says."""
-    if isinstance(domain, Interval):
+    if domain.target == "numbers":
         labels = domain.decode(codes)
         return float(np.sqrt(np.mean((model.predict(features) - labels) ** 2)) / max(np.std(labels), 1e-300))
     found = model.predict_proba(features)
@@ -236,7 +237,7 @@ def check_balance(balance: Any, domain: Classes | Interval) -> tuple[float, ...]
         shares = tuple(float(each) for each in balance)
     except (TypeError, ValueError):
         shares = ()
-    if isinstance(domain, Interval):
+    if domain.target == "numbers":
         raise InputError("is of classes: numbers have a range", argument="balance")
     if len(shares) != domain.size or not all(0 < each < 1 for each in shares) or abs(sum(shares) - 1) > 1e-6:
         raise InputError(

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Classes, FiniteMechanism, joint_laws
+from labeldp.mechanisms import FiniteMechanism, joint_laws
 from labeldp.privacy import InputError, decimal, exp_bounds, float_above, float_below, log_bounds
 
 MOST_COMPARED = 1 << 24
@@ -361,8 +361,7 @@ def audit_mechanism(mechanism: FiniteMechanism) -> tuple[TableAudit, ...]:
     found = []
     for rows in joint_laws(mechanism):
         domain = mechanism.domain
-        named = isinstance(domain, Classes) and len(rows) == domain.size
-        labels = _names(domain.names if isinstance(domain, Classes) and named else None, len(rows), "labels")
+        labels = _names(domain.texts if len(rows) == domain.size else None, len(rows), "labels")
         found.append(_audit((labels, _names(None, len(rows[0]), "outputs")), rows, Fraction(0)))
     return tuple(found)
 

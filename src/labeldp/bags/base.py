@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import (
-    Classes,
     Domain,
     Groups,
     GroupSizes,
-    Interval,
     Mechanism,
     PublicInput,
     public_value,
@@ -28,8 +26,6 @@ from labeldp.privacy import (
     Release,
     Trust,
     check_integer,
-    decimal,
-    decimal_text,
     set_fields,
 )
 
@@ -71,7 +67,7 @@ class Bagged(Mechanism):
     """Whether all labels of a person may be protected together."""
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
-        if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
+        if not isinstance(self.domain, Domain) or not self.domain.has_sums:
             raise InputError("must be Interval, such as Interval(0, 100), or two classes", argument="domain")
         set_fields(self, size=check_integer(self.size, "size", most=MAX_RECORDS))
         source = bags_of(bags, self.size, features, seed)
@@ -95,14 +91,14 @@ class Bagged(Mechanism):
 
         Source: `docs/proofs/persons.md`.
         """
-        own, bags = Groups.of_persons(persons), self.partition.of_record
-        if bags is None or own.records != self.records:
+        groups, bags = Groups.of_persons(persons), self.partition.of_record
+        if bags is None or groups.records != self.records:
             raise InputError("must be one non-negative integer for each record", argument="persons")
-        pairs, counts = np.unique(own.of_record * self.partition.count + bags, return_counts=True)
+        pairs, counts = np.unique(groups.of_record * self.partition.count + bags, return_counts=True)
         whose = pairs // self.partition.count
-        squares = np.zeros(own.count, dtype=np.int64)
+        squares = np.zeros(groups.count, dtype=np.int64)
         np.add.at(squares, whose, counts**2)
-        return own, (own.most, int(squares.max()), int(np.bincount(whose).max()))
+        return groups, (groups.most, int(squares.max()), int(np.bincount(whose).max()))
 
     def person_loss(self, persons: Groups) -> PrivacyLoss:
         """See `Mechanism.person_loss`; a refusal names the mechanisms on bags that can be made for persons."""
@@ -124,31 +120,9 @@ class Bagged(Mechanism):
         return self.partition.sizes
 
     @property
-    def low(self) -> Fraction:
-        """The label with the code 0, exactly."""
-        return decimal(self.domain.low, "low") if isinstance(self.domain, Interval) else Fraction(0)
-
-    @property
-    def step(self) -> Fraction:
-        """The distance of two codes in the unit of the labels, exactly."""
-        if not isinstance(self.domain, Interval):
-            return Fraction(1)
-        return (decimal(self.domain.high, "high") - self.low) / (self.domain.size - 1)
-
-    @property
     def width(self) -> Fraction:
         """The width of the range of the labels, exactly."""
-        return self.step * (self.domain.size - 1)
-
-    @property
-    def labels_in_words(self) -> str:
-        """What the labels are, for a certificate."""
-        if isinstance(self.domain, Interval):
-            low, high = (decimal_text(end) for end in (self.domain.low, self.domain.high))
-            clipped = " after clipping" if self.domain.clip else ""
-            return f"labels from {low} to {high}{clipped}, rounded to {self.domain.size} points"
-        assert isinstance(self.domain, Classes)
-        return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.domain.names))
+        return self.domain.step_exact * (self.domain.size - 1)
 
     @classmethod
     @abstractmethod
@@ -212,7 +186,7 @@ class Bagged(Mechanism):
     @classmethod
     @abstractmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, spec: Mapping[str, Any]
     ) -> "ReleasedSums":
         """Return what a table of such a release shows.
 
@@ -220,11 +194,11 @@ class Bagged(Mechanism):
             names: of all its columns.
             column: returns a column as numbers, and refuses one that is not there or holds something else.
             sums: the name of the column of sums.
-            made: the specification of the mechanism.
+            spec: the spec of the mechanism.
 
         Raises:
             InputError: a column does not fit.
-            KeyError, TypeError, ValueError: the specification is damaged.
+            KeyError, TypeError, ValueError: the spec is damaged.
         """
 
 
@@ -270,7 +244,7 @@ def _listed(value: Any) -> NDArray[Any] | None:
     try:
         array = np.asarray(value)
     except ValueError:  # of different lengths
-        return np.concatenate([np.ravel(each) for each in value])
+        return np.concatenate([np.ravel(bag) for bag in value])
     return array.ravel() if array.ndim > 1 else None
 
 
@@ -340,8 +314,8 @@ def halved_at_medians(columns: Iterable[Floats], shape: tuple[int, ...], size: i
     of_record = np.empty(records, dtype=np.int64)
     waiting, done = [(np.arange(records), _count(records, size))], 0
     places = np.empty((number, records), dtype=np.float32)
-    for column, found in zip(columns, places, strict=True):
-        found[:] = _places(column)
+    for column, ranks in zip(columns, places, strict=True):
+        ranks[:] = _places(column)
     while waiting:
         rows, count = waiting.pop()
         if count == 1:
@@ -366,11 +340,11 @@ def _count(records: int, size: int) -> int:
 
 def _places(column: Floats) -> NDArray[np.float32]:
     """Return each value as the share of values of its column below it, ties in the middle, shape (n,)."""
-    found = np.full(len(column), 0.5, dtype=np.float32)
+    shares = np.full(len(column), 0.5, dtype=np.float32)
     there = np.flatnonzero(~np.isnan(column))
     _, values, counts = np.unique(column[there], return_inverse=True, return_counts=True)
-    found[there] = ((np.cumsum(counts) - counts / 2) / max(len(there), 1))[values]
-    return found
+    shares[there] = ((np.cumsum(counts) - counts / 2) / max(len(there), 1))[values]
+    return shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,16 +407,11 @@ class ReleasedSums:
             InputError: bags that are not numbered 0, 1, ….
         """
         numbers = bags.astype(np.int64)
-        found, firsts = np.unique(numbers, return_index=True)
-        if not np.array_equal(found, np.arange(len(found))):
+        distinct, firsts = np.unique(numbers, return_index=True)
+        if not np.array_equal(distinct, np.arange(len(distinct))):
             raise InputError("the file must have a column 'bag' of bag numbers, as it was released")
         sizes = np.bincount(numbers).astype(np.float64)
         return cls(domain, len(bags), sizes, sums[firsts], spread(numbers), numbers, weights)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The lowest and the highest label; two classes count as 0 and 1."""
-        return (float(self.domain.low), float(self.domain.high)) if isinstance(self.domain, Interval) else (0.0, 1.0)
 
     @property
     def plain(self) -> bool:

@@ -145,9 +145,9 @@ class Leverages:
         for rows in np.split(order, np.cumsum(sizes)[:-1]):
             basis, outside = span(table[rows])
             shares = (basis**2).sum(axis=1)
-            own = min(1.0, float(shares.max(initial=0.0)) * _LEVERAGE_MARGIN + 2.0**-40)
-            largest, full = max(largest, own), full or basis.shape[1] >= len(rows)
-            cross, lost = max(cross, _row_sum(basis, shares, own)), max(lost, outside)
+            share = min(1.0, float(shares.max(initial=0.0)) * _LEVERAGE_MARGIN + 2.0**-40)
+            largest, full = max(largest, share), full or basis.shape[1] >= len(rows)
+            cross, lost = max(cross, _row_sum(basis, shares, share)), max(lost, outside)
         return cls(_coarsely_up(largest), _coarsely_up(cross), full, lost)
 
 
@@ -265,17 +265,17 @@ class WeightedLBA(Bagged):
         """Return the floor of the squared residual: what noise adds to every bag, and what is assumed."""
         if self.bag_noise != "auto":
             return float(decimal(self.bag_noise, "bag_noise") ** 2 + decimal(self.assumed_residual_square, "assumed"))
-        rest = check_delta(self.delta) - float(self.failure)
-        if rest <= 0:
+        remainder = check_delta(self.delta) - float(self.failure)
+        if remainder <= 0:
             raise InputError(
                 f"must be above {float(self.failure):.3g} here: so much do sums in doubles add", argument="delta"
             )
-        return lba_required_residual(epsilon=self.epsilon, delta=rest, rows=self.rows, **self._design)
+        return lba_required_residual(epsilon=self.epsilon, delta=remainder, rows=self.rows, **self._design)
 
     @property
     def _design(self) -> dict[str, Any]:
         leverages = self.leverages
-        ends = (self.low, self.low + self.width)
+        ends = (self.domain.low_exact, self.domain.low_exact + self.width)
         return {"leverage": leverages.largest, "cross": leverages.cross, "label_range": ends}
 
     @property
@@ -313,20 +313,20 @@ class WeightedLBA(Bagged):
 
     def parameters(self) -> dict[str, Any]:
         """Size, bags, features, rows, and what was asked for."""
-        asked = {
+        budget = {
             "epsilon": None if self.epsilon is None else str(decimal(self.epsilon, "epsilon")),
             "delta": None if self.delta is None else str(decimal(self.delta, "delta")),
             "bag_noise": self.noise_stddev.hex(),
             "assumed_residual_square": str(decimal(self.assumed_residual_square, "assumed_residual_square")),
         }
-        return {**super().parameters(), "features": self.digest, "rows": self.rows, **asked}
+        return {**super().parameters(), "features": self.digest, "rows": self.rows, **budget}
 
     @property
     def published(self) -> str:
         """What leaves, in words; not the weights."""
         return (
             f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} public bags, of "
-            f"{self.labels_in_words}, by {self}; the weights are secret and thrown away"
+            f"{self.domain.number_words}, by {self}; the weights are secret and thrown away"
         )
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
@@ -367,13 +367,13 @@ class WeightedLBA(Bagged):
 
     @classmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, spec: Mapping[str, Any]
     ) -> ReleasedSums:
         sizes, labels = column("records"), column(sums)
         features = np.column_stack([column(name) for name in names if name not in ("bag", "records", sums)])
-        spread = np.full(len(labels), float.fromhex(made["bag_noise"]))
-        records = int(sizes.sum()) // made["rows"]
-        return ReleasedSums(Domain.from_json(made["domain"]), records, sizes, labels, spread, features=features)
+        spread = np.full(len(labels), float.fromhex(spec["bag_noise"]))
+        records = int(sizes.sum()) // spec["rows"]
+        return ReleasedSums(Domain.from_json(spec["domain"]), records, sizes, labels, spread, features=features)
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Return weighted sums in steps of `units`, shape (bags * rows, d + 1), all rows of a bag together."""
@@ -383,7 +383,7 @@ class WeightedLBA(Bagged):
         weights, noise = (bound.bind(name) for name in (b"weights", b"noise"))
         stream = WordStream(weights, weights.record_ids(None, len(codes)))
         added = WordStream(noise, noise.record_ids(None, bags))
-        middle: Floats = float(self.step) * (codes.astype(np.float64) - (self.domain.size - 1) / 2)
+        middle: Floats = float(self.domain.step_exact) * (codes.astype(np.float64) - (self.domain.size - 1) / 2)
         released = np.empty((bags, self.rows, self.table.shape[1] + 1), dtype=np.int64)
         for row in range(self.rows):
             sums = self._weighted(normals(stream), middle)
@@ -398,13 +398,13 @@ class WeightedLBA(Bagged):
         order = np.argsort(self.partition.of_record, kind="stable")
         starts = np.cumsum(self.sizes) - self.sizes
         sums = np.empty((len(starts), self.table.shape[1] + 1), dtype=np.longdouble)
-        each = max(1, _NUMBERS_AT_ONCE // int(self.sizes.max()))
-        for first in range(0, len(starts), each):
-            part = slice(starts[first], starts[first + each] if first + each < len(starts) else None)
+        step = max(1, _NUMBERS_AT_ONCE // int(self.sizes.max()))
+        for first in range(0, len(starts), step):
+            part = slice(starts[first], starts[first + step] if first + step < len(starts) else None)
             rows = order[part]
             block = np.column_stack([self.table[rows], middle[rows]]).astype(np.longdouble)
-            sums[first : first + each] = _sums(
-                block * weights[rows, None], starts[first : first + each] - starts[first]
+            sums[first : first + step] = _sums(
+                block * weights[rows, None], starts[first : first + step] - starts[first]
             )
         return sums
 
@@ -499,7 +499,7 @@ def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
 def _read(bag: HiddenBag, epsilon: float, end: int = 1) -> float:
     """Return one end of the larger of both directions."""
     pair = bag.weights()
-    return max(float(each.ends(np.array([epsilon]))[end][0]) for each in (pair, pair.reversed()))
+    return max(float(loss.ends(np.array([epsilon]))[end][0]) for loss in (pair, pair.reversed()))
 
 
 def lba_required_residual(
@@ -571,11 +571,11 @@ def span(rows: Floats) -> tuple[Floats, float]:
     lengths = np.sqrt((rows**2).sum(axis=0))
     columns = rows / np.where(lengths > 0, lengths, 1.0)
     left, sizes, right = np.linalg.svd(columns, full_matrices=False)
-    kept = sizes > _NEGLIGIBLE
+    significant = sizes > _NEGLIGIBLE
     # Combinations of the columns themselves lie in their span to the last bit, unless they nearly cancel.
-    basis: Floats = (columns.astype(np.longdouble) @ (right[kept].T / sizes[kept])).astype(np.float64)
+    basis: Floats = (columns.astype(np.longdouble) @ (right[significant].T / sizes[significant])).astype(np.float64)
     if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max(initial=0.0) * len(basis.T) > _MAX_ERROR:
-        basis = left[:, kept]
+        basis = left[:, significant]
     return basis, 2 * math.sqrt((_outside(columns, basis) ** 2).sum(axis=0).max())
 
 
@@ -585,8 +585,8 @@ def _outside(columns: Floats, basis: Floats) -> Floats:
     The first difference is of nearly equal numbers, so it is taken in extended precision.
     """
     inside = (basis.T @ columns).astype(np.longdouble)
-    rest: Floats = (columns.astype(np.longdouble) - basis.astype(np.longdouble) @ inside).astype(np.float64)
-    return rest - basis @ (basis.T @ rest)
+    remainder: Floats = (columns.astype(np.longdouble) - basis.astype(np.longdouble) @ inside).astype(np.float64)
+    return remainder - basis @ (basis.T @ remainder)
 
 
 def finite_rows(features: Any, records: int) -> Floats:

@@ -110,7 +110,7 @@ def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Rel
     """
     check_nonnegative(ridge, "ridge")
     rows, shown = bag_rows(features, release), ReleasedSums.of(release)
-    middle = sum(shown.range) / 2 if shown.bags is None else None
+    middle = sum(shown.domain.ends) / 2 if shown.bags is None else None
     return release.map(lambda _: bag_model(rows, shown.domain, features, ridge, middle))
 
 
@@ -128,7 +128,7 @@ def bag_model(rows: BagRows, domain: Any, features: Any, ridge: float = 0.0, mid
     offset, slopes = (coefficients[0], coefficients[1:]) if middle is None else (middle, coefficients)
     estimator = LinearRegressor(FunctionTransformer(), slopes[:, None], np.array([offset]))
     check_columns(estimator, features, fit=True)
-    return Model(domain if isinstance(domain, Interval) else Interval(0, 1), estimator)
+    return Model(domain if domain.target == "numbers" else Interval(0, 1), estimator)
 
 
 def least_squares(rows: BagRows, ridge: float = 0.0, *, constant: bool = True) -> Floats:
@@ -193,7 +193,7 @@ class BagRegressor(GapTags, RegressorMixin, BaseEstimator):  # type: ignore[misc
             raise InputError("release must be what a curator released by BagSum: weighted sums have no means")
         bags, table = np.asarray(shown.bags), np.asarray(number_table(X, self, fit=True), dtype=np.float64)
         check_rows(table, shown.records)
-        self.range_, sizes = shown.range, shown.sizes
+        self.range_, sizes = shown.domain.ends, shown.sizes
         means, width = shown.sums / sizes, self.range_[1] - self.range_[0]
         variances = (shown.noise_stddev / sizes) ** 2 + (width / 4) ** 2 / sizes
         if self.estimator is None:

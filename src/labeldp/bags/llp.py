@@ -297,9 +297,9 @@ class NoisyWeightedLLP(Bagged):
 
     def __post_init__(self, bags: Any, features: Any, seed: int, persons: Any) -> None:
         super().__post_init__(bags, features, seed)
-        own = "gaussian" if self.paper_faithful else "rademacher"
-        set_fields(self, weights=own if self.weights is None else check_choice(self.weights, "weights", WEIGHTS))
-        if self.paper_faithful and self.weights != own:
+        default = "gaussian" if self.paper_faithful else "rademacher"
+        set_fields(self, weights=default if self.weights is None else check_choice(self.weights, "weights", WEIGHTS))
+        if self.paper_faithful and self.weights != default:
             raise InputError(
                 'must be "gaussian" with paper_faithful=True: those are the weights of the paper', argument="weights"
             )
@@ -315,8 +315,8 @@ class NoisyWeightedLLP(Bagged):
         # Gaussian weights are rounded to doubles.
         rounding = 0 if self.weights == "rademacher" else Fraction(1, 1 << 40)
         set_fields(self, law=NoisyBags(stddev=exact_positive(self.stddev, "stddev") * (1 - rounding), **design))
-        most = int(self.sizes.max())
-        if self.bound_of_a_sum >= 1 << 62 or self.step_ratio * math.sqrt(most) * _LARGEST_WEIGHT > MAX_STDDEV:
+        largest_bag = int(self.sizes.max())
+        if self.bound_of_a_sum >= 1 << 62 or self.step_ratio * math.sqrt(largest_bag) * _LARGEST_WEIGHT > MAX_STDDEV:
             raise InputError("sums or noise do not fit into 64 bits: take a coarser grid of labels or less noise")
 
     @classmethod
@@ -331,9 +331,9 @@ class NoisyWeightedLLP(Bagged):
             raise InputError(
                 'must be "rademacher" with persons: what Gaussian weights move has no bound', argument="weights"
             )
-        own, moves = self.moved_by(persons)
+        groups, moves = self.moved_by(persons)
         inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
-        set_fields(self, owners=own, moves=moves, public_inputs=inputs)
+        set_fields(self, owners=groups, moves=moves, public_inputs=inputs)
 
     @property
     def protected(self) -> Groups | None:
@@ -346,7 +346,7 @@ class NoisyWeightedLLP(Bagged):
         population = self.records if fixed else int(self.sizes.max())
         return {
             "size": int(self.sizes.min()) if fixed else population,
-            "label_range": (self.low, self.low + self.width),
+            "label_range": (self.domain.low_exact, self.domain.low_exact + self.width),
             "noisy_fraction": Fraction(self.noisy * (self.partition.count if fixed else 1), population),
             "weights": self.weights,
             "noisy_set": "fixed" if fixed else "stratified",
@@ -367,17 +367,17 @@ class NoisyWeightedLLP(Bagged):
             epsilon=float_below(exact_positive(self.epsilon, "epsilon")),
             delta=float_below(decimal(self.delta, "delta")),
         )
-        rest = decimal(self.delta, "delta") - self.failure - WEIGHT_FAILURE
-        if rest <= 0:
+        remainder = decimal(self.delta, "delta") - self.failure - WEIGHT_FAILURE
+        if remainder <= 0:
             raise InputError(f"must be above {float(self.failure + WEIGHT_FAILURE):.3g} here", argument="delta")
         if self.owners is not None:
             at = exact_positive(self.epsilon, "epsilon")
-            mu = largest(lambda mu: PrivacyLoss.gaussian(mu).within(at, rest), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
+            mu = largest(lambda mu: PrivacyLoss.gaussian(mu).within(at, remainder), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
             if not mu:
                 raise InputError("cannot be kept with persons here: take larger ones", argument=("epsilon", "delta"))
             return float(self.width) * math.sqrt(self.moves[1] / self.noisy) / mu * (1 + 1e-9)
-        found = llp_calibrate("stddev", epsilon=self.epsilon, delta=rest, **design)
-        return float(found.stddev) * (1 + 1e-9)
+        stddev = llp_calibrate("stddev", epsilon=self.epsilon, delta=remainder, **design)
+        return float(stddev.stddev) * (1 + 1e-9)
 
     @property
     def bound_of_a_sum(self) -> int:
@@ -388,7 +388,7 @@ class NoisyWeightedLLP(Bagged):
     @property
     def step_ratio(self) -> Fraction:
         """The standard deviation of one label's noise in steps, exactly."""
-        return exact_positive(self.stddev, "stddev") / self.step * STEPS_IN_WEIGHT
+        return exact_positive(self.stddev, "stddev") / self.domain.step_exact * STEPS_IN_WEIGHT
 
     def privacy_loss(self) -> PrivacyLoss:
         """That of the bags in real numbers, and a small failure that stands for integers and doubles.
@@ -407,17 +407,22 @@ class NoisyWeightedLLP(Bagged):
 
     def parameters(self) -> dict[str, Any]:
         """Size, bags, noise and weights."""
-        own = {"noisy": self.noisy, "stddev": str(decimal(self.stddev, "stddev")), "weights": self.weights}
-        asked = {name: getattr(self, name) for name in ("epsilon", "delta")}
-        own |= {name: str(decimal(value, name)) for name, value in asked.items() if value is not None}
+        design = {"noisy": self.noisy, "stddev": str(decimal(self.stddev, "stddev")), "weights": self.weights}
+        budget = {name: getattr(self, name) for name in ("epsilon", "delta")}
+        design |= {name: str(decimal(value, name)) for name, value in budget.items() if value is not None}
         persons = {} if self.owners is None else {"persons": self.owners.digest, "moves": list(self.moves)}
-        return {**super().parameters(), **own, "noisy_set": "fixed" if self.paper_faithful else "stratified", **persons}
+        return {
+            **super().parameters(),
+            **design,
+            "noisy_set": "fixed" if self.paper_faithful else "stratified",
+            **persons,
+        }
 
     @property
     def published(self) -> str:
         return (
             f"the noisy weighted sum of the labels of each of {self.partition.count} bags, who is in which, all "
-            f"{self.weights} weights and who is noisy, of {self.labels_in_words}, by {self}"
+            f"{self.weights} weights and who is noisy, of {self.domain.number_words}, by {self}"
         )
 
     def arguments(self) -> dict[str, Any]:
@@ -435,9 +440,9 @@ class NoisyWeightedLLP(Bagged):
         of_record, count = self.partition.of_record, self.partition.count
         if self.weights == "rademacher":
             signs = stream.words(np.arange(self.records)) & np.uint64(1)
-            own = math.isqrt(math.ceil(self.noisy * self.step_ratio**2) + SMOOTHING - 1) + 1
+            stddev = math.isqrt(math.ceil(self.noisy * self.step_ratio**2) + SMOOTHING - 1) + 1
             return BagWeights(
-                STEPS_IN_WEIGHT * (1 - 2 * signs.astype(np.int64)), noisy, np.full(count, max(own, MIN_STDDEV))
+                STEPS_IN_WEIGHT * (1 - 2 * signs.astype(np.int64)), noisy, np.full(count, max(stddev, MIN_STDDEV))
             )
         weights = normals(stream)
         squares = np.bincount(of_record[noisy], weights=weights[noisy] ** 2, minlength=count)
@@ -473,18 +478,20 @@ class NoisyWeightedLLP(Bagged):
     def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
         opened = self.opened(value)
         columns = (opened.bags, opened.weights, opened.noisy, opened.sums[opened.bags])
-        return [names, *(each[places] for each in columns)]
+        return [names, *(column[places] for column in columns)]
 
     @classmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, specification: Mapping[str, Any]
     ) -> ReleasedSums:
-        weights, noisy, stddev = column("weight"), column("noisy"), float(Fraction(made["stddev"]))
+        weights, noisy, stddev = column("weight"), column("noisy"), float(Fraction(specification["stddev"]))
 
         def spread(bags: Keys) -> Floats:
             return np.asarray(stddev * np.sqrt(np.bincount(bags, weights=noisy * weights**2)))
 
-        return ReleasedSums.of_records(Domain.from_json(made["domain"]), column("bag"), weights, column(sums), spread)
+        return ReleasedSums.of_records(
+            Domain.from_json(specification["domain"]), column("bag"), weights, column(sums), spread
+        )
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """A public seed of weights and noisy records, and the noisy sums, shape (4 + bags,); see `opened`."""
@@ -507,8 +514,8 @@ class NoisyWeightedLLP(Bagged):
         bag_weights, of_record = self.bag_weights(released), self.partition.of_record
         weights = bag_weights.steps / STEPS_IN_WEIGHT
         total = np.bincount(of_record, weights=weights, minlength=self.partition.count)
-        unit = float(self.step / STEPS_IN_WEIGHT)
-        sums = unit * np.asarray(released)[SEED_WORDS:] + float(self.low) * total
+        unit = float(self.domain.step_exact / STEPS_IN_WEIGHT)
+        sums = unit * np.asarray(released)[SEED_WORDS:] + float(self.domain.low_exact) * total
         return WeightedSums(of_record, weights, bag_weights.noisy, sums, unit * bag_weights.stddevs.astype(np.float64))
 
     def __str__(self) -> str:
@@ -561,8 +568,8 @@ def _read(bags: NoisyBags, epsilon: float, end: int = 1) -> float:
     """Return one end of the curve at one epsilon."""
     epsilons = np.array([epsilon])
     if bags.limit:
-        ratio, others = float_above(bags.ratio), binomial(bags.size - 1, float(bags.fraction))
-        return float(bag_ends(bags.weights, ratio, others, epsilons)[end][0])
+        ratio, neighbors = float_above(bags.ratio), binomial(bags.size - 1, float(bags.fraction))
+        return float(bag_ends(bags.weights, ratio, neighbors, epsilons)[end][0])
     return float(bags.bag().ends(epsilons)[end][0])
 
 
@@ -571,11 +578,11 @@ def llp_epsilon(bags: NoisyBags, delta: Any) -> float:
 
     Guarantee (kept): at the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
     """
-    aim, least = check_delta(delta), 1e-9
-    found = smallest_below(lambda epsilon: _read(bags, epsilon), aim, least, float(MAX_EPSILON))
-    if found == least and _read(bags, 0.0) <= aim:
+    aim, lowest = check_delta(delta), 1e-9
+    epsilon_found = smallest_below(lambda epsilon: _read(bags, epsilon), aim, lowest, float(MAX_EPSILON))
+    if epsilon_found == lowest and _read(bags, 0.0) <= aim:
         return 0.0
-    return math.inf if found is None else found
+    return math.inf if epsilon_found is None else epsilon_found
 
 
 def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) -> NoisyBags:
@@ -602,12 +609,12 @@ def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) ->
     if solve_for in design:
         raise InputError("is what is to be found: leave it out", argument=solve_for)
     finder = {"size": _smallest_size, "stddev": _smallest_stddev, "noisy_fraction": _smallest_fraction}[solve_for]
-    found = finder(design, lambda bags: _read(bags, at), aim)
-    if found is None:
+    number = finder(design, lambda bags: _read(bags, at), aim)
+    if number is None:
         raise InputError(
             f"cannot keep epsilon = {epsilon} and delta = {delta} here: change another argument", argument=solve_for
         )
-    return found
+    return number
 
 
 Reader = Callable[[NoisyBags], float]
@@ -615,41 +622,41 @@ Reader = Callable[[NoisyBags], float]
 
 def _smallest_size(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
     records = design.get("records")
-    most = MAX_BAG if records is None else min(MAX_BAG, check_integer(records, "records", most=MAX_RECORDS))
+    largest = MAX_BAG if records is None else min(MAX_BAG, check_integer(records, "records", most=MAX_RECORDS))
     stratified = design.get("noisy_set", "stratified") == "stratified"
-    widest = _bags(design, size=most)
+    widest = _bags(design, size=largest)
     size = smallest_integer(
-        lambda size: read(_bags(design, size=size)) <= aim, math.ceil(1 / widest.fraction) if stratified else 1, most
+        lambda size: read(_bags(design, size=size)) <= aim, math.ceil(1 / widest.fraction) if stratified else 1, largest
     )
     return None if size is None else _bags(design, size=size)
 
 
 def _smallest_stddev(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
     unit = float(_bags(design, stddev=1).ratio)
-    found = smallest_below(lambda share: read(_bags(design, stddev=share * unit)), aim, 1e-6, 1e9)
-    return None if found is None else _bags(design, stddev=found * unit)
+    share_found = smallest_below(lambda share: read(_bags(design, stddev=share * unit)), aim, 1e-6, 1e9)
+    return None if share_found is None else _bags(design, stddev=share_found * unit)
 
 
 def _smallest_fraction(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
-    most = _bags(design, noisy_fraction=1)
-    if most.noisy_set == "fixed" and most.records is None:
+    all_noisy = _bags(design, noisy_fraction=1)
+    if all_noisy.noisy_set == "fixed" and all_noisy.records is None:
         share = smallest_below(lambda share: read(_bags(design, noisy_fraction=share)), aim, 1e-9, 1.0)
         return None if share is None else _bags(design, noisy_fraction=share)
 
     def with_noisy(noisy: int) -> NoisyBags:
-        return _bags(design, noisy_fraction=float_above(Fraction(noisy, most.population)))
+        return _bags(design, noisy_fraction=float_above(Fraction(noisy, all_noisy.population)))
 
-    noisy = smallest_integer(lambda noisy: read(with_noisy(noisy)) <= aim, 1, most.population)
+    noisy = smallest_integer(lambda noisy: read(with_noisy(noisy)) <= aim, 1, all_noisy.population)
     return None if noisy is None else with_noisy(noisy)
 
 
-def _bags(design: dict[str, Any], **found: Any) -> NoisyBags:
+def _bags(design: dict[str, Any], **changes: Any) -> NoisyBags:
     """Return the bags of a design with what is being looked for."""
-    given = {**design, **found}
-    missing = [name for name in ("size", "stddev", "label_range") if name not in given]
-    unknown = sorted(set(given) - {part.name for part in fields(NoisyBags)})
+    arguments = {**design, **changes}
+    missing = [name for name in ("size", "stddev", "label_range") if name not in arguments]
+    unknown = sorted(set(arguments) - {part.name for part in fields(NoisyBags)})
     if missing or unknown:
         raise InputError(
             "must be given" if missing else "is no argument of NoisyBags", argument=tuple(missing or unknown)
         )
-    return NoisyBags(**given)
+    return NoisyBags(**arguments)

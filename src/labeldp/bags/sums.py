@@ -109,9 +109,9 @@ class BagSum(Bagged):
 
     def _protect(self, persons: Any) -> None:
         """Set the noise to what all labels of a person move; refuse persons that are not those of the records."""
-        own, moves = self.moved_by(persons)
+        groups, moves = self.moved_by(persons)
         inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
-        set_fields(self, owners=own, moves=moves, public_inputs=inputs)
+        set_fields(self, owners=groups, moves=moves, public_inputs=inputs)
 
     @property
     def protected(self) -> Groups | None:
@@ -157,7 +157,7 @@ class BagSum(Bagged):
     def noise_stddev(self) -> float:
         """The standard deviation of the noise on each sum, in the unit of the labels."""
         steps = 2**0.5 / (2 * np.sinh(float(self.rate) / 2)) if self.noise == "laplace" else self.stddev
-        return float(steps * float(self.step / self.fine))
+        return float(steps * float(self.domain.step_exact / self.fine))
 
     def privacy_loss(self) -> PrivacyLoss:
         """Pure epsilon, or a Gaussian loss and a failure below 10^-33 that stands for the integers."""
@@ -167,16 +167,16 @@ class BagSum(Bagged):
 
     def parameters(self) -> dict[str, Any]:
         """Size, bags, noise, epsilon and delta; with persons, who they are and what they move."""
-        own = {"noise": self.noise, "epsilon": str(positive_epsilon(self.epsilon))}
+        noise = {"noise": self.noise, "epsilon": str(positive_epsilon(self.epsilon))}
         gaussian = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev} if self.delta else {}
         persons = {} if self.owners is None else {"persons": self.owners.digest, "moves": list(self.moves)}
-        return {**super().parameters(), **own, **gaussian, **persons}
+        return {**super().parameters(), **noise, **gaussian, **persons}
 
     @property
     def published(self) -> str:
         return (
             f"the noisy sum of the labels of each of {self.partition.count} bags, and who is in which, of "
-            f"{self.labels_in_words}, by {self}"
+            f"{self.domain.number_words}, by {self}"
         )
 
     def sums(self, labels: Any) -> Integers:
@@ -192,14 +192,14 @@ class BagSum(Bagged):
 
     @classmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, spec: Mapping[str, Any]
     ) -> ReleasedSums:
-        bags, domain = column("bag"), Domain.from_json(made["domain"])
-        given: dict[str, Any] = {name: float(Fraction(made[name])) for name in ("epsilon", "delta") if name in made}
+        bags, domain = column("bag"), Domain.from_json(spec["domain"])
+        budget: dict[str, Any] = {name: float(Fraction(spec[name])) for name in ("epsilon", "delta") if name in spec}
         public = Public(bags.astype(np.int64), why="the file says so")
-        mechanism = cls(made["size"], noise=made["noise"], domain=domain, bags=public, **given)
-        if "moves" in made:
-            set_fields(mechanism, moves=tuple(int(each) for each in made["moves"]))
+        mechanism = cls(spec["size"], noise=spec["noise"], domain=domain, bags=public, **budget)
+        if "moves" in spec:
+            set_fields(mechanism, moves=tuple(int(move) for move in spec["moves"]))
             mechanism._calibrate()
         spread = mechanism.noise_stddev
         return ReleasedSums.of_records(
@@ -228,7 +228,10 @@ class BagSum(Bagged):
     def totals(self, released: Any) -> NDArray[np.float64]:
         """Return noisy sums in the unit of the labels, unbiased, shape (bags,)."""
         steps = np.asarray(released, dtype=np.float64)
-        return np.asarray(float(self.low) * self.sizes + float(self.step / self.fine) * steps, dtype=np.float64)
+        return np.asarray(
+            float(self.domain.low_exact) * self.sizes + float(self.domain.step_exact / self.fine) * steps,
+            dtype=np.float64,
+        )
 
     def means(self, released: Any) -> NDArray[np.float64]:
         """Return noisy mean labels, unbiased and not clipped, shape (bags,)."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import RESOLUTION, GridScan, GridTotals, label_sums
+from labeldp.mechanisms import RESOLUTION, Domain, GridScan, GridTotals
 from labeldp.privacy import Floats, Ids, RecordDigest
 
 ROWS = 4096
@@ -52,13 +52,13 @@ class RowMeasure:
 
     Args:
         map: makes the rows.
-        classes: the number of classes; None for numbers.
+        domain: of the labels.
         clip: norm to which longer rows are scaled down; public, as all of this.
         resolution: grid steps in it.
     """
 
     map: RowMap
-    classes: int | None
+    domain: Domain
     clip: float
     resolution: int = RESOLUTION
 
@@ -91,7 +91,7 @@ class RowTally:
     def __init__(self, measure: RowMeasure, key: bytes) -> None:
         self._measure = measure
         self._scan, self._digest = measure.scan(), RowDigest(key)
-        self.sums = np.zeros((measure.map.width, measure.classes or 1), dtype=np.int64)
+        self.sums = np.zeros((measure.map.width, measure.domain.columns), dtype=np.int64)
 
     def add(self, names: Ids, codes: NDArray[Any], batch: pa.RecordBatch) -> None:
         """Add the records of a block; raise InputError if a row is not finite."""
@@ -100,7 +100,7 @@ class RowTally:
             steps = self._scan.rounded(self._measure.map.rows(batch.slice(start, ROWS)))
             self._scan.add(steps)
             self._digest.add(names[part], steps)
-            self.sums += label_sums(steps, codes[part], self._measure.classes)
+            self.sums += self._measure.domain.unit_sums(steps, codes[part])
 
     @property
     def state(self) -> bytes:

@@ -9,7 +9,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.curator.declared import classes_form
 from labeldp.curator.persons import (
     ONE_PERSON,
     PUBLIC_PERSONS,
@@ -20,7 +19,7 @@ from labeldp.curator.persons import (
     persons_digest,
 )
 from labeldp.curator.traces import ANY_KIND, IDS_KIND
-from labeldp.mechanisms import Classes, Domain, Groups, Mechanism
+from labeldp.mechanisms import Domain, Groups, Mechanism
 from labeldp.privacy import (
     Budget,
     IdDigest,
@@ -107,9 +106,8 @@ class Fingerprint:
         """
         form = json.dumps(self._domain.to_json(), sort_keys=True)
         common = form
-        if isinstance(self._domain, Classes):
-            form = classes_form([str(name) for name in self._domain.names])
-            common = "classes"
+        if self._domain.target == "classes":
+            form, common = self._domain.form, "classes"
         return (
             (scheme, form, self.labels),
             (ANY_KIND, common, self._histogram()),
@@ -587,9 +585,9 @@ def kind_of_ids(ids: Any) -> str:
 
 def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:
     """Return the names of all labels by code, and the rank of each among the sorted names."""
-    if not isinstance(domain, Classes):
+    names = domain.texts
+    if names is None:
         return range(domain.size), np.arange(domain.size, dtype=np.uint32)
-    names = [str(name) for name in domain.names]
     ranks = np.empty(len(names), dtype=np.uint32)
     ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.uint32)
     return names, ranks

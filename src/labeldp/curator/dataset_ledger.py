@@ -78,7 +78,7 @@ from labeldp.curator.shares import (
 )
 from labeldp.curator.stored import stored
 from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
-from labeldp.mechanisms import GAPS, Domain, Interval
+from labeldp.mechanisms import GAPS, Domain
 from labeldp.privacy import (
     Account,
     Budget,
@@ -622,7 +622,7 @@ class DatasetLedger(NotCopyable):
 
     def _refusal(self, domain: Domain, declared: Declared) -> str:
         """Return the message for labels outside of the domain, which depends on the domain alone."""
-        clip = isinstance(domain, Interval) and not domain.clip
+        clip = domain.target == "numbers" and not domain.to_json().get("clip")
         ends = "count numbers outside as the nearest end (--clip), " if clip else ""
         return (
             f"labels must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "

@@ -1,18 +1,9 @@
 """Declared domains in a ledger, which are on disk before any label is compared with them."""
 
-import hashlib
-import json
-import shlex
 import sqlite3
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
 
-from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.privacy import decimal_text
-
-SHOWN_CLASSES = 10
-"""The most classes that a sentence names; of more it names the first and the last."""
+from labeldp.mechanisms import Domain
 
 
 @dataclass(frozen=True)
@@ -32,27 +23,11 @@ class Declared:
     @classmethod
     def of(cls, domain: Domain) -> "Declared":
         """Return the set that a domain declares."""
-        if isinstance(domain, Interval):
-            ends = decimal_text(domain.low), decimal_text(domain.high)
-            content = domain.to_json()
-            return cls(_range_form(content), f"numbers from {ends[0]} to {ends[1]}", f"--range {ends[0]},{ends[1]}")
-        if isinstance(domain, Classes):
-            texts = [str(name) for name in domain.names]
-            shown = [repr(text) for text in texts]
-            if len(shown) > SHOWN_CLASSES:
-                shown[SHOWN_CLASSES - 2 : -1] = ["…"]
-            words = f"the {len(texts)} classes {', '.join(shown)}"
-            return cls(classes_form(texts), words, _classes_option(domain))
-        return cls(json.dumps(domain.to_json(), sort_keys=True), repr(domain))
+        return cls(domain.form, domain.words, domain.option_words)
 
 
 LOSSES = Declared("losses", "losses in [0, 1], or their levels")
 """The set that the losses of a file are compared with."""
-
-
-def classes_form(names: list[str]) -> str:
-    """Return the form of classes, which does not depend on their order; traces of labels have the same."""
-    return f"classes {hashlib.sha256(json.dumps(sorted(names)).encode()).hexdigest()}"
 
 
 def declared_domains(connection: sqlite3.Connection, dataset: int, column: str) -> dict[str, str]:
@@ -87,16 +62,3 @@ def disclosures(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]
 def times(count: int) -> str:
     """Return a count in words, such as "2 times"."""
     return "1 time" if count == 1 else f"{count} times"
-
-
-def _range_form(content: dict[str, Any]) -> str:
-    return json.dumps({"high": str(Fraction(content["high"])), "low": str(Fraction(content["low"]))})
-
-
-def _classes_option(domain: Classes) -> str:
-    """Return the option that declares classes, with `…` if it is long or cannot be written."""
-    names = [str(name) for name in domain.names]
-    if domain.names == tuple(range(domain.size)):
-        return f"--classes {domain.size}"
-    plain = len(names) <= SHOWN_CLASSES and all(name.strip() == name and "," not in name and name for name in names)
-    return f"--classes {shlex.quote(','.join(names))}" if plain else "--classes …"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from labeldp.fit.registry import METHODS, RECIPES
 from labeldp.fit.rows import ImageShape
 from labeldp.fit.settings import Ids, public_digest
-from labeldp.mechanisms import Classes, Domain
+from labeldp.mechanisms import Domain
 from labeldp.privacy import Certificate, InputError, check_growth, checked_certificate, json_value
 from labeldp.tables import TableEncoder, atomic_write
 
@@ -75,7 +75,7 @@ class Bundle:
             hidden.write_bytes(_dumped(self.model.estimator))
         noise = None if self.model.noise is None else self.model.noise.tolist()
         domain = self.model.domain
-        labels = {"classes": list(domain.names)} if isinstance(domain, Classes) else {"range": domain.to_json()}
+        labels = domain.to_json() if domain.target == "classes" else {"range": domain.to_json()}
         description = {
             "format": FORMAT,
             **labels,

@@ -29,7 +29,7 @@ from labeldp.learners import (
     fit_linear,
     round_moment,
 )
-from labeldp.mechanisms import CrossMoment, Interval
+from labeldp.mechanisms import CrossMoment
 from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, RandomSource, Release
 
 PCA_DIMENSIONS = 500
@@ -53,7 +53,7 @@ class SumRecipe(Recipe):
     def steps(self, records: int) -> tuple[Step, ...]:
         """Return the sums of most records, and the labels or the summed errors of the others."""
         sums = Step(self.settings.model, self.sums_loss(), 0)
-        numbers = isinstance(self.settings.domain, Interval) and self.settings.person_column is None
+        numbers = self.settings.domain.target == "numbers" and self.settings.person_column is None
         if numbers:
             shares = error_shares(self.settings.epsilon)
             return sums, *(Step(name, PrivacyLoss.pure(share), 1) for name, share in shares.items())
@@ -111,8 +111,9 @@ class NoisyCells(SumRecipe):
         """Return the scale of the noise, in units of what one label can do."""
         domain, epsilon = self.settings.domain, self.settings.epsilon
         epsilon /= self.settings.per_person or 1  # of a label: a person pays epsilon for all of theirs
-        if isinstance(domain, Interval):
-            scale = f"{format_number((domain.high - domain.low) / epsilon)}, in the unit of the labels,"
+        if domain.target == "numbers":
+            low, high = domain.ends
+            scale = f"{format_number((high - low) / epsilon)}, in the unit of the labels,"
             return f"Two-sided geometric noise of scale {scale} was added to the sum of each cell."
         scale = format_number((1 if domain.size == 2 else 2) / epsilon)
         return f"Two-sided geometric noise of scale {scale} was added to how often a class occurs in each cell."
@@ -142,7 +143,7 @@ class NoisySums(SumRecipe):
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse images too small for features, and too few records for the interval of an error of numbers."""
         rows.representation()
-        if isinstance(self.settings.domain, Interval):
+        if self.settings.domain.target == "numbers":
             require_records("--model linear", rows)
 
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:

@@ -251,7 +251,7 @@ class Command:
 
 def kind_of(domain: Classes | Interval) -> str:
     """Return what labels are, as far as the rule is concerned: a key of `SCORES`."""
-    if isinstance(domain, Interval):
+    if domain.target == "numbers":
         return "numbers"
     return "two classes" if domain.size == 2 else "classes"
 
@@ -312,7 +312,7 @@ def expected(way: Way, records: int, domain: Classes | Interval, epsilon: float)
     kind = kind_of(domain)
     curve = way.curves[kind]
     share = curve.share(records, epsilon)
-    if isinstance(domain, Interval):
+    if domain.target == "numbers":
 
         def error(best: float) -> float:
             return sqrt(max(1 - best * share + curve.excess * (1 - share), 0.0))
@@ -323,7 +323,7 @@ def expected(way: Way, records: int, domain: Classes | Interval, epsilon: float)
     return Expected(SCORES[kind], value, low, high)
 
 
-def _constant(domain: Classes) -> float:
+def _constant(domain: Domain) -> float:
     """Return the AUC or the accuracy of a constant answer, where classes are equally frequent."""
     return 50.0 if domain.size == 2 else 100 / domain.size
 
@@ -340,7 +340,7 @@ def _enough(way: Way, records: int, domain: Classes | Interval, budget: Budget) 
     if records < LEAST_RECORDS or way.curves[kind_of(domain)].left(records, budget.epsilon) < LEAST_LEFT:
         return False
     found = expected(way, records, domain, budget.epsilon)
-    if isinstance(domain, Interval):
+    if domain.target == "numbers":
         return found.value <= LEAST_GAIN["error"]
     return found.value >= _constant(domain) + LEAST_GAIN[found.score]
 

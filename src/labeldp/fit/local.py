@@ -62,7 +62,6 @@ from labeldp.learners import (
 from labeldp.mechanisms import (
     MAX_GRID,
     Classes,
-    Interval,
     Mechanism,
     RandomizedResponse,
     UnbiasedNumbers,
@@ -102,14 +101,14 @@ class ReleasedLabels(Recipe):
         """Whether a part of the labels, which are numbers, decides what answers the others."""
         domain = self.settings.domain
         records = self.settings.person_column is None
-        return isinstance(domain, Interval) and records and domain.size <= MAX_GRID
+        return domain.target == "numbers" and records and domain.size <= MAX_GRID
 
     @property
     def mechanism(self) -> Mechanism:
         """What answers every record, or the first ones: of classes what `--model auto` takes, too."""
         domain, epsilon = self.settings.domain, self.settings.epsilon
-        if isinstance(domain, Interval):
-            kind = UnbiasedNumbers if self.staged else evaluation_mechanism
+        if domain.target == "numbers":
+            kind: Any = UnbiasedNumbers if self.staged else evaluation_mechanism
             return kind(domain=domain, epsilon=epsilon)
         return first_response(domain, epsilon)
 
@@ -159,7 +158,7 @@ class ReleasedLabels(Recipe):
             known = self._candidates(learners, features[~held], seen)
             found = tune(known, features[~held], _coded(seen), folds=fold_count(len(seen.value)))
         model = Model(self.settings.domain, _bare(found.learner))
-        answer = model.predict if isinstance(model.domain, Interval) else model.predict_proba
+        answer = model.predict if model.domain.target == "numbers" else model.predict_proba
         evaluation = evaluate(kept, answer(features[held]), HELD_OUT, np.flatnonzero(held))
         return replace(model, evaluation=evaluation)
 
@@ -201,7 +200,7 @@ class ReleasedLabels(Recipe):
         """Return what is chosen from: learners of several sizes."""
         assert isinstance(rows, TableRows)
         settings, records, categorical = self.settings, len(rows.features), rows.encoder.categorical
-        numbers = isinstance(settings.domain, Interval)
+        numbers = settings.domain.target == "numbers"
         if settings.model == "neighbors":
             kind: Any = NeighborsRegressor if numbers else NeighborsClassifier
             if settings.neighbors is not None:
@@ -250,7 +249,7 @@ class ReleasedLabels(Recipe):
 def _coded(release: Release[Any]) -> Release[Any]:
     """Return a release of classes as one of their codes, which is what a `Model` answers with."""
     mechanism = release.mechanism
-    if isinstance(mechanism.domain, Interval):
+    if mechanism.domain.target == "numbers":
         return release
     return replace(release, mechanism=replace(mechanism, domain=Classes(mechanism.domain.size)))
 

@@ -23,7 +23,7 @@ from labeldp.fit.recipe import (
 from labeldp.fit.registry import NETWORKS, RECIPES
 from labeldp.fit.rows import Rows
 from labeldp.learners import Model, first_response
-from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.mechanisms import RandomizedResponse
 from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
 
 PRESETS = {"inception": "mnist", "resnet18": "cifar10"}
@@ -151,7 +151,7 @@ class Best(Recipe):
     def describe_noise(self, records: int) -> str:
         """Return the noise of the sums or of the labels."""
         domain, settings = self.settings.domain, self.settings
-        if self._labels and isinstance(domain, Classes):
+        if self._labels and domain.target == "classes":
             return first_response(domain, settings.epsilon).describe_noise()
         kind = "Gaussian" if settings.delta else "Two-sided geometric"
         return f"{kind} noise was added to every sum."

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.privacy import InputError, decimal, decimal_text, float_above, positive_epsilon
+from labeldp.privacy import InputError, decimal, float_above, positive_epsilon
 
 GRID = 1025
 """Grid points of a range."""
@@ -62,11 +62,7 @@ def domain_of(classes: str | None, interval: str | None, grid: int | None = None
 
 def domain_words(domain: Classes | Interval) -> list[str]:
     """Return the options that declare a domain."""
-    if isinstance(domain, Classes):
-        return ["--classes", ",".join(map(str, domain.names))]
-    words = ["--range", f"{decimal_text(domain.low)},{decimal_text(domain.high)}"]
-    words += ["--grid", str(domain.grid)] if domain.grid != GRID else []
-    return [*words, "--clip"] if domain.clip else words
+    return domain.options
 
 
 def decimal_float(text: str, name: str) -> float:

@@ -17,7 +17,7 @@ from labeldp.curator import (
     person_names,
     persons_digest,
 )
-from labeldp.mechanisms import Classes, Domain, response_bits
+from labeldp.mechanisms import Domain, response_bits
 from labeldp.privacy import InputError, RecordIds, Request, Texts, check_integer, float_below, positive_epsilon
 from labeldp.tables import Parts, is_text, record_ids
 
@@ -73,7 +73,7 @@ def best_cap(sizes: NDArray[np.int64], epsilon: float, domain: Domain) -> int:
         epsilon: what a person pays.
         domain: of the labels.
     """
-    classes = domain.size if isinstance(domain, Classes) else 2
+    classes = max(domain.columns, 2)
 
     def bits(most: int) -> float:
         return float(np.minimum(sizes, most).sum() * response_bits(classes, epsilon / most))

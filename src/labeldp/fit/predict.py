@@ -10,7 +10,6 @@ from labeldp.fit.bundle import Bundle
 from labeldp.fit.rows import ImageShape
 from labeldp.images import names_images, open_unlabeled_images
 from labeldp.learners import Model
-from labeldp.mechanisms import Interval
 from labeldp.privacy import InputError
 from labeldp.tables import BLOCK_ROWS, Blocks, open_table, table_writer
 
@@ -96,14 +95,14 @@ def _predict_images(
 
 def prediction_columns(model: Model) -> list[str]:
     """Return the names of the columns of predictions."""
-    if isinstance(model.domain, Interval):
+    if model.domain.target == "numbers":
         return ["prediction"]
     return ["prediction", *(f"probability_{name}" for name in model.classes)]
 
 
 def predicted_columns(model: Model, features: Any) -> list[pa.Array]:
     """Return the columns of predictions for some records."""
-    if isinstance(model.domain, Interval):
+    if model.domain.target == "numbers":
         return [pa.array(model.predict(features))]
     probabilities = model.predict_proba(features)
     names = pa.array([str(name) for name in model.classes])

@@ -21,7 +21,7 @@ from labeldp.learners import (
     first_response,
     fit_multistage,
 )
-from labeldp.mechanisms import Classes, FiniteMechanism, RandomizedResponse
+from labeldp.mechanisms import FiniteMechanism, RandomizedResponse
 from labeldp.privacy import (
     Charge,
     CuratorLike,
@@ -270,7 +270,6 @@ class StageRecipe(Recipe):
 
     def first_response(self, epsilon: float) -> FiniteMechanism:
         """Return what answers records of which nothing is known."""
-        assert isinstance(self.settings.domain, Classes)
         return first_response(self.settings.domain, epsilon)
 
 

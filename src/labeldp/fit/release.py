@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
 from labeldp.fit.persons import FilePersons
-from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism, Interval
+from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import (
     Certificate,
     Charge,
@@ -363,7 +363,7 @@ class Stream:
     def _set_aside(self, account: DatasetLedger, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """Return what is kept of a block, and its ids: labels, ids, and texts as the dataset hashes them."""
         labels = batch.column(self.label)
-        if not isinstance(self.in_file, Interval) and (is_text(labels.type) or is_number(labels.type)):
+        if self.in_file.target != "numbers" and (is_text(labels.type) or is_number(labels.type)):
             labels = _small(labels.dictionary_encode())
         if self.id_column is None:
             return pa.RecordBatch.from_arrays([labels], names=[self.label]), None

@@ -17,7 +17,7 @@ from labeldp.curator import ONE_PERSON, numbered, person_names
 from labeldp.fit.persons import check_person, owner_like, person_column
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.images import open_images
-from labeldp.mechanisms import Domain, Interval
+from labeldp.mechanisms import Domain
 from labeldp.privacy import DomainError, InputError, Texts
 from labeldp.tables import (
     INDEX,
@@ -231,7 +231,7 @@ def public_rows(path: str, data: str | pa.Table, settings: FitSettings, private:
         codes = codes_in(content, settings.label, domain)
     except DomainError:
         raise InputError(OUTSIDE_TEST.format(path, domain)) from None
-    numbers = isinstance(domain, Interval)
+    numbers = domain.target == "numbers"
     labels = np.concatenate([label_numbers(batch, settings.label) for batch in batches]) if numbers else codes
     return PublicRows(Path(path).name, features, labels)
 

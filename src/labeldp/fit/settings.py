@@ -98,7 +98,7 @@ class FitSettings:
     @property
     def target(self) -> str:
         """What is learned: "classes" or "numbers"."""
-        return "numbers" if isinstance(self.domain, Interval) else "classes"
+        return self.domain.target
 
     @property
     def chooses(self) -> bool:
@@ -183,7 +183,7 @@ class FitSettings:
         """
         description: list[Any] = [
             self.label,
-            *(self.domain.names if isinstance(self.domain, Classes) else [self.domain.to_json()]),
+            *self.domain.to_json().get("classes", [self.domain.to_json()]),
             str(self.epsilon),
             self.model,
             self.stages,

@@ -10,7 +10,7 @@ from labeldp.curator import Curator
 from labeldp.fit.recipe import MAX_SIMULATED, Recipe
 from labeldp.fit.summary import Curve, CurvePoint, Importance
 from labeldp.learners import Evaluation, Model, NumberEvaluation
-from labeldp.mechanisms import Interval, debias
+from labeldp.mechanisms import debias
 from labeldp.privacy import Budget, InputError, Ledger, Release
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -119,7 +119,7 @@ def importances(
 
 def _scores(model: Model, features: NDArray[np.float64], release: Release[Any]) -> NDArray[np.float64]:
     """Return for each record an unbiased indicator that the model's answer is right, or minus its squared error."""
-    if isinstance(model.domain, Interval):
+    if model.domain.target == "numbers":
         return -np.asarray(release.mechanism.unbiased_squares(release.value, model.predict(features)))
     truth = debias(release.mechanism, release.value).values
     return truth[np.arange(len(features)), model.predict_proba(features).argmax(axis=1)]

@@ -43,7 +43,7 @@ from labeldp.learners import (
     debiased_accuracy,
     debiased_difference,
 )
-from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
+from labeldp.mechanisms import Interval, RandomizedResponse, debias
 from labeldp.privacy import Certificate, Charge, Path, Release, decimal, decimal_text, float_above
 from labeldp.tables import TableEncoder
 
@@ -76,10 +76,10 @@ def summarize(
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
     labeled = not isinstance(model.evaluation, SummedErrors)  # else nothing was released of single records
     curve = None
-    if recipe.simulation and isinstance(model.domain, Classes) and job.owners is None:
+    if recipe.simulation and model.domain.target == "classes" and job.owners is None:
         show("trying other epsilons on simulated labels", 0.7)
         curve = simulated_curve(recipe, model, features)
-    fields = (_of_numbers if isinstance(model.domain, Interval) else _of_classes)(model, job.public)
+    fields = (_of_numbers if model.domain.target == "numbers" else _of_classes)(model, job.public)
     fields["warnings"] = (*copy_warnings(model, features, encoder), *fields["warnings"])
     show("shuffling features", 0.9)
     ids = {charge.id for charge in certificate.entries}
@@ -350,7 +350,7 @@ def _published(job: FitJob, release: Release[Model]) -> tuple[str, ...]:
     sentences.append(job.recipe.describe_noise(len(job.rows.features)))
     sentences.append("The model and the numbers in this report: computed from these releases and the features.")
     if job.public is not None:
-        what = "Errors" if isinstance(release.value.domain, Interval) else "Accuracy and confusion"
+        what = "Errors" if release.value.domain.target == "numbers" else "Accuracy and confusion"
         sentences.append(f"{what} on {job.public.file}: computed from its labels, which were said to be public.")
     if job.recipe.keeps_rows(release.value):
         sentences.append("The model's file holds feature rows of some records as they are: features are public here.")
@@ -472,7 +472,7 @@ def _picture(model: Model, encoder: Any, features: NDArray[Any]) -> Picture | No
     if not all(len(axis.places) > 1 and len(axis.names) <= MAX_CATEGORIES for axis in axes):
         return None
     table = np.stack(np.meshgrid(*(axis.places for axis in axes), indexing="ij"), axis=-1).reshape(-1, len(axes))
-    numbers = isinstance(model.domain, Interval)
+    numbers = model.domain.target == "numbers"
     answers = model.predict(table)[None, :] if numbers else model.predict_proba(table).T
     return Picture(axes, _shares(answers), _seen(model, features[:, 0]) if len(axes) == 1 else ())
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from labeldp.learners.evidence import MIN_PROBABILITY, Probabilities, inverse_table, normalized
-from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, RandomizedResponse, SquaredErrors, debias
+from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, SquaredErrors, debias
 from labeldp.privacy import (
     CuratorLike,
     Floats,
@@ -448,7 +448,7 @@ class Answers:
     @classmethod
     def of(cls, release: Release[Any]) -> "Answers":
         mechanism = release.mechanism if isinstance(release, Release) else None
-        if mechanism is None or not isinstance(mechanism.domain, Classes):
+        if mechanism is None or mechanism.domain.target != "classes":
             raise InputError("release must be what Curator.release returned for a mechanism on Classes")
         inverse = inverse_table(mechanism)
         if not len(release.value):
@@ -711,7 +711,7 @@ def error_shares(epsilon: float) -> dict[str, float]:
 
 def evaluation_mechanism(domain: Any, epsilon: float) -> RandomizedResponse | DiscreteLaplace:
     """Return the mechanism for labels of an evaluation: plain randomized response, or for numbers noise on the grid."""
-    if isinstance(domain, Interval):
+    if domain.target == "numbers":
         return DiscreteLaplace(domain=domain, epsilon=epsilon)
     return RandomizedResponse(domain=domain, epsilon=epsilon)
 
@@ -721,8 +721,8 @@ def evaluate(
 ) -> Evaluation | NumberEvaluation:
     """Return the evaluation of class probabilities, or of predictions, clipped to the range, on released labels."""
     domain = release.mechanism.domain
-    if isinstance(domain, Interval):
-        return NumberEvaluation(release, np.clip(predicted, domain.low, domain.high), source, rows, fold)
+    if domain.target == "numbers":
+        return NumberEvaluation(release, np.clip(predicted, *domain.ends), source, rows, fold)
     return Evaluation(release, predicted, source, rows, fold)
 
 

@@ -44,7 +44,7 @@ class Evidence:
             InputError: not the direct output of such a mechanism.
         """
         mechanism = release.mechanism if isinstance(release, Release) else None
-        if mechanism is None or not isinstance(mechanism.domain, Classes):
+        if mechanism is None or mechanism.domain.target != "classes":
             raise InputError("release must be what Curator.release returned for a mechanism on Classes")
         return cls.made_by(mechanism, release.value)
 

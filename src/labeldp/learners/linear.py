@@ -366,9 +366,7 @@ def fit_linear_head(
     Raises:
         InputError, BudgetExceeded: as `fit_linear`.
     """
-    check_curator(curator)
-    if not isinstance(curator.domain, Classes):
-        raise InputError("curator must hold classes: its domain is not Classes")
+    check_curator(curator, "classes")
     task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, "softmax")
     mapped, features = _mapped(features, curator, representation)
     return task.rounds(mapped, features, slice(None), curator, rng, ())[0].head()
@@ -412,8 +410,8 @@ def chosen_link(value: Any, domain: Any) -> str:
         InputError: no such link, or none for numbers.
     """
     if value is None:
-        return "identity" if isinstance(domain, Interval) else "softmax"
-    if isinstance(domain, Interval) and value == "softmax":
+        return "identity" if domain.target == "numbers" else "softmax"
+    if domain.target == "numbers" and value == "softmax":
         raise InputError('must be "identity" for numbers: "softmax" is for classes', argument="link")
     return check_choice(value, "link", ("softmax", "identity"))
 
@@ -461,11 +459,10 @@ class LinearTask:
         """Check what was asked for; raise InputError if it is wrong."""
         most = MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
         penalty = 1.0 if ridge is None else check_positive(ridge, "ridge")
-        if not isinstance(domain, Classes | Interval):
+        if domain.target not in ("classes", "numbers"):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         spent, failure = float_below(positive_epsilon(epsilon)), float_below(decimal(delta, "delta"))
-        columns = domain.size if isinstance(domain, Classes) else 1
-        fitting = max(MAX_CELLS // columns - 1, 1) if failure else most  # beside the constant
+        fitting = max(MAX_CELLS // domain.columns - 1, 1) if failure else most  # beside the constant
         task = cls(domain, spent, failure, min(most, fitting), penalty, link)
         task.mechanism(UNIT_ROW, 1.0).privacy_loss()  # refuses epsilon and delta
         return task
@@ -478,14 +475,12 @@ class LinearTask:
     @property
     def center(self) -> float:
         """The number that is subtracted from every label."""
-        return 1 / self.domain.size if isinstance(self.domain, Classes) else (self.domain.low + self.domain.high) / 2
+        return self.domain.center
 
     @property
     def variance(self) -> float:
         """A guess of the variance of one column of labels."""
-        if isinstance(self.domain, Classes):
-            return (1 - 1 / self.domain.size) / self.domain.size
-        return ((self.domain.high - self.domain.low) / 4) ** 2
+        return self.domain.variance_guess
 
     @property
     def residual(self) -> float:
@@ -770,7 +765,7 @@ class Fit:
         """Return the model of the released sums of all rounds."""
 
         def model(*moments: AnyFloats) -> Model:
-            numbers = isinstance(self.task.domain, Interval)
+            numbers = self.task.domain.target == "numbers"
             return Model(self.task.domain, self._regressor(moments) if numbers else self._head(moments).classifier)
 
         return gather([each.moment for each in self.sums], model)

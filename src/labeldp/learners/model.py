@@ -20,7 +20,6 @@ from labeldp.learners.evaluation import (
     release_errors,
 )
 from labeldp.learners.evidence import Probabilities, expanded, unmixed
-from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import (
     Certificate,
     CuratorLike,
@@ -77,8 +76,8 @@ class Model:
 
     def predict(self, features: Any) -> NDArray[Any]:
         """Return the name of the likeliest class, ties to the first, or numbers clipped to the range, shape (n,)."""
-        if isinstance(self.domain, Interval):
-            return np.clip(self.estimator.predict(self._encoded(features)), self.domain.low, self.domain.high)
+        if self.domain.target == "numbers":
+            return np.clip(self.estimator.predict(self._encoded(features)), *self.domain.ends)
         return self.domain.decode(self.predict_proba(features).argmax(axis=1))
 
     def score(self, features: Any, labels: Public[Any] | Release[Any]) -> float:
@@ -99,7 +98,7 @@ class Model:
                 'labels must be Public(array, why="…"), true labels that anybody may see, or a Release: a score on '
                 "private labels would tell about them. The model has one that does not: model.evaluation"
             )
-        if isinstance(self.domain, Interval):
+        if self.domain.target == "numbers":
             return float(r2_score(labels.value, self.predict(features)))
         return float(accuracy_score(self.domain.encode(labels.value), self.predict_proba(features).argmax(axis=1)))
 
@@ -107,7 +106,7 @@ class Model:
         """Return the score that a release of labels lets expect."""
         if release.mechanism is None or release.mechanism.domain != self.domain:
             raise InputError(f"labels must be a release of labels on the domain of the model, {self.domain!r}")
-        if isinstance(self.domain, Interval):
+        if self.domain.target == "numbers":
             return float(NumberEvaluation(release, self.predict(features), HELD_OUT).explained().value)
         return float(debiased_accuracy(release, self.predict_proba(features).argmax(axis=1)).value)
 
@@ -115,8 +114,8 @@ class Model:
         return features if self.encoder is None else self.encoder.transform(features)
 
     @property
-    def _classes(self) -> Classes:
-        if not isinstance(self.domain, Classes):
+    def _classes(self) -> Any:
+        if self.domain.target != "classes":
             raise InputError("a model of numbers has no classes: use predict")
         return self.domain
 
@@ -155,7 +154,7 @@ def fit_and_evaluate(
     held = held_out(curator, share, seed)
     why = f"records are assigned at random from the public seed {seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
-    numbers = isinstance(kept.domain, Interval) and curator.persons is None
+    numbers = kept.domain.target == "numbers" and curator.persons is None
     if errors == "summed" and numbers:
         kept.require({step: PrivacyLoss.pure(share) for step, share in error_shares(epsilon).items()})
         model, predicted = learn(training, held)

@@ -33,6 +33,7 @@ from labeldp.learners.training import (
 )
 from labeldp.mechanisms import (
     Classes,
+    Domain,
     FiniteMechanism,
     LaplaceHistogram,
     PartitionResponse,
@@ -139,7 +140,7 @@ def fit_multistage(
     check_curator(curator)
     features = row_table(features)
     check_rows(features, curator.records)
-    if not isinstance(curator.domain, Classes):
+    if curator.domain.target != "classes":
         raise InputError("curator must hold classes: its domain is not Classes")
     if temperature != "calibrated" and not (isinstance(temperature, float | int) and 0 < temperature < np.inf):
         raise InputError('temperature must be positive and finite, or "calibrated"')
@@ -189,7 +190,7 @@ def _measured(plan: "_Plan", curator: CuratorLike, candidates: list[Any], share:
 
 
 def first_response(
-    domain: Classes, epsilon: float, *, response: Response = "best", partition_seed: int = 0
+    domain: Domain, epsilon: float, *, response: Response = "best", partition_seed: int = 0
 ) -> FiniteMechanism:
     """Return what answers records of which nothing is known beforehand, as `fit_multistage` takes it.
 

@@ -51,7 +51,7 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
         domain = domain_of(release, kind)
         table = number_table(X, self, fit=True, gaps=False)
         check_rows(table, len(release.value))
-        classes = domain.size if isinstance(domain, Classes) else None
+        classes = domain.size if domain.target == "classes" else None
         self.neighbors_ = self._count(len(table), release.mechanism.epsilon, classes)
         self.values_ = unbiased(release)
         brute = self.metric in ("minkowski", "euclidean") and self.n_features_in_ >= BRUTE_FORCE_FEATURES

@@ -104,7 +104,7 @@ def fit_numbers(
     features = row_table(features)
     check_rows(features, curator.records)
     domain = curator.domain
-    if not isinstance(domain, Interval):
+    if domain.target != "numbers":
         raise InputError("curator must hold numbers: its domain is not an Interval")
     if curator.persons is not None:
         raise InputError("curator must protect records, and not persons: its parts would share them")

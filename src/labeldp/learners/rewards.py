@@ -108,7 +108,7 @@ def preferences(
     check_curator(curator)
     check_choice(trust, "trust", ("central", "local"))
     check_evaluation(evaluation)
-    if not isinstance(curator.domain, Classes) or curator.domain.size != 2:
+    if curator.domain.target != "classes" or curator.domain.size != 2:
         raise InputError(
             'curator must hold two classes, such as Classes(("A", "B")), the first of its names for "A is better"'
         )

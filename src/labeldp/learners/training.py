@@ -34,7 +34,7 @@ from labeldp.learners.features import (
 from labeldp.learners.model import Model, check_evaluation, kept_apart
 from labeldp.learners.pooling import GeometricMean, pooled
 from labeldp.learners.soft_trees import SoftTrees
-from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.mechanisms import Domain, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
 Told = Callable[[str, float], None]
@@ -320,7 +320,7 @@ def learn(
     evidence: Evidence,
     guess: CrossFit,
     recipe: Training,
-    domain: Classes,
+    domain: Domain,
     *,
     start: Any = None,
     stage: int = 1,
@@ -554,7 +554,6 @@ def dry_run(
 def _dry_run_of(each: Any, features: Any, trial: TrialRows, recipe: Training, response: RandomizedResponse) -> None:
     """Try a classifier on some records; see `dry_run`."""
     domain, rng, rows = response.domain, np.random.default_rng(recipe.seed), trial.rows
-    assert isinstance(domain, Classes)
     table, each_row = take_rows(features, rows), np.arange(len(rows))
     classes = np.sort(rng.permutation(domain.size)[:MAX_TRIAL_CLASSES])
     places = rng.integers(0, len(classes), len(rows))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from labeldp.learners.features import check_rows, row_table, take_rows
-from labeldp.mechanisms import Classes, debias
+from labeldp.mechanisms import debias
 from labeldp.privacy import InputError, Release, Trust, check_integer, check_positive, positive_epsilon
 
 
@@ -209,12 +209,12 @@ def _held_out(
 ) -> tuple[NDArray[np.float64], tuple[Any, NDArray[np.intp]]]:
     """Return what learners of all other parts predict for each part of the records, and the last learner and part."""
     domain = release.mechanism.domain
-    predicted = np.empty((len(part), domain.size) if isinstance(domain, Classes) else len(part))
+    predicted = np.empty((len(part), domain.size) if domain.target == "classes" else len(part))
     for fold in np.unique(part):
         held = part == fold
         known = Release(release.value[~held], release.certificate, release.mechanism)
         fitted, table = clone(learner).fit(take_rows(features, ~held), known), take_rows(features, held)
-        predicted[held] = fitted.predict_proba(table) if isinstance(domain, Classes) else fitted.predict(table)
+        predicted[held] = fitted.predict_proba(table) if domain.target == "classes" else fitted.predict(table)
     return predicted, (fitted, np.flatnonzero(held))
 
 

@@ -51,7 +51,6 @@ from .moments import GaussianChoice as GaussianChoice
 from .moments import GaussianMoment as GaussianMoment
 from .moments import GridChoices as GridChoices
 from .moments import LaplaceMoment as LaplaceMoment
-from .moments import label_sums as label_sums
 from .numbers import MAX_GRID as MAX_GRID
 from .numbers import ResponseOnBins as ResponseOnBins
 from .numbers import UnbiasedNumbers as UnbiasedNumbers

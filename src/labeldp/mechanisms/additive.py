@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.answers import Debiased
 from labeldp.mechanisms.base import FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
-from labeldp.mechanisms.domains import Classes, Codes, Interval
+from labeldp.mechanisms.domains import Classes, Codes, Interval, require_domain
 from labeldp.privacy import (
     BLOCK,
     WORD,
@@ -24,6 +24,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     RandomSource,
+    check_delta,
     decimal,
     exp_bounds,
     largest,
@@ -151,8 +152,7 @@ class DiscreteLaplace(FiniteMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Interval):
-            raise InputError("must be an Interval, such as Interval(0, 100, grid=1025)", argument="domain")
+        require_domain(self.domain, "numbers")
         if self.domain.grid > MAX_GRID:
             raise InputError(f"must have a grid of at most {MAX_GRID} points for DiscreteLaplace", argument="domain")
         self._calibrate()
@@ -306,15 +306,8 @@ class GaussianOneHot(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Classes):
-            raise InputError("must be Classes, such as Classes(10)", argument="domain")
-        if not 0 < decimal(self.delta, "delta") < 1:
-            raise InputError(
-                "must lie in (0, 1), such as ",
-                Argument("delta", "1e-6"),
-                "; RandomizedResponse has delta = 0",
-                argument="delta",
-            )
+        require_domain(self.domain, "classes")
+        check_delta(self.delta, advice="; RandomizedResponse has delta = 0")
         self._calibrate()
 
     def _calibrate(self) -> None:
@@ -362,7 +355,7 @@ class GaussianOneHot(Mechanism):
     def _noise(self, randomness: Randomness, names: Ids) -> Integers:
         """Draw noise in steps, shape (n, K): each class has randomness of its own."""
         sources = (randomness.bind(f"class {j}".encode()) for j in range(self.domain.size))
-        return np.stack([discrete_gaussian(RecordStream(each, names), self.stddev) for each in sources], axis=1)
+        return np.stack([discrete_gaussian(RecordStream(source, names), self.stddev) for source in sources], axis=1)
 
     def indicators(self, noisy: Any) -> NDArray[np.float64]:
         """Return what was released, one for an indicator, shape (n, K): unbiased, and not yet with rows that sum to 1.

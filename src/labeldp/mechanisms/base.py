@@ -153,12 +153,12 @@ class Mechanism(ABC):
             if self.protected != persons:
                 raise InputError("must be made for the persons of the curator: persons=curator.persons")
             return self.privacy_loss()
-        loss, most = self.privacy_loss(), persons.most
+        loss, records = self.privacy_loss(), persons.most
         if self.trust is Trust.LOCAL:
-            return loss * most
+            return loss * records
         if loss.max_loss is None or self.neighbors is not Neighbors.ONE_LABEL:
             raise InputError(f"{type(self).__name__} protects single records only, and promises nothing to a person")
-        return PrivacyLoss.pure(most * loss.max_loss)
+        return PrivacyLoss.pure(records * loss.max_loss)
 
     @abstractmethod
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
@@ -219,8 +219,8 @@ class Mechanism(ABC):
         if not self.stored:
             raise InputError(f"{type(self).__name__} has no arrays to restore")
         why = "fixed by an earlier release, whose certificate says what they rest on"
-        made = self._made(self.arguments(), {self.stored: np.array(arrays)}, self.domain, why)
-        return made._with(public_inputs=(PublicInput(self.stored, why, self.basis),))
+        mechanism = self._made(self.arguments(), {self.stored: np.array(arrays)}, self.domain, why)
+        return mechanism._with(public_inputs=(PublicInput(self.stored, why, self.basis),))
 
     @classmethod
     def _made(
@@ -273,12 +273,12 @@ class Mechanism(ABC):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The conditions of the guarantee, in words; empty where it is unconditional."""
-        return tuple(each.assumption for each in self.public_inputs if each.why)
+        return tuple(argument.assumption for argument in self.public_inputs if argument.why)
 
     @property
     def basis(self) -> tuple[Certificate, ...]:
         """The certificates of releases that this mechanism was made from: what it publishes depends on them, too."""
-        return tuple(certificate for each in self.public_inputs for certificate in each.certificates)
+        return tuple(certificate for argument in self.public_inputs for certificate in argument.certificates)
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Return what `debias` returns; refused unless the mechanism says how."""
@@ -506,8 +506,8 @@ def restore(description: Description, domain: Domain) -> Mechanism:
         raise InputError(f"must have the arguments {', '.join(kind.plain)}, numbers or texts", argument="mechanism")
     try:
         mechanism = kind._made(arguments, kind.limited(description.arrays, domain), domain, "given by an analyst")
-        names = {each.name for each in mechanism.public_inputs}
-        if {each.name for each in description.inputs} != names:
+        names = {argument.name for argument in mechanism.public_inputs}
+        if {argument.name for argument in description.inputs} != names:
             raise InputError(f"must say why the {' and the '.join(sorted(names)) or 'nothing'} is public, and no more")
         set_fields(mechanism, public_inputs=description.inputs)
         mechanism.privacy_loss()

@@ -116,9 +116,9 @@ class CandidateSets:
 
 def words_of_places() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """For each of the 64 places in a word of a set: the word with that bit alone, and with all earlier places' bits."""
-    each = np.eye(64, dtype=np.uint8)
+    bits = np.eye(64, dtype=np.uint8)
     below = np.tri(64, k=-1, dtype=np.uint8)
-    return _as_words(np.packbits(each, axis=1))[:, 0], _as_words(np.packbits(below, axis=1))[:, 0]
+    return _as_words(np.packbits(bits, axis=1))[:, 0], _as_words(np.packbits(below, axis=1))[:, 0]
 
 
 def _as_words(packed: NDArray[np.uint8]) -> NDArray[np.uint64]:

@@ -1,6 +1,9 @@
 """Domains: the public sets that labels come from, and their codes."""
 
+import hashlib
+import json
 import re
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
@@ -8,12 +11,20 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import Any, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import DomainError, InputError, decimal, set_fields, stored_fraction
+from labeldp.privacy import (
+    DomainError,
+    InputError,
+    Integers,
+    decimal,
+    decimal_text,
+    set_fields,
+    stored_fraction,
+)
 
 Codes = NDArray[np.unsignedinteger[Any]]
 """Encoded labels, shape (n,), dtype uint8, uint16 or uint32: 0 to size - 1."""
@@ -47,16 +58,124 @@ GAPS = (
 )
 """Said wherever labels are refused, whether or not one is missing."""
 
+GRID = 1025
+"""Grid points of an interval, where nothing else is said."""
+
+SHOWN_CLASSES = 10
+"""The most classes that a sentence names; of more it names the first and the last."""
+
 _OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of {domain}. " + GAPS
 
 
 class Domain(ABC):
-    """A finite public set of labels, each with a code."""
+    """A finite public set of labels, each with a code.
+
+    A label stands in sums as a vector of integers: the indicator of its class, or the code of its grid point.
+    """
+
+    target: ClassVar[str] = ""
+    """What labels are: "classes", or "numbers"."""
 
     @property
     @abstractmethod
     def size(self) -> int:
         """How many labels there are."""
+
+    @property
+    def columns(self) -> int:
+        """The entries of a label's vector: K, or 1."""
+        return self.size
+
+    @property
+    def largest_entry(self) -> int:
+        """The largest entry of a label's vector: 1, or grid size - 1."""
+        return 1
+
+    @property
+    def low_exact(self) -> Fraction:
+        """The number that the code 0 stands for, in the unit of the labels: of classes 0."""
+        return Fraction(0)
+
+    @property
+    def step_exact(self) -> Fraction:
+        """The distance of two codes, in the unit of the labels: of classes 1."""
+        return Fraction(1)
+
+    @property
+    def step(self) -> float:
+        """The distance of two codes, in the unit of the labels, as a float."""
+        return float(self.step_exact)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The numbers that the lowest and the highest code stand for."""
+        return 0.0, float(self.size - 1)
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether labels add up to one number: numbers do, and two classes, which count as 0 and 1."""
+        return self.target == "numbers" or (self.target == "classes" and self.size == 2)
+
+    @property
+    def center(self) -> float:
+        """The middle of an entry of a label's vector, in the unit of the labels: 1/K, or the middle of the range."""
+        return 1 / self.size
+
+    @property
+    def variance_guess(self) -> float:
+        """A guess of the variance of one entry, in the square of that unit; no label is looked at."""
+        return (1 - 1 / self.size) / self.size
+
+    def unit_sums(self, steps: NDArray[np.int16], codes: NDArray[Any]) -> Integers:
+        """Return the sum of x tᵀ over records with public rows x and private label vectors t, shape (d, columns).
+
+        Args:
+            steps: rows in steps of a grid, shape (n, d).
+            codes: private codes, shape (n,).
+        """
+        return np.column_stack([steps[codes == k].sum(axis=0, dtype=np.int64) for k in range(self.size)])
+
+    def in_file(self) -> "Domain":
+        """Return the domain with its labels as a file holds them: names of classes are texts there."""
+        return self
+
+    @property
+    def texts(self) -> list[str] | None:
+        """The names of classes as texts, by code; None where labels are no classes."""
+        return None
+
+    @property
+    def form(self) -> str:
+        """What identifies the set in a ledger, whatever the grid, the order of classes and the clipping of numbers."""
+        return json.dumps(self.to_json(), sort_keys=True)
+
+    @property
+    def words(self) -> str:
+        """The set in words."""
+        return repr(self)
+
+    @property
+    def options(self) -> list[str]:
+        """The options of a command line that declare the domain.
+
+        Raises:
+            InputError: no options declare it.
+        """
+        raise InputError("is declared by no options of a command line", argument="domain")
+
+    @property
+    def option_words(self) -> str:
+        """The same in a sentence, with … where it is long or cannot be written."""
+        return "--classes … or --range …"
+
+    @property
+    def number_words(self) -> str:
+        """What numbers the labels count as, in words.
+
+        Raises:
+            InputError: labels that do not add up.
+        """
+        raise InputError("must have labels that add up: an Interval, or two classes", argument="domain")
 
     @abstractmethod
     def encode(self, labels: Any) -> Codes:
@@ -144,10 +263,16 @@ class Classes(Domain):
         array([1, 0], dtype=uint8)
     """
 
+    target: ClassVar[str] = "classes"
     names: tuple[str | int, ...]
 
     def __init__(self, classes: int | Iterable[str | int]) -> None:
         set_fields(self, names=_names(classes))
+
+    @classmethod
+    def of(cls, classes: Any) -> "Classes":
+        """Return classes as they are, or those of a number or of names."""
+        return classes if isinstance(classes, cls) else cls(classes)
 
     @property
     def size(self) -> int:
@@ -178,8 +303,8 @@ class Classes(Domain):
         if None in codes:
             pairs = list(zip(map(type, labels), labels, strict=True))  # True == 1, and they have different texts
             unknown = {pair for pair, code in zip(pairs, codes, strict=True) if code is None}
-            found = {pair: self._alike(pair[1]) for pair in unknown}
-            codes = [found[pair] if code is None else code for pair, code in zip(pairs, codes, strict=True)]
+            values = {pair: self._alike(pair[1]) for pair in unknown}
+            codes = [values[pair] if code is None else code for pair, code in zip(pairs, codes, strict=True)]
         return None if None in codes else np.array(codes, dtype=self.dtype)
 
     def _encode_codes(self, array: NDArray[Any]) -> Codes:
@@ -187,8 +312,8 @@ class Classes(Domain):
         if array.dtype.kind == "f":
             numbers = array.astype(np.float64)
             with np.errstate(invalid="ignore"):  # some missing values warn where they are rounded
-                whole = numbers == np.floor(numbers)
-            if not np.all(whole & (np.abs(numbers) < 2**31)):
+                integral = numbers == np.floor(numbers)
+            if not np.all(integral & (np.abs(numbers) < 2**31)):
                 raise DomainError(_OUTSIDE.format(domain=self))
             array = numbers.astype(np.int64)
         return self.check_codes(array.astype(np.uint8) if array.dtype.kind == "b" else array)
@@ -227,16 +352,52 @@ class Classes(Domain):
         names = np.array(self.names, dtype=None if plain else object)
         return names[self.check_codes(codes)]
 
+    def in_file(self) -> "Classes":
+        return Classes(self.texts)
+
+    @property
+    def texts(self) -> list[str]:
+        return [str(name) for name in self.names]
+
+    @property
+    def form(self) -> str:
+        digest = hashlib.sha256(json.dumps(sorted(self.texts)).encode())
+        return f"classes {digest.hexdigest()}"
+
+    @property
+    def words(self) -> str:
+        shown = [repr(text) for text in self.texts]
+        if len(shown) > SHOWN_CLASSES:
+            shown[SHOWN_CLASSES - 2 : -1] = ["…"]
+        return f"the {self.size} classes {', '.join(shown)}"
+
+    @property
+    def options(self) -> list[str]:
+        return ["--classes", ",".join(self.texts)]
+
+    @property
+    def option_words(self) -> str:
+        if self.names == tuple(range(self.size)):
+            return f"--classes {self.size}"
+        plain = self.size <= SHOWN_CLASSES and all(
+            text.strip() == text and "," not in text and text for text in self.texts
+        )
+        return f"--classes {shlex.quote(','.join(self.texts))}" if plain else "--classes …"
+
+    @property
+    def number_words(self) -> str:
+        return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.names))
+
     def to_json(self) -> dict[str, Any]:
         """Return the names in order."""
         return {"classes": list(self.names)}
 
     @classmethod
     def _restore(cls, content: Any) -> "Classes":
-        found = cls(tuple(content["classes"]))
-        if found.names != tuple(content["classes"]):  # its codes would stand for other names
+        domain = cls(tuple(content["classes"]))
+        if domain.names != tuple(content["classes"]):  # its codes would stand for other names
             raise InputError("the classes of the description are not in sorted order")
-        return found
+        return domain
 
     def __repr__(self) -> str:
         if self.names == tuple(range(self.size)):
@@ -285,13 +446,13 @@ def _as_array(labels: Any) -> NDArray[Any]:
 
 def _unique(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
     """A dict of those keys that occur once."""
-    found: dict[Key, int] = {}
+    values: dict[Key, int] = {}
     twice = set()
     for key, code in pairs:
-        if key in found:
+        if key in values:
             twice.add(key)
-        found[key] = code
-    return {key: code for key, code in found.items() if key not in twice}
+        values[key] = code
+    return {key: code for key, code in values.items() if key not in twice}
 
 
 def _text(label: Any) -> str | None:
@@ -397,9 +558,10 @@ class Interval(Domain):
         array([ 2, 10, 10], dtype=uint8)
     """
 
+    target: ClassVar[str] = "numbers"
     low: float
     high: float
-    grid: int = 1025
+    grid: int = GRID
     clip: bool = False
 
     def __post_init__(self) -> None:
@@ -426,13 +588,64 @@ class Interval(Domain):
         return self.grid
 
     @property
-    def step(self) -> float:
-        """The distance of two grid points, in the unit of the labels."""
-        return float((decimal(self.high, "high") - decimal(self.low, "low")) / (self.grid - 1))
+    def columns(self) -> int:
+        return 1
+
+    @property
+    def largest_entry(self) -> int:
+        return self.grid - 1
+
+    @property
+    def low_exact(self) -> Fraction:
+        return decimal(self.low, "low")
+
+    @property
+    def step_exact(self) -> Fraction:
+        return (decimal(self.high, "high") - self.low_exact) / (self.grid - 1)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return float(self.low), float(self.high)
+
+    @property
+    def center(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def variance_guess(self) -> float:
+        return ((self.high - self.low) / 4) ** 2
+
+    def unit_sums(self, steps: NDArray[np.int16], codes: NDArray[Any]) -> Integers:
+        return (codes.astype(np.int64) @ steps.astype(np.int64))[:, None]
+
+    @property
+    def form(self) -> str:
+        low, high = (str(Fraction(decimal(value, "range"))) for value in (self.low, self.high))
+        return json.dumps({"high": high, "low": low})
+
+    @property
+    def words(self) -> str:
+        return f"numbers from {decimal_text(self.low)} to {decimal_text(self.high)}"
+
+    @property
+    def options(self) -> list[str]:
+        options = ["--range", f"{decimal_text(self.low)},{decimal_text(self.high)}"]
+        options += ["--grid", str(self.grid)] if self.grid != GRID else []
+        return [*options, "--clip"] if self.clip else options
+
+    @property
+    def option_words(self) -> str:
+        return " ".join(self.options[:2])
+
+    @property
+    def number_words(self) -> str:
+        clipped = " after clipping" if self.clip else ""
+        ends = f"from {decimal_text(self.low)} to {decimal_text(self.high)}{clipped}"
+        return f"labels {ends}, rounded to {self.grid} points"
 
     def encode(self, labels: Any) -> Codes:
         """Return codes of the nearest grid points, shape (n,); see `Domain.encode`."""
-        array, low, high = _column(labels, self), float(self.low), float(self.high)
+        array, (low, high) = _column(labels, self), self.ends
         values = silent(lambda: _numbers(array))
         if values is not None and self.clip:
             values = np.clip(values, low, high)
@@ -459,3 +672,25 @@ class Interval(Domain):
 
 DOMAINS: dict[str, type[Domain]] = {"classes": Classes, "grid": Interval}
 """Every domain, by a key that the description of no other has."""
+
+
+_WANTED = {
+    "classes": "Classes, such as Classes(10)",
+    "numbers": "an Interval, such as Interval(0, 100, grid=1025)",
+}
+
+
+def require_domain(domain: Any, *targets: str, advice: str = "") -> None:
+    """Refuse what is no domain of such labels.
+
+    Args:
+        domain: what was given for one.
+        targets: "classes", "numbers" or both.
+        advice: what to do else, after a semicolon.
+
+    Raises:
+        InputError: no domain, or one of other labels.
+    """
+    if not isinstance(domain, Domain) or domain.target not in targets:
+        wanted = " or ".join(_WANTED[target] for target in targets)
+        raise InputError(f"must be {wanted}{advice}", argument="domain")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import Mechanism, word_stream
-from labeldp.mechanisms.domains import Interval
+from labeldp.mechanisms.domains import Interval, require_domain
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
     Floats,
@@ -62,8 +62,7 @@ class SquaredErrors(Mechanism):
 
     def __post_init__(self, predictions: Any) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Interval):
-            raise InputError("must be an Interval, such as Interval(0, 100)", argument="domain")
+        require_domain(self.domain, "numbers")
         places = Groups.of(predictions, "predictions")
         if isinstance(places, GroupSizes) or not places.records or places.count > self.domain.size:
             raise InputError(f"must be grid points from 0 to {self.domain.size - 1}", argument="predictions")
@@ -73,12 +72,12 @@ class SquaredErrors(Mechanism):
     def _calibrate(self) -> None:
         """Compute how far one label moves the sum, from the predictions alone."""
         places = self._places
-        most = int(np.maximum(places, self.domain.size - 1 - places).max()) ** 2
+        largest = int(np.maximum(places, self.domain.size - 1 - places).max()) ** 2
         fitting = int(positive_epsilon(self.epsilon) / MIN_RATE) // 2  # so that the noise stays within 64 bits
         if not fitting:
             raise InputError("is too small for integer noise of 64 bits: take at least 1e-8", argument="epsilon")
-        unit = -(-most // min(MAX_ERROR, fitting))
-        set_fields(self, unit=unit, sensitivity=(most + unit // 2) // unit)
+        unit = -(-largest // min(MAX_ERROR, fitting))
+        set_fields(self, unit=unit, sensitivity=(largest + unit // 2) // unit)
 
     @property
     def _places(self) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import Mechanism, word_stream
-from labeldp.mechanisms.domains import Classes, Domain, Interval
+from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
     Floats,
@@ -59,7 +59,7 @@ class CountMechanism(Mechanism):
 
     def __post_init__(self, groups: Any) -> None:
         super().__post_init__()
-        if not self.takes(self.domain):
+        if not isinstance(self.domain, Domain) or not self.takes(self.domain):
             raise InputError(f"must be {self.domain_wanted}", argument="domain")
         set_fields(self, partition=Groups.of(groups), public_inputs=(PublicInput.of(groups, "groups"),))
         self._calibrate()
@@ -71,7 +71,7 @@ class CountMechanism(Mechanism):
     @classmethod
     def takes(cls, domain: Domain) -> bool:
         """Whether it is a mechanism on such labels."""
-        return isinstance(domain, Classes)
+        return domain.target == "classes"
 
     def estimates(self, released: Any, sizes: Any) -> Floats:
         """Return noisy means, shape (groups, 1), or class shares that sum to 1, shape (groups, K), not clipped.
@@ -233,7 +233,7 @@ class LaplaceSum(CountMechanism):
 
     @classmethod
     def takes(cls, domain: Domain) -> bool:
-        return isinstance(domain, Interval) or (isinstance(domain, Classes) and domain.size == 2)
+        return domain.has_sums
 
     @property
     def sensitivity(self) -> int:
@@ -248,7 +248,7 @@ class LaplaceSum(CountMechanism):
     @property
     def scale(self) -> float:
         """Of the noise on each sum, in the unit of the labels: (high - low) / epsilon; of a mean, that over n_l."""
-        return self._step / float(self.rate)
+        return self.domain.step / float(self.rate)
 
     @property
     def noise_variance(self) -> float:
@@ -257,18 +257,8 @@ class LaplaceSum(CountMechanism):
 
     def estimates(self, released: Any, sizes: Any) -> Floats:
         """Return means, or the shares of both classes."""
-        found = self.means(released, sizes)[:, None]
-        return np.hstack([1 - found, found]) if isinstance(self.domain, Classes) else found
-
-    @property
-    def _low(self) -> float:
-        """The label with the code 0; of two classes it is 0, and the other 1."""
-        return self.domain.low if isinstance(self.domain, Interval) else 0.0
-
-    @property
-    def _step(self) -> float:
-        """The distance of two codes."""
-        return self.domain.step if isinstance(self.domain, Interval) else 1.0
+        means = self.means(released, sizes)[:, None]
+        return means if self.domain.columns == 1 else np.hstack([1 - means, means])
 
     @property
     def published(self) -> str:
@@ -295,7 +285,7 @@ class LaplaceSum(CountMechanism):
             sizes: how many records each group has, public, shape (groups,).
         """
         count = np.where(np.asarray(sizes) > 0, sizes, np.nan)
-        return np.asarray(self._low + self._step * np.asarray(released) / count, dtype=np.float64)
+        return np.asarray(self.domain.ends[0] + self.domain.step * np.asarray(released) / count, dtype=np.float64)
 
     def law(self, counts: Any) -> NDArray[np.float64]:
         """Return the law of a noisy sum between `edges`, for the sum (1,) of one group."""
@@ -354,18 +344,18 @@ def selection_law(counts: Any, unit: Fraction, *, again: bool) -> NDArray[np.flo
         raise InputError("counts must hold at most 16 classes: the sum goes over all subsets")
     result = np.zeros(len(accepted))
     for j in range(len(accepted)):
-        others = np.delete(accepted, j)
-        result[j] = accepted[j] * sum(_rejections(others, size) for size in range(len(others) + 1))
+        chances = np.delete(accepted, j)
+        result[j] = accepted[j] * sum(_rejections(chances, size) for size in range(len(chances) + 1))
     return result
 
 
-def _rejections(others: NDArray[np.float64], size: int) -> float:
+def _rejections(chances: NDArray[np.float64], size: int) -> float:
     """Return P(exactly `size` others are tried before a class, and all are rejected)."""
-    total = sum(float(np.prod(1 - others[list(subset)])) for subset in combinations(range(len(others)), size))
+    total = sum(float(np.prod(1 - chances[list(subset)])) for subset in combinations(range(len(chances)), size))
     orders = 1.0
     for i in range(size):
-        orders *= (i + 1) / (len(others) - i)
-    return total * orders / (len(others) + 1)
+        orders *= (i + 1) / (len(chances) - i)
+    return total * orders / (len(chances) + 1)
 
 
 class _Selection(CountMechanism):

@@ -100,10 +100,10 @@ def unary_bits(classes: int, epsilon: Any) -> float:
     log_keep, log_lie = -np.logaddexp(0, -half), -np.logaddexp(0, half)
     # An answer with some ones: all K bits as if no label had them, times e^half for the own bit or e^-half without it.
     share = np.logaddexp(_log(ones) + half, _log(classes - ones) - half) - math.log(classes)
-    each = ones * log_lie + (classes - ones) * log_keep + share
+    log_chances = ones * log_lie + (classes - ones) * log_keep + share
     factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, classes + 1)))])
     ways = factorials[classes] - factorials - factorials[::-1]
-    entropy = -(np.exp(ways + each) * each).sum()
+    entropy = -(np.exp(ways + log_chances) * log_chances).sum()
     flip = math.exp(log_lie)
     return float(entropy + classes * (flip * log_lie + (1 - flip) * log_keep)) / math.log(2)
 

@@ -35,16 +35,16 @@ class PublicInput:
     certificates: tuple[Certificate, ...] = ()
 
     @classmethod
-    def of(cls, given: Any, name: str) -> Self:
+    def of(cls, value: Any, name: str) -> Self:
         """Return where an argument comes from.
 
         Raises:
             InputError: neither `Public` nor a `Release`: nothing shows that it has not seen the labels.
         """
-        public_value(given, name)
-        if isinstance(given, Release):
-            return cls(name, certificates=(given.certificate,))
-        return cls(name, given.why)
+        public_value(value, name)
+        if isinstance(value, Release):
+            return cls(name, certificates=(value.certificate,))
+        return cls(name, value.why)
 
     @property
     def assumption(self) -> str:
@@ -53,17 +53,17 @@ class PublicInput:
         return f"the {self.name} {verb} not depend on the private labels ({self.why})"
 
 
-def public_value(given: Any, name: str) -> Any:
+def public_value(value: Any, name: str) -> Any:
     """Return the value of an argument that was declared public or was released.
 
     Raises:
         InputError: neither `Public` nor a `Release`.
     """
-    if not isinstance(given, Public | Release):
+    if not isinstance(value, Public | Release):
         raise InputError(
             f'must be Public(array, why="…") or a Release: {name} may not depend on private labels', argument=name
         )
-    return given.value
+    return value.value
 
 
 def real_matrix(value: Any, problem: str) -> Floats:
@@ -83,7 +83,7 @@ def real_matrix(value: Any, problem: str) -> Floats:
     return table
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class GroupSizes:
     """A public group for each record, where workers hold the records: how many there are in each group.
 
@@ -92,7 +92,7 @@ class GroupSizes:
         digest: of all pairs of record and group.
     """
 
-    sizes: NDArray[np.int64] = field(repr=False)
+    sizes: NDArray[np.int64] = field(repr=False, compare=False)
     digest: str
     of_record: None = field(init=False, default=None, repr=False)
 
@@ -105,12 +105,6 @@ class GroupSizes:
     def records(self) -> int:
         """How many records there are."""
         return int(self.sizes.sum())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GroupSizes) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +142,10 @@ class Groups:
         Raises:
             InputError: not `Public` or a `Release`, or not one non-negative integer for each record.
         """
-        given = cls.of(persons, "persons").of_record
-        if given is None or not len(given):
+        numbered = cls.of(persons, "persons").of_record
+        if numbered is None or not len(numbered):
             raise InputError("must be one non-negative integer for each record", argument="persons")
-        _, firsts, numbers = np.unique(given, return_index=True, return_inverse=True)
+        _, firsts, numbers = np.unique(numbered, return_index=True, return_inverse=True)
         ranks = np.empty(len(firsts), dtype=np.int64)
         ranks[np.argsort(firsts)] = np.arange(len(firsts))
         of_record = ranks[numbers]
@@ -333,12 +327,12 @@ class GridRows:
         held = 1 if self.persons is None else self.shape[0]  # without persons the largest of the rows so far is enough
         squares, lengths = (np.zeros(held, dtype=np.int64) for _ in range(2))
         total, digest = np.zeros(self.shape[1], dtype=np.int64), self._digest()
-        for place, part in self.parts():
-            entries = wide(part)
+        for rows, part in self.parts():
+            entries = part.astype(np.int64)
             total += entries.sum(axis=0)
             square, length = (entries**2).sum(axis=1), np.abs(entries).sum(axis=1)
             if self.persons is not None:
-                squares[place], lengths[place] = square, length
+                squares[rows], lengths[rows] = square, length
             else:
                 squares[0], lengths[0] = max(squares[0], square.max(initial=0)), max(lengths[0], length.max(initial=0))
             digest.update(part.astype("<i2").tobytes())
@@ -353,8 +347,8 @@ class GridRows:
     def parts(self) -> Iterator[tuple[slice, NDArray[np.int16]]]:
         """Return the rows block by block, each with its place."""
         for start in range(0, self.shape[0], BLOCK):
-            place = slice(start, min(start + BLOCK, self.shape[0]))
-            yield place, self.part(place.start, place.stop)
+            rows = slice(start, min(start + BLOCK, self.shape[0]))
+            yield rows, self.part(rows.start, rows.stop)
 
     def same_parts(self) -> Iterator[tuple[slice, NDArray[np.int16]]]:
         """Return what `parts` does; at their end rows that were computed again are compared with their digest.
@@ -363,10 +357,10 @@ class GridRows:
             InputError: they are others, so that nothing that was summed may leave.
         """
         again = self._digest()
-        for place, part in self.parts():
+        for rows, part in self.parts():
             if not self.held:
                 again.update(part.astype("<i2").tobytes())
-            yield place, part
+            yield rows, part
         if not self.held and again.hexdigest() != self.digest:
             raise InputError("features changed while they were summed: their rows are others than a moment ago")
 
@@ -405,7 +399,7 @@ class GridScan:
 
     def add(self, steps: NDArray[np.int16]) -> None:
         """Add rows in grid steps, shape (m, width)."""
-        entries = wide(steps)
+        entries = steps.astype(np.int64)
         squares, lengths = (entries**2).sum(axis=1), np.abs(entries).sum(axis=1)
         self.merge(len(entries), int(squares.max(initial=0)), int(lengths.max(initial=0)), entries.sum(axis=0))
 
@@ -420,7 +414,7 @@ class GridScan:
         return GridTotals(shape, self.clip, self.resolution, self.square, self.length, self.total, digest)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class GridTotals:
     """Public feature rows on a grid, where workers hold the records: what noise on their sums depends on.
 
@@ -439,7 +433,7 @@ class GridTotals:
     resolution: int
     square: int
     length: int
-    total: NDArray[np.int64] = field(repr=False)
+    total: NDArray[np.int64] = field(repr=False, compare=False)
     digest: str
     persons: None = field(init=False, default=None, repr=False)
 
@@ -447,12 +441,6 @@ class GridTotals:
     def unit(self) -> float:
         """One step in the unit of the features."""
         return self.clip / self.resolution
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GridTotals) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
 
 PROBLEM = "features must be a finite array of numbers, shape (n, d), with at least one row and column"
@@ -481,11 +469,6 @@ def rounded(rows: Floats, clip: float, resolution: int) -> NDArray[np.int16]:
     return np.asarray(np.rint(rows * scale[:, None])).astype(np.int16, order="C")
 
 
-def wide(rows: NDArray[np.int16]) -> NDArray[np.int64]:
-    """Return rows as 64-bit integers, whose products and sums do not overflow."""
-    return rows.astype(np.int64)
-
-
 def _sums(values: NDArray[np.int64], groups: Groups) -> NDArray[np.int64]:
     """Return the sum of the values of each group, exact in integers."""
     sums = np.zeros(groups.count, dtype=np.int64)
@@ -503,8 +486,8 @@ def _joint_square(squares: NDArray[np.int64], persons: Groups) -> int:
     bits = max((52 - int(squares.max()).bit_length()) // 2, 0)
     roots = np.floor(np.sqrt((squares << 2 * bits).astype(np.float64))).astype(np.int64) + 1
     sums, totals = _sums(np.where(squares > 0, roots, 0), persons), _sums(squares, persons)
-    each = zip(sums.tolist(), totals.tolist(), persons.sizes.tolist(), strict=True)
-    return max(min(-(-(root**2) // 4**bits), size * total) for root, total, size in each)
+    sums_of_persons = zip(sums.tolist(), totals.tolist(), persons.sizes.tolist(), strict=True)
+    return max(min(-(-(root**2) // 4**bits), size * total) for root, total, size in sums_of_persons)
 
 
 def prior_rows(prior: Any, classes: int) -> Floats:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive import largest_mu, loss_of, stddev_within
 from labeldp.mechanisms.base import Mechanism, word_stream
-from labeldp.mechanisms.domains import Classes, Domain, Interval
+from labeldp.mechanisms.domains import Classes, Domain, Interval, require_domain
 from labeldp.mechanisms.inputs import (
     MAX_RESOLUTION,
     RESOLUTION,
@@ -24,16 +24,15 @@ from labeldp.mechanisms.inputs import (
     check_resolution,
     public_value,
     rounded,
-    wide,
 )
 from labeldp.privacy import (
-    Argument,
     Floats,
     InputError,
     Integers,
     PrivacyLoss,
     RandomSource,
     Trust,
+    check_delta,
     decimal,
     positive_epsilon,
     set_fields,
@@ -50,7 +49,92 @@ from labeldp.sampling import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossMoment(Mechanism):
+class _NoisySums(Mechanism):
+    """Sums of public rows in steps of a grid, to which noise on integers is added."""
+
+    epsilon: float = field(kw_only=False)
+    trust: ClassVar[Trust] = Trust.CENTRAL
+    contract: ClassVar[str] = "labeldp.testing.checks:check_moments"
+
+    @property
+    @abstractmethod
+    def _unit(self) -> float:
+        """One step, in the unit of the sums."""
+
+    @property
+    @abstractmethod
+    def sensitivity_square(self) -> int:
+        """The squared L2 sensitivity of the sums to one replaced label, exact, in steps²."""
+
+    @property
+    @abstractmethod
+    def noise_stddev(self) -> float:
+        """The standard deviation of the noise on each sum, in their unit."""
+
+    @abstractmethod
+    def sums(self, labels: Any) -> Integers:
+        """Return the exact sums in steps. They are private."""
+
+    @abstractmethod
+    def draw(self, stream: WordStream) -> Integers:
+        """Draw noise in steps, one integer for each cell of the stream."""
+
+    @abstractmethod
+    def noise_law(self, edges: NDArray[np.int64]) -> Floats:
+        """Return P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]), for tests."""
+
+    def edges(self) -> NDArray[np.int64]:
+        """Return thirteen edges of bins for tests of the noise, in steps, from -3 to 3 standard deviations."""
+        return np.rint(np.linspace(-3, 3, 13) * (self.noise_stddev / self._unit)).astype(np.int64)
+
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
+        """Return noisy sums in steps, shape as `sums`; record ids are not used. See `Mechanism.randomize`."""
+        return self.release_counts(self.sums(labels), rng=self.bound(rng))
+
+    def release_counts(self, counts: Integers, *, rng: RandomSource) -> Integers:
+        """Return noisy sums of what `sums` returns; `rng` is bound to what it is for."""
+        return counts + self.draw_noise(counts.size, rng=rng).reshape(counts.shape)
+
+    def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
+        """Draw noise in steps, shape (count,), without labels."""
+        return self.draw(word_stream(rng, count))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _GaussianSums(_NoisySums):
+    """Sums with Gaussian noise on integers, as small as (epsilon, delta) allows."""
+
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    delta: float
+    mu: float = field(init=False, repr=False, compare=False)
+    stddev: int = field(init=False, repr=False, compare=False)
+
+    def _calibrate(self) -> None:
+        """Compute the mu of the Gaussian loss, from epsilon and delta alone, and the standard deviation in steps."""
+        check_delta(self.delta, advice="; LaplaceMoment has delta = 0")
+        mu = largest_mu(positive_epsilon(self.epsilon), decimal(self.delta, "delta"))
+        set_fields(self, mu=mu, stddev=stddev_within(self.sensitivity_square, mu))
+
+    @property
+    def noise_stddev(self) -> float:
+        return self.stddev * self._unit
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Return a Gaussian loss, plus a failure below 10^-25 for integer noise; neither depends on the rows."""
+        return loss_of(self.mu)
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "delta": str(decimal(self.delta, "delta")), "stddev": self.stddev}
+
+    def draw(self, stream: WordStream) -> Integers:
+        return discrete_gaussian(stream, self.stddev)
+
+    def noise_law(self, edges: NDArray[np.int64]) -> Floats:
+        return gaussian_law(self.stddev, edges)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossMoment(_NoisySums):
     """Base of mechanisms on the sum of x tᵀ over all records, for public feature rows x and private labels t.
 
     On `Classes` t is the indicator vector of the class, so the sum has one column for each class; on an `Interval` t is
@@ -68,48 +152,30 @@ class CrossMoment(Mechanism):
     """
 
     domain: Classes | Interval = field(kw_only=False)
-    epsilon: float = field(kw_only=False)
     features: InitVar[Any]
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
     persons: InitVar[Any] = None
     rows: GridRows | GridTotals = field(init=False)
-    trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "labeldp.testing.checks:check_moments"
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int, persons: Any) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Classes | Interval):
-            raise InputError("must be Classes or Interval, such as Classes(10) or Interval(0, 100)", argument="domain")
-        own = None if persons is None else Groups.of_persons(persons)
-        rows = GridRows.of(features, clip, resolution, own)
-        if own is not None and own.records != rows.shape[0]:
+        require_domain(self.domain, "classes", "numbers")
+        groups = None if persons is None else Groups.of_persons(persons)
+        rows = GridRows.of(features, clip, resolution, groups)
+        if groups is not None and groups.records != rows.shape[0]:
             raise InputError("must be one non-negative integer for each record", argument="persons")
         inputs = [("features", features), *([] if persons is None else [("persons", persons)])]
-        set_fields(self, rows=rows, public_inputs=tuple(PublicInput.of(given, name) for name, given in inputs))
+        set_fields(self, rows=rows, public_inputs=tuple(PublicInput.of(value, name) for name, value in inputs))
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
-        if self.records * self.rows.length * self.largest_label >= 1 << 62:
+        if self.records * self.rows.length * self.domain.largest_entry >= 1 << 62:
             raise InputError("the sums do not fit into 64 bits: take a coarser resolution or a coarser grid of labels")
         self._calibrate()
 
-    @abstractmethod
-    def draw(self, stream: WordStream) -> Integers:
-        """Draw noise in steps, one integer for each cell of the stream."""
-
-    @abstractmethod
-    def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]), for tests."""
-
     @property
-    @abstractmethod
-    def noise_stddev(self) -> float:
-        """The standard deviation of the noise on each entry of `moment`."""
-
-    def edges(self) -> NDArray[np.int64]:
-        """Return thirteen edges of bins for tests of the noise, in steps, from -3 to 3 standard deviations."""
-        stddev = self.noise_stddev / (self.rows.unit * self.label_unit)
-        return np.rint(np.linspace(-3, 3, 13) * stddev).astype(np.int64)
+    def _unit(self) -> float:
+        return self.rows.unit * self.domain.step
 
     @property
     def records(self) -> int:
@@ -119,7 +185,7 @@ class CrossMoment(Mechanism):
     @property
     def columns(self) -> int:
         """The number of columns of the sum: K, or 1 on an interval."""
-        return self.domain.size if isinstance(self.domain, Classes) else 1
+        return self.domain.columns
 
     @property
     def cells(self) -> int:
@@ -127,24 +193,19 @@ class CrossMoment(Mechanism):
         return self.rows.shape[1] * self.columns
 
     @property
-    def largest_label(self) -> int:
-        """The largest label as an integer: 1 for an indicator, grid size - 1 for a grid point."""
-        return 1 if isinstance(self.domain, Classes) else self.domain.size - 1
-
-    @property
     def sensitivity_square(self) -> int:
         """The squared L2 sensitivity of the sum to one replaced label, exact, or to all of a person, in steps²."""
-        return 2 * self.rows.square if isinstance(self.domain, Classes) else self.largest_label**2 * self.rows.square
+        return self._moved * self.domain.largest_entry**2 * self.rows.square
 
     @property
     def sensitivity_sum(self) -> int:
         """The L1 sensitivity of the sum to one replaced label, exact, or to all of a person, in steps."""
-        return (2 if isinstance(self.domain, Classes) else self.largest_label) * self.rows.length
+        return self._moved * self.domain.largest_entry * self.rows.length
 
     @property
-    def label_unit(self) -> float:
-        """The size of one integer step of a label, in the unit of the labels."""
-        return 1.0 if isinstance(self.domain, Classes) else self.domain.step
+    def _moved(self) -> int:
+        """The entries of a label's vector that a replaced label moves: two of indicators."""
+        return min(self.columns, 2)
 
     @property
     def published(self) -> str:
@@ -180,22 +241,9 @@ class CrossMoment(Mechanism):
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         total = np.zeros((self.rows.shape[1], self.columns), dtype=np.int64)
-        classes = self.domain.size if isinstance(self.domain, Classes) else None
-        for place, rows in self.rows.same_parts():
-            total += label_sums(rows, codes[place], classes)
+        for records, rows in self.rows.same_parts():
+            total += self.domain.unit_sums(rows, codes[records])
         return total
-
-    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """Return noisy sums in steps, shape (d, columns); record ids are not used. See `Mechanism.randomize`."""
-        return self.release_counts(self.sums(labels), rng=self.bound(rng))
-
-    def release_counts(self, counts: Integers, *, rng: RandomSource) -> Integers:
-        """Return noisy sums of what `sums` returns; `rng` is bound to what it is for."""
-        return counts + self.draw_noise(counts.size, rng=rng).reshape(counts.shape)
-
-    def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
-        """Draw noise in steps, shape (count,), without labels."""
-        return self.draw(word_stream(rng, count))
 
     def moment(self, released: Any) -> NDArray[np.float64]:
         """Return the released sums in the unit of features times labels, shape (d, columns).
@@ -203,10 +251,8 @@ class CrossMoment(Mechanism):
         It is an unbiased estimate of the sum of x tᵀ over the clipped, rounded rows x, where t is the indicator vector
         of the class, or the label itself.
         """
-        moment = np.asarray(released, dtype=np.float64) * (self.rows.unit * self.label_unit)
-        if isinstance(self.domain, Classes):
-            return moment
-        return np.asarray(moment + self.domain.low * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
+        moment = np.asarray(released, dtype=np.float64) * self._unit
+        return np.asarray(moment + self.domain.ends[0] * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
 
     def values(self) -> NDArray[np.float64]:
         """Return the clipped, rounded rows in the unit of the features, shape (n, d): public."""
@@ -215,22 +261,9 @@ class CrossMoment(Mechanism):
         return np.asarray(self.rows.steps * self.rows.unit, dtype=np.float64)
 
 
-def label_sums(steps: NDArray[np.int16], codes: NDArray[Any], classes: int | None) -> Integers:
-    """Return the sum of rows in each class, shape (d, classes), or without classes weighted by codes, shape (d, 1).
-
-    Args:
-        steps: rows in grid steps, shape (n, d).
-        codes: private codes, shape (n,).
-        classes: the number of classes; None for grid points.
-    """
-    if classes is None:
-        return (codes.astype(np.int64) @ wide(steps))[:, None]
-    return np.column_stack([steps[codes == k].sum(axis=0, dtype=np.int64) for k in range(classes)])
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
-class GaussianMoment(CrossMoment):
+class GaussianMoment(_GaussianSums, CrossMoment):
     """The sum of x tᵀ with Gaussian noise on integers, as small as (epsilon, delta) allows.
 
     Use it to learn linear models: its noise depends on the number of features only through the longest row.
@@ -246,44 +279,10 @@ class GaussianMoment(CrossMoment):
     Proof: `docs/proofs/cross_moment.md`.
     """
 
-    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
-    delta: float
-    mu: float = field(init=False, repr=False, compare=False)
-    stddev: int = field(init=False, repr=False, compare=False)
-
     def _calibrate(self) -> None:
-        """Compute the mu of the Gaussian loss, from epsilon and delta alone, and the standard deviation in steps."""
-        if not 0 < decimal(self.delta, "delta") < 1:
-            raise InputError(
-                "must lie in (0, 1), such as ",
-                Argument("delta", "1e-6"),
-                "; LaplaceMoment has delta = 0",
-                argument="delta",
-            )
         if self.cells > MAX_CELLS:
             raise InputError(f"features must have fewer columns: at most {MAX_CELLS:,} sums fit into one release")
-        mu = largest_mu(positive_epsilon(self.epsilon), decimal(self.delta, "delta"))
-        set_fields(self, mu=mu, stddev=stddev_within(self.sensitivity_square, mu))
-
-    @property
-    def noise_stddev(self) -> float:
-        """The standard deviation of the noise on each entry of `moment`."""
-        return self.stddev * self.rows.unit * self.label_unit
-
-    def privacy_loss(self) -> PrivacyLoss:
-        """Return a Gaussian loss, plus a failure below 10^-25 for integer noise; neither depends on the features."""
-        return loss_of(self.mu)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return epsilon, delta, the standard deviation of the noise and a digest of the rows."""
-        return {**super().parameters(), "delta": str(decimal(self.delta, "delta")), "stddev": self.stddev}
-
-    def draw(self, stream: WordStream) -> Integers:
-        """Draw Gaussian noise in steps: see `discrete_gaussian`."""
-        return discrete_gaussian(stream, self.stddev)
-
-    def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        return gaussian_law(self.stddev, edges)
+        super()._calibrate()
 
 
 @final
@@ -309,16 +308,14 @@ class LaplaceMoment(CrossMoment):
 
     @property
     def noise_stddev(self) -> float:
-        """The standard deviation of the noise on each entry of `moment`."""
         half = float(self.rate) / 2
-        return float(self.rows.unit * self.label_unit / (2**0.5 * sinh(half)))
+        return float(self._unit / (2**0.5 * sinh(half)))
 
     def privacy_loss(self) -> PrivacyLoss:
         """Return pure epsilon: exact at delta = 0, an upper bound elsewhere."""
         return PrivacyLoss.pure(self.epsilon)
 
     def draw(self, stream: WordStream) -> Integers:
-        """Draw Laplace noise in steps: see `discrete_laplace`."""
         return discrete_laplace(stream, self.rate)
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -330,7 +327,7 @@ BLOCK_ENTRIES = 1 << 22
 """Entries of rows whose distances are computed at a time."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class GridChoices:
     """Public rows on a grid of integers, one for each record and class.
 
@@ -341,7 +338,7 @@ class GridChoices:
         digest: of all of it.
     """
 
-    steps: NDArray[np.int16] = field(repr=False)
+    steps: NDArray[np.int16] = field(repr=False, compare=False)
     unit: float
     square: int
     digest: str
@@ -390,30 +387,24 @@ class GridChoices:
         digest = hashlib.sha256(repr((steps.shape, unit.hex())).encode() + steps.astype("<i2").tobytes())
         return cls(steps, unit, square, digest.hexdigest())
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GridChoices) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
 
 def _farthest(steps: NDArray[np.int16]) -> int:
     """Return the largest squared distance of two rows of one record.
 
     Products of all pairs are sums of integers below 2^53, which doubles add up exactly in any order.
     """
-    size, most = max(BLOCK_ENTRIES // (steps.shape[1] * steps.shape[2]), 1), 0
+    size, largest = max(BLOCK_ENTRIES // (steps.shape[1] * steps.shape[2]), 1), 0
     for start in range(0, len(steps), size):
         part = steps[start : start + size].astype(np.float64)
         products = part @ part.transpose(0, 2, 1)
         squares = np.einsum("ikk->ik", products)
-        most = max(most, int((squares[:, :, None] + squares[:, None, :] - 2 * products).max()))
-    return most
+        largest = max(largest, int((squares[:, :, None] + squares[:, None, :] - 2 * products).max()))
+    return largest
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class GaussianChoice(Mechanism):
+class GaussianChoice(_GaussianSums):
     """The sum over records of the row that each label chooses, with Gaussian noise on integers.
 
     Use it for the part of a gradient that depends on labels: for any model it is such a sum, and the rest of the
@@ -439,34 +430,26 @@ class GaussianChoice(Mechanism):
     """
 
     domain: Classes = field(kw_only=False)
-    epsilon: float = field(kw_only=False)
-    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
-    delta: float
     rows: InitVar[Any]
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
     choices: GridChoices = field(init=False)
-    mu: float = field(init=False, repr=False, compare=False)
-    stddev: int = field(init=False, repr=False, compare=False)
-    trust: ClassVar[Trust] = Trust.CENTRAL
-    contract: ClassVar[str] = "labeldp.testing.checks:check_moments"
 
     def __post_init__(self, rows: Any, clip: float | None, resolution: int) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Classes):
-            raise InputError("must be Classes, such as Classes(10)", argument="domain")
+        require_domain(self.domain, "classes")
         choices = GridChoices.of(rows, self.domain.size, clip, resolution)
         set_fields(self, choices=choices, public_inputs=(PublicInput.of(rows, "rows"),))
         self._calibrate()
 
     def _calibrate(self) -> None:
-        """Compute the mu of the Gaussian loss, from epsilon and delta alone, and the standard deviation in steps."""
-        if not 0 < decimal(self.delta, "delta") < 1:
-            raise InputError("must lie in (0, 1), such as 1e-6", argument="delta")
         if self.choices.steps.shape[2] > MAX_CELLS:
             raise InputError(f"must have at most {MAX_CELLS:,} columns", argument="rows")
-        mu = largest_mu(positive_epsilon(self.epsilon), decimal(self.delta, "delta"))
-        set_fields(self, mu=mu, stddev=stddev_within(self.sensitivity_square, mu))
+        super()._calibrate()
+
+    @property
+    def _unit(self) -> float:
+        return self.choices.unit
 
     @property
     def sensitivity_square(self) -> int:
@@ -479,22 +462,11 @@ class GaussianChoice(Mechanism):
         return len(self.choices.steps)
 
     @property
-    def noise_stddev(self) -> float:
-        """The standard deviation of the noise on each entry of `total`."""
-        return self.stddev * self.choices.unit
-
-    @property
     def published(self) -> str:
         return f"{self.choices.steps.shape[2]} noisy sums of the rows that labels choose, by {self}"
 
-    def privacy_loss(self) -> PrivacyLoss:
-        """Return a Gaussian loss, plus a failure below 10^-25 for integer noise; neither depends on the rows."""
-        return loss_of(self.mu)
-
     def parameters(self) -> dict[str, Any]:
-        """Return epsilon, delta, the standard deviation of the noise and a digest of the rows."""
-        own = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev, "rows": self.choices.digest}
-        return {**super().parameters(), **own}
+        return {**super().parameters(), "rows": self.choices.digest}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
         """Return the rows in grid steps, and one step."""
@@ -513,23 +485,6 @@ class GaussianChoice(Mechanism):
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         return np.asarray(self.choices.steps[np.arange(len(codes)), codes].sum(axis=0, dtype=np.int64))
-
-    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """Return noisy sums in steps, shape (d,); record ids are not used. See `Mechanism.randomize`."""
-        sums = self.sums(labels)
-        return sums + self.draw_noise(len(sums), rng=self.bound(rng))
-
-    def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
-        """Draw noise in steps, shape (count,), without labels."""
-        return discrete_gaussian(word_stream(rng, count), self.stddev)
-
-    def noise_law(self, edges: NDArray[np.int64]) -> Floats:
-        """Return P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]), for tests."""
-        return gaussian_law(self.stddev, edges)
-
-    def edges(self) -> NDArray[np.int64]:
-        """Return thirteen edges of bins for tests of the noise, in steps, from -3 to 3 standard deviations."""
-        return np.rint(np.linspace(-3, 3, 13) * self.stddev).astype(np.int64)
 
     def total(self, released: Any) -> Floats:
         """Return the released sum in the unit of the rows, shape (d,).

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.answers import Debiased
 from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
-from labeldp.mechanisms.domains import Codes, Interval
+from labeldp.mechanisms.domains import Codes, Interval, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import (
@@ -104,11 +104,11 @@ class UnbiasedNumbers(FiniteMechanism):
         outputs, law = _two_points(points, ResponseLaw.of(2, epsilon))
         if len(points) > 2:
             shares = _rounded_prior(self.chances, points)
-            least = _optimum(points, shares, epsilon)
-            if least is not None and _spread(*least, points, shares) < (1 - LEAST_GAIN) * _spread(
+            optimum = _optimum(points, shares, epsilon)
+            if optimum is not None and _spread(*optimum, points, shares) < (1 - LEAST_GAIN) * _spread(
                 outputs, law, points, shares
             ):
-                outputs, law = least
+                outputs, law = optimum
         _check(law, epsilon)
         set_fields(self, outputs=float(self.domain.low) + outputs * self.domain.step, law=_interpolated(law, points))
 
@@ -242,12 +242,12 @@ class ResponseOnBins(FiniteMechanism):
     def __post_init__(self, prior: Any) -> None:
         super().__post_init__()
         chances, inputs = _prior_of(self.domain, prior)
-        most = min(self.domain.size, MAX_BINS)
-        if self.bins != "best" and not (_is_integer(self.bins) and 2 <= int(self.bins) <= most):
-            raise InputError(f'must be an integer from 2 to {most}, or "best"', argument="bins")
+        largest = min(self.domain.size, MAX_BINS)
+        if self.bins != "best" and not (_is_integer(self.bins) and 2 <= int(self.bins) <= largest):
+            raise InputError(f'must be an integer from 2 to {largest}, or "best"', argument="bins")
         check_choice(self.cuts, "cuts", ("nearest", "even"))
         set_fields(self, chances=chances, public_inputs=inputs)
-        first = _best_bins(chances, _odds(positive_epsilon(self.epsilon)), most, self.bins)
+        first = _best_bins(chances, _odds(positive_epsilon(self.epsilon)), largest, self.bins)
         if self.cuts == "even":
             first = _even_bins(chances, len(first))
         set_fields(self, first=first, bins=len(first))
@@ -319,7 +319,7 @@ class ResponseOnBins(FiniteMechanism):
         refuse_large(self.domain.size * len(self.first))
         rows = self.law.rows()
         codes = np.arange(self.domain.size).astype(self.domain.dtype)
-        return np.array([rows[place] for place in self.bin_of(codes)], dtype=np.object_)
+        return np.array([rows[bin_number] for bin_number in self.bin_of(codes)], dtype=np.object_)
 
     def bin_of(self, codes: Codes) -> Codes:
         """Return the bins of codes, shape (n,)."""
@@ -362,8 +362,7 @@ def _is_integer(value: Any) -> bool:
 
 def _prior_of(domain: Any, prior: Any) -> tuple[Floats, tuple[PublicInput, ...]]:
     """Return a probability for each grid point, and where they come from."""
-    if not isinstance(domain, Interval):
-        raise InputError("must be an Interval, such as Interval(0, 100)", argument="domain")
+    require_domain(domain, "numbers")
     if prior is None:
         return np.full(domain.size, 1 / domain.size), ()
     rows = prior_rows(prior, domain.size)
@@ -383,7 +382,7 @@ def _places(noisy: Any, count: int, what: str) -> Codes:
     return places
 
 
-def _best_bins(chances: Floats, growth: float, most: int, wanted: int | str) -> NDArray[np.intp]:
+def _best_bins(chances: Floats, growth: float, largest: int, wanted: int | str) -> NDArray[np.intp]:
     """Return the first code of each bin: those under which an answer is nearest to its label in mean square.
 
     An answer v has an expected square distance of k (v - label)^2 over its own bin and a (v - label)^2 over all labels,
@@ -396,26 +395,26 @@ def _best_bins(chances: Floats, growth: float, most: int, wanted: int | str) -> 
     inside = powers[:, None, :] - powers[:, :, None]  # of the labels from one cut to another
     total = powers[:, -1, None, None]
     after = np.tri(len(cuts), k=-1, dtype=np.bool_).T
-    best, found = np.inf, np.array([0], dtype=np.intp)
-    numbers = range(2, min(most, len(cuts) - 1) + 1) if wanted == "best" else (int(wanted),)
+    best, best_starts = np.inf, np.array([0], dtype=np.intp)
+    numbers = range(2, min(largest, len(cuts) - 1) + 1) if wanted == "best" else (int(wanted),)
     for count in numbers:
         lie = 1 / (growth + count - 1)
         mass, first, second = (growth - 1) * lie * inside + lie * total
         cost = np.where(after, second - first**2 / np.where(after, mass, 1), np.inf)
-        least, begun = cost[0], []
+        costs, begun = cost[0], []
         for _ in range(count - 1):
-            sums = least[:, None] + cost
+            sums = costs[:, None] + cost
             begun.append(sums.argmin(axis=0))
-            least = sums.min(axis=0)
-        if least[-1] < best or wanted != "best":
-            best, place, starts = least[-1], len(cuts) - 1, []
+            costs = sums.min(axis=0)
+        if costs[-1] < best or wanted != "best":
+            best, end, starts = costs[-1], len(cuts) - 1, []
             for before in reversed(begun):
-                place = int(before[place])
-                starts.append(place)
-            found = cuts[[0, *reversed(starts)]]
-        elif count > len(found) + 4:
+                end = int(before[end])
+                starts.append(end)
+            best_starts = cuts[[0, *reversed(starts)]]
+        elif count > len(best_starts) + 4:
             break
-    return found
+    return best_starts
 
 
 def _even_bins(chances: Floats, count: int) -> NDArray[np.intp]:
@@ -434,8 +433,8 @@ def _rounded_prior(chances: Floats, points: NDArray[np.intp]) -> Floats:
     codes = np.arange(len(chances))
     upper = np.clip(np.searchsorted(points, codes, side="right"), 1, len(points) - 1)
     share = (codes - points[upper - 1]) / (points[upper] - points[upper - 1])
-    found = np.bincount(upper - 1, chances * (1 - share), len(points))
-    return np.asarray(found + np.bincount(upper, chances * share, len(points)))
+    mass = np.bincount(upper - 1, chances * (1 - share), len(points))
+    return np.asarray(mass + np.bincount(upper, chances * share, len(points)))
 
 
 def _two_points(points: NDArray[np.intp], response: ResponseLaw) -> tuple[Floats, Weights]:
@@ -459,10 +458,10 @@ def _optimum(points: NDArray[np.intp], shares: Floats, epsilon: Fraction) -> tup
     for _ in range(2):  # once more without the outputs that hardly occur
         if chances is None:
             return None
-        kept = chances.max(axis=0) > LEAST_MASS
-        if kept.all():
+        likely = chances.max(axis=0) > LEAST_MASS
+        if likely.all():
             break
-        candidates = candidates[kept]
+        candidates = candidates[likely]
         chances = _program(points, shares, candidates, growth)
     return None if chances is None else _in_integers(candidates, chances, points, epsilon)
 
@@ -479,47 +478,47 @@ def _program(points: NDArray[np.intp], shares: Floats, outputs: Floats, growth: 
     unit = float(points[-1])
     x, v = points / unit, outputs / unit
     cost = shares[:, None] * (v[None, :] - x[:, None]) ** 2
-    each = np.arange(count * width)
-    of_row, of_column = np.divmod(each, width)
+    variables = np.arange(count * width)
+    of_row, of_column = np.divmod(variables, width)
     floors = count * width + np.arange(width)
     bounded = coo_matrix(
         (
-            np.concatenate([np.ones(len(each)), np.full(len(each), 1 - growth)]),
-            (np.concatenate([each, each]), np.concatenate([each, floors[of_column]])),
+            np.concatenate([np.ones(len(variables)), np.full(len(variables), 1 - growth)]),
+            (np.concatenate([variables, variables]), np.concatenate([variables, floors[of_column]])),
         ),
-        shape=(len(each), len(each) + width),
+        shape=(len(variables), len(variables) + width),
     )
     rows = np.arange(count).repeat(width)
     all_floors = np.tile(floors, count)
     means = coo_matrix(
         (
-            np.concatenate([np.ones(len(each)), np.ones(len(each)), v[of_column], np.tile(v, count)]),
+            np.concatenate([np.ones(len(variables)), np.ones(len(variables)), v[of_column], np.tile(v, count)]),
             (
                 np.concatenate([of_row, rows, count + of_row, count + rows]),
-                np.concatenate([each, all_floors, each, all_floors]),
+                np.concatenate([variables, all_floors, variables, all_floors]),
             ),
         ),
-        shape=(2 * count, len(each) + width),
+        shape=(2 * count, len(variables) + width),
     )
-    found = linprog(
+    solution = linprog(
         np.concatenate([cost.ravel(), cost.sum(axis=0)]),
         A_ub=bounded,
-        b_ub=np.zeros(len(each)),
+        b_ub=np.zeros(len(variables)),
         A_eq=means,
         b_eq=np.concatenate([np.ones(count), x]),
         bounds=(0, None),
         method="highs",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
-    if found.x is None:
+    if solution.x is None:
         return None
-    return np.asarray(found.x[: len(each)].reshape(count, width) + found.x[len(each) :])
+    return np.asarray(solution.x[: len(variables)].reshape(count, width) + solution.x[len(variables) :])
 
 
 def _in_integers(outputs: Floats, chances: Floats, points: NDArray[np.intp], epsilon: Fraction) -> Any:
     """Return outputs and integer weights, each between the least of its column and e^epsilon times that, or None."""
     growth = exp_bounds(epsilon)[0]
-    floors = [max(int(least * WORD), 0) for least in chances.min(axis=0).tolist()]
+    floors = [max(int(floor * WORD), 0) for floor in chances.min(axis=0).tolist()]
     caps = [growth.numerator * floor // growth.denominator for floor in floors]
     rows = []
     for point, row in zip(points.tolist(), chances.tolist(), strict=True):

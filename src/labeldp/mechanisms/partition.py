@@ -206,8 +206,8 @@ class PartitionResponse(FiniteMechanism):
         key = hashlib.sha256(b"labeldp partition, version 1, " + scheme + bytes.fromhex(self._public_seed)).digest()
         cipher = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()
         pairs = -(-classes // 2)
-        each: Any = np.repeat(names, pairs, axis=0)
-        blocks = counter_blocks(each, np.tile(np.arange(pairs), len(names)))
+        repeated: Any = np.repeat(names, pairs, axis=0)
+        blocks = counter_blocks(repeated, np.tile(np.arange(pairs), len(names)))
         words = np.frombuffer(cipher.update(blocks.tobytes()), dtype="<u8").reshape(len(names), -1)[:, :classes]
         # The upper 48 bits give the order, the lower 16 name the class, so that sorting alone does both.
         order = np.sort((words & ~np.uint64(0xFFFF)) | np.arange(classes, dtype=np.uint64), axis=1)
@@ -228,8 +228,8 @@ class PartitionResponse(FiniteMechanism):
         for start in range(0, len(codes), self.block):
             part = slice(start, start + self.block)
             groups = self._of_records(names[part], len(codes[part]))
-            own = np.take_along_axis(groups, codes[part, None].astype(np.intp), axis=1)[:, 0]
-            answered = self.sample(own, start, randomness, noise_names[part])
+            label_groups = np.take_along_axis(groups, codes[part, None].astype(np.intp), axis=1)[:, 0]
+            answered = self.sample(label_groups, start, randomness, noise_names[part])
             answers[part] = np.packbits(groups == answered[:, None], axis=1)
         return answers
 
@@ -369,12 +369,12 @@ class SubsetResponse(FiniteMechanism):
     def weights(self) -> Weights:
         """Exact weights, shape (K, K choose k), of the answers in the order of `sets`."""
         classes, (lie, keep, more) = self.domain.size, self._weights
-        place = {tuple(answer): i for i, answer in enumerate(combinations(range(classes), int(self.size)))}
-        weights = np.full((classes, len(place)), lie, dtype=object)
+        index = {tuple(answer): i for i, answer in enumerate(combinations(range(classes), int(self.size)))}
+        weights = np.full((classes, len(index)), lie, dtype=object)
         for label in range(classes):
-            for i, others in enumerate(self._others[1]):
-                members = sorted([label, *(int(other) + (other >= label) for other in others)])
-                weights[label, place[tuple(members)]] = keep + (i < more)
+            for i, classes_beside in enumerate(self._others[1]):
+                members = sorted([label, *(int(other) + (other >= label) for other in classes_beside)])
+                weights[label, index[tuple(members)]] = keep + (i < more)
         return weights
 
     @property
@@ -393,12 +393,12 @@ class SubsetResponse(FiniteMechanism):
         rank = (words[outside] // np.uint64(lie)).astype(np.intp)
         sets[outside] = self._others[0][rank] + (self._others[0][rank] >= labels[outside, None])
         left = words[~outside] - np.uint64(self._sets_without * lie)
-        most = keep + bool(more)  # below 2**64 also where one answer has nearly all words
-        heavy = left < np.uint64(more * most)
-        rank = np.where(heavy, left // np.uint64(most), (left - np.uint64(more)) // np.uint64(keep)).astype(np.intp)
-        others = self._others[1][rank]
+        longest = keep + bool(more)  # below 2**64 also where one answer has nearly all words
+        heavy = left < np.uint64(more * longest)
+        rank = np.where(heavy, left // np.uint64(longest), (left - np.uint64(more)) // np.uint64(keep)).astype(np.intp)
+        classes_beside = self._others[1][rank]
         sets[~outside, :1] = labels[~outside, None]
-        sets[~outside, 1:] = others + (others >= labels[~outside, None])
+        sets[~outside, 1:] = classes_beside + (classes_beside >= labels[~outside, None])
         return _packed(sets, self.domain.size)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.answers import Debiased, SetAnswers
 from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
-from labeldp.mechanisms.domains import Classes, Codes, Domain
+from labeldp.mechanisms.domains import Classes, Codes, Domain, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.privacy import (
     BLOCK,
@@ -407,10 +407,10 @@ def _places(codes: Codes, sets: CandidateSets) -> tuple[NDArray[np.bool_], NDArr
     bits = sets.words(0, len(codes))
     counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.int32)
     rows, column = np.arange(len(codes)), codes >> 6
-    place, own = codes & 63, bits[rows, column]
-    earlier = counts[rows, column] - np.bitwise_count(own)
-    inside = (own & _EACH[place]).astype(np.bool_)
-    return inside, earlier + np.bitwise_count(own & _BELOW[place]), counts[:, -1]
+    bit, word = codes & 63, bits[rows, column]
+    earlier = counts[rows, column] - np.bitwise_count(word)
+    inside = (word & _EACH[bit]).astype(np.bool_)
+    return inside, earlier + np.bitwise_count(word & _BELOW[bit]), counts[:, -1]
 
 
 def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
@@ -421,10 +421,8 @@ def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
 
 
 def require_classes(domain: Any) -> None:
-    if not isinstance(domain, Classes):
-        raise InputError(
-            "must be Classes, such as Classes(10); an Interval goes with DiscreteLaplace", argument="domain"
-        )
+    """Refuse a domain that is not `Classes`."""
+    require_domain(domain, "classes", advice="; an Interval goes with DiscreteLaplace")
 
 
 def respond(codes: NDArray[Any], words: Words, law: ResponseLaw) -> NDArray[Any]:

@@ -155,12 +155,10 @@ def fit_best(
 
     Source: `docs/results/images.md` says what each step gives.
     """
-    check_curator(curator)
+    check_curator(curator, "classes")
     features = np.asarray(features)
     if len(features) != curator.records:
         raise InputError("features must have one row for each record of the labels")
-    if not isinstance(curator.domain, Classes):
-        raise InputError("curator must hold classes: its domain is not Classes")
     seed = check_integer(seed, "seed", 0)
     epsilon = float_above(positive_epsilon(epsilon))
     check_choice(trust, "trust", ("central", "local"))

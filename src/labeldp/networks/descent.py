@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
 from labeldp.learners import LinearTask, Model, with_given
-from labeldp.mechanisms import Classes, GaussianChoice
+from labeldp.mechanisms import GaussianChoice
 from labeldp.privacy import (
     CuratorLike,
     Floats,
@@ -115,9 +115,7 @@ def fit_descent(
     Source: Huang, for `project`, with the exact noise of parts in the place of sampling. Proof of the noise:
     `docs/proofs/cross_moment.md`; of the parts: `docs/proofs/parallel.md`.
     """
-    check_curator(curator)
-    if not isinstance(curator.domain, Classes):
-        raise InputError("curator must hold classes: its domain is not Classes")
+    check_curator(curator, "classes")
     if not isinstance(module, Public | Release) or not isinstance(module.value, nn.Module):
         raise InputError('must be Public(torch.nn.Module, why="…") or a Release of one', argument="module")
     table = np.asarray(features, dtype=np.float32)

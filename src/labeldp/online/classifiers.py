@@ -269,7 +269,7 @@ class StreamClassifier(SingleProcess):
         dataset: str = "labels",
         run: str | None = None,
     ) -> None:
-        domain = classes if isinstance(classes, Classes) else Classes(classes)
+        domain = Classes.of(classes)
         response = RandomizedResponse(domain=domain, epsilon=epsilon)
         if model is not None and (not isinstance(model, OnlineSoftmax) or model.response != response):
             raise InputError("must be an OnlineSoftmax of the same classes and epsilon", argument="model")

@@ -14,7 +14,6 @@ from labeldp.privacy.accounts import (
     refused,
     settle,
 )
-from labeldp.privacy.arrays import AnyFloats, Flags, Floats, Integers
 from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
 from labeldp.privacy.bag_loss import MAX_BAG, HiddenWeights, NoisyBag, bag_ends, binomial
 from labeldp.privacy.buckets import Buckets
@@ -26,6 +25,7 @@ from labeldp.privacy.certificate import (
     Public,
     Release,
     Trust,
+    check_loss_neighbors,
     checked_certificate,
     gather,
     requested_delta,
@@ -65,9 +65,14 @@ from labeldp.privacy.exact import (
     exp_bounds,
     float_above,
     float_below,
+    largest,
     log_bounds,
     positive_epsilon,
     rounded_up_text,
+    smallest,
+    smallest_below,
+    smallest_integer,
+    smallest_positive,
 )
 from labeldp.privacy.filters import Cost, Costs, Filter
 from labeldp.privacy.ids import (
@@ -115,17 +120,19 @@ from labeldp.privacy.renyi import (
     rdp_delta,
     switching_rdp,
 )
-from labeldp.privacy.search import largest, smallest, smallest_below, smallest_integer, smallest_positive
 from labeldp.privacy.stored import check_growth, json_value, most_bytes, stored_fraction
 from labeldp.privacy.totals import Bound, Totals
 from labeldp.privacy.validate import (
     MAX_EPSILON,
+    AnyFloats,
+    Flags,
+    Floats,
+    Integers,
     check_choice,
     check_curator,
     check_delta,
     check_epsilon,
     check_integer,
-    check_loss_neighbors,
     check_nonnegative,
     check_positive,
     check_share,

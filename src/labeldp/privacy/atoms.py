@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labeldp.privacy.arrays import Floats
 from labeldp.privacy.exact import exp_bounds, float_above
 from labeldp.privacy.stored import stored_fraction
+from labeldp.privacy.validate import Floats
 
 Json = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Atom(ABC):
 
     def to_json(self) -> Json:
         """Return plain JSON values, exact."""
-        values = {each.name: _FIELDS[each.type][0](getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
+        values = {part.name: _FIELDS[part.type][0](getattr(self, part.name)) for part in fields(self)}  # type: ignore[arg-type]
         return {"kind": self.kind, **values}
 
     @classmethod
@@ -56,7 +56,7 @@ class Atom(ABC):
         Raises:
             ValueError: no such loss exists.
         """
-        return cls(**{each.name: _FIELDS[each.type][1](value[each.name]) for each in fields(cls)})  # type: ignore[arg-type]
+        return cls(**{part.name: _FIELDS[part.type][1](value[part.name]) for part in fields(cls)})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Response(Atom):
     def masses(self) -> list[tuple[Fraction, Fraction]]:
         """Return pairs (loss, mass), each mass rounded up."""
         low, high = exp_bounds(self.epsilon)
-        others = self.classes - 1
-        keep, lie = high / (high + others), 1 / (low + others)
+        alternatives = self.classes - 1
+        keep, lie = high / (high + alternatives), 1 / (low + alternatives)
         return [(self.epsilon, keep), (-self.epsilon, lie), (Fraction(0), (self.classes - 2) * lie)]
 
     def __str__(self) -> str:

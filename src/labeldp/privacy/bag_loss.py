@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from labeldp.privacy.arrays import Floats
 from labeldp.privacy.atoms import NEGLIGIBLE_DELTA, Curve, Ends
+from labeldp.privacy.validate import Floats
 
 MAX_BAG = 1 << 20
 """Labels in a bag, and rows of secret weights, at most."""
@@ -119,8 +119,8 @@ class NoisyBag(Curve):
 
     def __post_init__(self) -> None:
         population = self.size if self.records is None else self.records
-        known = self.weights in ("gaussian", "rademacher") and 0 < self.ratio < math.inf
-        if not (known and 0 < self.noisy <= population and 0 < self.size <= min(population, MAX_BAG)):
+        valid = self.weights in ("gaussian", "rademacher") and 0 < self.ratio < math.inf
+        if not (valid and 0 < self.noisy <= population and 0 < self.size <= min(population, MAX_BAG)):
             raise ValueError("the parameters of a bag are out of range")
 
     def reversed(self) -> "NoisyBag":
@@ -250,8 +250,8 @@ class HiddenWeights(Curve):
 
     def ends(self, epsilons: Floats) -> Ends:
         """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
-        shift, cells, masses, _, most = self._cells(epsilons)
-        lower = self._given(shift + self.shrink / 2 * cells[:-1] + np.log1p(most), -1.0) @ masses
+        shift, cells, masses, _, ceiling = self._cells(epsilons)
+        lower = self._given(shift + self.shrink / 2 * cells[:-1] + np.log1p(ceiling), -1.0) @ masses
         return lower * (1 - _ROUNDING), self.upper(epsilons)
 
     def upper(self, epsilons: Floats) -> Floats:
@@ -276,10 +276,10 @@ class HiddenWeights(Curve):
         logs = np.log(np.maximum(moments, _SMALLEST) / np.maximum(masses, _SMALLEST)) - rate * cells[:-1]
         means = np.expm1(np.clip(logs - shape * math.log1p(-self.shrink), 0.0, np.log1p(growth)))
         slack = 2.0**-48 * np.maximum(tails, tilted)[:-1] / safe
-        share, most = np.clip((means - slack) / growth, 0.0, 1.0), np.minimum(means + slack, growth)
+        share, ceiling = np.clip((means - slack) / growth, 0.0, 1.0), np.minimum(means + slack, growth)
         weights = np.concatenate([masses * (1 - share), tails[-1:]]) + np.concatenate([[0.0], masses * share])
         shift = epsilons[:, None] + shape * (math.log1p(self.stretch) + math.log1p(-self.shrink))
-        return shift, cells, masses, weights, most
+        return shift, cells, masses, weights, ceiling
 
     def _given(self, exponents: Floats, side: float) -> Floats:
         """H(e^exponent; chi-square of `rows` times (1 + stretch), chi-square), rounded to one side."""
@@ -312,12 +312,12 @@ def binomial(trials: int, probability: float) -> Counts:
 
 def hypergeometric(population: int, noisy: int, draws: int) -> Counts:
     """Return the law of the number of noisy labels among `draws`, drawn without replacement from a population."""
-    others = population - noisy - draws
+    rest_of_bag = population - noisy - draws
     share = noisy / population if population else 0.0
     mean = draws * share
     return _law(
-        lambda n: (noisy - n) * (draws - n) / ((n + 1) * (others + n + 1)),
-        max(0, -others),
+        lambda n: (noisy - n) * (draws - n) / ((n + 1) * (rest_of_bag + n + 1)),
+        max(0, -rest_of_bag),
         min(noisy, draws),
         mean,
         mean * (1 - share),
@@ -338,6 +338,6 @@ def _law(ratio: Callable[[Floats], Floats], low: int, high: int, mean: float, va
     masses /= masses.sum()
     numbers = np.arange(first, last + 1, dtype=np.float64)
     none = float(masses[0]) if first == 0 else 0.0
-    kept = (masses >= _DROPPED_MASS) & (numbers > 0)
-    dropped = float(masses[~kept & (numbers > 0)].sum()) + 1e-300
-    return Counts(numbers[kept], masses[kept], none, dropped)
+    large = (masses >= _DROPPED_MASS) & (numbers > 0)
+    dropped = float(masses[~large & (numbers > 0)].sum()) + 1e-300
+    return Counts(numbers[large], masses[large], none, dropped)

@@ -33,6 +33,17 @@ class Neighbors(Enum):
     FULL = "one whole record, features and label, is replaced"
 
 
+def check_loss_neighbors(value: Any) -> Neighbors:
+    """Return how sequences of losses may differ: in the loss of one round, replaced or set to zero.
+
+    Raises:
+        InputError: another relation.
+    """
+    if value not in (Neighbors.ONE_LOSS, Neighbors.ZERO_OUT):
+        raise InputError("must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT", argument="neighbors")
+    return Neighbors(value)
+
+
 @dataclass(frozen=True)
 class _Wording:
     """The words of a certificate for what is protected: the promise, its unit, singular and plural, what changes."""

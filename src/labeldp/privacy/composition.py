@@ -7,8 +7,8 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from labeldp.privacy.arrays import Floats, Integers
 from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
+from labeldp.privacy.validate import Floats, Integers
 
 Sequence = tuple[tuple[Atom, int], ...]
 """Atoms with how often each occurs, in a canonical order."""
@@ -103,8 +103,8 @@ def _convolved(one: Floats, other: Floats) -> Floats:
     if len(places) > FEW_MASSES:
         return np.convolve(one, other)
     masses = np.zeros(len(one) + len(other) - 1)
-    for place in places.tolist():
-        masses[place : place + len(many)] += few[place] * many
+    for index in places.tolist():
+        masses[index : index + len(many)] += few[index] * many
     return masses
 
 
@@ -261,7 +261,7 @@ def _step(sequence: Sequence) -> Fraction:
     step = reduce(_common_step, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
     curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, Curve)]
     reach = max(
-        [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * each for each in curves], default=step
+        [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * curve for curve in curves], default=step
     )
     step = max(step, 4 * reach / MAX_LATTICE_POINTS)
     while curves and step * MIN_CURVE_STEPS > min(curves) and step * MAX_LATTICE_POINTS > reach:

@@ -109,6 +109,6 @@ def explain_full_disk(what: str) -> Iterator[None]:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return "did you mean 'x'?" for the name that is spelled most alike, in whatever case; "" if none is."""
-    spelled = {each.casefold(): each for each in names}
+    spelled = {text.casefold(): text for text in names}
     near = get_close_matches(name.casefold(), spelled, n=1)
     return f"did you mean {spelled[near[0]]!r}?" if near else ""

@@ -14,10 +14,9 @@ from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Resp
 from labeldp.privacy.charges import Path, joint
 from labeldp.privacy.composition import Sequence, curve_masses, gaussian_delta
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal, exp_bounds
+from labeldp.privacy.exact import decimal, exp_bounds, largest
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.renyi import ORDERS, RENYI_ROUNDING, rdp_delta
-from labeldp.privacy.search import largest
 from labeldp.privacy.stored import stored_fraction
 from labeldp.privacy.totals import add_up
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.privacy.arrays import Floats
 from labeldp.privacy.atoms import Atom, Curve, Discrete, Ends, Failure, Gaussian, Json, Response
 from labeldp.privacy.bag_loss import HiddenWeights, NoisyBag
 from labeldp.privacy.composition import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal, float_above, positive_epsilon
+from labeldp.privacy.exact import decimal, float_above, positive_epsilon, smallest
 from labeldp.privacy.renyi import Switching
-from labeldp.privacy.search import smallest
+from labeldp.privacy.validate import Floats
 
 
 @dataclass(frozen=True)
@@ -214,10 +213,10 @@ class PrivacyLoss:
         """Return the loss that `to_json` wrote."""
         [row] = value
         atoms: Counter[Atom] = Counter()
-        for each in row:
-            if not 1 <= int(each["times"]) <= MOST_TIMES:
+        for part in row:
+            if not 1 <= int(part["times"]) <= MOST_TIMES:
                 raise ValueError("an atom occurs at least once, and not more often than anybody could release")
-            atoms[_atom_from_json(each)] += int(each["times"])
+            atoms[_atom_from_json(part)] += int(part["times"])
         return cls(_canonical(atoms))
 
     def __str__(self) -> str:
@@ -243,8 +242,8 @@ class RecordLoss:
         """Return the loss of the record that pays most of several groups of records."""
         groups = list(several)
         bounds = [group.max_loss for group in groups]
-        most = None if None in bounds else max((bound for bound in bounds if bound is not None), default=Fraction(0))
-        return cls(tuple(dict.fromkeys(loss for group in groups for loss in group.losses)), most)
+        largest = None if None in bounds else max((bound for bound in bounds if bound is not None), default=Fraction(0))
+        return cls(tuple(dict.fromkeys(loss for group in groups for loss in group.losses)), largest)
 
     def delta(self, epsilon: Any) -> float:
         """Return the largest delta of the places; see `PrivacyLoss.delta`."""

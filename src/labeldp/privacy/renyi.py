@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from labeldp.privacy.arrays import Floats
 from labeldp.privacy.atoms import Curve, Ends
+from labeldp.privacy.validate import Floats
 
 RENYI_ROUNDING = 1e-9
 """Relative error of the Rényi divergences below, at most (tested against 50 digits); the curve adds it."""
@@ -64,10 +64,10 @@ def coin_rdp(tilt: ArrayLike, redraw: ArrayLike, orders: ArrayLike, shift: Array
 
     Source: `docs/proofs/online.md`, equation (3).
     """
-    tilt, redraw, shift = (np.asarray(each, dtype=np.float64) for each in (tilt, redraw, shift))
+    tilt, redraw, shift = (np.asarray(number, dtype=np.float64) for number in (tilt, redraw, shift))
     steps = np.asarray(orders, dtype=np.float64) - 1
     often, seldom = (1 - redraw) * np.exp(-shift), (1 - redraw) * np.exp(-shift - tilt)
-    few, many = (redraw - (1 - redraw) * np.expm1(-each) for each in (shift, shift + tilt))
+    few, many = (redraw - (1 - redraw) * np.expm1(-number) for number in (shift, shift + tilt))
     tails = np.log1p(-often * np.expm1(-tilt) / few)
     there = _log_moment(seldom, -steps * tilt, many, steps * tails)
     back = _log_moment(often, steps * tilt, few, -steps * tails)
@@ -116,13 +116,13 @@ def switching_rdp(
     """
     rate, redraw = np.asarray(rate, dtype=np.float64), np.asarray(redraw, dtype=np.float64)
     draw = bounded_range_rdp(swing * rate, orders)
-    tilt, shift, most = (rate, 0.0, batch * rate) if chains == 1 else (swing * rate, batch * rate, 3 * batch * rate)
-    each = lazy_rdp(redraw - (1 - redraw) * np.expm1(-most), draw, orders)
+    tilt, shift, reach = (rate, 0.0, batch * rate) if chains == 1 else (swing * rate, batch * rate, 3 * batch * rate)
+    divergence = lazy_rdp(redraw - (1 - redraw) * np.expm1(-reach), draw, orders)
     first = coin_rdp(tilt, redraw, orders, shift) + draw
     if chains == 2:
         aside = lazy_rdp(redraw, draw, orders)
-        first, each = first + aside, each + aside
-    return np.asarray(first + (batches - 2) * each)
+        first, divergence = first + aside, divergence + aside
+    return np.asarray(first + (batches - 2) * divergence)
 
 
 @dataclass(frozen=True)

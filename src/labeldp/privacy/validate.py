@@ -1,5 +1,6 @@
-"""Checks of arguments: each returns the value in one type, or raises an `InputError` that names the argument.
+"""Checks of arguments, and names of arrays that signatures use.
 
+Each check returns the value in one type, or raises an `InputError` that names the argument.
 `check_…` returns Python's own numbers, rounded as floats are; `exact_…` returns a `Fraction`, the decimal as written.
 """
 
@@ -8,10 +9,22 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Neighbors
 from labeldp.privacy.errors import Argument, InputError
 from labeldp.privacy.exact import decimal
+
+Floats = NDArray[np.float64]
+"""Doubles, of any shape."""
+
+AnyFloats = NDArray[np.floating[Any]]
+"""Floats of any size, as features come."""
+
+Integers = NDArray[np.int64]
+"""Integers of 64 bits, of any shape."""
+
+Flags = NDArray[np.bool_]
+"""Truth values, of any shape."""
 
 MAX_EPSILON = 10**6
 """The largest epsilon at which a privacy curve is read."""
@@ -92,37 +105,34 @@ def check_epsilon(value: Any) -> float:
     return float(exact)
 
 
-def check_curator(value: Any) -> None:
-    """Raise an `InputError` unless this is a curator, such as where the labels themselves were given."""
+def check_curator(value: Any, target: str | None = None) -> None:
+    """Raise an `InputError` unless this is a curator of such labels, and not the labels themselves.
+
+    Args:
+        value: what was given for a curator.
+        target: "classes" or "numbers"; None for any labels.
+    """
     if not all(hasattr(value, name) for name in ("records", "domain", "require", "release")):
         raise InputError(
             "must be a Curator, which holds the private labels and charges them: ldp.Curator(y, domain=ldp.Classes"
             "(('no', 'yes')), budget=ldp.Budget(1.0)). LabelDPClassifier and LabelDPRegressor take labels: fit(X, y)",
             argument="curator",
         )
+    if target is not None and value.domain.target != target:
+        domain = {"classes": "Classes", "numbers": "an Interval"}[target]
+        raise InputError(f"must hold {target}: its domain is not {domain}", argument="curator")
 
 
-def check_delta(value: Any) -> float:
+def check_delta(value: Any, advice: str = "") -> float:
     """Return a delta in (0, 1).
 
     Raises:
-        InputError: another value, or no number.
+        InputError: another value, or no number; `advice` says what to do else.
     """
     exact = decimal(value, "delta")
     if not 0 < exact < 1:
-        raise InputError("must lie in (0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
+        raise InputError("must lie in (0, 1), such as ", Argument("delta", "1e-6"), advice, argument="delta")
     return float(exact)
-
-
-def check_loss_neighbors(value: Any) -> Neighbors:
-    """Return how sequences of losses may differ: in the loss of one round, replaced or set to zero.
-
-    Raises:
-        InputError: another relation.
-    """
-    if value not in (Neighbors.ONE_LOSS, Neighbors.ZERO_OUT):
-        raise InputError("must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT", argument="neighbors")
-    return Neighbors(value)
 
 
 def exact_positive(value: Any, name: str) -> Fraction:

@@ -31,15 +31,15 @@ class AliasTable:
             raise ValueError("weights must be non-negative integers that sum to 2**64")
         bits = max(1, (len(weights) - 1).bit_length())
         columns, share = 1 << bits, WORD >> bits
-        thresholds, others = _fill_columns([*weights, *[0] * (columns - len(weights))], share)
+        thresholds, aliases = _fill_columns([*weights, *[0] * (columns - len(weights))], share)
         # A full column keeps its whole share, which fits in 64 bits because there are at least two columns.
-        return cls(len(weights), 64 - bits, np.array(thresholds, dtype=np.uint64), np.array(others, dtype=np.uint32))
+        return cls(len(weights), 64 - bits, np.array(thresholds, dtype=np.uint64), np.array(aliases, dtype=np.uint32))
 
     def draw(self, words: Words) -> NDArray[np.intp]:
         """Return outputs for uniform words, shape (n,)."""
         columns = (words >> np.uint64(self.shift)).astype(np.intp)
-        rest = words & np.uint64((1 << self.shift) - 1)
-        return np.where(rest < self.thresholds[columns], columns, self.others[columns])
+        remainder = words & np.uint64((1 << self.shift) - 1)
+        return np.where(remainder < self.thresholds[columns], columns, self.others[columns])
 
     def weights(self) -> list[int]:
         """Return the exact weights, read back from the columns."""
@@ -51,15 +51,15 @@ class AliasTable:
         return total[: self.outputs]
 
 
-def _fill_columns(rest: list[int], share: int) -> tuple[list[int], list[int]]:
+def _fill_columns(remaining: list[int], share: int) -> tuple[list[int], list[int]]:
     """Vose's two stacks in integers: each small weight is topped up by a large one."""
-    thresholds, others = [share] * len(rest), list(range(len(rest)))
-    small = [i for i, weight in enumerate(rest) if weight < share]
-    large = [i for i, weight in enumerate(rest) if weight >= share]
+    thresholds, aliases = [share] * len(remaining), list(range(len(remaining)))
+    small = [i for i, weight in enumerate(remaining) if weight < share]
+    large = [i for i, weight in enumerate(remaining) if weight >= share]
     while small:
         low, high = small.pop(), large[-1]
-        thresholds[low], others[low] = rest[low], high
-        rest[high] -= share - rest[low]
-        if rest[high] < share:
+        thresholds[low], aliases[low] = remaining[low], high
+        remaining[high] -= share - remaining[low]
+        if remaining[high] < share:
             small.append(large.pop())
-    return thresholds, others
+    return thresholds, aliases

@@ -100,9 +100,9 @@ def _geometric(stream: WordStream, cells: NDArray[np.intp], rate: Fraction) -> I
     open_cells = np.arange(len(cells))
     while open_cells.size:
         tried = uniform(stream, cells[open_cells], length)
-        kept = exp_coins(stream, cells[open_cells], tried, rate)
-        places[open_cells[kept]] = tried[kept]
-        open_cells = open_cells[~kept]
+        heads = exp_coins(stream, cells[open_cells], tried, rate)
+        places[open_cells[heads]] = tried[heads]
+        open_cells = open_cells[~heads]
     return places + length * geometric_rounds(stream, cells, length * rate)
 
 
@@ -149,13 +149,13 @@ def discrete_gaussian(stream: WordStream, stddev: int) -> Integers:
     open_cells = np.arange(len(stream))
     while open_cells.size:
         steps = _half_normal(stream, open_cells)
-        rest = uniform(stream, open_cells, stddev)
-        magnitudes = steps * stddev + rest
-        kept = product_coins(stream, open_cells, rest, magnitudes + steps * stddev, Fraction(1, 2 * stddev**2))
+        remainder = uniform(stream, open_cells, stddev)
+        magnitudes = steps * stddev + remainder
+        accepted = product_coins(stream, open_cells, remainder, magnitudes + steps * stddev, Fraction(1, 2 * stddev**2))
         negative = uniform(stream, open_cells, 2).astype(np.bool_)
-        kept &= ~(negative & (magnitudes == 0))  # A zero would be counted under both signs.
-        noise[open_cells[kept]] = np.where(negative, -magnitudes, magnitudes)[kept]
-        open_cells = open_cells[~kept]
+        accepted &= ~(negative & (magnitudes == 0))  # A zero would be counted under both signs.
+        noise[open_cells[accepted]] = np.where(negative, -magnitudes, magnitudes)[accepted]
+        open_cells = open_cells[~accepted]
     return noise
 
 
@@ -204,9 +204,9 @@ def power_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers
     heads: Flags = np.ones(len(cells), dtype=np.bool_)
     top = int(exponents.max(initial=0)).bit_length()
     for digit in range(top - 1, -1, -1):
-        asked = np.flatnonzero(heads & ((exponents >> digit) & 1).astype(np.bool_))
-        if asked.size:
-            heads[asked] = exp_coins(stream, cells[asked], np.ones(len(asked), dtype=np.int64), unit * (1 << digit))
+        flips = np.flatnonzero(heads & ((exponents >> digit) & 1).astype(np.bool_))
+        if flips.size:
+            heads[flips] = exp_coins(stream, cells[flips], np.ones(len(flips), dtype=np.int64), unit * (1 << digit))
     return heads
 
 
@@ -342,12 +342,12 @@ class ExponentialWeights:
         edges: Any
         if len(totals) <= FEW:
             values, rate, exp = totals.tolist(), self._rate, math.exp
-            least = min(values)
-            edges = list(accumulate([exp((value - least) * rate) for value in values]))
+            lowest = min(values)
+            edges = list(accumulate([exp((value - lowest) * rate) for value in values]))
         else:
             edges = np.add.accumulate(np.exp((totals - np.minimum.reduce(totals)) * self._rate))
-        whole = float(edges[-1])
-        target, band = (word + 0.5) / WORD * whole, (len(totals) + 16) * EDGE_ERROR * whole
+        total = float(edges[-1])
+        target, band = (word + 0.5) / WORD * total, (len(totals) + 16) * EDGE_ERROR * total
         first = bisect_right(edges, target - band)
         if first == bisect_right(edges, target + band):
             return first
@@ -357,13 +357,13 @@ class ExponentialWeights:
         """Return the index for each row of totals, shape (n, d), and each of n words: fast where d is small."""
         edges = (totals - totals.min(axis=1, keepdims=True)) * self._rate
         np.cumsum(np.exp(edges, out=edges), axis=1, out=edges)
-        whole = edges[:, -1:]
-        targets = (words.astype(np.float64)[:, np.newaxis] + 0.5) / WORD * whole
-        band = (totals.shape[1] + 16) * EDGE_ERROR * whole
-        found = (edges <= targets - band).sum(axis=1)
-        for i in np.flatnonzero(found != (edges <= targets + band).sum(axis=1)):
-            found[i] = _draw_exactly(totals[i] - totals[i].min(), self.unit, int(words[i]), rng)
-        return np.asarray(found)
+        total = edges[:, -1:]
+        targets = (words.astype(np.float64)[:, np.newaxis] + 0.5) / WORD * total
+        band = (totals.shape[1] + 16) * EDGE_ERROR * total
+        index = (edges <= targets - band).sum(axis=1)
+        for i in np.flatnonzero(index != (edges <= targets + band).sum(axis=1)):
+            index[i] = _draw_exactly(totals[i] - totals[i].min(), self.unit, int(words[i]), rng)
+        return np.asarray(index)
 
 
 def _draw_exactly(gaps: Integers, unit: Fraction, word: int, rng: Randomness) -> int:
@@ -372,8 +372,8 @@ def _draw_exactly(gaps: Integers, unit: Fraction, word: int, rng: Randomness) ->
     bits = 64
     while True:
         bounds = [_scaled(unit * int(value), bits + 64 + len(gaps).bit_length()) for value in values]
-        lows = list(accumulate(bounds[place][0] for place in places))
-        highs = list(accumulate(bounds[place][1] for place in places))
+        lows = list(accumulate(bounds[index][0] for index in places))
+        highs = list(accumulate(bounds[index][1] for index in places))
         surely = sum(edge << bits <= word * lows[-1] for edge in highs[:-1])
         maybe = sum(edge << bits < (word + 1) * highs[-1] for edge in lows[:-1])
         if surely == maybe:

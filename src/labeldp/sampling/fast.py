@@ -73,8 +73,8 @@ class BinnedLaw:
     def weights(self) -> list[int]:
         """Weights of the bins, integers of at least 1 that sum to 2**64."""
         total = sum(self.ceilings)
-        rest = [WORD * ceiling // total + 1 for ceiling in self.ceilings[1:]]
-        return [WORD - sum(rest), *rest]
+        weights_beyond = [WORD * ceiling // total + 1 for ceiling in self.ceilings[1:]]
+        return [WORD - sum(weights_beyond), *weights_beyond]
 
     @cached_property
     def scale(self) -> Fraction:
@@ -96,8 +96,8 @@ class BinnedLaw:
         first, second, third = (fresh_words(randomness, count) for _ in range(3))
         bins = self._bins.draw(first)
         places = (bins << self.shift) | (second >> np.uint64(64 - self.shift)).astype(np.int64) if self.shift else bins
-        kept = self._kept(third, bins, places.astype(np.int64, copy=False), randomness)
-        return places, kept, (second & np.uint64(1)).astype(np.bool_)
+        accepted = self._kept(third, bins, places.astype(np.int64, copy=False), randomness)
+        return places, accepted, (second & np.uint64(1)).astype(np.bool_)
 
     def _kept(self, words: Words, bins: NDArray[np.intp], places: Integers, randomness: Randomness) -> Flags:
         """Coins of the probability that a place is kept, shape (n,)."""
@@ -108,15 +108,15 @@ class BinnedLaw:
         limits = np.exp(exponents, out=exponents)
         limits *= self._ratios[bins]
         drawn = words.astype(np.float64)
-        kept: Flags = drawn + 2 <= limits * (1 - COIN_MARGIN)
-        rest = np.flatnonzero(~kept)
-        for i in rest[drawn[rest] < limits[rest] * (1 + COIN_MARGIN) + 1]:
-            kept[i] = self._decide(int(words[i]), int(bins[i]), int(places[i]), randomness)
-        return kept
+        accepted: Flags = drawn + 2 <= limits * (1 - COIN_MARGIN)
+        undecided = np.flatnonzero(~accepted)
+        for i in undecided[drawn[undecided] < limits[undecided] * (1 + COIN_MARGIN) + 1]:
+            accepted[i] = self._decide(int(words[i]), int(bins[i]), int(places[i]), randomness)
+        return accepted
 
-    def _decide(self, word: int, chosen: int, place: int, randomness: Randomness) -> bool:
+    def _decide(self, word: int, chosen: int, number: int, randomness: Randomness) -> bool:
         """Decide a coin that doubles left open: more words, and finer bounds, until they do."""
-        exponent, factor, bits = self.unit * place**self.power, self.scale / self.weights[chosen], 64
+        exponent, factor, bits = self.unit * number**self.power, self.scale / self.weights[chosen], 64
         while True:
             low, high = exp_bounds(-exponent, bits=bits + 96) if exponent < 1000 else (0, Fraction(1, 1 << 1440))
             if word + 1 <= (low * factor) * (1 << bits):
@@ -154,9 +154,9 @@ def wide_gaussian(randomness: Randomness, count: int) -> Integers:
     randomness = as_successive(randomness)
 
     def draw(size: int) -> Integers:
-        places, kept, negative = _half_normal().propose(randomness, size)
-        kept &= ~(negative & (places == 0))  # A zero would be counted under both signs.
-        return np.where(negative, -places, places)[kept]
+        places, accepted, negative = _half_normal().propose(randomness, size)
+        accepted &= ~(negative & (places == 0))  # A zero would be counted under both signs.
+        return np.where(negative, -places, places)[accepted]
 
     return _filled(draw, count)
 
@@ -179,8 +179,8 @@ def wide_laplace(randomness: Randomness, count: int, rate: Fraction) -> Integers
     stretch = BIN_COUNT << law.shift
 
     def draw(size: int) -> Integers:
-        places, kept, negative = law.propose(randomness, size)
-        places, negative = places[kept], negative[kept]
+        places, accepted, negative = law.propose(randomness, size)
+        places, negative = places[accepted], negative[accepted]
         stream = WordStream(randomness, randomness.record_ids(None, len(places)))
         places += stretch * geometric_rounds(stream, np.arange(len(places)), stretch * rate)
         good = ~(negative & (places == 0))

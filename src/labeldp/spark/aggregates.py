@@ -11,7 +11,6 @@ from labeldp.cluster import AllRecords, Asked, ByCells, ByColumn, ByFeatures, Gr
 from labeldp.curator import LedgerFile
 from labeldp.mechanisms import (
     RESOLUTION,
-    Classes,
     CountMechanism,
     Domain,
     GaussianMoment,
@@ -196,7 +195,7 @@ def moments(
     noise: dict[str, Any] = {"delta": delta} if decimal(delta, "delta") else {}
     kind: Any = GaussianMoment if noise else LaplaceMoment
     return asked.release(
-        RowMeasure(ByFeatures(tuple(features)), classes_in(domain), clip, resolution),
+        RowMeasure(ByFeatures(tuple(features)), domain, clip, resolution),
         lambda tally: kind(domain=domain, epsilon=epsilon, features=Public(tally.rows, why=why), **noise),
         lambda tally, made: tally.sums,
     )
@@ -237,8 +236,3 @@ def grouped_by(groups: str | None, why: str | None) -> tuple[Grouping, str]:
     if why is None:
         raise InputError("must say why the groups do not depend on labels, in words", argument="why")
     return ByColumn(groups), why
-
-
-def classes_in(domain: Domain) -> int | None:
-    """Return the number of classes, None for numbers."""
-    return domain.size if isinstance(domain, Classes) else None

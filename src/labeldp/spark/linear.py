@@ -32,7 +32,7 @@ from labeldp.learners import (
 )
 from labeldp.mechanisms import Domain
 from labeldp.privacy import AnyFloats, Budget, Floats, InputError, LabelDPError, Public, Release
-from labeldp.spark.aggregates import aggregate, classes_in
+from labeldp.spark.aggregates import aggregate
 from labeldp.spark.fitting import public_sample
 
 CHANCE_STEPS = 1 << 20
@@ -115,7 +115,7 @@ def learn(
     mapping = ExactMap.of(mapped.table, *of_features(space, kept, np.diag(directions.scale)))
     encoder = EncodedFeatures(mapped.transformer, mapped.table[:0])
     rows = ByDirections(features, encoder, mapping)
-    measure = RowMeasure(rows, classes_in(task.domain), directions.clip)
+    measure = RowMeasure(rows, task.domain, directions.clip)
     found = asked.survey(measure)
     totals = found.tally.rows
     if totals.shape[0] != records:

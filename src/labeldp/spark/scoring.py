@@ -13,7 +13,7 @@ import pyarrow as pa
 from labeldp.cluster import larger
 from labeldp.fit import Bundle, predicted_columns, prediction_columns
 from labeldp.learners import Estimate, accuracy_of_agreements
-from labeldp.mechanisms import Classes, FiniteMechanism, Interval
+from labeldp.mechanisms import Classes, FiniteMechanism
 from labeldp.privacy import InputError
 from labeldp.spark.table import SparkTable, arrow_type
 from labeldp.tables import Blocks, TableEncoder, as_text, plain
@@ -48,7 +48,7 @@ def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
         raise InputError(f"must not have the column {min(taken)!r}: it is an output", argument="dataframe")
     from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
-    numbers = isinstance(bundle.model.domain, Interval)
+    numbers = bundle.model.domain.target == "numbers"
     kinds = [DoubleType() if numbers or place else StringType() for place in range(len(outputs))]
     more = [StructField(name, kind) for name, kind in zip(outputs, kinds, strict=True)]
     schema = StructType([*source.frame.schema.fields, *more])
@@ -83,7 +83,7 @@ def debiased_accuracy(
         NotInvertibleError: the noise has no inverse.
     """
     source = SparkTable(dataframe)
-    if not isinstance(mechanism, FiniteMechanism) or not isinstance(mechanism.domain, Classes):
+    if not isinstance(mechanism, FiniteMechanism) or mechanism.domain.target != "classes":
         raise InputError("must be what released the labels, on Classes", argument="mechanism")
     for name, argument in ((noisy, "noisy"), (prediction, "prediction")):
         if source.schema.names.count(name) != 1:

@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, ResponseOnBins
+from labeldp.mechanisms import Domain, FiniteMechanism, ResponseOnBins
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables.values import distinct_labels, label_numbers
 
 
 def domain_in_file(domain: Domain) -> Domain:
     """Return the domain with its labels as a file holds them: the names of classes are texts there."""
-    return Classes([str(name) for name in domain.names]) if isinstance(domain, Classes) else domain
+    return domain.in_file()
 
 
 def check_kind(schema: pa.Schema, label: str, domain: Domain) -> None:
@@ -23,7 +23,7 @@ def check_kind(schema: pa.Schema, label: str, domain: Domain) -> None:
         InputError: the column holds neither numbers, for an interval, nor what can be written as text, for classes.
     """
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, schema.field(label).type)], names=[label])
-    if isinstance(domain, Interval):
+    if domain.target == "numbers":
         label_numbers(empty, label)
     else:
         distinct_labels(empty, label)
@@ -36,7 +36,7 @@ def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
         DomainError: a label is missing or outside of the domain; the message does not say which, where or how many.
     """
     try:
-        if isinstance(domain, Interval):
+        if domain.target == "numbers":
             return domain.encode(label_numbers(batch, label))
         texts, places = distinct_labels(batch, label)
         return np.asarray(domain.encode(texts)[places])
@@ -60,9 +60,9 @@ def released_values(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array
         return _bits(mechanism, noisy)
     if isinstance(mechanism, ResponseOnBins):
         return pa.array(mechanism.names).take(pa.array(noisy))
-    if not isinstance(mechanism.domain, Classes):
+    if mechanism.domain.target != "classes":
         return pa.array(mechanism.values(noisy))
-    names = mechanism.domain.names
+    names = mechanism.domain.decode(np.arange(mechanism.domain.size)).tolist()
     whole = all(isinstance(name, int) for name in names)
     return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
 

@@ -125,7 +125,7 @@ def _shifted_delta(rate: float, move: int, epsilon: float) -> float:
     decay = math.exp(-rate)
     reach = move + math.ceil(40 / rate) if rate > 1e-3 else 4 * move
     places = np.arange(-reach, reach + 1, dtype=np.float64)
-    law, shifted = ((1 - decay) / (1 + decay) * np.exp(-rate * np.abs(places - each)) for each in (0, move))
+    law, shifted = ((1 - decay) / (1 + decay) * np.exp(-rate * np.abs(places - shift)) for shift in (0, move))
     tail = decay ** (reach + 1) / (1 + decay)
     outside = max(0.0, tail - math.exp(epsilon) * tail * decay**move)
     return float(np.maximum(law - math.exp(epsilon) * shifted, 0).sum()) + outside
@@ -169,7 +169,7 @@ def check_bag_sums(mechanism: BagSum, seed: int) -> None:
         moved = mechanism.sums(one) - mechanism.sums(base)
         require(np.flatnonzero(moved).tolist() == [mechanism.partition.of_record[record]], _ONE_BAG)
         move = max(move, int(np.abs(moved).max()))
-    reach = 6 * int(mechanism.noise_stddev / float(mechanism.step / mechanism.fine)) + move
+    reach = 6 * int(mechanism.noise_stddev / float(mechanism.domain.step_exact / mechanism.fine)) + move
     places = np.unique(np.linspace(-reach, reach + move, 1 << 16).astype(np.int64))
     # Neighboring places share an entry where the noise is wide: the true curve can only fall by that.
     law, shifted = (mechanism.noise_law(places - by) for by in (0, move))
@@ -177,9 +177,11 @@ def check_bag_sums(mechanism: BagSum, seed: int) -> None:
     for epsilon in np.linspace(0, 2, 9) * mechanism.epsilon:
         true = float(np.maximum(law - math.exp(epsilon) * shifted, 0).sum())
         require(true <= claim.delta(epsilon) * SLACK + 1e-9, _COSTS)
-    first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (base, changed))
+    first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for codes in (base, changed))
     require(np.array_equal(first - mechanism.sums(base), second - mechanism.sums(changed)), _BLIND)
-    edges = np.unique(np.rint(np.linspace(-3, 3, 13) * mechanism.noise_stddev * mechanism.fine / float(mechanism.step)))
+    edges = np.unique(
+        np.rint(np.linspace(-3, 3, 13) * mechanism.noise_stddev * mechanism.fine / float(mechanism.domain.step_exact))
+    )
     check_noise(mechanism, edges.astype(np.int64), seed)
 
 
@@ -192,7 +194,7 @@ def _ends(mechanism: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 def check_published(mechanism: NoisyWeightedLLP, seed: int) -> None:
     """Check that weights depend on no label, the noise of each bag, its cost averaged over weights, and the sampler."""
     low, high = _ends(mechanism)
-    first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (low, high))
+    first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for codes in (low, high))
     require(np.array_equal(first[: mechanism.seed_words], second[: mechanism.seed_words]), _BLIND)
     bag_weights, again = mechanism.bag_weights(first), mechanism.bag_weights(second)
     require(np.array_equal(bag_weights.steps, again.steps) and np.array_equal(bag_weights.noisy, again.noisy), _BLIND)
@@ -241,17 +243,17 @@ def _ratios(mechanism: NoisyWeightedLLP, rng: np.random.Generator, firsts: NDArr
     moved = np.abs(mechanism.sums(high, bag_weights) - mechanism.sums(low, bag_weights))
     require(moved.shape == bag_weights.stddevs.shape, "there is one sum for each bag")
     squares = bag_weights.variances[mechanism.partition.of_record[firsts]].astype(np.float64)
-    own = np.abs(bag_weights.steps[firsts]) * float(mechanism.domain.size - 1)
+    moves = np.abs(bag_weights.steps[firsts]) * float(mechanism.domain.size - 1)
     with np.errstate(divide="ignore"):
-        return np.where(squares > 0, own / np.sqrt(squares), np.inf)
+        return np.where(squares > 0, moves / np.sqrt(squares), np.inf)
 
 
 def _gaussian_delta(ratios: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
     """Return the curve of each ratio in doubles. Source: Balle, Theorem 8."""
     from scipy.special import ndtr
 
-    known = np.where(np.isfinite(ratios), np.maximum(ratios, 1e-9), 1.0)
-    curve = ndtr(known / 2 - epsilon / known) - math.exp(epsilon) * ndtr(-known / 2 - epsilon / known)
+    finite = np.where(np.isfinite(ratios), np.maximum(ratios, 1e-9), 1.0)
+    curve = ndtr(finite / 2 - epsilon / finite) - math.exp(epsilon) * ndtr(-finite / 2 - epsilon / finite)
     return np.where(np.isfinite(ratios), curve, 1.0)
 
 
@@ -259,7 +261,7 @@ def check_hidden(mechanism: WeightedLBA, seed: int) -> None:
     """Check that weights stay secret and depend on no label, that rows have their own, and the noise of labels."""
     low, high = _ends(mechanism)
     before = set(vars(mechanism)) | {"leverages", "units", "residual_square"}
-    first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (low, high))
+    first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for codes in (low, high))
     width = mechanism.table.shape[1] + 1
     rows = mechanism.partition.count * mechanism.rows
     require(first.shape == (rows, width), "weighted sums are published, and no weights")

@@ -131,16 +131,16 @@ def _check_repeats(mechanism: FiniteMechanism | GaussianOneHot, seed: int) -> No
     first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for _ in range(2))
     require(np.array_equal(first, second), "the same rng draws the same")
     keyed = KeyedRandomness(b"check_mechanism".ljust(32, b"."))
-    whole = mechanism.randomize(codes, rng=keyed, ids=np.arange(count))
+    drawn = mechanism.randomize(codes, rng=keyed, ids=np.arange(count))
     if mechanism.records is None:
         order = np.random.default_rng(seed).permutation(count)
         require(
-            np.array_equal(mechanism.randomize(codes[order], rng=keyed, ids=order), whole[order]),
+            np.array_equal(mechanism.randomize(codes[order], rng=keyed, ids=order), drawn[order]),
             "keyed noise follows the record, not its place",
         )
         few = order[: count // 3]
         require(
-            np.array_equal(mechanism.randomize(codes[few], rng=keyed, ids=few), whole[few]),
+            np.array_equal(mechanism.randomize(codes[few], rng=keyed, ids=few), drawn[few]),
             "keyed noise of a record does not depend on the records beside it",
         )
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
@@ -167,8 +167,8 @@ def _outcomes(mechanism: FiniteMechanism, code: int) -> list[NDArray[np.float64]
     """Return, for each record with its own law, the law of what `_drawer` observes for this input."""
     matrix = mechanism.matrix()
     if mechanism.tables()[0].kind == "bits":
-        own, other = matrix[code, code], matrix[code, (code + 1) % mechanism.domain.size]
-        return [np.outer(own, other).ravel()]
+        same, other = matrix[code, code], matrix[code, (code + 1) % mechanism.domain.size]
+        return [np.outer(same, other).ravel()]
     if mechanism.tables()[0].kind == "groups":
         return [matrix[0]]  # of the distance from the label's group to the answered one
     return list(matrix[:, code]) if matrix.ndim == 3 else [matrix[code]]
@@ -187,7 +187,7 @@ def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Ca
         if isinstance(mechanism, PartitionResponse):
             return _distances(mechanism, noisy, code)
         if isinstance(mechanism, SubsetResponse):
-            places = {answer.tobytes(): place for place, answer in enumerate(mechanism.sets)}
+            places = {answer.tobytes(): index for index, answer in enumerate(mechanism.sets)}
             return np.array([places[answer.tobytes()] for answer in noisy], dtype=np.intp)
         bits = np.unpackbits(noisy, axis=1, count=mechanism.domain.size)
         return 2 * bits[:, code].astype(np.intp) + bits[:, (code + 1) % mechanism.domain.size]
@@ -216,8 +216,8 @@ def _repeat_record(
 def check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
     """Check how far labels are apart, and the noise of a label's own class and the next one together."""
     _check_repeats(mechanism, seed)
-    each = mechanism.encoded(np.arange(min(mechanism.domain.size, 8), dtype=mechanism.domain.dtype))
-    for one, other in permutations(each, 2):
+    vectors = mechanism.encoded(np.arange(min(mechanism.domain.size, 8), dtype=mechanism.domain.dtype))
+    for one, other in permutations(vectors, 2):
         distance = int(((one - other) ** 2).sum())
         require(distance <= mechanism.sensitivity_square, "two labels lie no further apart than said")
     edges = np.rint(np.linspace(-3, 3, 13) * mechanism.stddev).astype(np.int64)
@@ -227,7 +227,7 @@ def check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
         check_law(_pair_drawer(mechanism, code, edges, seed), law, wrong)
     labels = _labels(mechanism, 1000, 0)
     keyed = KeyedRandomness(b"check_mechanism".ljust(32, b"."))
-    noise = mechanism.randomize(labels, rng=keyed, ids=np.arange(len(labels))) - each[0]
+    noise = mechanism.randomize(labels, rng=keyed, ids=np.arange(len(labels))) - vectors[0]
     for one, other in permutations(noise.T[:8], 2):
         require(bool(np.mean(one == other) < 0.1), "keyed noise of one class is not that of another")
 
@@ -241,8 +241,8 @@ def _pair_drawer(
     def draw(count: int) -> NDArray[np.intp]:
         labels = _labels(mechanism, count, code)
         noise = mechanism.randomize(labels, rng=rng) - mechanism.encoded(labels)
-        own, other = (np.searchsorted(edges, noise[:, (code + i) % mechanism.domain.size]) for i in range(2))
-        return own * (len(edges) + 1) + other
+        same, other = (np.searchsorted(edges, noise[:, (code + i) % mechanism.domain.size]) for i in range(2))
+        return same * (len(edges) + 1) + other
 
     return draw
 

@@ -136,7 +136,7 @@ class CellTask:
     @classmethod
     def of(cls, domain: Any, epsilon: Any, mechanism: str | None, *, together: bool = False) -> "CellTask":
         """Return a task for the name of a mechanism, None for the one that fits the labels; raise InputError else."""
-        if not isinstance(domain, Classes | Interval):
+        if domain.target not in ("classes", "numbers"):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         name = mechanism or ("sums" if LaplaceSum.takes(domain) else "counts")
         kind = MECHANISMS.get(name)
@@ -152,7 +152,7 @@ class CellTask:
         """Find the cells, release an answer for each, and make a model of the answers."""
         if self.together:
             return self.joined(fitted, features, curator, rng)
-        learner: Any = CellRegressor() if isinstance(self.domain, Interval) else CellClassifier()
+        learner: Any = CellRegressor() if self.domain.target == "numbers" else CellClassifier()
         cells, source = learner.cut(features, fitted), source_of(fitted)
         releases = self.releases(cells, source, curator, rng)
         if not all(np.array_equal(each.mechanism.arrays(), own) for each, own in zip(releases, cells, strict=True)):
@@ -174,7 +174,7 @@ class CellTask:
         asked = numbered(fitted.transform(features), fitted.size_)[2]
         release = self.releases([asked], None, curator, rng)[0]
         cells = release.mechanism.arrays()  # those of the first time, if a ledger released this step before
-        sizes, numbers = np.bincount(cells), isinstance(self.domain, Interval)
+        sizes, numbers = np.bincount(cells), self.domain.target == "numbers"
 
         def model(released: NDArray[Any]) -> Model:
             found = release.mechanism.estimates(released, sizes)
@@ -206,7 +206,7 @@ class CellTask:
             sample: features of some of the records, shape (m, d), which stand for all of them.
         """
         mechanism, sizes = release.mechanism, release.mechanism.partition.sizes
-        numbers = isinstance(self.domain, Interval)
+        numbers = self.domain.target == "numbers"
         if not self.together:
             keys = np.flatnonzero(sizes)
             learner: Any = CellRegressor() if numbers else CellClassifier()
@@ -225,7 +225,7 @@ class CellTask:
     def _answering(self, learner: Any, values: list[NDArray[np.float64]]) -> Model:
         """Return the model of a learner with the values of its cells."""
         learner.values_ = values
-        if isinstance(self.domain, Interval):
+        if self.domain.target == "numbers":
             learner.domain_ = self.domain
         else:
             learner.classes_ = np.arange(self.domain.size)
@@ -234,9 +234,7 @@ class CellTask:
     @property
     def residual(self) -> float:
         """A rough guess of the variance of labels around what features explain, to weight cells by."""
-        if isinstance(self.domain, Interval):
-            return UNEXPLAINED * ((self.domain.high - self.domain.low) / 4) ** 2
-        return UNEXPLAINED * (1 - 1 / self.domain.size) / self.domain.size
+        return UNEXPLAINED * self.domain.variance_guess
 
     def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: RandomSource) -> list[Release[Any]]:
         """Release the answers of the cells of each tree, at equal parts of epsilon."""
@@ -258,14 +256,14 @@ class CellTask:
         """Return the answer of each cell: a number in the range, or probabilities."""
         if mechanism.has_estimates:
             found = mechanism.estimates(released, sizes)
-            if isinstance(self.domain, Interval):
-                return np.clip(found[:, 0], self.domain.low, self.domain.high)
+            if self.domain.target == "numbers":
+                return np.clip(found[:, 0], *self.domain.ends)
             return projected(found)
         return np.eye(self.domain.size)[released.astype(np.intp)]
 
     def predicted(self, model: Model, features: Any) -> NDArray[Any]:
         """Return predicted numbers or probabilities, as an evaluation takes them."""
-        return model.predict(features) if isinstance(self.domain, Interval) else model.predict_proba(features)
+        return model.predict(features) if self.domain.target == "numbers" else model.predict_proba(features)
 
 
 def default_cells(records: int, epsilon: float) -> int:
