@@ -62,7 +62,7 @@ def measured(given: argparse.Namespace, first: int, second: int) -> tuple[dict[s
     with patch.multiple(best, **dict(zip(names, passes, strict=True))):
         fit_best(
             images[rows], curator, epsilon=given.epsilon, delta=delta, rng=np.random.default_rng([0, 5]),
-            trust=given.trust, told=told,
+            trust=given.trust, callback=told,
         )  # fmt: skip
     return found, clock[-1] - clock[0]
 

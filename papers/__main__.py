@@ -276,7 +276,7 @@ def _reproduced(run: Any, grid: Any, write: Any, out: str, word: str) -> None:
     """Run a grid, write the tables and figures of all runs in the folder, and print their paths."""
     publish = partial(write, folder=out)
     with progress(word) as show:
-        results = run(grid, out=out, told=partial(click.echo, err=True), publish=publish, progress=show)
+        results = run(grid, out=out, callback=partial(click.echo, err=True), publish=publish, progress=show)
     for path in publish(results):
         click.echo(path)
 

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 Progress = Callable[[str, float], None]
 """Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
 
-Told = Callable[[str], None]
+Callback = Callable[[str], None]
 """Called with a sentence for the user."""
 
 RUNS, UNFINISHED = "runs", "unfinished"
@@ -37,12 +37,12 @@ class Hooks(TypedDict, total=False):
     """Functions that are called during the runs.
 
     Args:
-        told: called with a sentence about a run that is skipped, left to another command or, if slow, finished.
+        callback: called with a sentence about a run that is skipped, left to another command or, if slow, finished.
         publish: called with all results in the folder after each batch in which a run was carried out.
         progress: called with what is being done, and the share of the work that is done.
     """
 
-    told: Told | None
+    callback: Callback | None
     publish: Callable[[list[Any]], object] | None
     progress: Progress | None
 
@@ -186,7 +186,7 @@ class Experiment(ABC, Generic[R, T]):
         Raises:
             InputError: the folder holds something else, or such a run with other constants. No run was started.
         """
-        say, show = hooks.get("told") or _silent, hooks.get("progress") or _silent
+        say, show = hooks.get("callback") or _silent, hooks.get("progress") or _silent
         publish = hooks.get("publish")
         self.stored.all_in(folder)
         for run in runs:
@@ -209,7 +209,7 @@ class Experiment(ABC, Generic[R, T]):
         self.check(result, path)
         return result
 
-    def _make(self, folder: Path, run: R, say: Told, show: Progress) -> bool:
+    def _make(self, folder: Path, run: R, say: Callback, show: Progress) -> bool:
         """Carry out a run unless its result exists or another command is at work on it; return whether it did."""
         show(run.title, 0.0)
         if (result := self._existing(folder, run)) is not None:

@@ -204,7 +204,7 @@ def reproduce_aggregation(
         InputError: no such data, torch is missing where nothing else was asked for, or the folder holds something
             else. Nothing was run.
     """
-    say = hooks.get("told") or (lambda sentence: None)
+    say = hooks.get("callback") or (lambda sentence: None)
     grid = _possible(grid, say)
     loaders, folder = problems(data), harness.results_folder(out)
     loaded = dict[str, Problem]()
@@ -223,7 +223,7 @@ def reproduce_aggregation(
     return AggregationExperiment(loaded).run_missing(runs, folder, **hooks)
 
 
-def _possible(grid: AggregationGrid, say: harness.Told) -> AggregationGrid:
+def _possible(grid: AggregationGrid, say: harness.Callback) -> AggregationGrid:
     """Return the grid, without llp where torch is missing and something else was asked for, too."""
     if "llp" not in grid.tables:
         return grid

@@ -313,7 +313,7 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
             representation=FunctionTransformer(lambda images: task.map_images(images)),  # a method would be copied
             checkpoints=checkpoints,
             watch=watch,
-            told=lambda step, found: steps.append({"step": step, "value": task.measure(found.value)}),
+            callback=lambda step, found: steps.append({"step": step, "value": task.measure(found.value)}),
             seed=run.seed,
         )
     else:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.online import Actions, Body, ConvexKernel, Kernel, Losses, MultiplicativeWeightsMeasure
 from labeldp.online.convex.base import real
 from labeldp.online.experts.kernel import rows_of
-from labeldp.online.snapshots import State
+from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
     Floats,
     Integers,
@@ -27,7 +27,7 @@ from labeldp.privacy import (
 
 @final
 @dataclass(frozen=True)
-class WeightsState(State):
+class WeightsState(KernelState):
     """Between two rounds: the sums of losses, secret, and the expert of the coming round."""
 
     totals: Integers = field(repr=False)

@@ -80,7 +80,9 @@ def _free(experts: int, rounds: int) -> Learner:
 def _planned(plan: OnlinePlan) -> Learner:
     """Return a learner as it was planned."""
     parameters = {**plan.parameters, "eta": float(plan.parameters["eta"]), "p": float(plan.parameters["p"])}
-    return Learner(plan.method, plan.regret_bound, plan.holds, parameters, plan.mean_regret(), lambda: plan.kernel)
+    return Learner(
+        plan.method, plan.regret_bound, plan.holds, parameters, plan.kernel.mean_regret(), lambda: plan.kernel
+    )
 
 
 def printed(experts: int, rounds: int, epsilon: float) -> Learner:

@@ -276,8 +276,8 @@ def reproduce_online(grid: OnlineGrid, *, data: str | None, out: str, **hooks: U
                 raise InputError(
                     f": {table} cannot be made; --data names no folder with these losses", argument="tables"
                 )
-            if told := hooks.get("told"):
-                told(f"{table}: left out; --data names no folder with these losses")
+            if callback := hooks.get("callback"):
+                callback(f"{table}: left out; --data names no folder with these losses")
     experiment = OnlineExperiment(losses)
     return experiment.run_missing(runs, harness.results_folder(out), **hooks)
 

@@ -133,7 +133,7 @@ class PeerGrid:
             runs.append(PeerRun(dataset, name, each, spent if PEER_METHODS[name].delta else 0.0, size, seed))
         return cls(dataset, tuple(runs), named=method is not None)
 
-    def possible(self, say: harness.Told) -> "PeerGrid":
+    def possible(self, say: harness.Callback) -> "PeerGrid":
         """Return the grid, without networks where torch is missing and they were not named.
 
         Raises:
@@ -240,7 +240,7 @@ def reproduce_peers(grid: PeerGrid, *, data: str | None = None, out: str, **hook
         InputError: wrong data, torch is missing where it was asked for, or the folder holds something else. Nothing was
             run.
     """
-    say: Callable[[str], None] = hooks.get("told") or (lambda sentence: None)
+    say: Callable[[str], None] = hooks.get("callback") or (lambda sentence: None)
     grid = grid.possible(say)
     folder = harness.results_folder(out)
     if show := hooks.get("progress"):

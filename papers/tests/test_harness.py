@@ -103,7 +103,7 @@ def test_a_missing_run_is_made_and_nothing_unfinished_is_left(folder: Path) -> N
 def test_a_run_that_exists_is_not_even_claimed(folder: Path) -> None:
     Nothing().run_missing([Run()], folder)
     with claimed(folder / UNFINISHED / "one-seed0"):
-        again = Nothing(forbidden=True).run_missing([Run()], folder, told=lambda sentence: pytest.fail(sentence))
+        again = Nothing(forbidden=True).run_missing([Run()], folder, callback=lambda sentence: pytest.fail(sentence))
     assert len(again) == 1
 
 
@@ -125,7 +125,7 @@ def test_a_run_that_another_command_made_meanwhile_is_not_made_again(
 def test_a_run_that_another_command_is_at_is_left_to_it(folder: Path) -> None:
     said: list[str] = []
     with claimed(folder / UNFINISHED / "one-seed0"):
-        assert Nothing(forbidden=True).run_missing([Run()], folder, told=said.append) == []
+        assert Nothing(forbidden=True).run_missing([Run()], folder, callback=said.append) == []
     assert said == ["One: left to the command that is at work on it"]
 
 

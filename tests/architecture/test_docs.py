@@ -15,11 +15,9 @@ FENCED = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 
 
 def below(page: Path) -> list[Path]:
-    """The pages that the toctrees of a page name; a star names all others of its folder."""
+    """The pages that the toctrees of a page name, by patterns of names too."""
     entries = [entry for tree in TOCTREE.finditer(page.read_text()) for entry in tree["entries"].split()]
-    if entries == ["*"]:
-        return [path.resolve() for path in sorted(page.parent.glob("*.md")) if path != page]
-    return [(page.parent / f"{entry}.md").resolve() for entry in entries]
+    return [child for entry in entries for child in sorted(page.parent.glob(f"{entry}.md")) if child != page]
 
 
 def reached(page: Path) -> list[Path]:

@@ -66,7 +66,7 @@ def test_all_of_epsilon_is_one_release(
     holder, seen = curator(doubtful(labels), epsilon, delta), {}
     release = fit_best(
         images, holder, epsilon=epsilon, delta=delta, trust=trust, rng=np.random.default_rng(0),
-        told=seen.__setitem__, **SMALL,
+        callback=seen.__setitem__, **SMALL,
     )  # fmt: skip
     [charge] = release.certificate.entries
     assert charge.mechanism["mechanism"] == mechanism
@@ -199,7 +199,13 @@ def test_a_network_that_leaves_out_a_class_is_left_out(training: Images, monkeyp
     monkeypatch.setattr(best.NetworkClassifier, "predict_proba", collapsed)
     seen: dict[str, Any] = {}
     release = fit_best(
-        images, curator(labels), epsilon=1.0, delta=1e-6, rng=np.random.default_rng(0), told=seen.__setitem__, **SMALL
+        images,
+        curator(labels),
+        epsilon=1.0,
+        delta=1e-6,
+        rng=np.random.default_rng(0),
+        callback=seen.__setitem__,
+        **SMALL,
     )
     assert release.value.estimator.parts == [] and list(seen) == ["head"]
     assert np.mean(release.value.predict(images) == labels) > 0.85

@@ -10,7 +10,7 @@ import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.online import dump_state, load_state
 from labeldp.online import learner as learners
-from labeldp.online.snapshots import Tickets
+from labeldp.online.snapshots import SnapshotClaims
 from labeldp.privacy import total_loss
 from online.kinds import BUDGET, KINDS, Kind
 
@@ -22,7 +22,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what this process knows of snapshots."""
-    monkeypatch.setattr(learners, "_TICKETS", Tickets())
+    monkeypatch.setattr(learners, "_CLAIMS", SnapshotClaims())
 
 
 def interrupted(*arguments: Any) -> None:

@@ -193,7 +193,7 @@ def test_the_smallest_stddev_keeps_the_promise_and_less_does_not(horizon: int, w
 def test_memory_does_not_grow_with_the_rounds() -> None:
     sums = ToeplitzSums(10**6, 3, 5.0)
     state, _ = sums.step(sums.init(), np.ones((5000, 3)), rng=rng(0))
-    assert [np.shape(getattr(state, name)) for name in ("exact", "rest", "told", "total")] == [(10, 3)] * 3 + [(3,)]
+    assert [np.shape(getattr(state, name)) for name in ("exact", "errors", "public", "total")] == [(10, 3)] * 3 + [(3,)]
     assert repr(state) == "SumsState(rounds=5000, width=3)"
 
 

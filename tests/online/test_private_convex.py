@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.online.convex.base import Ball, Box, Space
+from labeldp.online.convex.base import Ball, Box, Unbounded
 from labeldp.online.learner import PrivateOnlineConvex
 from labeldp.online.planning import OnlinePlan, methods_of, plan_convex
 from labeldp.online.snapshots import dump_state, load_state
@@ -40,7 +40,7 @@ class Uniform:
 @pytest.mark.guarantee("labeldp.online:OnlinePlan", "kept")
 @pytest.mark.parametrize("neighbors", ["replace", "zero-out"])
 @pytest.mark.parametrize("method", LINEAR)
-@pytest.mark.parametrize("body", [BODY, Box((0.0, -1.0), (1.0, 1.0)), Space(2, 1.0)])
+@pytest.mark.parametrize("body", [BODY, Box((0.0, -1.0), (1.0, 1.0)), Unbounded(2, 1.0)])
 def test_a_plan_keeps_its_promise(method: str, neighbors: str, body: Any) -> None:
     if method in ("dartboard", "l2p") and not body.bounded:
         with pytest.raises(InputError, match="bounded"):
@@ -120,7 +120,7 @@ def test_gradients_may_come_from_a_function_of_the_point() -> None:
         learner("redraw", losses="convex")
 
 
-@pytest.mark.parametrize("body", [BODY, Box((0.0, -1.0, 2.0), (1.0, 1.0, 3.5)), Space(3, 1.0)])
+@pytest.mark.parametrize("body", [BODY, Box((0.0, -1.0, 2.0), (1.0, 1.0, 3.5)), Unbounded(3, 1.0)])
 def test_a_snapshot_names_its_body(body: Any) -> None:
     one = learner(body=body, lipschitz=2.5, clip=True, losses="convex", horizon=None)
     one.update(lambda point: point * 100)
@@ -137,7 +137,7 @@ def test_what_cannot_be_stored_has_no_snapshot() -> None:
     class Cube(Box):  # type: ignore[misc]
         """A body of one's own."""
 
-    with pytest.raises(InputError, match="only where body is a Space, a Box or a Ball"):
+    with pytest.raises(InputError, match="only where body is Unbounded, a Box or a Ball"):
         learner(body=Cube((0.0,), (1.0,))).state_dict()
 
 

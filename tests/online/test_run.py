@@ -127,13 +127,13 @@ def test_a_run_is_charged_once(where: str, monkeypatch: pytest.MonkeyPatch) -> N
 
     def charge(mechanism: Any, *arguments: Any) -> Any:
         if where == "charged":
-            pay(mechanism, *arguments)
+            charge_run(mechanism, *arguments)
         raise Stopped
 
-    pay, account = online_run.RoundsMechanism.pay, {"ledger": "l.db", "dataset": "clicks"}
+    charge_run, account = online_run.HorizonCharge.charge, {"ledger": "l.db", "dataset": "clicks"}
     with monkeypatch.context() as patch:
         if where.startswith("charge"):
-            patch.setattr(online_run.RoundsMechanism, "pay", charge)
+            patch.setattr(online_run.HorizonCharge, "charge", charge)
         if where == "update":
             patch.setattr(BatchedDartboard, "init", stop)
         with pytest.raises(Stopped):

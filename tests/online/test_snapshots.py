@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp.online import PrivateExperts, dump_state, freeze, load_state, thaw
+from labeldp.online import PrivateExperts, dump_state, from_plain, load_state, to_plain
 from labeldp.online import learner as learners
 from labeldp.online.planning import methods_of
-from labeldp.online.snapshots import Tickets
+from labeldp.online.snapshots import SnapshotClaims
 
 D, T = 3, 200
 
@@ -36,7 +36,7 @@ def resumed(state: Any, seed: int = 5, **changed: Any) -> PrivateExperts:
 
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what this process knows of snapshots."""
-    monkeypatch.setattr(learners, "_TICKETS", Tickets())
+    monkeypatch.setattr(learners, "_CLAIMS", SnapshotClaims())
 
 
 @pytest.mark.parametrize("method", methods_of("experts"))
@@ -50,9 +50,9 @@ def test_a_snapshot_holds_everything(method: str, horizon: int | None, monkeypat
     assert other.predict() == made.predict() and other.rounds == 70 and other.plan == made.plan
     assert other.spent == made.spent and other.certificate.entries[0].loss == made.certificate.entries[0].loss
     rng.bit_generator.state = np.random.default_rng(5).bit_generator.state
-    monkeypatch.setattr(learners, "_TICKETS", Tickets())  # both go on, to compare them
+    monkeypatch.setattr(learners, "_CLAIMS", SnapshotClaims())  # both go on, to compare them
     played = made.update(losses(100, seed=2)).tolist()
-    monkeypatch.setattr(learners, "_TICKETS", Tickets())
+    monkeypatch.setattr(learners, "_CLAIMS", SnapshotClaims())
     assert other.update(losses(100, seed=2)).tolist() == played
 
 
@@ -73,7 +73,7 @@ def test_a_snapshot_holds_everything(method: str, horizon: int | None, monkeypat
             }
         },
         {"state": {"tree": {"kind": "labeldp.online.nowhere:State", "fields": {}}, "arrays": []}},
-        {"state": {"tree": {"kind": "labeldp.online.snapshots:Tickets", "fields": {}}, "arrays": []}},
+        {"state": {"tree": {"kind": "labeldp.online.snapshots:SnapshotClaims", "fields": {}}, "arrays": []}},
         {
             "state": {
                 "tree": {"kind": "labeldp.online.snapshots:Snapshot", "fields": dict.fromkeys(FIELDS)},
@@ -103,11 +103,11 @@ def test_stored_states_say_that_they_are_secret_and_notice_damage() -> None:
 
 def test_values_of_states() -> None:
     state = (1, 2.5, None, True, "x", Fraction(1, 3), [np.arange(3)], np.int64(7), 2**80)
-    back = thaw(freeze(state))
+    back = from_plain(to_plain(state))
     assert back[:6] == state[:6] and back[6][0].tolist() == [0, 1, 2] and back[7:] == (7, 2**80)
     for value in (object(), np.array([object()]), lambda: 0):
         with pytest.raises(ldp.InputError, match="cannot be stored"):
-            freeze(value)
+            to_plain(value)
 
 
 def test_a_snapshot_shares_no_array_with_the_learner() -> None:

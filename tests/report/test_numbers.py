@@ -13,7 +13,7 @@ import pytest
 from labeldp.fit import Across, FitSummary, Picture, format_number
 from labeldp.privacy import InputError
 from labeldp.report import render_report
-from labeldp.report.svg import Axis
+from labeldp.report.svg import ChartAxis
 from report.test_render import Page
 
 Samples = dict[str, Callable[[], FitSummary]]
@@ -67,7 +67,7 @@ def test_dates_and_long_names_fit_below_an_axis(samples: Samples) -> None:
     assert re.search(r">20\d\d-\d\d-\d\d</text>", text)
     assert "a name that i…" in html.unescape(render_report(samples["map of ten"]()))
     assert "(× 10⁶)" in text
-    axis = Axis.of_feature(Across("age", "number", (0.0, 1e-7)), 0.0, 100.0)
+    axis = ChartAxis.of_feature(Across("age", "number", (0.0, 1e-7)), 0.0, 100.0)
     assert axis.title == "age (× 10⁻⁹)" and "100" in [label for _, label in axis.ticks]
 
 

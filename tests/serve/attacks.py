@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import labeldp as ldp
-from labeldp.serve import Door
+from labeldp.serve import ServerConnection
 from serve.server import TOKENS, Server, labels
 
 IDLE, THREADS, UPLOADS = 256, 80, 24
@@ -66,7 +66,7 @@ def first_answer(server: Server) -> float:
     began = time.monotonic()
     while True:
         with suppress(ldp.LabelDPError):
-            Door(server.address, TOKENS["ben"], tries=1).ask("budget", {"dataset": "people"})
+            ServerConnection(server.address, TOKENS["ben"], tries=1).ask("budget", {"dataset": "people"})
             return time.monotonic() - began
         time.sleep(0.02)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import labeldp as ldp
-from labeldp.serve import NO_ISOLATION, Door, RemoteCurator, connect, hashed
+from labeldp.serve import NO_ISOLATION, RemoteCurator, ServerConnection, connect, hashed
 
 TOKENS = {"ana": "ldp_ana-of-the-tests-0123456789abcdef", "ben": "ldp_ben-of-the-tests-0123456789abcdef"}
 
@@ -70,7 +70,7 @@ ledger = "people.db"
             if self.process.poll() is not None:
                 raise AssertionError(self.process.stderr.read() if self.process.stderr else "")
             with suppress(ldp.LabelDPError):
-                Door(self.address, TOKENS["ana"], tries=1).ask("datasets", {})
+                ServerConnection(self.address, TOKENS["ana"], tries=1).ask("datasets", {})
                 return self
             time.sleep(0.05)
         raise AssertionError("the server does not answer")

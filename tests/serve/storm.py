@@ -25,7 +25,7 @@ import numpy as np
 
 import labeldp as ldp
 from labeldp.curator import Curator
-from labeldp.serve import Door, RemoteCurator, read_log
+from labeldp.serve import RemoteCurator, ServerConnection, read_log
 from serve.server import CLASSES, TOKENS, Server, labels
 
 DOMAIN = ldp.Classes(CLASSES)
@@ -54,12 +54,12 @@ class Storm:
     times: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     starts: int = 0
-    doors: list[Door] = field(default_factory=list)
+    doors: list[ServerConnection] = field(default_factory=list)
 
     def connect(self, clients: int) -> None:
         """Open a door for each client, while the server is there."""
         for number in range(clients):
-            self.doors.append(Door(self.server.address, TOKENS[("ana", "ben")[number % 2]], tries=10**6))
+            self.doors.append(ServerConnection(self.server.address, TOKENS[("ana", "ben")[number % 2]], tries=10**6))
             self.doors[-1].ask("datasets", {})
 
     def client(self, number: int, requests: int) -> None:

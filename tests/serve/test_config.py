@@ -15,7 +15,7 @@ import pytest
 import labeldp as ldp
 from labeldp.serve.config import Analyst, Config, hashed, new_token
 from labeldp.serve.front import check_isolation
-from labeldp.serve.walls import opens
+from labeldp.serve.isolation import opens
 from serve.server import Server, labels
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -123,7 +123,7 @@ def test_with_isolation_no_file_may_be_open_to_others(
         (folder / "another").unlink()
     check_isolation(config, folder / "serve.toml")
     if name != "serve.toml":
-        monkeypatch.setattr("labeldp.serve.walls.opens", lambda path, user: path == place)
+        monkeypatch.setattr("labeldp.serve.isolation.opens", lambda path, user: path == place)
         with pytest.raises(ldp.InputError, match=f"{place} can be opened by 'nobody'"):
             check_isolation(config, folder / "serve.toml")
 

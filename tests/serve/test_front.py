@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 import labeldp as ldp
-from labeldp.serve import Analyst, Door, Limits, connect, hashed
+from labeldp.serve import Analyst, ServerConnection, ServerLimits, connect, hashed
 from labeldp.serve.front import Pipe, make_app
 from labeldp.serve.gate import FAILURES, PENALTY, Connection, Gate
 from labeldp.serve.wire import described, encoded
@@ -210,7 +210,7 @@ def answer(app: Any, token: str, connection: Connection, path: str = "/v1/budget
 def test_wrong_tokens_never_reach_the_vault_and_too_many_are_answered_late(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = socket.socketpair()
     with here, there:
-        limits, pipe = Limits(rate=3), Pipe(here, 8)
+        limits, pipe = ServerLimits(rate=3), Pipe(here, 8)
         asked, slept = [], []
 
         async def ask(self: Pipe, head: dict[str, Any], body: bytes) -> tuple[int, bytes]:
@@ -235,7 +235,7 @@ def test_wrong_tokens_never_reach_the_vault_and_too_many_are_answered_late(monke
 def test_the_oldest_idle_connection_of_the_busiest_peer_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     peers = iter("abaaa")
     monkeypatch.setattr("labeldp.serve.gate._peer", lambda end: next(peers))
-    gate, pairs = Gate(Limits(waiting=1, body=100)), [socket.socketpair() for _ in range(5)]
+    gate, pairs = Gate(ServerLimits(waiting=1, body=100)), [socket.socketpair() for _ in range(5)]
     connections = []
     for end, _ in pairs:
         gate.enter(end)
@@ -367,15 +367,17 @@ def test_with_a_certificate_it_speaks_tls_and_nothing_in_the_clear(tmp_path: Pat
         curator = None
         for _ in range(200):
             with suppress(ldp.LabelDPError):
-                door = Door(f"https://localhost:{port}", TOKENS["ana"], certificate=one.folder / "tls.pem", tries=1)
+                door = ServerConnection(
+                    f"https://localhost:{port}", TOKENS["ana"], certificate=one.folder / "tls.pem", tries=1
+                )
                 curator = door.ask("datasets", {})["datasets"][0]
                 break
             time.sleep(0.1)
         assert curator is not None and curator["dataset"] == "people"
         with pytest.raises(ldp.LabelDPError, match="CERTIFICATE_VERIFY_FAILED"):
-            Door(f"https://localhost:{port}", TOKENS["ana"], tries=1).ask("datasets", {})
+            ServerConnection(f"https://localhost:{port}", TOKENS["ana"], tries=1).ask("datasets", {})
         with pytest.raises(ldp.LabelDPError, match="no answer"):
-            Door(f"http://127.0.0.1:{port}", TOKENS["ana"], tries=1).ask("datasets", {})
+            ServerConnection(f"http://127.0.0.1:{port}", TOKENS["ana"], tries=1).ask("datasets", {})
     finally:
         one.__exit__()
 

@@ -383,5 +383,5 @@ def test_features_are_public_columns_in_pages(tmp_path: Path, monkeypatch: pytes
     assert seen == [str(row % 7) for row in range(300)]
     for start in (-1, 300, 1.5, "0", True, None):
         assert ask(one, "features", start=start)[0] == 400
-    assert not one._holdings["people"].charges
+    assert not one._datasets["people"].charges
     one.close()

@@ -81,7 +81,7 @@ def test_a_run_is_made_once_and_shared(tmp_path: Path) -> None:
     (out / "unfinished" / name).mkdir(parents=True)
     handle = os.open(out / "unfinished" / name, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    assert len(reproduce_aggregation(small, out=str(out), told=said.append)) == 1 and "left to" in said[0]
+    assert len(reproduce_aggregation(small, out=str(out), callback=said.append)) == 1 and "left to" in said[0]
     os.close(handle)
     again = reproduce_aggregation(small, out=str(out))
     assert [each.cell for each in again] == [each.cell for each in first]
@@ -90,7 +90,9 @@ def test_a_run_is_made_once_and_shared(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("few")
 def test_cells_of_more_records_than_there_are_are_left_out_and_said(tmp_path: Path) -> None:
     said = list[str]()
-    results = reproduce_aggregation(grid(bag_size="8,1000", bags="100"), out=str(tmp_path / "out"), told=said.append)
+    results = reproduce_aggregation(
+        grid(bag_size="8,1000", bags="100"), out=str(tmp_path / "out"), callback=said.append
+    )
     assert len(results) == 2 and said == ["generated: 1 of 3 runs left out, of more than 6800 records"]
 
 

@@ -90,7 +90,7 @@ def test_what_stands_is_not_run_again_and_what_is_missing_is(images: str, tmp_pa
     kept, gone = sorted((out / "runs").iterdir())[:2]
     gone.unlink()
     stamp = kept.stat().st_mtime_ns
-    second = reproduce_multistage(clusters(seeds=2), data=images, out=str(out), told=said.append)
+    second = reproduce_multistage(clusters(seeds=2), data=images, out=str(out), callback=said.append)
     assert kept.stat().st_mtime_ns == stamp
     assert sum("from before" in each for each in said) == 3
     assert [each.value for each in second] == [each.value for each in first]
@@ -120,7 +120,7 @@ def test_a_run_that_somebody_is_at_is_left_to_them(images: str, tmp_path: Path) 
     place.mkdir(parents=True)
     handle = os.open(place, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    results = reproduce_multistage(made, data=images, out=str(out), told=said.append)
+    results = reproduce_multistage(made, data=images, out=str(out), callback=said.append)
     os.close(handle)
     assert [each.run for each in results] == [made.runs[1]] and "left to the command" in said[0] and place.is_dir()
     assert len(reproduce_multistage(made, data=images, out=str(out))) == 2

@@ -221,7 +221,7 @@ def test_real_losses_are_played_and_left_out_where_there_are_none(tmp_path: Path
         reproduce_online(grid(tables="stocks,elec2"), data=str(place.parents[1]), out=str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
     asked = replace(grid(tables="stocks,elec2"), named=False)
-    (found,) = reproduce_online(asked, data=str(place.parents[1]), out=str(tmp_path / "out"), told=told.append)
+    (found,) = reproduce_online(asked, data=str(place.parents[1]), out=str(tmp_path / "out"), callback=told.append)
     assert found.size == (80, 2) and told == ["elec2: left out; --data names no folder with these losses"]
     played = {point.name for point in found.points if point.played is not None}
     assert "dartboard" in played and "l2p-printed" not in played and "blind" not in played

@@ -150,7 +150,7 @@ def test_a_run_that_somebody_is_at_is_left_to_them(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     handle = os.open(place, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    results = reproduce_rates(made, out=str(out), told=said.append)
+    results = reproduce_rates(made, out=str(out), callback=said.append)
     os.close(handle)
     assert [each.run for each in results] == [made.runs[1]] and "left to the command" in said[0] and place.is_dir()
     assert len(reproduce_rates(made, out=str(out))) == 2

@@ -1,13 +1,15 @@
-from .additive import AdditiveAudit as AdditiveAudit
-from .additive import audit_additive as audit_additive
 from .black_box import LowerBound as LowerBound
 from .black_box import audit_outputs as audit_outputs
 from .black_box import audit_sampler as audit_sampler
-from .bounds import guess_bound as guess_bound
+from .black_box import guess_bound as guess_bound
 from .command import audit_command as audit_command
-from .exact import Curve as Curve
-from .exact import Pair as Pair
+from .command import audit_csv as audit_csv
+from .command import describe_table as describe_table
+from .exact import AdditiveAudit as AdditiveAudit
+from .exact import DeltaCurve as DeltaCurve
+from .exact import LabelPair as LabelPair
 from .exact import TableAudit as TableAudit
+from .exact import audit_additive as audit_additive
 from .exact import audit_mechanism as audit_mechanism
 from .exact import audit_table as audit_table
 from .exact import composed as composed
@@ -20,5 +22,3 @@ from .run import audit_run as audit_run
 from .signing import check_signature as check_signature
 from .signing import make_key as make_key
 from .signing import sign_files as sign_files
-from .table import audit_csv as audit_csv
-from .table import describe_table as describe_table

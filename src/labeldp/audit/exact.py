@@ -1,6 +1,7 @@
-"""The exact privacy of a table of probabilities: its smallest epsilon, delta(epsilon), and the worst pair of labels."""
+"""The exact privacy of tables of probabilities, and two-sided bounds of the privacy of added noise."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -10,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import FiniteMechanism, joint_laws
-from labeldp.privacy import InputError, decimal, exp_bounds, float_above, float_below, log_bounds
+from labeldp.privacy import (
+    Floats,
+    InputError,
+    decimal,
+    exp_bounds,
+    float_above,
+    float_below,
+    largest,
+    log_bounds,
+    smallest,
+)
 
 MOST_COMPARED = 1 << 24
 """delta(epsilon) compares this many entries of pairs of labels at most."""
@@ -23,9 +34,15 @@ LARGEST_EPSILON = 1000
 
 _MOST_BITS = 10_000
 
+MOST_CELLS = 1 << 24
+"""Cells of all coordinates together, at most."""
+
+_DOUBLES = 2.0**-48
+"""What the rounding of the masses of all cells may add up to."""
+
 
 @dataclass(frozen=True)
-class Pair:
+class LabelPair:
     """Two labels, in order: outputs of the first one that the second one explains worst.
 
     Args:
@@ -42,7 +59,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Curve:
+class DeltaCurve:
     """delta(epsilon) of the worst pair of labels, between exact ends.
 
     Args:
@@ -85,7 +102,7 @@ class TableAudit:
     _totals: NDArray[np.object_] = field(repr=False, compare=False)
 
     @cached_property
-    def _extreme(self) -> tuple[Fraction | None, Pair]:
+    def _extreme(self) -> tuple[Fraction | None, LabelPair]:
         """The largest ratio of two probabilities of one output, None where it is unbounded, and where."""
         best, where = Fraction(1), (0, 0, 0)
         for column in range(len(self.outputs)):
@@ -97,8 +114,8 @@ class TableAudit:
                 best, where = shares[high] / shares[low], (high, low, column)
         return best, self._pair(*where)
 
-    def _pair(self, label: int, other: int, output: int | None = None) -> Pair:
-        return Pair(self.labels[label], self.labels[other], None if output is None else self.outputs[output])
+    def _pair(self, label: int, other: int, output: int | None = None) -> LabelPair:
+        return LabelPair(self.labels[label], self.labels[other], None if output is None else self.outputs[output])
 
     @property
     def ratio(self) -> Fraction | None:
@@ -106,7 +123,7 @@ class TableAudit:
         return self._extreme[0]
 
     @property
-    def worst(self) -> Pair:
+    def worst(self) -> LabelPair:
         """The labels and the output at which the ratio is largest; of a table with equal rows, any."""
         return self._extreme[1]
 
@@ -119,7 +136,7 @@ class TableAudit:
         Raises:
             InputError: not such a delta, or more than 2**24 entries to compare for a positive one.
         """
-        share = _delta(delta)
+        share = _within(delta, "delta", 1)
         ratio = self.ratio if share == 0 else self._ratio_at(share)
         if ratio is None:
             return float("inf"), float("inf")
@@ -134,13 +151,13 @@ class TableAudit:
         """Return e to the smallest epsilon at a delta: the worst pair decides, and a later one only if it is worse."""
         ratio = Fraction(1)
         while True:
-            found, label, other = self._largest(ratio)
-            if found <= delta:
+            delta_there, label, other = self._largest(ratio)
+            if delta_there <= delta:
                 return ratio
-            least = self._ratio_of(label, other, delta)
-            if least is None:
+            larger = self._ratio_of(label, other, delta)
+            if larger is None:
                 return None
-            ratio = least
+            ratio = larger
 
     def _ratio_of(self, label: int, other: int, delta: Fraction) -> Fraction | None:
         """Return the ratio at which the curve of one pair falls to delta: it is linear between its kinks."""
@@ -150,9 +167,9 @@ class TableAudit:
             return None
         under = Fraction(0)
         kinks = sorted(((a / b, a, b) for a, b in zip(one, two, strict=True) if b), reverse=True)
-        for place, (_, a, b) in enumerate(kinks):
+        for position, (_, a, b) in enumerate(kinks):
             mass, under = mass + a, under + b
-            following = kinks[place + 1][0] if place + 1 < len(kinks) else Fraction(0)
+            following = kinks[position + 1][0] if position + 1 < len(kinks) else Fraction(0)
             if mass - following * under > delta:
                 return (mass - delta) / under
         return Fraction(0)
@@ -166,15 +183,13 @@ class TableAudit:
         Source: `docs/proofs/audit.md`.
         """
         self._refuse_many(1)
-        found = []
+        rows = []
         top, bottom = ratio.numerator, ratio.denominator
         for row, total in zip(self._weights, self._totals, strict=True):
             apart = row[None, :] * (self._totals[:, None] * bottom) - self._weights * (top * total)
             sums = np.maximum(apart, 0).sum(axis=1)
-            found.append(
-                [Fraction(int(a), bottom * total * other) for a, other in zip(sums, self._totals, strict=True)]
-            )
-        return found
+            rows.append([Fraction(int(a), bottom * total * other) for a, other in zip(sums, self._totals, strict=True)])
+        return rows
 
     def _refuse_many(self, times: int) -> None:
         if self._compared * times > MOST_COMPARED:
@@ -206,13 +221,13 @@ class TableAudit:
             epsilon: at least 0, a decimal as it is written.
             bits: of the bounds of the exponential.
         """
-        low, high = _exponential(_epsilon(epsilon), bits)
+        low, high = _exponential(_within(epsilon, "epsilon", LARGEST_EPSILON), bits)
         above = self._largest(low)[0]
         return above if low == high else self._largest(high)[0], above
 
-    def worst_at(self, epsilon: Any) -> Pair:
+    def worst_at(self, epsilon: Any) -> LabelPair:
         """Return the pair of labels with the largest delta(epsilon)."""
-        _, label, other = self._largest(_exponential(_epsilon(epsilon), 160)[0])
+        _, label, other = self._largest(_exponential(_within(epsilon, "epsilon", LARGEST_EPSILON), 160)[0])
         return self._pair(label, other)
 
     def holds(self, epsilon: Any, delta: Any = 0) -> bool:
@@ -222,7 +237,7 @@ class TableAudit:
             epsilon: at least 0.
             delta: in [0, 1].
         """
-        limit, share, bits = _epsilon(epsilon), _delta(delta), 160
+        limit, share, bits = _within(epsilon, "epsilon", LARGEST_EPSILON), _within(delta, "delta", 1), 160
         if share == 0 and self.ratio is None:
             return False
         while bits < _MOST_BITS:
@@ -234,15 +249,15 @@ class TableAudit:
                 if self.ratio > high:
                     return False
             else:
-                least, most = self.delta(limit, bits)
-                if most <= share:
+                low_delta, high_delta = self.delta(limit, bits)
+                if high_delta <= share:
                     return True
-                if least > share:
+                if low_delta > share:
                     return False
             bits *= 2  # e^epsilon is irrational, so that some number of bits decides
         raise ArithmeticError("the claim could not be decided")
 
-    def curve(self, points: int = 33) -> Curve | None:
+    def curve(self, points: int = 33) -> DeltaCurve | None:
         """Return delta(epsilon) of the worst pair from 0 to where it ends, or None for a table that is too large.
 
         Args:
@@ -252,9 +267,9 @@ class TableAudit:
         if count < 5:
             return None
         end = self.epsilon() if self.ratio is not None else self._last_finite()
-        epsilons = [round(end * place / (count - 1), 6) for place in range(count)]
-        ends = [self.delta(each) for each in epsilons]
-        return Curve(tuple(epsilons), *(tuple(map(float, each)) for each in zip(*ends, strict=True)))
+        epsilons = [round(end * point / (count - 1), 6) for point in range(count)]
+        ends = [self.delta(epsilon) for epsilon in epsilons]
+        return DeltaCurve(tuple(epsilons), *(tuple(map(float, epsilon)) for epsilon in zip(*ends, strict=True)))
 
     def _last_finite(self) -> float:
         """Return an epsilon beyond which the curve of an unbounded table is flat, at least 1."""
@@ -271,7 +286,7 @@ class TableAudit:
             epsilon, delta: the claim; of one alone the other one is computed.
         """
         low, high = self.epsilon_ends()
-        found: dict[str, Any] = {
+        content: dict[str, Any] = {
             "labels": list(self.labels),
             "outputs": len(self.outputs),
             "row_sums_off_by": float_above(self.rounding),
@@ -281,21 +296,21 @@ class TableAudit:
             "worst": {"label": self.worst.label, "other": self.worst.other, "output": self.worst.output},
         }
         if epsilon is not None:
-            found["holds"] = self.holds(epsilon, 0 if delta is None else delta)
+            content["holds"] = self.holds(epsilon, 0 if delta is None else delta)
         if epsilon is not None and self.compares_pairs:
-            least, most = self.delta(epsilon)
+            low_delta, high_delta = self.delta(epsilon)
             pair = self.worst_at(epsilon)
-            found["at_epsilon"] = {
+            content["at_epsilon"] = {
                 "epsilon": str(epsilon),
-                "delta": {"low": float_below(least), "high": float_above(most)},
+                "delta": {"low": float_below(low_delta), "high": float_above(high_delta)},
                 "worst": {"label": pair.label, "other": pair.other},
             }
         if epsilon is None and delta is not None:
             low, high = self.epsilon_ends(delta)
-            found["at_delta"] = {"delta": str(delta), "epsilon": None if low == float("inf") else high}
+            content["at_delta"] = {"delta": str(delta), "epsilon": None if low == float("inf") else high}
         if (curve := self.curve()) is not None:
-            found["curve"] = {"epsilon": curve.epsilons, "delta": curve.high}
-        return found
+            content["curve"] = {"epsilon": curve.epsilons, "delta": curve.high}
+        return content
 
 
 def audit_table(table: Any, *, labels: Iterable[Any] | None = None, outputs: Iterable[Any] | None = None) -> TableAudit:
@@ -322,8 +337,8 @@ def audit_table(table: Any, *, labels: Iterable[Any] | None = None, outputs: Ite
         for row, values in enumerate(rows)
     ]
     sums = [sum(values, Fraction(0)) for values in exact]
-    whole = len(set(sums)) == 1 and sums[0] > 0 and all(value.denominator == 1 for row in exact for value in row)
-    off = Fraction(0) if whole else max(abs(each - 1) for each in sums)
+    is_integers = len(set(sums)) == 1 and sums[0] > 0 and all(value.denominator == 1 for row in exact for value in row)
+    off = Fraction(0) if is_integers else max(abs(total - 1) for total in sums)
     if off > ROUNDED:
         worst = max(range(len(sums)), key=lambda row: abs(sums[row] - 1))
         raise InputError(
@@ -358,33 +373,33 @@ def audit_mechanism(mechanism: FiniteMechanism) -> tuple[TableAudit, ...]:
     """
     if not isinstance(mechanism, FiniteMechanism):
         raise InputError("must be a mechanism whose law is a few tables", argument="mechanism")
-    found = []
+    audits = []
     for rows in joint_laws(mechanism):
         domain = mechanism.domain
         labels = _names(domain.texts if len(rows) == domain.size else None, len(rows), "labels")
-        found.append(_audit((labels, _names(None, len(rows[0]), "outputs")), rows, Fraction(0)))
-    return tuple(found)
+        audits.append(_audit((labels, _names(None, len(rows[0]), "outputs")), rows, Fraction(0)))
+    return tuple(audits)
 
 
 def _names(names: Iterable[Any] | None, count: int, argument: str) -> tuple[str, ...]:
-    found = tuple(map(str, range(count) if names is None else names))
-    if len(found) != count:
+    texts = tuple(map(str, range(count) if names is None else names))
+    if len(texts) != count:
         raise InputError(f"must name all {count} of them", argument=argument)
-    return found
+    return texts
 
 
 def _probability(value: Any, label: str, output: str) -> Fraction:
     """Return a probability as it is written: a number, a decimal, or a ratio of two."""
-    place = f"P({output} | {label})"
+    argument = f"P({output} | {label})"
     top, slash, bottom = value.partition("/") if isinstance(value, str) else (value, "", "")
-    exact = decimal(top, place)
+    exact = decimal(top, argument)
     if slash:
-        under = decimal(bottom, place)
+        under = decimal(bottom, argument)
         if under <= 0:
-            raise InputError("must not be divided by 0 or less", argument=place)
+            raise InputError("must not be divided by 0 or less", argument=argument)
         exact /= under
     if exact < 0:
-        raise InputError("must not be negative", argument=place)
+        raise InputError("must not be negative", argument=argument)
     return exact
 
 
@@ -399,23 +414,17 @@ def _exponential(epsilon: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     return exp_bounds(epsilon, bits) if epsilon else (Fraction(1), Fraction(1))
 
 
-def _epsilon(value: Any) -> Fraction:
-    exact = decimal(value, "epsilon")
-    if not 0 <= exact <= LARGEST_EPSILON:
-        raise InputError(f"must lie in [0, {LARGEST_EPSILON}]", argument="epsilon")
-    return exact
-
-
-def _delta(value: Any) -> Fraction:
-    exact = decimal(value, "delta")
-    if not 0 <= exact <= 1:
-        raise InputError("must lie in [0, 1]", argument="delta")
+def _within(value: Any, name: str, end: int) -> Fraction:
+    """Return a decimal in [0, end]."""
+    exact = decimal(value, name)
+    if not 0 <= exact <= end:
+        raise InputError(f"must lie in [0, {end}]", argument=name)
     return exact
 
 
 def largest_loss(audits: Sequence[TableAudit]) -> TableAudit:
     """Return the table with the largest pure epsilon, of several laws of one mechanism."""
-    return max(audits, key=lambda each: each.epsilon())
+    return max(audits, key=lambda audit: audit.epsilon())
 
 
 def composed(audit: TableAudit, times: int) -> TableAudit:
@@ -435,3 +444,120 @@ def composed(audit: TableAudit, times: int) -> TableAudit:
         outputs = tuple(f"{first}, {then}" for first in outputs for then in audit.outputs)
     rounding = (1 + audit.rounding) ** times - 1
     return TableAudit(audit.labels, outputs, rounding, weights, audit._totals**times)
+
+
+@final
+@dataclass(frozen=True)
+class AdditiveAudit:
+    """Bounds from below and above of the privacy of noise that is added to numbers; make one with `audit_additive`.
+
+    Guarantee (enclosed): the true delta(epsilon) lies between the two ends, if the distribution function is right and
+        the loss is monotone between neighboring edges.
+    """
+
+    _masses: Floats = field(repr=False)
+    _others: Floats = field(repr=False)
+    _losses: Floats = field(repr=False)
+    _tail: tuple[float, float] = field(repr=False)
+
+    def delta(self, epsilon: Any) -> tuple[float, float]:
+        """Return a lower and an upper bound of delta(epsilon), epsilon >= 0."""
+        limit = float(decimal(epsilon, "epsilon"))
+        if limit < 0:
+            raise InputError("must not be negative", argument="epsilon")
+        low = float(np.maximum(self._masses - math.exp(limit) * self._others, 0).sum())
+        high = float((self._masses * -np.expm1(np.minimum(limit - self._losses, 0))).sum())
+        tail, loss = self._tail
+        high += tail * -math.expm1(min(limit - loss, 0.0))
+        return max(0.0, low - _DOUBLES), min(1.0, high + _DOUBLES)
+
+    def epsilon(self, delta: Any = 0) -> tuple[float, float]:
+        """Return a lower and an upper bound, perhaps infinite, of the smallest epsilon at a delta in [0, 1].
+
+        At delta = 0 the lower one is the largest loss of a cell, the upper one the largest of a point.
+        """
+        share = float(decimal(delta, "delta"))
+        if not 0 <= share <= 1:
+            raise InputError("must lie in [0, 1]", argument="delta")
+        top = max(float(self._losses.max()), self._tail[1])
+        if share == 0:
+            sure = (self._masses > 1e-9) & (self._others > 1e-9)
+            seen = np.log(self._masses[sure] / self._others[sure])
+            return max(0.0, float(seen.max(initial=0.0)) - 1e-6), top
+        reach = 1.0
+        while reach < 1e3 and self.delta(reach)[1] > share:
+            reach *= 2
+        high = math.inf if reach >= 1e3 else smallest(lambda at: self.delta(at)[1] <= share, 0.0, reach, tol=1e-9)
+        if self.delta(0)[0] <= share:
+            return 0.0, high
+        return largest(lambda at: self.delta(at)[0] > share, 0.0, min(reach, 1e3), tol=1e-9), high
+
+
+def audit_additive(
+    cdf: Callable[[Floats], Any],
+    log_density: Callable[[Floats], Any],
+    shifts: Sequence[float],
+    *,
+    edges: Any,
+    kinks: Sequence[float] = (0.0,),
+    tail_loss: float = math.inf,
+) -> AdditiveAudit:
+    """Return two-sided bounds of the privacy of independent noise that is added to one or two numbers.
+
+    The line of outputs is cut into cells. What anybody may learn from cells alone is a lower bound; the largest loss
+    in each cell, which lies at one of its ends, makes an upper one. Finer edges bring the two together.
+
+    Args:
+        cdf: P(noise <= x), in doubles.
+        log_density: the logarithm of the density of the noise.
+        shifts: by how much two labels differ in each number: (width,) for a number of an interval of that width,
+            (1, -1) for the indicators of two classes.
+        edges: where cells begin and end, increasing, so wide that nearly all noise lies between.
+        kinks: where the density has kinks or jumps. Edges are added there, and at the same places moved by the shift.
+        tail_loss: the largest loss outside of the edges; infinite by default.
+
+    Raises:
+        InputError: no shifts, or too many cells.
+
+    Source: `docs/proofs/audit.md`.
+
+    Examples:
+        >>> laplace = audit_additive(
+        ...     lambda x: np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2),
+        ...     lambda x: -np.abs(x), [1.0], edges=np.linspace(-40, 40, 2001), tail_loss=1.0,
+        ... )
+        >>> low, high = laplace.delta(0.5)
+        >>> round(low, 3), round(1 - math.exp(-0.25), 3), round(high, 3)
+        (0.221, 0.221, 0.225)
+    """
+    places = np.asarray(edges, dtype=np.float64)
+    if not 1 <= len(shifts) <= 2:
+        raise InputError("must hold one number or two", argument="shifts")
+    if places.ndim != 1 or len(places) < 2 or not bool((np.diff(places) > 0).all()):
+        raise InputError("must increase, shape (at least 2,)", argument="edges")
+    parts = [_coordinate(cdf, log_density, float(shift), places, kinks) for shift in shifts]
+    if math.prod(len(part[0]) for part in parts) > MOST_CELLS:
+        raise InputError("must be so few that 2**24 cells are enough", argument="edges")
+    masses, moved, losses, tail = parts[0]
+    for more, under, added, outside in parts[1:]:
+        masses, moved = np.outer(masses, more).ravel(), np.outer(moved, under).ravel()
+        losses = np.add.outer(losses, added).ravel()
+        tail = tail + outside
+    return AdditiveAudit(masses, moved, losses, (tail, len(parts) * tail_loss))
+
+
+def _coordinate(
+    cdf: Callable[[Floats], Any],
+    log_density: Callable[[Floats], Any],
+    shift: float,
+    edges: Floats,
+    kinks: Sequence[float],
+) -> tuple[Floats, Floats, Floats, float]:
+    """Return the masses of the cells under both laws, the largest loss in each, and the mass outside of all."""
+    marks = np.asarray(kinks, dtype=np.float64)
+    cuts = np.unique(np.concatenate([edges, marks, marks + shift]))
+    unmoved, moved = (np.asarray(cdf(cuts - by), dtype=np.float64) for by in (0.0, shift))
+    inner = np.nextafter(cuts[:-1], np.inf), np.nextafter(cuts[1:], -np.inf)
+    losses = np.maximum(*(np.asarray(log_density(at)) - np.asarray(log_density(at - shift)) for at in inner))
+    outside = max(0.0, float(unmoved[0] + 1 - unmoved[-1])) + _DOUBLES
+    return np.maximum(np.diff(unmoved), 0), np.maximum(np.diff(moved), 0), losses, outside

@@ -7,8 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.audit.black_box import LowerBound
-from labeldp.audit.bounds import LEVEL, check_level, guess_bound
+from labeldp.audit.black_box import LEVEL, LowerBound, check_level, guess_bound
 from labeldp.privacy import Floats, InputError, Integers, check_integer
 
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625)
@@ -150,30 +149,30 @@ def audit_observed(
     if slack < 0:
         raise InputError("must not be negative", argument="slack")
     ends = np.cumsum(law, axis=1)
-    others = np.minimum((rng.random(len(law))[:, None] * ends[:, -1:] >= ends).sum(axis=1), law.shape[1] - 1)
-    apart = np.flatnonzero(others != codes)
+    drawn = np.minimum((rng.random(len(law))[:, None] * ends[:, -1:] >= ends).sum(axis=1), law.shape[1] - 1)
+    apart = np.flatnonzero(drawn != codes)
     with np.errstate(divide="ignore"):
         adjusted = table - np.maximum(np.log(law), -50)
-    gap = adjusted[apart, codes[apart]] - adjusted[apart, others[apart]]
+    gap = adjusted[apart, codes[apart]] - adjusted[apart, drawn[apart]]
     # Ties are decided by a coin, not in favor of the label.
     right = np.where(gap == 0, rng.random(len(gap)) < 0.5, gap > 0)
-    found = _most(right, np.abs(gap), delta, check_level(level), 2, "pairs of a label and one of the proxy")
-    how = f"{found.how}; if labels were drawn within e^{slack:g} of the proxy"
-    return LowerBound(max(0.0, found.epsilon - slack), found.delta, found.level, how)
+    bound = _most(right, np.abs(gap), delta, check_level(level), 2, "pairs of a label and one of the proxy")
+    how = f"{bound.how}; if labels were drawn within e^{slack:g} of the proxy"
+    return LowerBound(max(0.0, bound.epsilon - slack), bound.delta, bound.level, how)
 
 
 def _most(right: NDArray[np.bool_], sure: Floats, delta: float, level: float, of: int, what: str) -> LowerBound:
     """Return the best bound of a few shares of the surest guesses, each at an even part of what confidence leaves."""
     order = np.argsort(-sure, kind="stable")
-    best, told = 0.0, ""
+    best, how = 0.0, ""
     for share in SHARES:
         guesses = int(np.ceil(share * len(right)))
         hits = int(right[order[:guesses]].sum())
         miss = (1 - level) / len(SHARES)
-        found = guess_bound(hits, guesses, miss=miss, delta=delta, secrets=len(right), of=of)
-        if found > best or not told:
-            best, told = found, f"{hits:,} of the {guesses:,} surest guesses were right, of {len(right):,} {what}"
-    return LowerBound(best, float(delta), level, told)
+        bound = guess_bound(hits, guesses, miss=miss, delta=delta, secrets=len(right), of=of)
+        if bound > best or not how:
+            best, how = bound, f"{hits:,} of the {guesses:,} surest guesses were right, of {len(right):,} {what}"
+    return LowerBound(best, float(delta), level, how)
 
 
 def _scores(scores: Any, rows: int | None) -> Floats:

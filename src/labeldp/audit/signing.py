@@ -35,12 +35,12 @@ def make_key(path: str) -> None:
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    for place in (path, path + PUBLIC_SUFFIX):
-        if os.path.lexists(place):
-            raise InputError(f"{place} exists: a new key needs a new name")
+    for file_path in (path, path + PUBLIC_SUFFIX):
+        if os.path.lexists(file_path):
+            raise InputError(f"{file_path} exists: a new key needs a new name")
     try:
-        for place, content, mode in ((path, private, 0o600), (path + PUBLIC_SUFFIX, public, 0o644)):
-            with os.fdopen(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
+        for file_path, content, mode in ((path, private, 0o600), (path + PUBLIC_SUFFIX, public, 0o644)):
+            with os.fdopen(os.open(file_path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
                 file.write(content)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from error
@@ -65,14 +65,14 @@ def sign_files(path: str, key: str, out: str | None = None) -> tuple[str, str]:
         raise InputError(f"{verdict.sentence} It was not signed.")
     files, public = _digests(path), _text(secret.public_key().public_bytes_raw())
     content = {"format": FORMAT, "files": files, "public_key": public, "signature": _text(secret.sign(_message(files)))}
-    place = Path(f"{Path(path)}{SUFFIX}" if out is None else out)
-    if os.path.lexists(place):
-        _read(place)  # a file that is no signature is left as it is
+    target = Path(f"{Path(path)}{SUFFIX}" if out is None else out)
+    if os.path.lexists(target):
+        _read(target)  # a file that is no signature is left as it is
     try:
-        write_json(place, content)
+        write_json(target, content)
     except OSError as error:
-        raise InputError(f"{place} cannot be written: {error.strerror}") from error
-    return str(place), public
+        raise InputError(f"{target} cannot be written: {error.strerror}") from error
+    return str(target), public
 
 
 def check_signature(path: str, *, signature: str | None = None, signed_by: str | None = None) -> Check:
@@ -90,20 +90,20 @@ def check_signature(path: str, *, signature: str | None = None, signed_by: str |
         InputError: the signature or the public key cannot be read.
     """
     wanted = None if signed_by is None else _text(_public_key(signed_by).public_bytes_raw())
-    place = Path(f"{Path(path)}{SUFFIX}" if signature is None else signature)
-    if not place.is_file():
+    source = Path(f"{Path(path)}{SUFFIX}" if signature is None else signature)
+    if not source.is_file():
         if signature is None and signed_by is None:
             return Check(None, f"Unverified: the certificate of {path} is unsigned and was not checked.")
-        return Check(False, f"{path} is NOT signed by {signed_by or 'anybody'}: there is no file {place}.")
-    files, public, signed = _read(place)
+        return Check(False, f"{path} is NOT signed by {signed_by or 'anybody'}: there is no file {source}.")
+    files, public, signed = _read(source)
     if wanted not in (None, public):
         return Check(False, f"{path} is NOT signed by {signed_by}, but with the key {public}.")
     try:
         Ed25519PublicKey.from_public_bytes(base64.b64decode(public)).verify(base64.b64decode(signed), _message(files))
     except (InvalidSignature, ValueError):
-        return Check(False, f"{place} is NOT a signature with the key {public}: it was changed afterwards.")
-    found = _digests(path)
-    changed = [name for name in sorted({*files, *found}) if files.get(name) != found.get(name)]
+        return Check(False, f"{source} is NOT a signature with the key {public}: it was changed afterwards.")
+    digests = _digests(path)
+    changed = [name for name in sorted({*files, *digests}) if files.get(name) != digests.get(name)]
     if changed:
         named = ", ".join(name.lstrip("/") or "it" for name in changed)
         return Check(False, f"{path} is NOT what was signed: {named} changed.")
@@ -121,12 +121,12 @@ def _digests(path: str) -> dict[str, str]:
 
     The names do not hold `path`, so what was signed may be moved.
     """
-    whole = Path(path)
-    if whole.is_dir():
-        found = {f"/{each.relative_to(whole).as_posix()}": file_digest(each) for each in sorted(whole.rglob("*"))}
+    signed = Path(path)
+    if signed.is_dir():
+        digests = {f"/{file.relative_to(signed).as_posix()}": file_digest(file) for file in sorted(signed.rglob("*"))}
     else:
-        found = {end: file_digest(Path(f"{whole}{end}")) for end in ("", CERTIFICATE_SUFFIX)}
-    return {name: digest for name, digest in found.items() if digest is not None}
+        digests = {end: file_digest(Path(f"{signed}{end}")) for end in ("", CERTIFICATE_SUFFIX)}
+    return {name: digest for name, digest in digests.items() if digest is not None}
 
 
 def _message(files: dict[str, str]) -> bytes:
@@ -134,17 +134,17 @@ def _message(files: dict[str, str]) -> bytes:
     return json.dumps([FORMAT, files], sort_keys=True, separators=(",", ":")).encode()
 
 
-def _read(place: Path) -> tuple[dict[str, str], str, str]:
+def _read(source: Path) -> tuple[dict[str, str], str, str]:
     """Return digests, public key and signature of a file."""
     try:
-        content: Any = json_value(place.read_text(encoding="utf-8"))
+        content: Any = json_value(source.read_text(encoding="utf-8"))
         files, public, signed = content["files"], content["public_key"], content["signature"]
         texts = [public, signed, *files, *files.values()]
-        if content["format"] == FORMAT and all(isinstance(each, str) for each in texts):
+        if content["format"] == FORMAT and all(isinstance(text, str) for text in texts):
             return files, public, signed
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise InputError(f"{place} is no signature of labeldp")
+    raise InputError(f"{source} is no signature of labeldp")
 
 
 def _private_key(path: str) -> Ed25519PrivateKey:

@@ -147,7 +147,7 @@ def online_plan_lines(plan: OnlinePlan) -> list[str]:
     task = plan.task
     promise = f"epsilon = {decimal_text(float(task.epsilon))} and delta = {decimal_text(float(task.delta))}"
     sizes = f"{task.experts:,} experts, {task.horizon:,} rounds, {promise}, where {task.neighbors.value}."
-    lines = [sizes, "", f"Method: {plan.method}, {plan.entry.words(plan)}."]
+    lines = [sizes, "", f"Method: {plan.method}, {plan.kernel.words}."]
     lines += [
         f"Expected regret: at most {most(plan.regret_bound)}, {plan.holds}. Without privacy: at most "
         f"{most(plan.nonprivate_bound)}.",

@@ -73,19 +73,19 @@ class CuratorProxy(ABC):
 
 @final
 class WatchedCurator(CuratorProxy):
-    """Wraps a curator, and calls `told` with step, number of records and mechanism of each release.
+    """Wraps a curator, and calls `callback` with step, number of records and mechanism of each release.
 
     Args:
         curator: the wrapped curator.
-        told: called after each release; it never sees a label.
+        callback: called after each release; it never sees a label.
         charged: the earlier charges of the same run, by step.
     """
 
     def __init__(
-        self, curator: Curator, told: Callable[[str, int, Mechanism], None], charged: Mapping[str, Charge]
+        self, curator: Curator, callback: Callable[[str, int, Mechanism], None], charged: Mapping[str, Charge]
     ) -> None:
         super().__init__(curator)
-        self._told = told
+        self._callback = callback
         self._charged = charged
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
@@ -102,17 +102,17 @@ class WatchedCurator(CuratorProxy):
                 "run it as it ran then, or give --revision NAME to be charged in addition"
             )
         release = self._curator.release(mechanism, rng=rng, step=step)
-        self._told(step or "release", self.records, release.mechanism)
+        self._callback(step or "release", self.records, release.mechanism)
         return release
 
     def split(self, parts: Public[Any]) -> list["WatchedCurator"]:
         """See `Curator.split`."""
-        return [WatchedCurator(part, self._told, self._charged) for part in self._curator.split(parts)]
+        return [WatchedCurator(part, self._callback, self._charged) for part in self._curator.split(parts)]
 
     def limited(self, most: int) -> tuple["WatchedCurator", NDArray[np.intp]]:
         """See `Curator.limited`."""
         part, rows = self._curator.limited(most)
-        return WatchedCurator(part, self._told, self._charged), rows
+        return WatchedCurator(part, self._callback, self._charged), rows
 
 
 @dataclass(frozen=True)
@@ -189,33 +189,33 @@ class Recorded:
 
 @final
 class RecordingCurator(CuratorProxy):
-    """Wraps a curator, and calls `told` with each release and the rows that it is about; for audits.
+    """Wraps a curator, and calls `callback` with each release and the rows that it is about; for audits.
 
     Args:
         curator: the wrapped curator.
-        told: called after each release.
+        callback: called after each release.
         rows: which records it holds, shape (n,); by default all.
     """
 
     def __init__(
-        self, curator: Curator, told: Callable[[Recorded], None], rows: NDArray[np.intp] | None = None
+        self, curator: Curator, callback: Callable[[Recorded], None], rows: NDArray[np.intp] | None = None
     ) -> None:
         super().__init__(curator)
-        self._told = told
+        self._callback = callback
         self._rows = np.arange(curator.records) if rows is None else rows
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """See `Curator.release`."""
         release = self._curator.release(mechanism, rng=rng, step=step)
-        self._told(Recorded(step or "release", release, self._rows))
+        self._callback(Recorded(step or "release", release, self._rows))
         return release
 
     def split(self, parts: Public[Any]) -> list["RecordingCurator"]:
         """See `Curator.split`."""
         places = enumerate(self._curator.split(parts))
-        return [RecordingCurator(part, self._told, self._rows[parts.value == number]) for number, part in places]
+        return [RecordingCurator(part, self._callback, self._rows[parts.value == number]) for number, part in places]
 
     def limited(self, most: int) -> tuple["RecordingCurator", NDArray[np.intp]]:
         """See `Curator.limited`."""
         part, rows = self._curator.limited(most)
-        return RecordingCurator(part, self._told, self._rows[rows]), rows
+        return RecordingCurator(part, self._callback, self._rows[rows]), rows

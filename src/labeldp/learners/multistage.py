@@ -20,7 +20,7 @@ from labeldp.learners.training import (
     CROSS_FITTING,
     CrossFit,
     Method,
-    Told,
+    Progress,
     Training,
     cross_fit,
     dry_run,
@@ -89,7 +89,7 @@ def fit_multistage(
     response: Response = "best",
     partition_seed: int = 0,
     rng: RandomSource,
-    progress: Told | None = None,
+    progress: Progress | None = None,
 ) -> Release[Model]:
     """Learn a classifier from private labels, each of which is released once, with noise.
 
@@ -184,7 +184,7 @@ def _measured(plan: "_Plan", curator: CuratorLike, candidates: list[Any], share:
     with released_anyway(candidates):
         release = curator.release(plan.plain(), rng=plan.rng, step=STAGE_1)
         model = release.map(
-            lambda _: fit_and_measure(plan.features, release, candidates, plan.training, held, told=plan.told)
+            lambda _: fit_and_measure(plan.features, release, candidates, plan.training, held, callback=plan.callback)
         )
     return with_initial_certificate(model, candidates[0])
 
@@ -234,7 +234,7 @@ class _Plan:
     prior: Any
     partition_seed: int
     response: Response
-    told: Told | None
+    callback: Progress | None
 
     def run(
         self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
@@ -263,7 +263,9 @@ class _Plan:
         release = curator.release(self.first(rows), rng=self.rng, step=STAGE_1)
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
         evidence, table = Evidence.of(release), take_rows(self.features, rows)
-        guess = cross_fit(table, evidence, candidates, self.training, prior=known, always=always, told=self.told)
+        guess = cross_fit(
+            table, evidence, candidates, self.training, prior=known, always=always, callback=self.callback
+        )
         return self._state(1, stages, rows, evidence, guess, releases, None)
 
     def _next(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp], stage: int, stages: int) -> _State:
@@ -324,9 +326,9 @@ class _Plan:
         def build(*_: Any) -> Model:
             return learn(table, evidence.take(seen), part, recipe, self.domain, start=start, stage=stage)
 
-        if self.told:
+        if self.callback:
             done = CROSS_FITTING + (1 - CROSS_FITTING) * (stage - 1) / stages
-            self.told(f"learning from the labels of stage {stage} of {stages}", done)
+            self.callback(f"learning from the labels of stage {stage} of {stages}", done)
         model = gather(releases, build)
         held = np.setdiff1d(np.arange(len(rows)), seen)
         best = self._calibrated(model.value, rows[held], evidence.take(held)) if len(held) else self.temperature

@@ -37,7 +37,7 @@ from labeldp.learners.soft_trees import SoftTrees
 from labeldp.mechanisms import Domain, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
-Told = Callable[[str, float], None]
+Progress = Callable[[str, float], None]
 """Called with what is being done, in words, and the share of the learning that is done, in [0, 1]."""
 
 Method = Literal["posterior", "plain", "reweighted", "debiased", "consensus"]
@@ -162,7 +162,7 @@ def fit_and_measure(
     held: NDArray[np.bool_],
     *,
     prior: Any = None,
-    told: Told | None = None,
+    callback: Progress | None = None,
 ) -> Model:
     """Return a model of released labels, measured on those of the records that are held out, shape (n,), if any.
 
@@ -171,12 +171,12 @@ def fit_and_measure(
         candidates: classifiers, as `as_candidates` returns them.
         recipe: how they are trained.
         held: which records the model does not learn from, chosen without their labels.
-        told: see `cross_fit`.
+        callback: see `cross_fit`.
     """
     seen, rows = np.flatnonzero(~held), np.flatnonzero(held)
     table, evidence = take_rows(features, seen), Evidence.of(release).take(seen)
     known = None if prior is None else prior[seen]
-    guess = cross_fit(table, evidence, candidates, recipe, prior=known, told=told)
+    guess = cross_fit(table, evidence, candidates, recipe, prior=known, callback=callback)
     model = learn(table, evidence, guess, recipe, release.mechanism.domain)
     if not len(rows):
         return model
@@ -244,7 +244,7 @@ def cross_fit(
     *,
     prior: Any = None,
     always: bool = False,
-    told: Told | None = None,
+    callback: Progress | None = None,
 ) -> CrossFit:
     """Cross-fit all candidates, and return the one that explains the held-out released labels best.
 
@@ -260,8 +260,8 @@ def cross_fit(
         return CrossFit(learners[0], None)
     steps = len(candidates) / CROSS_FITTING  # the rest is for `learn`
 
-    def telling(number: int) -> Told | None:
-        return told and (lambda text, done: told(text, (number + done) / steps))
+    def telling(number: int) -> Progress | None:
+        return callback and (lambda text, done: callback(text, (number + done) / steps))
 
     guesses = [
         _first_guess(features, evidence, each, recipe, prior, telling(number)) for number, each in enumerate(learners)
@@ -270,8 +270,8 @@ def cross_fit(
     advisers = [each for each in candidates if is_noise_aware(each)] if together else []
     opinions = [guess.probabilities for guess in guesses if guess.probabilities is not None]
     for number, each in enumerate(advisers, start=len(learners)):
-        if told:
-            told(f"cross-fitting {type(each).__name__}", number / steps)
+        if callback:
+            callback(f"cross-fitting {type(each).__name__}", number / steps)
         with suppress(InputError):  # of features that it cannot take
             found = clone(each).held_out(features, evidence, _parts(len(evidence), recipe), prior=prior)
             opinions.append(calibrated(found, evidence))
@@ -443,13 +443,13 @@ def _crossed(
     classes: int,
     recipe: Training,
     fitter: Callable[[NDArray[np.intp]], Any],
-    told: Callable[[int, int], None] = lambda number, parts: None,
+    callback: Callable[[int, int], None] = lambda number, parts: None,
 ) -> tuple[Probabilities, Fold]:
     """Return what `out_of_fold` does, and the last of the models."""
     count = rows_of(features)
     result = np.empty((count, classes))
     for number, (others, held) in enumerate(_parts(count, recipe)):
-        told(number, recipe.parts(count))
+        callback(number, recipe.parts(count))
         fold = Fold(fitter(others), held)
         result[held] = expanded(fold.estimator, take_rows(features, held), classes)
     return result, fold
@@ -462,7 +462,7 @@ def _parts(count: int, recipe: Training) -> Iterator[tuple[NDArray[np.intp], NDA
 
 
 def _first_guess(
-    features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any, told: Told | None = None
+    features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any, callback: Progress | None = None
 ) -> CrossFit:
     """Return out-of-fold probabilities of the true class, from inverted noise or from one round of the posterior."""
     if prior is None and evidence.matrix is not None:
@@ -471,8 +471,8 @@ def _first_guess(
             return _fit_answers(classifier, take_rows(features, rows), evidence.take(rows), recipe)
 
         def telling(number: int, parts: int) -> None:
-            if told:
-                told(f"cross-fitting {type(classifier).__name__}, part {number + 1} of {parts}", number / parts)
+            if callback:
+                callback(f"cross-fitting {type(classifier).__name__}, part {number + 1} of {parts}", number / parts)
 
         noisy, fold = _crossed(features, evidence.classes, recipe, fitter, telling)
         return CrossFit(classifier, calibrated(unmixed(noisy, evidence.matrix), evidence), fold=fold)

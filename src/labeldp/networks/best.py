@@ -88,7 +88,7 @@ CHOSEN = {
 }
 """The constants that measured results depend on."""
 
-Told = Callable[[str, Release[Model]], None]
+Callback = Callable[[str, Release[Model]], None]
 
 
 def fit_best(
@@ -106,7 +106,7 @@ def fit_best(
     partition_seed: int = 0,
     checkpoints: str | Path | None = None,
     watch: Watch | None = None,
-    told: Told | None = None,
+    callback: Callback | None = None,
     device: str | None = None,
     seed: int = 0,
 ) -> Release[Model]:
@@ -139,8 +139,8 @@ def fit_best(
         partition_seed: public seed of the random split, and of the partitions of classes.
         checkpoints: a folder in which an interrupted training is continued.
         watch: called after each epoch, as by `NetworkClassifier`.
-        told: called with the name of each step that is done and its released model: "head", "network", "network, mean",
-            "network, corrected", and the same of "network 2".
+        callback: called with the name of each step that is done and its released model: "head", "network", "network,
+            mean", "network, corrected", and the same of "network 2".
         device: "cpu" or "cuda".
         seed: public seed of weights, order and augmentations.
 
@@ -171,7 +171,7 @@ def fit_best(
     labels = takes_labels(curator.domain, epsilon, delta, trust)
     fit = _Fit(
         features, curator.domain, epsilon, delta, rng, labels, partition_seed, mapping, net, augment,
-        told or (lambda *_: None), seed,
+        callback or (lambda *_: None), seed,
     )  # fmt: skip
     fit.dry_run()
     if not evaluation:
@@ -225,7 +225,7 @@ class _Fit:
     representation: Any
     network: NetworkClassifier
     augment: tuple[str, ...] | None
-    told: Told
+    callback: Callback
     seed: int
 
     def dry_run(self) -> None:
@@ -243,10 +243,10 @@ class _Fit:
         layers: tuple[Layer, ...] = ()
         answer = linear.of_table(table)
 
-        def told(step: str, *layers: Layer) -> None:
-            self.told(step, head.map(lambda _: Model(self.domain, LayeredClassifier(mapping, linear, layers))))
+        def report(step: str, *layers: Layer) -> None:
+            self.callback(step, head.map(lambda _: Model(self.domain, LayeredClassifier(mapping, linear, layers))))
 
-        told("head")
+        report("head")
         recipes = (TAUGHT, TAUGHT) if self.labels else (DISTILLED, STUDENT)
         changes = self.changes(mapping, table, linear)
         for number, recipe in enumerate(recipes, start=1):
@@ -263,13 +263,13 @@ class _Fit:
             most = 1.0 if not layers else 0.5  # two networks have equal weights at most
             weight = largest_weight(discrepancy, answer[rows], own[rows], most, allowed)
             mean, layer = geometric_mean(answer, own, weight), Layer(network, weight)
-            told(name, Layer(network, 1.0))
-            told(f"{name}, mean", *layers, layer)
+            report(name, Layer(network, 1.0))
+            report(f"{name}, mean", *layers, layer)
             if discrepancy(own[rows]) > allowed:
                 ridge = LABELS_CORRECTION if self.labels else SUMS_CORRECTION
                 term = head.value.corrected(None, mean[rows], ridge=ridge).term
                 layer = replace(layer, coefficients=term.coefficients, offset=term.offset)
-                told(f"{name}, corrected", *layers, layer)
+                report(f"{name}, corrected", *layers, layer)
             layers, answer = (*layers, layer), layer.corrected(mean, table)
         model = head.map(lambda _: Model(self.domain, LayeredClassifier(mapping, linear, layers)))
         return with_given(model, self.representation, "representation does")

@@ -114,13 +114,13 @@ class OnlineSoftmax:
         Raises:
             InputError: a feature is something else.
         """
-        found = self._probabilities(*self._values(_features(x)))
-        return dict(zip(self.classes, found.tolist(), strict=True))
+        probabilities = self._probabilities(*self._values(_features(x)))
+        return dict(zip(self.classes, probabilities.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[str, Any]) -> str | int:
         """Return the likeliest class of a record, ties to the first."""
-        found = self.predict_proba_one(x)
-        return max(found, key=found.__getitem__)
+        probabilities = self.predict_proba_one(x)
+        return max(probabilities, key=probabilities.__getitem__)
 
     def learn_one(self, x: Mapping[str, Any], y: Any) -> None:
         """Learn from the released class of a record.
@@ -138,23 +138,23 @@ class OnlineSoftmax:
         """Learn from the code of an answer."""
         self._meet(features)
         places, values = self._values(features)
-        given = self._probabilities(places, values)
-        truth = given * self._law[:, code]
-        gradient = np.outer(values, given - truth / truth.sum())
+        probabilities = self._probabilities(places, values)
+        truth = probabilities * self._law[:, code]
+        gradient = np.outer(values, probabilities - truth / truth.sum())
         self._squares[places] += gradient**2
         self._weights[places] -= self.rate * gradient / np.sqrt(self._squares[places])
 
     def _meet(self, features: list[tuple[str, float, bool]]) -> None:
         """Make room for new features, and update means and spreads of numbers."""
         for name, value, number in features:
-            place = self._places.setdefault(name, len(self._places) + 1)
-            if place == len(self._weights):
+            row = self._places.setdefault(name, len(self._places) + 1)
+            if row == len(self._weights):
                 self._grow()
             if number:
-                self._seen[place] += 1
-                before = value - self._means[place]
-                self._means[place] += before / self._seen[place]
-                self._spreads[place] += before * (value - self._means[place])
+                self._seen[row] += 1
+                before = value - self._means[row]
+                self._means[row] += before / self._seen[row]
+                self._spreads[row] += before * (value - self._means[row])
 
     def _grow(self) -> None:
         """Double the room for features."""
@@ -166,13 +166,13 @@ class OnlineSoftmax:
         """Return places and values of known features, after the constant: numbers standardized, categories 1."""
         places, values = [0], [1.0]
         for name, value, number in features:
-            place = self._places.get(name)
-            if place is None:
+            row = self._places.get(name)
+            if row is None:
                 continue
             if number:
-                spread = math.sqrt(self._spreads[place] / self._seen[place])
-                value = (value - self._means[place]) / spread if spread > 0 else 0.0
-            places.append(place)
+                spread = math.sqrt(self._spreads[row] / self._seen[row])
+                value = (value - self._means[row]) / spread if spread > 0 else 0.0
+            places.append(row)
             values.append(min(max(value, -FARTHEST), FARTHEST))
         return np.array(places), np.array(values)
 

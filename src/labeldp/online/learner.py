@@ -11,12 +11,22 @@ from typing import Any, ClassVar, Protocol, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.convex.base import Ball, Body, Box, Space, checked_gradients, finite_array, real
+from labeldp.online.convex.base import (
+    NEEDS_SAMPLER,
+    Ball,
+    Body,
+    Box,
+    Sampler,
+    Unbounded,
+    checked_gradients,
+    finite_array,
+    real,
+)
 from labeldp.online.convex.gradient import NoisyLeader
-from labeldp.online.convex.regularized import NEEDS_SAMPLER, SampledWeights, Sampler
+from labeldp.online.convex.regularized import SampledWeights
 from labeldp.online.experts.kernel import Actions, Losses, check_levels, paired, quantize
 from labeldp.online.planning import OnlinePlan, plan_convex, plan_experts
-from labeldp.online.snapshots import NOT_A_STATE, SECRET_WARNING, Tickets, freeze, thaw
+from labeldp.online.snapshots import NOT_A_STATE, SECRET_WARNING, SnapshotClaims, from_plain, to_plain
 from labeldp.privacy import (
     Budget,
     Certificate,
@@ -48,12 +58,12 @@ _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
 FIRST_EPOCH_ROUNDS = 1024
 """The length of the first epoch where the horizon is not known; each further epoch has twice as many rounds."""
 SNAPSHOT_FORMAT = 1
-_TICKETS = Tickets()
+_CLAIMS = SnapshotClaims()
 _USED = (
     "this state was continued already, and to do so again is a second release of the same losses: give pay=True and a "
     "ledger that admits the whole horizon once more"
 )
-_BODIES: dict[str, type[Body]] = {kind.__name__: kind for kind in (Space, Ball, Box)}
+_BODIES: dict[str, type[Body]] = {kind.__name__: kind for kind in (Unbounded, Ball, Box)}
 """The bodies that a snapshot may name."""
 _cached_plan = lru_cache(maxsize=64)(plan_experts)
 
@@ -68,7 +78,7 @@ class OnlineLedger(LedgerLike, Protocol):
 
 @final
 @dataclass(frozen=True)
-class RoundsMechanism:
+class HorizonCharge:
     """All rounds of a learner as one mechanism, charged once before the first decision.
 
     Its output is the sequence of decisions.
@@ -123,7 +133,7 @@ class RoundsMechanism:
         delta = str(decimal(self.plan["delta"], "delta"))
         return {"mechanism": self.name, "run": self.run, "rounds": self.rounds, "delta": delta, "plan": dict(self.plan)}
 
-    def pay(self, ledger: LedgerLike, rng: Randomness, path: Path = ()) -> Certificate:
+    def charge(self, ledger: LedgerLike, rng: Randomness, path: Path = ()) -> Certificate:
         """Charge all rounds and return the certificate; a durable ledger charges the rounds of one run once.
 
         Raises:
@@ -148,7 +158,7 @@ class RoundsMechanism:
         )
 
 
-def claim(ledger: LedgerLike, mechanism: RoundsMechanism, rounds: int, owner: bytes) -> bool:
+def claim(ledger: LedgerLike, mechanism: HorizonCharge, rounds: int, owner: bytes) -> bool:
     """Claim in a durable ledger the right to continue from the state after `rounds` rounds of a run.
 
     Returns:
@@ -196,11 +206,11 @@ class Settings(ABC):
         """Return the settings that `to_json` was given."""
         return cls(**value)
 
-    def mechanism(self, number: int, run: str) -> tuple[OnlinePlan, RoundsMechanism]:
+    def mechanism(self, number: int, run: str) -> tuple[OnlinePlan, HorizonCharge]:
         """Return an epoch's plan and its rounds as a mechanism; there is one epoch where the horizon is known."""
         rounds = FIRST_EPOCH_ROUNDS << number if self.horizon is None else self.horizon
         plan = self.planned(rounds)
-        return plan, RoundsMechanism(plan.kernel, rounds, plan.to_json(), run, name=self.name)
+        return plan, HorizonCharge(plan.kernel, rounds, plan.to_json(), run, name=self.name)
 
     def path(self, number: int, run: str) -> Path:
         """Return where an epoch is charged: each round lies in one epoch, so that the worst of them counts."""
@@ -213,7 +223,7 @@ class Epoch:
 
     number: int
     plan: OnlinePlan
-    mechanism: RoundsMechanism
+    mechanism: HorizonCharge
     seen: int
     state: Any = field(repr=False)
 
@@ -265,7 +275,7 @@ class Snapshot:
             "epoch": self.epoch.number,
             "seen": self.epoch.seen,
             "plan": self.epoch.plan.to_json(),
-            "state": freeze(self.epoch.state),
+            "state": to_plain(self.epoch.state),
         }
 
     @classmethod
@@ -283,7 +293,7 @@ class Snapshot:
             plan, mechanism = settings.mechanism(value["epoch"], str(value["run"]))
             same = value["format"] == SNAPSHOT_FORMAT and value["plan"] == plan.to_json()
             same = same and 0 <= value["seen"] <= min(mechanism.rounds, value["rounds"])
-            epoch = Epoch(value["epoch"], plan, mechanism, int(value["seen"]), thaw(value["state"]))
+            epoch = Epoch(value["epoch"], plan, mechanism, int(value["seen"]), from_plain(value["state"]))
             snapshot = cls(
                 settings, str(value["dataset"]), mechanism.run, int(value["rounds"]), bool(value["simulated"]), epoch
             )
@@ -380,8 +390,8 @@ class ChargedLearner(SingleProcess):
         self.check_process()
         with self._lock:
             self._snapped = True
-            place = (self._settings, self._ledger.name, self._run, self._rounds, self._simulated, self._epoch)
-            return Snapshot(*place).to_dict()
+            fields = (self._settings, self._ledger.name, self._run, self._rounds, self._simulated, self._epoch)
+            return Snapshot(*fields).to_dict()
 
     @classmethod
     def from_state_dict(
@@ -416,21 +426,21 @@ class ChargedLearner(SingleProcess):
         learner._simulated |= snapshot.simulated
         learner._rounds, learner._snapped = snapshot.rounds, not pay
         if not pay:
-            learner._collect_receipts(snapshot, known=ledger is not None)
-        _, mechanism = learner._pay(snapshot.epoch.number)
+            learner._collect_receipts(snapshot, in_ledger=ledger is not None)
+        _, mechanism = learner._charge(snapshot.epoch.number)
         learner._epoch = replace(snapshot.epoch, mechanism=mechanism)
         return learner
 
-    def _collect_receipts(self, snapshot: Snapshot, *, known: bool) -> None:
-        """Collect a run's receipts, from its ledger if `known`, else by charging a new one; refuse a used snapshot."""
+    def _collect_receipts(self, snapshot: Snapshot, *, in_ledger: bool) -> None:
+        """Collect a run's receipts from its ledger, or by charging a new one; refuse a used snapshot."""
         mark = claimed(self._run, snapshot.rounds)
         charges = [charge for charge in self._ledger.charges if charge.mechanism.get("run") == self._run]
-        if _TICKETS.claimed(self._run, snapshot.rounds) or mark in [charge.mechanism for charge in charges]:
+        if _CLAIMS.claimed(self._run, snapshot.rounds) or mark in [charge.mechanism for charge in charges]:
             raise InputError(_USED)
         epochs = range(snapshot.epoch.number + 1)
-        if not known:
+        if not in_ledger:
             for number in epochs:
-                self._pay(number)
+                self._charge(number)
             return
         paid = {charge.mechanism["rounds"]: charge for charge in charges if charge.mechanism["mechanism"] != CLAIM_NAME}
         for number in epochs:
@@ -440,11 +450,11 @@ class ChargedLearner(SingleProcess):
                 raise InputError("ledger must hold the charge of this learner: give the one that it was charged to")
             self._receipts[number] = mechanism.receipt(charge, self._rng, self._ledger.name)
 
-    def _pay(self, number: int) -> tuple[OnlinePlan, RoundsMechanism]:
+    def _charge(self, number: int) -> tuple[OnlinePlan, HorizonCharge]:
         """Charge an epoch that is not charged yet; return its plan and its mechanism."""
         plan, mechanism = self._settings.mechanism(number, self._run)
         if number not in self._receipts:
-            self._receipts[number] = mechanism.pay(self._ledger, self._rng, self._settings.path(number, self._run))
+            self._receipts[number] = mechanism.charge(self._ledger, self._rng, self._settings.path(number, self._run))
         return plan, mechanism
 
     def _next(self) -> Any:
@@ -454,7 +464,7 @@ class ChargedLearner(SingleProcess):
 
     def _opened(self, number: int) -> Epoch:
         """Charge a new epoch, then begin it."""
-        plan, mechanism = self._pay(number)
+        plan, mechanism = self._charge(number)
         return Epoch(number, plan, mechanism, 0, mechanism.kernel.init(rng=self._rng))
 
     def _advance(self, losses: Any) -> NDArray[Any]:
@@ -481,8 +491,8 @@ class ChargedLearner(SingleProcess):
         """Take the right to continue from a state that was snapped, unless another learner has it."""
         self.check_process()
         if self._snapped:
-            place = (self._rounds, self._owner)
-            if not (_TICKETS.claim(self._run, *place) and claim(self._ledger, self._epoch.mechanism, *place)):
+            right = (self._rounds, self._owner)
+            if not (_CLAIMS.claim(self._run, *right) and claim(self._ledger, self._epoch.mechanism, *right)):
                 raise InputError(_USED)
             self._snapped = False
 
@@ -670,7 +680,7 @@ class ConvexSettings(Settings):
             raise InputError("a learner with a sampler of your own has no snapshots: losses of any kind are its state")
         kind = type(self.body).__name__
         if _BODIES.get(kind) is not type(self.body):
-            raise InputError("a learner has snapshots only where body is a Space, a Box or a Ball")
+            raise InputError("a learner has snapshots only where body is Unbounded, a Box or a Ball")
         body = {"kind": kind, **asdict(self.body)}  # type: ignore[call-overload]
         fields = ("horizon", "epsilon", "delta", "lipschitz", "method", "losses", "neighbors", "clip")
         return {"body": body, **{name: getattr(self, name) for name in fields}}
@@ -689,7 +699,7 @@ class PrivateOnlineConvex(ChargedLearner):
     sequence of points is released; the state and the randomness are as secret as the losses.
 
     Args:
-        body: where points lie: `Space`, `Box` or `Ball`.
+        body: where points lie: `Unbounded`, `Box` or `Ball`.
         horizon: the number of rounds; None if it is not known, for epochs of 1024, 2048, … rounds, each with its own
             plan and starting anew. A round lies in one epoch, so epsilon is paid once; the regret is 3 to 4 times as
             large, and up to once an epoch where noise is most of it.

@@ -2,63 +2,15 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from pkgutil import resolve_name
 from typing import Any, ClassVar
 
-import numpy as np
-from scipy.stats import binom, norm
-
-from labeldp.online.convex.base import NORM_SLACK, Body, ConvexKernel, real
-from labeldp.online.convex.gradient import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
-from labeldp.online.convex.points import draw_failure
-from labeldp.online.convex.regularized import (
-    NEEDS_SAMPLER,
-    RegularizedWeights,
-    SampledWeights,
-    Sampler,
-    coin_worst,
-    regularized_regret,
-)
-from labeldp.online.experts.accounting import (
-    SWINGS,
-    Promise,
-    doubling_regret_bound,
-    few_bits,
-    gaussian_mu,
-    least_noise,
-    nonprivate_bound,
-    softmax_rate,
-    softmax_regret_bound,
-    switches_bound,
-    tuned,
-)
-from labeldp.online.experts.dartboard import BatchedDartboard
-from labeldp.online.experts.doubling import BetterOfTwo, DoublingExponential
-from labeldp.online.experts.lazy import L2P
-from labeldp.online.experts.regret import (
-    MeanRegret,
-    correlated_softmax_regret,
-    doubling_regret,
-    tree_softmax_regret,
-    weights_regret,
-)
-from labeldp.online.experts.softmax import MatrixFactorization, TreeNoise
-from labeldp.online.prefix_sums import GaussianTree, ToeplitzSums, nodes, smallest_stddev, toeplitz_stddev
-from labeldp.privacy import (
-    Argument,
-    Floats,
-    InputError,
-    Neighbors,
-    check_integer,
-    decimal,
-    exp_bounds,
-    float_above,
-    positive_epsilon,
-    rounded_up_text,
-)
+from labeldp.online.convex.base import NEEDS_SAMPLER, NORM_SLACK, Body, ConvexKernel, Sampler, real
+from labeldp.online.experts.accounting import SWINGS, Promise, nonprivate_bound
+from labeldp.privacy import InputError, Neighbors, check_integer, decimal, float_above, positive_epsilon
 
 NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
 """The relations by name: one round's losses become any others, or zero."""
@@ -66,11 +18,6 @@ MAX_HORIZON = 10**12
 MAX_EXPERTS = 10**9
 MIN_DELTA = Fraction(1, 10**200)
 """Smaller ones are lost among the smallest doubles."""
-DOUBLING_SHARE, CHOOSER_SHARE = Fraction(1, 4), Fraction(1, 4)
-"""Shares of epsilon in the better of two; the rest, with half of delta, is that of the learner beside doubling."""
-DELTA_PARTS = 16
-"""One of this many equal parts of delta is kept for inexact draws, and for unusually many draws."""
-BATCH_SIZES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -160,11 +107,6 @@ class OnlinePlan:
     def vacuous(self) -> bool:
         """Whether the bound is no better than the largest regret."""
         return bool(self.regret_bound >= self.task.largest_regret)
-
-    def mean_regret(self) -> MeanRegret | None:
-        """Return a function for the learner's mean regret on losses fixed in advance; None if it must be played."""
-        regret = self.entry.mean_regret
-        return None if regret is None else regret(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values."""
@@ -266,7 +208,7 @@ class ConvexTask(OnlineTask):
         kernel = plan.kernel
         names = ("beta", "strength", "batch", "redraw", "rate", "reference", "lipschitz")
         parameters = {name: getattr(kernel, name) for name in names if hasattr(kernel, name)}
-        if isinstance(kernel, NoisyLeader):
+        if hasattr(kernel, "sums"):
             parameters["stddev"] = getattr(kernel.sums, "stddev", None)
         return {
             "horizon": self.horizon,
@@ -289,9 +231,8 @@ class MethodEntry:
         kind: what is played, "experts" or "convex".
         name: its name in `plan_experts`, `plan_convex` and on the command line.
         help: one line on when to use it.
-        choose: makes the plan with the smallest regret bound that keeps the promise of a task.
-        words: describes the parameters of a plan.
-        mean_regret: makes the function that computes a plan's mean regret; None if the learner must be played.
+        plan: "file:function" of what makes, of a task and the name, the plan with the smallest regret bound that keeps
+            the promise of the task.
         worst_case: whether the regret bound holds for any losses.
         caution: what to know about a bound that does not.
         pure: whether it needs no delta.
@@ -301,9 +242,7 @@ class MethodEntry:
     kind: str
     name: str
     help: str
-    choose: Callable[[Any, str], OnlinePlan]
-    words: Callable[[OnlinePlan], str] = repr
-    mean_regret: Callable[[OnlinePlan], MeanRegret] | None = field(default=None, repr=False)
+    plan: str
     worst_case: bool = True
     caution: str = ""
     pure: bool = False
@@ -314,13 +253,22 @@ class MethodEntry:
         """For which losses the bound holds, in words."""
         return "for any losses" if self.worst_case else "for independent draws of one law only"
 
+    def choose(self, task: OnlineTask) -> OnlinePlan:
+        """Return the plan for a task.
+
+        Raises:
+            InputError: no parameters keep the promise of the task.
+        """
+        plan: OnlinePlan = resolve_name(f"labeldp.online.{self.plan}")(task, self.name)
+        return plan
+
 
 def methods_of(kind: str) -> dict[str, MethodEntry]:
     """Return the methods for experts or for convex losses, by name."""
     return {entry.name: entry for entry in METHODS if entry.kind == kind}
 
 
-def _best(task: OnlineTask, entries: Iterable[MethodEntry], method: str) -> OnlinePlan:
+def best_plan(task: OnlineTask, entries: Iterable[MethodEntry], method: str) -> OnlinePlan:
     """Return the plan of a method, or with "auto" the one of the smallest bound, with all others as alternatives.
 
     A method is left out if its noise does not fit into 64 bits or no parameters keep the promise; the one that was
@@ -329,7 +277,7 @@ def _best(task: OnlineTask, entries: Iterable[MethodEntry], method: str) -> Onli
     plans = []
     for entry in entries:
         try:
-            plans.append(entry.choose(task, entry.name))
+            plans.append(entry.choose(task))
         except InputError:
             if entry.name == method:
                 raise
@@ -337,8 +285,8 @@ def _best(task: OnlineTask, entries: Iterable[MethodEntry], method: str) -> Onli
     if not candidates:
         raise InputError("no method keeps so small an epsilon and delta: take larger ones, or a smaller horizon")
     best = min(candidates, key=lambda plan: plan.regret_bound)
-    others = sorted((plan for plan in plans if plan is not best), key=lambda plan: (plan.regret_bound, plan.method))
-    return replace(best, alternatives=tuple(Alternative(p.method, p.regret_bound, p.holds) for p in others))
+    worse = sorted((plan for plan in plans if plan is not best), key=lambda plan: (plan.regret_bound, plan.method))
+    return replace(best, alternatives=tuple(Alternative(p.method, p.regret_bound, p.holds) for p in worse))
 
 
 def plan_experts(
@@ -386,7 +334,7 @@ def plan_experts(
             "are independent draws of one law",
             argument="delta",
         )
-    return _best(task, admitted.values(), method)
+    return best_plan(task, admitted.values(), method)
 
 
 def _experts_task(d: int, horizon: int, epsilon: Any, delta: Any, neighbors: str, loss_bits: int) -> ExpertsTask:
@@ -404,70 +352,12 @@ def _experts_task(d: int, horizon: int, epsilon: Any, delta: Any, neighbors: str
     return ExpertsTask(horizon, positive_epsilon(epsilon), share, NEIGHBORS[neighbors], d, loss_bits)
 
 
-def _experts_plan(
-    task: ExpertsTask, method: str, kernel: Any, rate: Fraction, bound: float, switches: float, **others: Any
+def experts_plan(
+    task: ExpertsTask, method: str, kernel: Any, rate: Fraction, bound: float, switches: float, **parameters: Any
 ) -> OnlinePlan:
-    parameters = {"B": 1, "eta": rate, "p": Fraction(1), "stddev": None, **others}
+    """Return a plan for experts; `parameters` are those beside the rate."""
+    parameters = {"B": 1, "eta": rate, "p": Fraction(1), "stddev": None, **parameters}
     return OnlinePlan(method, task, kernel, bound, parameters, switches)
-
-
-def _switching_plan(task: ExpertsTask, method: str, chains: int = 1, **fixed: Any) -> OnlinePlan:
-    """Plan a learner that keeps its action for a while; `redraw` or `batch` may be fixed."""
-    best = tuned(task.promise, chains, **fixed)
-    rate, batch, redraw = best.rate, best.batch, best.redraw
-    kernel: Any = BatchedDartboard(task.experts, batch, rate, redraw, task.levels, task.neighbors)
-    if chains == 2:
-        kernel = L2P(kernel.measure, batch, redraw, task.neighbors)
-    switches = switches_bound(float(rate), batch, float(redraw), task.horizon)
-    return _experts_plan(task, method, kernel, rate, best.bound, switches, B=batch, p=redraw)
-
-
-def _softmax_plan(task: ExpertsTask, method: str) -> OnlinePlan:
-    """Plan a learner that draws in every round from weights on noisy sums."""
-    d, rounds, promise = task.experts, task.horizon, task.promise
-    sums: Any
-    if method == "tree":
-        reach, tree = math.sqrt(d), partial(GaussianTree, rounds, d)
-        start = reach * math.sqrt(nodes(rounds)) / gaussian_mu(task.epsilon, task.delta)
-        stddev = least_noise(promise, lambda noise: tree(noise).privacy_loss(reach, rounds), start)
-        sums = tree(stddev)
-    else:
-        stddev = toeplitz_stddev(rounds, d, math.sqrt(d), task.epsilon, task.delta)
-        sums = ToeplitzSums(rounds, d, stddev)
-    rate = few_bits(softmax_rate(d, rounds, sums.deviation))
-    kernel: Any
-    if method == "tree":
-        kernel = TreeNoise(d, rounds, rate, None, stddev, task.levels, task.neighbors)
-    else:
-        kernel = MatrixFactorization(d, rounds, rate, stddev, task.levels, task.neighbors)
-    bound = softmax_regret_bound(d, rounds, float(rate), sums.deviation)
-    return _experts_plan(task, method, kernel, rate, bound, float(rounds - 1), stddev=stddev)
-
-
-def _doubling_plan(task: ExpertsTask, method: str) -> OnlinePlan:
-    kernel = DoublingExponential(task.experts, task.epsilon, task.levels, task.neighbors)
-    bound = doubling_regret_bound(task.experts, task.horizon, float(kernel.rate))
-    return _experts_plan(task, method, kernel, kernel.rate, bound, float(task.horizon.bit_length() - 1))
-
-
-def _better_of_two_plan(task: ExpertsTask, method: str) -> OnlinePlan:
-    """Plan doubling, the learner that "auto" takes for its share, and a third one that learns which is better.
-
-    The chooser's experts are the two learners, whose actions do not depend on what it plays: its regret adds to the
-    second learner's own. Source: `docs/proofs/doubling.md`.
-    """
-    entries = (entry for entry in methods_of("experts").values() if entry.by_itself)
-    try:
-        second = _best(task.part(1 - DOUBLING_SHARE - CHOOSER_SHARE), entries, "auto")
-    except InputError:
-        raise InputError(
-            Argument("epsilon"), " or ", Argument("delta"), " is too small for the better of two: take larger ones"
-        ) from None
-    chooser = _softmax_plan(task.part(CHOOSER_SHARE, experts=2), "matrix-factorization")
-    doubling = DoublingExponential(task.experts, task.epsilon * DOUBLING_SHARE, task.levels, task.neighbors)
-    kernel = BetterOfTwo(doubling, second.kernel, chooser.kernel)
-    bound = second.regret_bound + chooser.regret_bound
-    return OnlinePlan(method, task, kernel, bound, second.parameters, float(task.horizon - 1))
 
 
 def plan_convex(
@@ -484,7 +374,7 @@ def plan_convex(
     """Return the method with the smallest regret bound, or one by name, with the parameters that minimize its bound.
 
     Args:
-        body: where points lie: `Space`, `Box` or `Ball`.
+        body: where points lie: `Unbounded`, `Box` or `Ball`.
         horizon: rounds, at least 1.
         epsilon: privacy parameter, positive.
         delta: in (0, 1): no method here is pure.
@@ -510,7 +400,7 @@ def plan_convex(
     if (method == "sampler") != (sampler is not None):
         raise InputError(NEEDS_SAMPLER if sampler is None else 'sampler is for method="sampler" only')
     admitted = [entry for entry in entries.values() if entry.name == method or (method == "auto" and entry.by_itself)]
-    return _best(task, admitted, method)
+    return best_plan(task, admitted, method)
 
 
 def _convex_task(
@@ -524,7 +414,7 @@ def _convex_task(
     sampler: Sampler | None,
 ) -> ConvexTask:
     if not isinstance(body, Body):
-        raise InputError("body must be a Space, a Box or a Ball")
+        raise InputError("body must be Unbounded, a Box or a Ball")
     if losses not in ("linear", "convex"):
         raise InputError("losses must be 'linear' or 'convex'")
     if neighbors not in NEIGHBORS:
@@ -537,155 +427,43 @@ def _convex_task(
     return ConvexTask(rounds, *exact, NEIGHBORS[neighbors], body, lipschitz, losses == "linear", sampler)
 
 
-def _convex_plan(task: ConvexTask, method: str, bound: float, kernel: ConvexKernel[Any]) -> OnlinePlan:
+def convex_plan(task: ConvexTask, method: str, bound: float, kernel: ConvexKernel[Any]) -> OnlinePlan:
     """Return a plan after checking its promise; its bound is at most that of playing any points."""
     if not kernel.privacy_loss(task.horizon).within(task.epsilon, task.delta):
         raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
     return OnlinePlan(method, task, kernel, min(bound, task.largest_regret))
 
 
-def _noisy(task: ConvexTask, method: str) -> OnlinePlan:
-    """Plan noise on sums of gradients. The bound for linear losses needs noise that never falls, unlike a tree's."""
-    kind = ToeplitzSums if method == "matrix-factorization" else GaussianTree
-    make = partial(kind, task.horizon, task.body.dimension)
-    sums = make(smallest_stddev(make, task.reach * (1 + 2.0**-40), task.epsilon, task.delta))
-    linear = task.linear and method != "tree"
-    regret, rate = (linear_regret, linear_rate) if linear else (convex_regret, convex_rate)
-    deviation = sums.deviation * task.lipschitz
-    best = rate(*task.sizes, deviation)
-    kernel = NoisyLeader(task.body, task.lipschitz, best, sums, task.neighbors)
-    return _convex_plan(task, method, regret(*task.sizes, best, deviation), kernel)
-
-
-def _redrawn(task: ConvexTask, method: str) -> OnlinePlan:
-    """Plan a draw after every batch: the Gaussian loss of all draws together fixes beta / strength."""
-    failure, sampler = _failure(task, method), task.sampler
-    mu = gaussian_mu(task.epsilon, task.delta * (1 - Fraction(1, DELTA_PARTS)))
-    batches = BATCH_SIZES[task.horizon >= BATCH_SIZES]
-    draws = task.horizon // batches
-    batches, draws = (column[draws * float(failure) <= float(task.delta) / DELTA_PARTS] for column in (batches, draws))
-    if not len(batches):
-        raise InputError("one draw of the sampler is already worse than delta admits: take a larger delta")
-    ratio = (1 - 1e-5) * 2 * (mu / (task.reach * task.lipschitz)) ** 2 / draws
-    plain = task.lipschitz * math.sqrt(task.horizon) / (2 * task.body.radius)  # best without privacy
-    strengths = plain * np.geomspace(1, 1e5, 501)[:, np.newaxis]
-    sizes = task.horizon + 2 * strengths.max() * task.body.radius / task.lipschitz
-    ratio /= (1 + sizes * (task.body.dimension + 16) * 2.0**-50) ** 2
-    bounds = _bounds(task, ratio * strengths, strengths, batches)
-    at, which = np.unravel_index(bounds.argmin(), bounds.shape)
-    strength = float(strengths[at, 0])
-    parameters = float(ratio[which]) * strength, strength, int(batches[which])
-    kernel: ConvexKernel[Any]
-    if sampler is None:
-        kernel = RegularizedWeights(*task.sizes, *parameters, neighbors=task.neighbors)
-    else:
-        kernel = SampledWeights(*task.sizes, *parameters, sampler, float(task.epsilon), task.neighbors)
-    return _convex_plan(task, method, float(bounds.min()), kernel)
-
-
-def _failure(task: ConvexTask, method: str) -> Fraction:
-    """Return what one draw adds to delta."""
-    if method == "sampler":
-        distance = getattr(task.sampler, "distance", None)
-        if distance is None:
-            raise InputError(NEEDS_SAMPLER)
-        return decimal(distance, "the sampler's distance") * (2 + exp_bounds(task.epsilon)[1])
-    if not task.linear:
-        raise InputError(NEEDS_SAMPLER)
-    return draw_failure(task.body)
-
-
-def _bounds(task: ConvexTask, beta: Any, strength: Any, batch: Any) -> Floats:
-    """Return `regularized_regret` of arrays."""
-    return np.vectorize(lambda b, s, n: regularized_regret(*task.sizes, b, s, n))(beta, strength, batch)
-
-
-def _lazy(task: ConvexTask, method: str) -> OnlinePlan:
-    """Plan lazy draws: epsilon is split between the worst coin and all draws."""
-    if not (task.linear and task.body.bounded):
-        unbounded = 'body must be bounded for lazy draws: take method="redraw"'
-        raise InputError(NEEDS_SAMPLER if task.body.bounded else unbounded)
-    reference = method == "l2p"
-    chains, tilts = (2, 3) if reference else (1, 1)
-    grid = 2 ** np.arange(0, task.horizon.bit_length()), 2.0 ** -np.arange(1, 11), np.geomspace(1e-6, 4, 60)
-    batch, redraw, eta = (axis.ravel() for axis in np.meshgrid(*grid, indexing="ij"))
-    swing, worst = task.reach / 2, task.lipschitz * task.body.radius
-    shift = batch * eta if reference else 0.0 * eta
-    coin = coin_worst(chains * swing * eta, redraw, shift)
-    steps = -np.expm1(np.log1p(-redraw) - tilts * batch * eta)
-    batches, tail = task.horizon // batch, float(task.delta) / (8 * DELTA_PARTS)
-    draws = 1 + binom.isf(tail, np.maximum(batches - 1, 0), steps)
-    draws = draws + (binom.isf(tail, batches, redraw) if reference else 0)
-    mu = np.maximum(_mus(task, float(task.epsilon) - 1.001 * coin), 1e-9)
-    beta = eta / (2 * worst)
-    needed = (task.reach * task.lipschitz / mu) ** 2 * beta * draws / 2 * (1 + 1e-3)
-    strength = np.maximum(needed, task.lipschitz * np.sqrt(task.horizon * batch) / (2 * task.body.radius))
-    bounds = np.where(mu > 1e-9, _bounds(task, beta, strength, batch), math.inf)
-    i = int(bounds.argmin())
-    if not math.isfinite(bounds[i]):
-        raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
-    parameters = *task.sizes, float(beta[i]), float(strength[i]), int(batch[i]), Fraction(float(redraw[i]))
-    kernel = RegularizedWeights(*parameters, reference, task.neighbors, 2 * tail)
-    return _convex_plan(task, method, float(bounds[i]), kernel)
-
-
-def _mus(task: ConvexTask, epsilons: Floats) -> Floats:
-    """Return for each epsilon nearly the largest mu that keeps it and most of delta; 0 if there is none.
-
-    A Gaussian loss has an epsilon of at most mu²/2 + mu times a normal quantile.
-    """
-    mus = np.geomspace(1e-6, 60, 4000)
-    reached = mus**2 / 2 + mus * norm.isf(float(task.delta) * (1 - 2 / DELTA_PARTS))
-    at = np.searchsorted(reached, epsilons, side="right") - 1
-    return np.where((epsilons > 0) & (at >= 0), mus[np.maximum(at, 0)], 0.0)
-
-
-def _switching_words(plan: OnlinePlan) -> str:
-    batch, rate, redraw = (plan.parameters[name] for name in ("B", "eta", "p"))
-    return f"batches of B = {batch:,} rounds, rate eta = {float(rate):.6g}, redraw probability p = {float(redraw):.6g}"
-
-
-def _noise_words(plan: OnlinePlan) -> str:
-    rate, stddev = plan.parameters["eta"], plan.parameters["stddev"]
-    return f"rate eta = {float(rate):.6g}, noise of standard deviation {rounded_up_text(stddev)}"
-
-
-def _switching_method(name: str, help: str, **fixed: Any) -> MethodEntry:
-    """Return the row of a method whose actions have the marginals of multiplicative weights in batches."""
-    regret = lambda plan: weights_regret(float(plan.parameters["eta"]), plan.parameters["B"])  # noqa: E731
-    return MethodEntry("experts", name, help, partial(_switching_plan, **fixed), _switching_words, regret)
-
-
 METHODS = (
-    _switching_method(
-        "dartboard", "weights that keep an action until its own losses, or chance, end it: for many experts"
+    MethodEntry(
+        "experts",
+        "dartboard",
+        "weights that keep an action until its own losses, or chance, end it: for many experts",
+        "experts.dartboard:plan_dartboard",
     ),
     MethodEntry(
         "experts",
         "matrix-factorization",
         "weights on sums with correlated noise: for few experts or many rounds",
-        _softmax_plan,
-        _noise_words,
-        lambda plan: correlated_softmax_regret(plan.kernel),
+        "experts.softmax:plan_softmax",
     ),
     MethodEntry(
-        "experts",
-        "tree",
-        "the same with noise from a binary tree: to compare",
-        _softmax_plan,
-        _noise_words,
-        lambda plan: tree_softmax_regret(plan.kernel),
+        "experts", "tree", "the same with noise from a binary tree: to compare", "experts.softmax:plan_softmax"
     ),
-    _switching_method("redraw", "the dartboard with a new draw after every batch", redraw=Fraction(1)),
-    _switching_method("shrinking-dartboard", "the dartboard in batches of one round", batch=1),
-    _switching_method("l2p", "the dartboard with a reference sequence, as published: to compare", chains=2),
+    MethodEntry(
+        "experts", "redraw", "the dartboard with a new draw after every batch", "experts.dartboard:plan_dartboard"
+    ),
+    MethodEntry(
+        "experts", "shrinking-dartboard", "the dartboard in batches of one round", "experts.dartboard:plan_dartboard"
+    ),
+    MethodEntry(
+        "experts", "l2p", "the dartboard with a reference sequence, as published: to compare", "experts.lazy:plan_l2p"
+    ),
     MethodEntry(
         "experts",
         "doubling",
         "one draw for each of 1, 2, 4, … rounds: for losses that are independent draws of one law",
-        _doubling_plan,
-        lambda plan: f"rate eta = {float(plan.kernel.rate):.6g}: one draw for each of 1, 2, 4, … rounds",
-        lambda plan: doubling_regret(float(plan.kernel.rate)),
+        "experts.doubling:plan_doubling",
         worst_case=False,
         caution="The bound of doubling is against the expert that is best on average, where all rounds are independent "
         "draws of one law. Where they are not, its regret can grow as fast as the number of rounds.",
@@ -696,15 +474,33 @@ METHODS = (
         "experts",
         "better-of-two",
         "doubling and the best other method, with a third learner that finds out in private which is better",
-        _better_of_two_plan,
-        lambda plan: _switching_words(plan) if plan.parameters["stddev"] is None else _noise_words(plan),
+        "experts.doubling:plan_better_of_two",
         by_itself=False,
     ),
-    MethodEntry("convex", "matrix-factorization", "sums of gradients with correlated noise", _noisy),
-    MethodEntry("convex", "tree", "sums of gradients with noise from a binary tree: to compare", _noisy),
-    MethodEntry("convex", "redraw", "a draw from regularized weights after every batch", _redrawn),
-    MethodEntry("convex", "dartboard", "draws from regularized weights that are kept for a while", _lazy),
-    MethodEntry("convex", "l2p", "the same with a reference sequence, as published: to compare", _lazy),
-    MethodEntry("convex", "sampler", "draws of your own sampler, for general convex losses", _redrawn, by_itself=False),
+    MethodEntry(
+        "convex", "matrix-factorization", "sums of gradients with correlated noise", "convex.gradient:plan_leader"
+    ),
+    MethodEntry(
+        "convex", "tree", "sums of gradients with noise from a binary tree: to compare", "convex.gradient:plan_leader"
+    ),
+    MethodEntry(
+        "convex", "redraw", "a draw from regularized weights after every batch", "convex.regularized:plan_redrawn"
+    ),
+    MethodEntry(
+        "convex",
+        "dartboard",
+        "draws from regularized weights that are kept for a while",
+        "convex.regularized:plan_lazy",
+    ),
+    MethodEntry(
+        "convex", "l2p", "the same with a reference sequence, as published: to compare", "convex.regularized:plan_lazy"
+    ),
+    MethodEntry(
+        "convex",
+        "sampler",
+        "draws of your own sampler, for general convex losses",
+        "convex.regularized:plan_redrawn",
+        by_itself=False,
+    ),
 )
 """The online methods: plans, the command line, its help and the tables of papers are made from this list."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import gaussian_loss
-from labeldp.online.snapshots import State
+from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
     Floats,
     InputError,
@@ -101,20 +101,20 @@ class NoisySums(ABC, Generic[S]):
 
 @final
 @dataclass(frozen=True)
-class SumsState(State):
+class SumsState(KernelState):
     """The state of `ToeplitzSums`: secret, since it holds exact sums.
 
     Attributes:
         rounds: the number of rounds so far.
-        exact, rest: exponentially weighted sums of the vectors, and their rounding errors.
-        told: the same sums of the vectors that follow from the releases.
+        exact, errors: exponentially weighted sums of the vectors, and their rounding errors.
+        public: the same sums of the vectors that follow from the releases.
         total: the last released sum.
     """
 
     rounds: int
     exact: Floats
-    rest: Floats
-    told: Floats
+    errors: Floats
+    public: Floats
     total: Floats
 
     def __repr__(self) -> str:
@@ -122,13 +122,13 @@ class SumsState(State):
 
     def part(self, columns: slice) -> "SumsState":
         """Return the state of some of the columns."""
-        arrays = (self.exact, self.rest, self.told, self.total)
+        arrays = (self.exact, self.errors, self.public, self.total)
         return SumsState(self.rounds, *(array[..., columns] for array in arrays))
 
     @classmethod
     def joined(cls, parts: "list[SumsState]") -> "SumsState":
         """Return the state of all columns."""
-        arrays = zip(*((one.exact, one.rest, one.told, one.total) for one in parts), strict=True)
+        arrays = zip(*((one.exact, one.errors, one.public, one.total) for one in parts), strict=True)
         return cls(parts[0].rounds, *(np.concatenate(some, axis=-1) for some in arrays))
 
 
@@ -180,7 +180,7 @@ class _Block(NamedTuple):
         within, inverse: C for the rounds of the block, and its inverse.
         earlier: takes the state's weighted sums to what earlier rounds add to C x.
         later: takes the vectors of the block to what they add to the weighted sums.
-        gone, kept: the shares of a weighted sum that are lost and that remain after each number of rounds.
+        gone, left: the shares of a weighted sum that are lost and that remain after each number of rounds.
     """
 
     within: Floats
@@ -188,7 +188,7 @@ class _Block(NamedTuple):
     earlier: Floats
     later: Floats
     gone: Floats
-    kept: Floats
+    left: Floats
 
     @classmethod
     def of(cls, factor: ToeplitzFactor, rows: int) -> "_Block":
@@ -287,22 +287,22 @@ class ToeplitzSums(NoisySums[SumsState]):
         exact = block.within[:count, :count] @ vectors + block.earlier[:count] @ state.exact
         noise = wide_gaussian(rng, exact.size).reshape(exact.shape)
         released = (np.rint(exact * self.scale) + noise) / self.scale
-        # Only what was released enters the rest, except for the two sums that stay secret.
-        told = block.inverse[:count, :count] @ (released - block.earlier[:count] @ state.told)
-        sums = state.total + np.cumsum(told, axis=0)
+        # Only what was released enters what follows, except for the two sums that stay secret.
+        followed = block.inverse[:count, :count] @ (released - block.earlier[:count] @ state.public)
+        sums = state.total + np.cumsum(followed, axis=0)
         later, gone = block.later[:, self.rows - count :], block.gone[count][:, None]
-        high, rest = _added(state.exact, later @ vectors - gone * state.exact, state.rest)
-        kept = block.kept[count][:, None] * state.told + later @ told
-        return SumsState(state.rounds + count, high, rest, kept, sums[-1]), sums
+        high, errors = _added(state.exact, later @ vectors - gone * state.exact, state.errors)
+        public = block.left[count][:, None] * state.public + later @ followed
+        return SumsState(state.rounds + count, high, errors, public, sums[-1]), sums
 
 
-def _added(large: Floats, small: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """Return large + small + rest as a double and its error, by the sums of Knuth and, for the third, Dekker."""
+def _added(large: Floats, small: Floats, error: Floats) -> tuple[Floats, Floats]:
+    """Return large + small + error as a double and its error, by the sums of Knuth and, for the third, Dekker."""
     total = large + small
     part = total - large
-    rest = rest + ((large - (total - part)) + (small - part))
-    high = total + rest
-    return high, rest - (high - total)
+    error = error + ((large - (total - part)) + (small - part))
+    high = total + error
+    return high, error - (high - total)
 
 
 def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta: Any) -> float:
@@ -331,15 +331,15 @@ def smallest_stddev(sums: Callable[[float], NoisySums[Any]], reach: float, epsil
 
     def keeps(stddev: float) -> bool:
         try:
-            made = sums(stddev)
-            return made.privacy_loss(reach, made.horizon).within(epsilon, delta)
+            noisy = sums(stddev)
+            return noisy.privacy_loss(reach, noisy.horizon).within(epsilon, delta)
         except InputError:
             return False
 
-    found = smallest_positive(keeps, tol=1e-6, most=2.0**60)
-    if found is None:
+    stddev = smallest_positive(keeps, tol=1e-6, most=2.0**60)
+    if stddev is None:
         raise InputError("is too small for Gaussian noise on so many rounds: take a larger one", argument="delta")
-    return found
+    return stddev
 
 
 def square_root_norm(horizon: int) -> float:
@@ -366,8 +366,8 @@ def toeplitz_factor(horizon: int) -> ToeplitzFactor:
     horizon = check_integer(horizon, "horizon")
     low = -(math.log(horizon) + QUADRATURE_REACH)
     places = low + QUADRATURE_STEP * np.arange(math.ceil((QUADRATURE_REACH - low) / QUADRATURE_STEP) + 1)
-    gaps, rest = 1 / (1 + np.exp(-places)), 1 / (1 + np.exp(places))
-    return ToeplitzFactor(horizon, gaps, QUADRATURE_STEP / math.pi * np.sqrt(gaps * rest))
+    gaps, shares = 1 / (1 + np.exp(-places)), 1 / (1 + np.exp(places))
+    return ToeplitzFactor(horizon, gaps, QUADRATURE_STEP / math.pi * np.sqrt(gaps * shares))
 
 
 def _gram(weights: Floats, gaps: Floats, count: int) -> float:
@@ -404,7 +404,7 @@ def nodes(rounds: int) -> int:
 
 @final
 @dataclass(frozen=True)
-class TreeState(State):
+class TreeState(KernelState):
     """Between two rounds: their number so far, the exact sum, secret, and the noise of its nodes from each level up."""
 
     rounds: int
@@ -491,8 +491,8 @@ class TreeSums(NoisySums[TreeState]):
         sums = state.total + np.cumsum(vectors, axis=0)
         last = state.rounds + count
         roots = np.array([(last >> level << level) - state.rounds - 1 for level in range(depth)])
-        kept = np.where((roots >= 0)[:, None], noise[roots.clip(min=0)], state.noise)
-        return TreeState(last, sums[-1], kept), sums + noise
+        root_noise = np.where((roots >= 0)[:, None], noise[roots.clip(min=0)], state.noise)
+        return TreeState(last, sums[-1], root_noise), sums + noise
 
 
 @final

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from labeldp.curator import LOSSES, DatasetLedger, LedgerFile
 from labeldp.online.experts.kernel import Actions, check_levels, quantize
-from labeldp.online.learner import RoundsMechanism
+from labeldp.online.learner import HorizonCharge
 from labeldp.online.planning import OnlinePlan, plan_experts
-from labeldp.online.snapshots import dump_state, freeze, load_state, thaw
+from labeldp.online.snapshots import dump_state, from_plain, load_state, to_plain
 from labeldp.privacy import (
     Argument,
     Budget,
@@ -68,13 +68,13 @@ PANDAS_INDEX = "__index_level_0__"
 """The name that pandas gives to an index without a name in a Parquet file."""
 
 
-def count(text: Any, name: str, least: int, digits: int) -> int:
-    """Parse a whole number, such as 1e5, from `least` to 10^digits; raise InputError if it is not one."""
+def count(text: Any, name: str, low: int, digits: int) -> int:
+    """Parse a whole number, such as 1e5, from `low` to 10^digits; raise InputError if it is not one."""
     with suppress(InputError):
         exact = decimal(text, name)
-        if exact.denominator == 1 and least <= exact <= 10**digits:
+        if exact.denominator == 1 and low <= exact <= 10**digits:
             return exact.numerator
-    raise InputError(f"must be a whole number from {least} to 10^{digits}, such as 1e5", argument=name)
+    raise InputError(f"must be a whole number from {low} to 10^{digits}, such as 1e5", argument=name)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def run_online(
             raise losses.changed()
         mechanism, coins = _mechanism(account, state, plan, rounds, digests[-1], losses.block_rows)
         with state.charging(keyed(state.key, digests[-1])):
-            certificate = mechanism.pay(account, coins)
+            certificate = mechanism.charge(account, coins)
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
         losses.play(mechanism, state, digests, rows, coins)
@@ -262,11 +262,11 @@ class RunState:
 
     def load(self) -> dict[str, Any] | None:
         """Return the last state on disk, or None."""
-        place = self.folder / STATE_FILE
+        path = self.folder / STATE_FILE
         try:
-            return load_state(place.read_bytes()) if place.exists() else None
+            return load_state(path.read_bytes()) if path.exists() else None
         except InputError:
-            raise InputError(f"{place} is damaged: remove {self.folder}, or name another --out") from None
+            raise InputError(f"{path} is damaged: remove {self.folder}, or name another --out") from None
 
     def keep(self, state: dict[str, Any], actions: Actions) -> None:
         """Append the actions of a block, which ends at round `state["rounds"]`, then write the state.
@@ -300,7 +300,7 @@ class RunState:
 
 def _mechanism(
     account: Ledger | DatasetLedger, state: RunState, plan: OnlinePlan, rounds: int, digest: bytes, block_rows: int
-) -> tuple[RoundsMechanism, KeyedRandomness]:
+) -> tuple[HorizonCharge, KeyedRandomness]:
     """Return the mechanism to charge and its coins, which depend on the plan, the losses and the block size.
 
     Their name and key are those of the ledger file, which so finds the same run again; without one, of the folder.
@@ -310,7 +310,7 @@ def _mechanism(
     else:
         name, key, secret = state.run, KeyedRandomness(state.key), state.key
     traces = (("row numbers", f"losses of {plan.task.loss_bits} bits", keyed(secret, digest)),)
-    mechanism = RoundsMechanism(plan.kernel, rounds, plan.to_json(), name, traces)
+    mechanism = HorizonCharge(plan.kernel, rounds, plan.to_json(), name, traces)
     context = json.dumps([mechanism.specification(), traces, block_rows], sort_keys=True)
     return mechanism, key.bind(context.encode())
 
@@ -360,8 +360,8 @@ class LossFile:
 
     def play(
         self,
-        mechanism: RoundsMechanism,
-        place: RunState,
+        mechanism: HorizonCharge,
+        folder: RunState,
         digests: list[bytes],
         rows: int,
         coins: KeyedRandomness,
@@ -374,29 +374,29 @@ class LossFile:
         Raises:
             LabelDPError: the losses changed, or the state on disk is of other losses.
         """
-        kept, known = place.load(), iter(digests)
-        done, start, digest = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
-        state = mechanism.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
+        stored, expected = folder.load(), iter(digests)
+        done, start, digest = 0 if stored is None else int(stored["rounds"]), 0, hashlib.sha256()
+        state = from_plain(stored["state"]) if stored else mechanism.kernel.init(rng=coins.bind(b"first").stream())
         refused: list[DomainError] = []
         for levels in self._blocks(refused):
             digest.update(levels.tobytes())
             start += len(levels)
-            if refused or next(known, None) != digest.digest():
-                raise self._changed(place)
+            if refused or next(expected, None) != digest.digest():
+                raise self._changed(folder)
             if start > done:
                 stream = coins.bind(f"from {done}".encode()).stream()
                 state, actions = mechanism.kernel.update(state, levels, rng=stream)
                 done = start
-                place.keep({"rounds": done, "losses": digest.hexdigest(), "state": freeze(state)}, actions)
-            elif kept is not None and start == done and digest.hexdigest() != kept["losses"]:
-                raise self._changed(place)
+                folder.keep({"rounds": done, "losses": digest.hexdigest(), "state": to_plain(state)}, actions)
+            elif stored is not None and start == done and digest.hexdigest() != stored["losses"]:
+                raise self._changed(folder)
             self._tell(f"played {start:,} rounds", start, 0.5, rows)
-        if next(known, None) is not None:
-            raise self._changed(place)
+        if next(expected, None) is not None:
+            raise self._changed(folder)
 
-    def _changed(self, place: RunState) -> LabelDPError:
+    def _changed(self, folder: RunState) -> LabelDPError:
         """Remove what was played, since the coins belong to other losses; return the error to raise."""
-        place.forget()
+        folder.forget()
         return self.changed()
 
     def _blocks(self, refused: list[DomainError]) -> Iterator[NDArray[Any]]:
@@ -478,10 +478,10 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, level
             return np.asarray(check_levels(matrix.astype(np.int64), bits))
     except InputError:
         pass
-    most = 2**bits - 1
-    wanted = f"integers from 0 to {most}" if levels else "numbers in [0, 1]"
-    others = () if levels else (Argument("levels"), f" takes integers from 0 to {most}, and ")
-    raise DomainError(f"losses must be {wanted}, in every row of every column, none of them missing; ", *others, *_TAKE)
+    top = 2**bits - 1
+    wanted = f"integers from 0 to {top}" if levels else "numbers in [0, 1]"
+    hint = () if levels else (Argument("levels"), f" takes integers from 0 to {top}, and ")
+    raise DomainError(f"losses must be {wanted}, in every row of every column, none of them missing; ", *hint, *_TAKE)
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ SECRET_WARNING = "labeldp learner state: as SECRET as the losses themselves"
 NOT_A_STATE = "state is not one that state_dict() gave, or it is of another version of labeldp, or it was changed"
 
 
-class State:
+class KernelState:
     """Base of the states that a snapshot of a learner may hold: frozen dataclasses of numbers, arrays and states."""
 
     kinds: ClassVar[dict[str, Any]] = {}
@@ -27,23 +27,23 @@ class State:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        State.kinds[cls.__name__] = cls
+        KernelState.kinds[cls.__name__] = cls
 
 
-def freeze(state: Any) -> dict[str, Any]:
+def to_plain(state: Any) -> dict[str, Any]:
     """Return a kernel's state as plain JSON values and a list of arrays: all of them as secret as the state."""
     arrays: list[Any] = []
-    return {"tree": _frozen(state, arrays), "arrays": arrays}
+    return {"tree": _plain(state, arrays), "arrays": arrays}
 
 
-def thaw(frozen: Mapping[str, Any]) -> Any:
-    """Return the state that `freeze` was given. It makes states of learners only and runs no code of the snapshot.
+def from_plain(plain: Mapping[str, Any]) -> Any:
+    """Return the state that `to_plain` was given. It makes states of learners only and runs no code of the snapshot.
 
     Raises:
-        InputError: frozen is not what `freeze` returns.
+        InputError: plain is not what `to_plain` returns.
     """
     try:
-        return _thawed(frozen["tree"], [np.array(array) for array in frozen["arrays"]])
+        return _restored(plain["tree"], [np.array(array) for array in plain["arrays"]])
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError):
         raise InputError(NOT_A_STATE) from None  # the original quotes what it could not read
 
@@ -53,10 +53,10 @@ def dump_state(state: Mapping[str, Any]) -> bytes:
 
     The first line says so. The format holds numbers and arrays, never code.
     """
-    frozen = state["state"]
+    plain = state["state"]
     buffer = io.BytesIO()
-    text = json.dumps({**state, "state": frozen["tree"]}, sort_keys=True).encode()
-    arrays = {f"array{i}": array for i, array in enumerate(frozen["arrays"])}
+    text = json.dumps({**state, "state": plain["tree"]}, sort_keys=True).encode()
+    arrays = {f"array{i}": array for i, array in enumerate(plain["arrays"])}
     np.savez_compressed(buffer, text=np.frombuffer(text, np.uint8), **arrays)
     body = buffer.getvalue()
     return b"\n".join([SECRET_WARNING.encode(), hashlib.sha256(body).hexdigest().encode(), body])
@@ -70,8 +70,8 @@ def load_state(content: bytes) -> dict[str, Any]:
     """
     if not isinstance(content, bytes | bytearray | memoryview):
         raise InputError("content must be bytes, such as dump_state gives")
-    head, _, rest = bytes(content).partition(b"\n")
-    digest, _, body = rest.partition(b"\n")
+    head, _, remainder = bytes(content).partition(b"\n")
+    digest, _, body = remainder.partition(b"\n")
     if head != SECRET_WARNING.encode() or digest != hashlib.sha256(body).hexdigest().encode():
         raise InputError("content is not a stored state of labeldp, or it is damaged")
     try:
@@ -88,7 +88,7 @@ def load_state(content: bytes) -> dict[str, Any]:
     raise InputError(NOT_A_STATE)
 
 
-class Tickets:
+class SnapshotClaims:
     """Records which states of which runs were continued in this process: each of them once."""
 
     def __init__(self) -> None:
@@ -105,36 +105,36 @@ class Tickets:
         return (run, rounds) in self._claimed
 
 
-def _frozen(value: Any, arrays: list[Any]) -> Any:
+def _plain(value: Any, arrays: list[Any]) -> Any:
     """Return a value of a state as plain JSON values, and append copies of its arrays to `arrays`."""
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         arrays.append(value.copy())
         return {"array": len(arrays) - 1}
     if isinstance(value, np.generic):
-        return _frozen(value.item(), arrays)
+        return _plain(value.item(), arrays)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Fraction):
         return {"fraction": [value.numerator, value.denominator]}
     if isinstance(value, tuple | list):
-        return {type(value).__name__: [_frozen(item, arrays) for item in value]}
+        return {type(value).__name__: [_plain(item, arrays) for item in value]}
     kind = type(value)
-    if kind in State.kinds.values():
-        inner = {field.name: _frozen(getattr(value, field.name), arrays) for field in fields(value) if field.init}
+    if kind in KernelState.kinds.values():
+        inner = {field.name: _plain(getattr(value, field.name), arrays) for field in fields(value) if field.init}
         return {"kind": f"{kind.__module__}:{kind.__qualname__}", "fields": inner}
     raise InputError(f"a state of type {kind.__name__} cannot be stored")
 
 
-def _thawed(tree: Any, arrays: list[Any]) -> Any:
-    """Return the value that `_frozen` was given."""
+def _restored(tree: Any, arrays: list[Any]) -> Any:
+    """Return the value that `_plain` was given."""
     if not isinstance(tree, dict):
         return tree
     if "kind" in tree:
-        inner = {name: _thawed(value, arrays) for name, value in tree["fields"].items()}
-        return State.kinds[tree["kind"].partition(":")[2]](**inner)
+        inner = {name: _restored(value, arrays) for name, value in tree["fields"].items()}
+        return KernelState.kinds[tree["kind"].partition(":")[2]](**inner)
     [(form, value)] = tree.items()
     if form == "array":
         return arrays[value]
     if form == "fraction":
         return Fraction(*map(int, value))
-    return {"tuple": tuple, "list": list}[form](_thawed(item, arrays) for item in value)
+    return {"tuple": tuple, "list": list}[form](_restored(item, arrays) for item in value)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from labeldp.privacy import rounded_up_text
 from labeldp.report.render import environment
-from labeldp.report.svg import BOTTOM, LEFT, RIGHT, TOP, Axis, Scale, figure, round_ticks, tag
+from labeldp.report.svg import BOTTOM, LEFT, RIGHT, TOP, AxisScale, ChartAxis, figure, round_ticks, tag
 
 if TYPE_CHECKING:  # what audits load, a report of a fit does not need
     from labeldp.audit import RunAudit
@@ -38,8 +38,8 @@ def draw_loss(
     """
     across = [*epsilons, *([claim[0]] if claim else [])]
     up = [*deltas, *([claim[1]] if claim else []), 1e-3]
-    x, y = Scale(0, max(across), LEFT, RIGHT), Scale(0, max(up), BOTTOM, TOP)
-    ticks = [tuple((value, f"{value:g}") for value in round_ticks(0, each.end)) for each in (x, y)]
+    x, y = AxisScale(0, max(across), LEFT, RIGHT), AxisScale(0, max(up), BOTTOM, TOP)
+    ticks = [tuple((value, f"{value:g}") for value in round_ticks(0, scale.end)) for scale in (x, y)]
     line = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in zip(epsilons, deltas, strict=True))
     marked = [] if claim is None else [tag("circle", class_="claim", cx=x(claim[0]), cy=y(claim[1]), r=6)]
     label = f"delta against epsilon: {deltas[0]:.3g} at 0, {deltas[-1]:.3g} at {epsilons[-1]:.3g}"
@@ -48,8 +48,8 @@ def draw_loss(
         RIGHT + 24,
         HEIGHT,
         *([tag("style", Markup(_STYLE))] if alone else []),
-        Axis("δ of the worst pair", y, ticks[1]).beside(LEFT, RIGHT),
-        Axis("ε", x, ticks[0]).below(BOTTOM),
+        ChartAxis("δ of the worst pair", y, ticks[1]).beside(LEFT, RIGHT),
+        ChartAxis("ε", x, ticks[0]).below(BOTTOM),
         tag("polyline", class_="line", points=line),
         *marked,
         class_="plot",

@@ -9,13 +9,13 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from labeldp.fit import Bin, BudgetUse, Confusion, Curve, Estimated, Importance, Picture, format_number
-from labeldp.report.svg import BESIDE, BOTTOM, LEFT, RIGHT, TOP, Axis, Scale, apart, figure, round_ticks, tag
+from labeldp.fit import Across, Bin, BudgetUse, Confusion, Curve, Estimated, Importance, Picture, format_number
+from labeldp.report.svg import BESIDE, BOTTOM, LEFT, RIGHT, TOP, AxisScale, ChartAxis, figure, round_ticks, tag
 from labeldp.report.words import percent, shortened, signed, spent
 
-CURVE_WIDTH, HEIGHT = 680.0, 360.0
-
-CURVE_LEFT, CURVE_RIGHT, CURVE_TOP, CURVE_BOTTOM = 84.0, 668.0, 40.0, 296.0
+WIDTH = 680.0
+PLAIN, TALL = 360.0, 400.0
+"""Heights of a figure: with short labels below its axis, and with long, slanted ones."""
 
 
 def curve_chart(
@@ -26,8 +26,8 @@ def curve_chart(
     If `measured` is given, the accuracy on public labels, a point shows it.
     """
     points = sorted(curve.points, key=lambda point: point.epsilon)
-    epsilons = [*(point.epsilon for point in points), epsilon]
-    x = Scale(min(epsilons), max(epsilons), CURVE_LEFT + 22, CURVE_RIGHT - 22, log=True)
+    epsilons = sorted({*(point.epsilon for point in points), epsilon})
+    x = AxisScale(min(epsilons), max(epsilons), LEFT + 22, RIGHT - 22, log=True)
     shown = accuracy.value if measured is None else measured
     y = _shares([*(v for p in points for v in (p.low, p.value, p.high)), accuracy.low, accuracy.high, baseline, shown])
     band = [(x(p.epsilon), y(p.high)) for p in points] + [(x(p.epsilon), y(p.low)) for p in reversed(points)]
@@ -39,9 +39,10 @@ def curve_chart(
     )
     return figure(
         label,
-        CURVE_WIDTH,
-        HEIGHT,
-        _axes(x, y, [p.epsilon for p in points]),
+        WIDTH,
+        PLAIN,
+        ChartAxis("", y, tuple((v, f"{100 * v:g}%") for v in round_ticks(y.start, y.end))).beside(LEFT, RIGHT),
+        ChartAxis("ε, logarithmic scale", x, tuple((e, spent(e)) for e in epsilons)).below(BOTTOM),
         _level(y(baseline), f"most frequent class, {percent(baseline)}"),
         tag("polygon", class_="band", points=_path(band)),
         tag("polyline", class_="line", points=_path(line)),
@@ -52,72 +53,53 @@ def curve_chart(
     )
 
 
-def _shares(values: list[float]) -> Scale:
+def _shares(values: list[float]) -> AxisScale:
     """Return a vertical scale that holds these shares, with room below them for a label."""
     low, high = max(0.0, min(values)), min(1.0, max(values))
     span = max(high - low, 0.05)
-    return Scale(max(0.0, low - 0.18 * span), min(1.0, high + 0.05 * span), CURVE_BOTTOM, CURVE_TOP)
+    return AxisScale(max(0.0, low - 0.18 * span), min(1.0, high + 0.05 * span), BOTTOM, TOP)
 
 
-def _path(places: list[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-
-
-def _axes(x: Scale, y: Scale, epsilons: list[float]) -> Markup:
-    """Draw horizontal grid lines with percentages, and the axis of the tried epsilons with its title."""
-    pieces = []
-    for share in round_ticks(y.start, y.end):
-        pieces.append(tag("line", class_="grid", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=y(share), y2=y(share)))
-        pieces.append(tag("text", f"{100 * share:g}%", x=CURVE_LEFT - 8, y=y(share) + 5, text_anchor="end"))
-    for epsilon in apart(sorted(set(epsilons)), x, 72):
-        pieces.append(tag("line", class_="tick", x1=x(epsilon), x2=x(epsilon), y1=CURVE_BOTTOM, y2=CURVE_BOTTOM + 5))
-        pieces.append(
-            tag("text", spent(epsilon), class_="below", x=x(epsilon), y=CURVE_BOTTOM + 23, text_anchor="middle")
-        )
-    pieces.append(tag("line", class_="axis", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=CURVE_BOTTOM, y2=CURVE_BOTTOM))
-    title, middle = "ε, logarithmic scale", (CURVE_LEFT + CURVE_RIGHT) / 2
-    pieces.append(tag("text", title, class_="below", x=middle, y=HEIGHT - 12, text_anchor="middle"))
-    return tag("g", *pieces)
+def _path(points: list[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
 def _level(height: float, label: str) -> Markup:
     """Draw a dashed horizontal line, with its label below its right end."""
-    line = tag("line", class_="base", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=height, y2=height)
-    return tag("g", line, tag("text", label, class_="halo", x=CURVE_RIGHT, y=height + 20, text_anchor="end"))
+    line = tag("line", class_="base", x1=LEFT, x2=RIGHT, y1=height, y2=height)
+    return tag("g", line, tag("text", label, class_="halo", x=RIGHT, y=height + 20, text_anchor="end"))
 
 
 def _here(across: float, heights: list[float], accuracy: float) -> Markup:
     """Mark this model: a thin line labeled on top, a ring at its accuracy and a bar along the interval of it."""
     middle, low, high = heights
-    share = (across - CURVE_LEFT) / (CURVE_RIGHT - CURVE_LEFT)
+    share = (across - LEFT) / (RIGHT - LEFT)
     anchor = "start" if share < 0.25 else "end" if share > 0.75 else "middle"
     return tag(
         "g",
-        tag("line", class_="here", x1=across, x2=across, y1=CURVE_TOP - 8, y2=CURVE_BOTTOM),
+        tag("line", class_="here", x1=across, x2=across, y1=TOP - 8, y2=BOTTOM),
         tag("line", class_="span", x1=across, x2=across, y1=high, y2=low),
         tag("circle", class_="ring", cx=across, cy=middle, r=7),
-        tag(
-            "text", f"this model, {percent(accuracy)}", class_="strong", x=across, y=CURVE_TOP - 17, text_anchor=anchor
-        ),
+        tag("text", f"this model, {percent(accuracy)}", class_="strong", x=across, y=TOP - 17, text_anchor=anchor),
     )
 
 
 def strip(value: float, low: float | None = None, high: float | None = None) -> Markup:
     """Draw a share and its interval on a line from 0 to 100%; screen readers skip it, the numbers stand beside it."""
-    x = Scale(0.0, 1.0, 1.0, 199.0)
+    x = AxisScale(0.0, 1.0, 1.0, 199.0)
     whisker = () if low is None or high is None else (_span(x(low), x(high), "whisker"),)
     rule = tag("line", class_="rail", x1=1, x2=199, y1=6, y2=6)
-    ends = [tag("line", class_="rail", x1=place, x2=place, y1=3, y2=9) for place in (1, 100, 199)]
+    ends = [tag("line", class_="rail", x1=mark, x2=mark, y1=3, y2=9) for mark in (1, 100, 199)]
     return _wordless(200, 12, rule, *ends, *whisker, tag("line", class_="pin", x1=x(value), x2=x(value), y1=0, y2=12))
 
 
-def importance_scale(importance: tuple[Importance, ...]) -> Scale:
+def importance_scale(importance: tuple[Importance, ...]) -> AxisScale:
     """Return one horizontal scale for all bars, which holds zero and every interval."""
     ends = [end for item in importance for end in (item.low, item.drop, item.high)]
-    return Scale(min(0.0, *ends), max(1e-9, *ends), 1.0, 199.0)
+    return AxisScale(min(0.0, *ends), max(1e-9, *ends), 1.0, 199.0)
 
 
-def importance_bar(item: Importance, scale: Scale) -> Markup:
+def importance_bar(item: Importance, scale: AxisScale) -> Markup:
     """Draw a bar from zero to the drop, and over it the drop's interval as a thin line."""
     zero, end = scale(0.0), scale(item.drop)
     bar = tag("rect", class_="bar", x=min(zero, end), y=2, width=abs(end - zero), height=8)
@@ -128,12 +110,12 @@ def importance_bar(item: Importance, scale: Scale) -> Markup:
 def budget_bar(budget: BudgetUse) -> Markup:
     """Draw the budget in epsilon as one bar: what was spent before, what this fit spent, and what is left."""
     parts = (("before", budget.before), ("run", budget.run), ("left", budget.left))
-    whole = max(budget.total.epsilon, sum(cost.epsilon for _, cost in parts), 1e-12)
-    place, pieces = 0.0, []
+    total = max(budget.total.epsilon, sum(cost.epsilon for _, cost in parts), 1e-12)
+    start, pieces = 0.0, []
     for name, cost in parts:
-        width = 1000 * cost.epsilon / whole
-        pieces.append(tag("rect", class_=f"budget-{name}", x=place, y=0, width=width, height=20))
-        place += width
+        width = 1000 * cost.epsilon / total
+        pieces.append(tag("rect", class_=f"budget-{name}", x=start, y=0, width=width, height=20))
+        start += width
     label = "Budget in epsilon: " + ", ".join(f"{spent(cost.epsilon)} {name}" for name, cost in parts) + "."
     return figure(label, 1000, 20, *pieces, class_="budget", preserveAspectRatio="none")
 
@@ -149,11 +131,6 @@ def _wordless(width: float, height: float, *children: str) -> Markup:
     return opening + Markup("").join(children) + Markup("</svg>")
 
 
-WIDTH = 680.0
-
-PLAIN, TALL = 360.0, 400.0
-"""Heights of a figure: with short labels below its axis, and with long, slanted ones."""
-
 STEPS = 16
 """How many strengths of a color a map has."""
 
@@ -165,13 +142,13 @@ MAP_RIGHT = 516.0
 
 def residual_chart(residuals: Sequence[Bin]) -> Markup:
     """Plot the mean of label minus prediction with its interval, by prediction, and a line at zero."""
-    y = Axis.of_numbers(
-        "released label − prediction, mean", [0.0, *(end for each in residuals for end in (each.low, each.high))],
+    y = ChartAxis.of_numbers(
+        "released label − prediction, mean", [0.0, *(end for group in residuals for end in (group.low, group.high))],
         BOTTOM, TOP,
     )  # fmt: skip
-    x = Axis.of_numbers("prediction", [each.middle for each in residuals], LEFT + 16, RIGHT - 16)
+    x = ChartAxis.of_numbers("prediction", [group.middle for group in residuals], LEFT + 16, RIGHT - 16)
     zero = y.scale(0.0)
-    clear = sum(each.low > 0 or each.high < 0 for each in residuals)
+    clear = sum(group.low > 0 or group.high < 0 for group in residuals)
     label = (
         f"Mean of released labels minus predictions in {len(residuals)} groups of records by prediction; the interval "
         f"of {clear} of them leaves out 0."
@@ -206,43 +183,41 @@ def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
     """Draw a line for numbers, or one for each of a few classes, and the means of released labels."""
     (across,) = picture.axes
     right = MAP_RIGHT if len(classes) > 2 else RIGHT
-    x = Axis.of_feature(across, LEFT, right)
+    x = ChartAxis.of_feature(across, LEFT, right)
     chosen = _most_answered(picture)[:HUES] if len(classes) > 2 else [len(picture.answers) - 1]
     if classes:
         named = f"probability of {classes[1]}" if len(classes) == 2 else "probability"
-        y = Axis.of_shares(shortened(named, 60), BOTTOM, TOP)
+        y = ChartAxis.of_shares(shortened(named, 60), BOTTOM, TOP)
     else:
-        ends = [end for each in picture.seen for end in (each.low, each.high)]
-        y = Axis.of_numbers(label, [*picture.answers[0], *ends], BOTTOM, TOP)
+        ends = [end for group in picture.seen for end in (group.low, group.high)]
+        y = ChartAxis.of_numbers(label, [*picture.answers[0], *ends], BOTTOM, TOP)
     words = "What the model answers along its feature"
     if not classes:
         low, high = (format_number(end(picture.answers[0])) for end in (min, max))
         words += f", from {low} to {high}"
     lines = [piece for hue, row in enumerate(chosen) for piece in _line(picture.answers[row], x, y, across, hue)]
-    seen = [each for each in picture.seen if across.places[0] <= each.middle <= across.places[-1]]
+    seen = [group for group in picture.seen if across.places[0] <= group.middle <= across.places[-1]]
     height = TALL if x.slanted else PLAIN
     marks = _keys([(hue, classes[row]) for hue, row in enumerate(chosen)]) if len(classes) > 2 else []
     pieces = [y.beside(LEFT, right), x.below(BOTTOM), *_whiskers(seen, x, y), *lines, *marks]
     return figure(f"{words}.", WIDTH, height, *pieces, class_="plot spare")
 
 
-def _line(answers: Sequence[float], x: Axis, y: Axis, across: object, hue: int) -> list[Markup]:
+def _line(answers: Sequence[float], x: ChartAxis, y: ChartAxis, across: Across, hue: int) -> list[Markup]:
     """Draw predictions along a feature: joined by a line, or as points if the feature has no order."""
-    places = getattr(across, "places", ())
-    points = [(x.scale(place), y.scale(value)) for place, value in zip(places, answers, strict=True)]
-    if getattr(across, "kind", "") in ("category", "boolean"):
+    points = [(x.scale(at), y.scale(value)) for at, value in zip(across.places, answers, strict=True)]
+    if across.kind in ("category", "boolean"):
         return [tag("circle", class_=f"dot hue{hue}", cx=cx, cy=cy, r=5) for cx, cy in points]
-    path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
-    return [tag("polyline", class_=f"line hue{hue}", points=path)]
+    return [tag("polyline", class_=f"line hue{hue}", points=_path(points))]
 
 
-def _whiskers(bins: Sequence[Bin], x: Axis, y: Axis) -> list[Markup]:
+def _whiskers(bins: Sequence[Bin], x: ChartAxis, y: ChartAxis) -> list[Markup]:
     """Draw means with their intervals."""
     pieces = []
-    for each in bins:
-        across = x.scale(each.middle)
-        pieces.append(tag("line", class_="seen", x1=across, x2=across, y1=y.scale(each.low), y2=y.scale(each.high)))
-        pieces.append(tag("circle", class_="seen-dot", cx=across, cy=y.scale(each.value), r=3.5))
+    for group in bins:
+        across = x.scale(group.middle)
+        pieces.append(tag("line", class_="seen", x1=across, x2=across, y1=y.scale(group.low), y2=y.scale(group.high)))
+        pieces.append(tag("circle", class_="seen-dot", cx=across, cy=y.scale(group.value), r=3.5))
     return pieces
 
 
@@ -257,7 +232,7 @@ class _Shade:
 def _map(picture: Picture, classes: Sequence[str]) -> Markup:
     """Draw a tinted cell for each pair of feature values, and a legend."""
     first, second = picture.axes
-    x, y = Axis.of_feature(first, LEFT, MAP_RIGHT), Axis.of_feature(second, BOTTOM, TOP, longest=BESIDE)
+    x, y = ChartAxis.of_feature(first, LEFT, MAP_RIGHT), ChartAxis.of_feature(second, BOTTOM, TOP, longest=BESIDE)
     xs, ys = _edges(first.places, x.scale), _edges(second.places, y.scale)
     shades, legend = _shades(picture, classes)
     paths: dict[_Shade, list[str]] = {}
@@ -265,8 +240,8 @@ def _map(picture: Picture, classes: Sequence[str]) -> Markup:
         column = shades[i * len(second.places) : (i + 1) * len(second.places)]
         for start, end in _runs(column):
             low, high = ys[start], ys[end]
-            place = f"M{xs[i]:.1f} {low:.1f}H{xs[i + 1]:.1f}V{high:.1f}H{xs[i]:.1f}z"
-            paths.setdefault(column[start], []).append(place)
+            path = f"M{xs[i]:.1f} {low:.1f}H{xs[i + 1]:.1f}V{high:.1f}H{xs[i]:.1f}z"
+            paths.setdefault(column[start], []).append(path)
     cells = [
         tag("path", class_=f"tint hue{shade.hue}", opacity=shade.step / STEPS, d="".join(path))
         for shade, path in sorted(paths.items(), key=lambda item: (item[0].hue, item[0].step))
@@ -289,15 +264,15 @@ def _shades(picture: Picture, classes: Sequence[str]) -> tuple[list[_Shade], lis
     """Return the shade of every cell, and the legend."""
     if len(classes) > 2:
         order = _most_answered(picture)
-        hue = {row: min(place, HUES) for place, row in enumerate(order)}
+        hue = {row: min(rank, HUES) for rank, row in enumerate(order)}
         cells = list(zip(*picture.answers, strict=True))
         likeliest = [max(range(len(classes)), key=cell.__getitem__) for cell in cells]
         shades = [
             _Shade(hue[row], max(1, round(STEPS * cell[row]))) for row, cell in zip(likeliest, cells, strict=True)
         ]
-        shown = [(place, classes[row]) for place, row in enumerate(order[:HUES]) if row in likeliest]
-        rest = [(HUES, "others")] if any(hue[row] == HUES for row in likeliest) else []
-        return shades, _keys([*shown, *rest])
+        shown = [(rank, classes[row]) for rank, row in enumerate(order[:HUES]) if row in likeliest]
+        gray = [(HUES, "others")] if any(hue[row] == HUES for row in likeliest) else []
+        return shades, _keys([*shown, *gray])
     values = picture.answers[-1]
     low, high = (0.0, 1.0) if classes else (min(values), max(values))
     span = (high - low) or 1.0
@@ -306,7 +281,7 @@ def _shades(picture: Picture, classes: Sequence[str]) -> tuple[list[_Shade], lis
     return shades, _ramp(*ends)
 
 
-def _edges(places: Sequence[float], scale: Scale) -> list[float]:
+def _edges(places: Sequence[float], scale: AxisScale) -> list[float]:
     """Return the borders, in the picture, of the cells around places."""
     middles = [(one + other) / 2 for one, other in pairwise(places)]
     first, last = 2 * places[0] - middles[0], 2 * places[-1] - middles[-1]
@@ -315,7 +290,7 @@ def _edges(places: Sequence[float], scale: Scale) -> list[float]:
 
 def _runs(column: Sequence[_Shade]) -> list[tuple[int, int]]:
     """Return (start, end) of each run of equal shades; the end is excluded."""
-    starts = [place for place in range(len(column)) if place == 0 or column[place] != column[place - 1]]
+    starts = [row for row in range(len(column)) if row == 0 or column[row] != column[row - 1]]
     return list(zip(starts, [*starts[1:], len(column)], strict=True))
 
 
@@ -340,8 +315,8 @@ def _ramp(low: str, high: str) -> list[Markup]:
 def _keys(shown: Sequence[tuple[int, str]]) -> list[Markup]:
     """Draw a legend at the right of a picture: a colored square and a name for each class."""
     pieces = []
-    for place, (hue, name) in enumerate(shown):
-        top = TOP + 26 * place
+    for line, (hue, name) in enumerate(shown):
+        top = TOP + 26 * line
         pieces.append(tag("rect", class_=f"tint hue{hue}", x=MAP_RIGHT + 20, y=top, width=14, height=14))
         pieces.append(tag("text", shortened(name, 10), x=MAP_RIGHT + 40, y=top + 12))
     return pieces
@@ -361,7 +336,7 @@ _MOSAIC_STEPS = 6
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """A share of the confusion matrix, and how strongly its background is tinted, in [0, 1]."""
 
     share: float
@@ -370,7 +345,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ClassPair:
     """A share of records of class `true` predicted as `predicted`; `clear` if it exceeds its margin of error."""
 
     true: str
@@ -379,27 +354,27 @@ class Pair:
     clear: bool
 
 
-def cells(confusion: Confusion) -> list[list[Cell]]:
+def cells(confusion: Confusion) -> list[list[GridCell]]:
     """Return the matrix with a tint for each cell."""
-    most = max(max(row) for row in confusion.shares)
+    largest = max(max(row) for row in confusion.shares)
     return [
-        [Cell(share, _tint(share, most), i == j) for j, share in enumerate(row)]
+        [GridCell(share, _tint(share, largest), i == j) for j, share in enumerate(row)]
         for i, row in enumerate(confusion.shares)
     ]
 
 
-def _tint(share: float, most: float) -> float:
-    """Return the square root of share / most, so that mistakes, which are rarer than right answers, stay visible."""
-    return round(math.sqrt(max(0.0, share) / most), 2) if most > 0 else 0.0
+def _tint(share: float, largest: float) -> float:
+    """Return the square root of share / largest, so that mistakes, which are rarer than right answers, stay visible."""
+    return round(math.sqrt(max(0.0, share) / largest), 2) if largest > 0 else 0.0
 
 
-def most_confused(confusion: Confusion, classes: tuple[str, ...]) -> list[Pair]:
+def most_confused(confusion: Confusion, classes: tuple[str, ...]) -> list[ClassPair]:
     """Return the largest shares of mistakes, largest first, at most `PAIRS`; ties are in the order of the classes."""
     margin = confusion.margin or 0.0
     mistakes = [
         (-share, i, j) for i, row in enumerate(confusion.shares) for j, share in enumerate(row) if i != j and share > 0
     ]
-    return [Pair(classes[i], classes[j], -share, -share > margin) for share, i, j in sorted(mistakes)[:PAIRS]]
+    return [ClassPair(classes[i], classes[j], -share, -share > margin) for share, i, j in sorted(mistakes)[:PAIRS]]
 
 
 def mosaic(confusion: Confusion) -> Markup:

@@ -88,9 +88,9 @@ def _harmless(value: Any) -> Any:
     return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _context(given: FitSummary) -> dict[str, Any]:
+def _context(estimated: FitSummary) -> dict[str, Any]:
     """Return what the template may use: the summary, and the charts and words made from it."""
-    summary = _possible(given)
+    summary = _possible(estimated)
     importance = tuple(sorted(filter(_matters, summary.importance), key=lambda item: -item.drop))
     shown = [item for item in importance if item.low > 0 or item.high < 0][:MOST_BARS]
     return {
@@ -98,7 +98,7 @@ def _context(given: FitSummary) -> dict[str, Any]:
         "date": _date(summary.created),
         **(_of_numbers(summary, summary.numbers) if summary.numbers else _of_classes(summary)),
         "picture_chart": summary.picture and charts.picture_chart(summary.picture, summary.classes, summary.label),
-        "moved": summary != given,
+        "moved": summary != estimated,
         "entries": entries(summary.certificate),
         "budget_bar": charts.budget_bar(summary.budget),
         "additive": words.adds_up(summary.budget),
@@ -195,7 +195,7 @@ def entries(rows: tuple[CertificateRow, ...]) -> Entries:
     columns = {t: field for t, field in _TITLES.items() if field == "records" or len(set(texts[t])) > 1}
     return Entries(
         columns=columns,
-        shared={title: found[0] for title, found in texts.items() if title not in columns and found},
+        shared={title: values[0] for title, values in texts.items() if title not in columns and values},
         conditions=list(dict.fromkeys(text for row in rows for text in row.assumptions)),
         lettered=len({row.assumptions for row in rows}) > 1,
     )

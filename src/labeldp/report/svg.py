@@ -36,7 +36,7 @@ def _short(value: object) -> object:
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """A monotone map from [start, end] of the data to [first, last] of the picture, clipped at both ends."""
 
     start: float
@@ -51,26 +51,26 @@ class Scale:
         return self.first + (self.last - self.first) * min(1.0, max(0.0, share))
 
 
-def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Return at most `most` multiples of 1, 2 or 5 times a power of ten in [low, high]."""
+def round_ticks(low: float, high: float, limit: int = 6) -> list[float]:
+    """Return at most `limit` multiples of 1, 2 or 5 times a power of ten in [low, high]."""
     span = max(high - low, 1e-9 * max(abs(low), abs(high), 1e-9))
     smallest = math.floor(math.log10(span)) - 1
     for power in range(smallest, smallest + 4):
         for lead in (1, 2, 5):
             step = lead * 10.0**power
             first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-            if last - first < most:
+            if last - first < limit:
                 return [count * step for count in range(first, last + 1)]
     return []
 
 
-def apart(values: list[float], scale: Scale, gap: float) -> list[float]:
+def apart(values: list[float], scale: AxisScale, gap: float) -> list[float]:
     """Return sorted values that are at least `gap` apart in the picture, the last one always among them."""
-    kept: list[float] = []
+    chosen: list[float] = []
     for value in reversed(values):
-        if not kept or abs(scale(kept[-1]) - scale(value)) >= gap:
-            kept.append(value)
-    return kept[::-1]
+        if not chosen or abs(scale(chosen[-1]) - scale(value)) >= gap:
+            chosen.append(value)
+    return chosen[::-1]
 
 
 LEFT, RIGHT, TOP, BOTTOM = 104.0, 646.0, 40.0, 296.0
@@ -91,7 +91,7 @@ DATES = 1000.0
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """A scale with its title and ticks.
 
     Args:
@@ -102,33 +102,33 @@ class Axis:
     """
 
     title: str
-    scale: Scale
+    scale: AxisScale
     ticks: tuple[tuple[float, str], ...]
     slanted: bool = False
 
     @classmethod
-    def of_numbers(cls, title: str, values: list[float], first: float, last: float) -> Axis:
+    def of_numbers(cls, title: str, values: list[float], first: float, last: float) -> ChartAxis:
         """Return an axis that holds all of these numbers."""
         scale, (factor, suffix) = _around(values, first, last), _factor(values)
         ticks = tuple((value, _tick_text(value / factor)) for value in round_ticks(scale.start, scale.end))
         return cls(shortened(title, LONGEST) + suffix, scale, ticks)
 
     @classmethod
-    def of_shares(cls, title: str, first: float, last: float) -> Axis:
+    def of_shares(cls, title: str, first: float, last: float) -> ChartAxis:
         """Return an axis from 0 to 100%."""
         ticks = tuple((value, percent(value, 0)) for value in (0.0, 0.25, 0.5, 0.75, 1.0))
-        return cls(title, Scale(0.0, 1.0, first, last), ticks)
+        return cls(title, AxisScale(0.0, 1.0, first, last), ticks)
 
     @classmethod
-    def of_feature(cls, across: Across, first: float, last: float, *, longest: int = BELOW) -> Axis:
+    def of_feature(cls, across: Across, first: float, last: float, *, longest: int = BELOW) -> ChartAxis:
         """Return an axis along a feature: numbers, dates, false and true, or categories cut to `longest` letters."""
         places = list(across.places)
         low, high = min(places), max(places)
         if across.names:
-            scale = Scale(low - 0.5, high + 0.5, first, last)
+            scale = AxisScale(low - 0.5, high + 0.5, first, last)
             named = tuple(
-                (place, shortened(name, longest) or "(blank)")
-                for place, name in zip(across.places, across.names, strict=True)
+                (value, shortened(name, longest) or "(blank)")
+                for value, name in zip(across.places, across.names, strict=True)
             )
             return cls(
                 shortened(across.feature, LONGEST),
@@ -137,28 +137,28 @@ class Axis:
                 slanted=LETTER * max(len(name) for _, name in named) * len(named) > abs(last - first),
             )
         if across.kind == "boolean":
-            scale = Scale(-0.5, 1.5, first, last)
+            scale = AxisScale(-0.5, 1.5, first, last)
             return cls(shortened(across.feature, LONGEST), scale, ((0.0, "false"), (1.0, "true")))
         if across.kind == "time" and low >= DATES:
-            scale = Scale(low, high, first, last)
+            scale = AxisScale(low, high, first, last)
             dates = tuple((day, f"{EPOCH + timedelta(days=day):%Y-%m-%d}") for day in round_ticks(low, high, 5))
             return cls(shortened(across.feature, LONGEST), scale, dates)
         unit = " (days)" if across.kind == "time" else ""
         factor, suffix = _factor(places)
         ticks = tuple((value, _tick_text(value / factor)) for value in round_ticks(low, high))
-        return cls(shortened(across.feature, LONGEST) + unit + suffix, Scale(low, high, first, last), ticks)
+        return cls(shortened(across.feature, LONGEST) + unit + suffix, AxisScale(low, high, first, last), ticks)
 
     def below(self, base: float) -> Markup:
         """Draw the axis below a picture: its line, ticks, labels and title."""
         gap = 20.0 if self.slanted else max(62.0, LETTER * max((len(label) for _, label in self.ticks), default=0))
-        kept = set(apart([value for value, _ in self.ticks], self.scale, gap))
+        chosen = set(apart([value for value, _ in self.ticks], self.scale, gap))
         pieces = [tag("line", class_="axis", x1=self.scale.first, x2=self.scale.last, y1=base, y2=base)]
         for value, label in self.ticks:
-            if value not in kept:
+            if value not in chosen:
                 continue
-            place = self.scale(value)
-            pieces.append(tag("line", class_="tick", x1=place, x2=place, y1=base, y2=base + 5))
-            pieces.append(_label(label, place, base, self.slanted))
+            x = self.scale(value)
+            pieces.append(tag("line", class_="tick", x1=x, x2=x, y1=base, y2=base + 5))
+            pieces.append(_label(label, x, base, self.slanted))
         middle = (self.scale.first + self.scale.last) / 2
         under = base + (88 if self.slanted else 50)
         pieces.append(tag("text", self.title, class_="below", x=middle, y=under, text_anchor="middle"))
@@ -168,27 +168,27 @@ class Axis:
         """Draw the axis at the left of a picture: its labels, its title on top and, with `grid`, lines across."""
         pieces = []
         for value, label in self.ticks:
-            place = self.scale(value)
+            y = self.scale(value)
             if grid:
-                pieces.append(tag("line", class_="grid", x1=left, x2=right, y1=place, y2=place))
-            pieces.append(tag("text", label, x=left - 8, y=place + 5, text_anchor="end"))
+                pieces.append(tag("line", class_="grid", x1=left, x2=right, y1=y, y2=y))
+            pieces.append(tag("text", label, x=left - 8, y=y + 5, text_anchor="end"))
         pieces.append(tag("text", self.title, class_="strong", x=0, y=16))
         return tag("g", *pieces)
 
 
-def _label(text: str, place: float, base: float, slanted: bool) -> Markup:
+def _label(text: str, x: float, base: float, slanted: bool) -> Markup:
     """Draw a tick's label below the tick, slanted if it is long."""
     if not slanted:
-        return tag("text", text, class_="below", x=place, y=base + 23, text_anchor="middle")
-    turned = f"rotate(-38 {place:.1f} {base + 18:.1f})"
-    return tag("text", text, class_="below", x=place, y=base + 18, text_anchor="end", transform=turned)
+        return tag("text", text, class_="below", x=x, y=base + 23, text_anchor="middle")
+    turned = f"rotate(-38 {x:.1f} {base + 18:.1f})"
+    return tag("text", text, class_="below", x=x, y=base + 18, text_anchor="end", transform=turned)
 
 
-def _around(values: list[float], first: float, last: float) -> Scale:
+def _around(values: list[float], first: float, last: float) -> AxisScale:
     """Return a scale that holds all values with some room at both ends."""
     low, high = min(values), max(values)
     air = 0.06 * (high - low) or 0.5 * abs(high) or 0.5
-    return Scale(low - air, high + air, first, last)
+    return AxisScale(low - air, high + air, first, last)
 
 
 def _factor(values: list[float]) -> tuple[float, str]:

@@ -44,10 +44,10 @@ def percent(share: float, digits: int = 1) -> str:
     return fixed(100 * share, digits) + "%"
 
 
-def shortened(text: str, most: int) -> str:
-    """Return a text on one line, cut to at most `most` characters."""
+def shortened(text: str, length: int) -> str:
+    """Return a text on one line, cut to at most `length` characters."""
     plain = visible(" ".join(text.split()))
-    return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
+    return plain if len(plain) <= length else plain[: length - 1].rstrip() + "…"
 
 
 def points(share: float) -> str:
@@ -117,9 +117,9 @@ def exponent_of(power: int) -> str:
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def thousands(most: float) -> int:
-    """Return the power of ten, a multiple of 3, to write numbers up to `most` in; 0 if they need none."""
-    return 0 if most == 0 or 1e-2 <= most < 1e6 else 3 * math.floor(math.log10(most) / 3)
+def thousands(largest: float) -> int:
+    """Return the power of ten, a multiple of 3, to write numbers up to `largest` in; 0 if they need none."""
+    return 0 if largest == 0 or 1e-2 <= largest < 1e6 else 3 * math.floor(math.log10(largest) / 3)
 
 
 def declared(value: float) -> str:
@@ -134,10 +134,10 @@ def between(estimate: Estimated) -> str:
 
 def against_the_mean(numbers: Numbers) -> str:
     """Compare the squared errors of model and constant record by record, and claim no more than the interval shows."""
-    found = numbers.gain
-    if found.low > 0:
+    gain = numbers.gain
+    if gain.low > 0:
         return "Compared on the same records, the model does better."
-    if found.high < 0:
+    if gain.high < 0:
         return "Compared on the same records, the model does worse."
     return "Even compared on the same records, these numbers do not settle whether the model does better."
 
@@ -159,7 +159,7 @@ def adds_up(budget: BudgetUse) -> bool:
     return abs(sum(part.epsilon for part in parts) - budget.total.epsilon) < 1e-5 * max(1.0, budget.total.epsilon)
 
 
-def letter(place: int) -> str:
+def letter(number: int) -> str:
     """Return the letters of a place in a list numbered a, b, …, z, aa, ab, …, as browsers do."""
-    before, last = divmod(place, 26)
+    before, last = divmod(number, 26)
     return (letter(before - 1) if before else "") + "abcdefghijklmnopqrstuvwxyz"[last]

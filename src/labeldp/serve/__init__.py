@@ -1,7 +1,16 @@
-"""A door between labels and analysts: a server that holds labels and ledgers, and the curator of whoever asks it."""
+"""A server that holds labels and ledgers, and the curator of an analyst who asks it."""
 
-from labeldp.serve.client import Door, RemoteCurator, connect
-from labeldp.serve.config import NO_ISOLATION, Analyst, Config, Limits, Served, check_analyst, hashed, new_token
+from labeldp.serve.client import RemoteCurator, ServerConnection, connect
+from labeldp.serve.config import (
+    NO_ISOLATION,
+    Analyst,
+    Config,
+    DatasetConfig,
+    ServerLimits,
+    check_analyst,
+    hashed,
+    new_token,
+)
 from labeldp.serve.front import serve
 from labeldp.serve.log import read_log
 
@@ -9,10 +18,10 @@ __all__ = [
     "NO_ISOLATION",
     "Analyst",
     "Config",
-    "Door",
-    "Limits",
+    "DatasetConfig",
     "RemoteCurator",
-    "Served",
+    "ServerConnection",
+    "ServerLimits",
     "check_analyst",
     "connect",
     "hashed",

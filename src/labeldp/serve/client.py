@@ -50,7 +50,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 @final
-class Door:
+class ServerConnection:
     """A server, as an analyst with a token asks it.
 
     Args:
@@ -117,12 +117,12 @@ class Door:
     def _connection(self) -> http.client.HTTPConnection:
         if self._address.startswith("unix:"):
             return _UnixConnection(self._address.removeprefix("unix:"), PATIENCE)
-        place = urlsplit(self._address)
-        if place.scheme == "https" and place.hostname:
+        url = urlsplit(self._address)
+        if url.scheme == "https" and url.hostname:
             context = ssl.create_default_context(cafile=None if self._certificate is None else str(self._certificate))
-            return http.client.HTTPSConnection(place.hostname, place.port, timeout=PATIENCE, context=context)
-        if place.scheme == "http" and place.hostname in ("127.0.0.1", "localhost", "::1"):
-            return http.client.HTTPConnection(place.hostname, place.port, timeout=PATIENCE)
+            return http.client.HTTPSConnection(url.hostname, url.port, timeout=PATIENCE, context=context)
+        if url.scheme == "http" and url.hostname in ("127.0.0.1", "localhost", "::1"):
+            return http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)
         raise InputError(
             'must be "unix:PATH", "https://HOST:PORT", or "http://127.0.0.1:PORT" on this machine: a token goes over '
             "no network in the clear",
@@ -130,7 +130,7 @@ class Door:
         )
 
     def __repr__(self) -> str:
-        return f"Door({self._address!r})"
+        return f"ServerConnection({self._address!r})"
 
 
 def _checked(status: int, answer: dict[str, Any]) -> dict[str, Any]:
@@ -168,17 +168,17 @@ def connect(
         InputError: another address, not one dataset of this name, or other ids.
         LabelDPError: the server cannot be reached, or does not know the token.
     """
-    door = Door(address, token, certificate=certificate)
-    known = {each["dataset"]: each for each in door.ask("datasets", {})["datasets"]}
-    name = next(iter(known)) if dataset is None and len(known) == 1 else dataset
-    if name is None or name not in known:
-        listed = ", ".join(map(repr, known)) or "none"
+    server = ServerConnection(address, token, certificate=certificate)
+    shares = {entry["dataset"]: entry for entry in server.ask("datasets", {})["datasets"]}
+    name = next(iter(shares)) if dataset is None and len(shares) == 1 else dataset
+    if name is None or name not in shares:
+        listed = ", ".join(map(repr, shares)) or "none"
         raise InputError(f"must be one that you have a share of: {listed}", argument="dataset")
-    about = known[name]
-    found = RemoteCurator(door, name, Domain.from_json(about["domain"]), int(about["records"]), run, reason)
+    about = shares[name]
+    curator = RemoteCurator(server, name, Domain.from_json(about["domain"]), int(about["records"]), run, reason)
     if ids is not None:
-        found.check_ids(ids)
-    return found
+        curator.check_ids(ids)
+    return curator
 
 
 @final
@@ -189,7 +189,7 @@ class RemoteCurator:
     asks, so `rng` is `SystemRandomness()`, of which nothing is taken: certificates say KEYED.
 
     Args:
-        door: the server.
+        server: the server.
         dataset: the name of the dataset.
         domain, records: the declared domain and the number of records, which are public.
         run, reason: see `connect`.
@@ -201,7 +201,7 @@ class RemoteCurator:
 
     def __init__(
         self,
-        door: Door,
+        server: ServerConnection,
         dataset: str,
         domain: Domain,
         records: int,
@@ -209,7 +209,7 @@ class RemoteCurator:
         reason: str = "",
         splits: tuple[tuple[NDArray[Any], int, str], ...] = (),
     ) -> None:
-        self._door, self._dataset, self._domain, self._records = door, dataset, domain, records
+        self._server, self._dataset, self._domain, self._records = server, dataset, domain, records
         self._run, self._reason, self._splits = run, reason, splits
 
     @property
@@ -235,7 +235,7 @@ class RemoteCurator:
     @property
     def budget(self) -> dict[str, Any]:
         """What is promised of the dataset, and how much of one's own share is used up."""
-        return self._door.ask("budget", {"dataset": self._dataset})
+        return self._server.ask("budget", {"dataset": self._dataset})
 
     def features(self) -> pa.Table:
         """Return the public columns that the server has beside the labels, in their order.
@@ -248,7 +248,7 @@ class RemoteCurator:
         """
         pages: list[pa.Table] = []
         while (start := sum(page.num_rows for page in pages)) < self._records:
-            answer = self._door.ask("features", {"dataset": self._dataset, "start": start})
+            answer = self._server.ask("features", {"dataset": self._dataset, "start": start})
             try:
                 pages.append(unpacked_rows(answer["arrow"]))
             except (KeyError, ValueError):
@@ -274,7 +274,7 @@ class RemoteCurator:
 
     def of_run(self, run: str) -> "RemoteCurator":
         """Return the same curator for a run of several releases; see `connect`."""
-        return RemoteCurator(self._door, self._dataset, self._domain, self._records, run, self._reason, self._splits)
+        return RemoteCurator(self._server, self._dataset, self._domain, self._records, run, self._reason, self._splits)
 
     def cost(self, mechanism: Mechanism) -> PrivacyLoss:
         """Return what a release would cost a label; see `Curator.cost`."""
@@ -287,8 +287,8 @@ class RemoteCurator:
 
     def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
         """Return whether such a release would be found again; see `Curator.has_released`."""
-        asked = {"steps": {step: self.cost(mechanism).to_json()}}
-        return bool(self._ask("released", asked)["released"][step])
+        request = {"steps": {step: self.cost(mechanism).to_json()}}
+        return bool(self._ask("released", request)["released"][step])
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Have the server charge a mechanism and draw from it; see `Curator.release`.
@@ -309,12 +309,12 @@ class RemoteCurator:
                 "must be SystemRandomness(): the server draws the noise, and no simulation", argument="rng"
             )
         mechanism.check_records(self._records)
-        asked = {"mechanism": described(mechanism), "step": step or "", "reason": self._reason}
-        answer = self._ask("release", asked)
+        request = {"mechanism": described(mechanism), "step": step or "", "reason": self._reason}
+        answer = self._ask("release", request)
         certificate = Certificate.from_json(answer["certificate"])
         restored = answer["restored"]
-        made = mechanism if restored is None else mechanism.restored(unpacked(restored, "restored"))
-        return Release(unpacked(answer["value"], "value"), certificate, made)
+        restored_mechanism = mechanism if restored is None else mechanism.restored(unpacked(restored, "restored"))
+        return Release(unpacked(answer["value"], "value"), certificate, restored_mechanism)
 
     def certificate(self, charge: str) -> Certificate:
         """Return the certificate of an earlier release to the same analyst.
@@ -335,7 +335,7 @@ class RemoteCurator:
         sizes = np.bincount(numbers)
         return [
             RemoteCurator(
-                self._door, self._dataset, self._domain, int(size), self._run, self._reason,
+                self._server, self._dataset, self._domain, int(size), self._run, self._reason,
                 (*self._splits, (numbers, part, parts.why)),
             )
             for part, size in enumerate(sizes)
@@ -347,7 +347,7 @@ class RemoteCurator:
 
     def _ask(self, call: str, content: Mapping[str, Any]) -> dict[str, Any]:
         splits = [{"parts": packed(parts), "part": part, "why": why} for parts, part, why in self._splits]
-        return self._door.ask(call, {"dataset": self._dataset, "run": self._run or "", "splits": splits, **content})
+        return self._server.ask(call, {"dataset": self._dataset, "run": self._run or "", "splits": splits, **content})
 
     def __repr__(self) -> str:
         return f"RemoteCurator({self._dataset!r}, records={self._records}, domain={self._domain!r})"

@@ -47,7 +47,7 @@ class Analyst:
 
 
 @dataclass(frozen=True)
-class Served:
+class DatasetConfig:
     """A dataset of a server.
 
     Args:
@@ -74,7 +74,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """What a server bounds, so that nobody can exhaust it.
 
     Args:
@@ -106,7 +106,7 @@ class Config:
         address: "unix:PATH", or "HOST:PORT".
         state: a folder that only the vault may open, for the log and its key.
         datasets, analysts: by name.
-        limits: see `Limits`.
+        limits: see `ServerLimits`.
         isolation: None, where the front and the vault run as `front` and `vault`; or `NO_ISOLATION`.
         front, vault: users of the system.
         certificate, key: files of a TLS certificate and its key, for addresses beyond this machine.
@@ -114,9 +114,9 @@ class Config:
 
     address: str
     state: Path
-    datasets: Mapping[str, Served]
+    datasets: Mapping[str, DatasetConfig]
     analysts: Mapping[str, Analyst]
-    limits: Limits = Limits()
+    limits: ServerLimits = ServerLimits()
     isolation: str | None = None
     front: str | None = None
     vault: str | None = None
@@ -184,10 +184,10 @@ def _digest(salt: str, token: str) -> str:
 class _Table:
     """A table of TOML, whose entries are taken one by one; what is left over is refused."""
 
-    def __init__(self, content: Any, place: str) -> None:
+    def __init__(self, content: Any, path: str) -> None:
         if not isinstance(content, dict):
-            raise InputError("must be a table", argument=place)
-        self._content, self._place = dict(content), place
+            raise InputError("must be a table", argument=path)
+        self._content, self._path = dict(content), path
         self._names: list[str] = []
 
     def take(self, name: str, kind: type | tuple[type, ...], default: Any = ...) -> Any:
@@ -198,7 +198,7 @@ class _Table:
             raise InputError("is missing", argument=self._called(name))
         wanted = kind if isinstance(kind, tuple) else (kind,)
         if value is not default and (not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted)):
-            words = " or ".join(each.__name__ for each in wanted)
+            words = " or ".join(accepted.__name__ for accepted in wanted)
             raise InputError(f"must be of type {words}", argument=self._called(name))
         return value
 
@@ -207,7 +207,7 @@ class _Table:
         return dict(self.take(name, dict, {}))
 
     def _called(self, name: str) -> str:
-        return f"{self._place}.{name}" if self._place else name
+        return f"{self._path}.{name}" if self._path else name
 
     def close(self) -> None:
         """Refuse what was not taken."""
@@ -219,35 +219,35 @@ class _Table:
 
 def _config(content: Any, folder: Path) -> Config:
     table = _Table(content, "")
-    walls = table.take("isolation", (str, dict), {})
+    isolation = table.take("isolation", (str, dict), {})
     users: dict[str, Any] = {"isolation": None}
-    if isinstance(walls, str):
-        if walls != NO_ISOLATION:
+    if isinstance(isolation, str):
+        if isolation != NO_ISOLATION:
             raise InputError(
                 f"must be a table with front and vault, or the words {NO_ISOLATION!r}", argument="isolation"
             )
-        users = {"isolation": walls}
-    elif walls:
-        inner = _Table(walls, "isolation")
+        users = {"isolation": isolation}
+    elif isolation:
+        inner = _Table(isolation, "isolation")
         users |= {name: inner.take(name, str) for name in ("front", "vault")}
         inner.close()
         if users["front"] == users["vault"]:
             raise InputError("must be two users: else the front may read what the vault may", argument="isolation")
-    analysts = {name: _analyst(name, each) for name, each in table.take_tables("analyst").items()}
-    datasets = {name: _served(name, each, folder, analysts) for name, each in table.take_tables("dataset").items()}
+    analysts = {name: _analyst(name, entry) for name, entry in table.take_tables("analyst").items()}
+    datasets = {name: _served(name, entry, folder, analysts) for name, entry in table.take_tables("dataset").items()}
     files: dict[str, Any] = {name: _path(table.take(name, str, None), folder) for name in ("certificate", "key")}
     limits = _limits(table.take_tables("limits"))
-    found = Config(
+    config = Config(
         address=table.take("address", str), state=folder / table.take("state", str), datasets=datasets,
         analysts=analysts, limits=limits, **users, **files,
     )  # fmt: skip
     table.close()
     if not datasets:
         raise InputError("must be given: at least one table [dataset.NAME]", argument="dataset")
-    _check_address(found, folder)
-    if (socket := found.socket) is not None:
-        found = Config(**{**vars(found), "address": f"unix:{folder / socket}"})
-    return found
+    _check_address(config, folder)
+    if (socket := config.socket) is not None:
+        config = Config(**{**vars(config), "address": f"unix:{folder / socket}"})
+    return config
 
 
 def _check_address(config: Config, folder: Path) -> None:
@@ -284,52 +284,53 @@ def _analyst(name: str, content: Any) -> Analyst:
     return Analyst(name, token, expires if expires is None or expires.tzinfo else expires.replace(tzinfo=UTC))
 
 
-def _served(name: str, content: Any, folder: Path, analysts: Mapping[str, Analyst]) -> Served:
-    place = f"dataset.{name}"
-    table = _Table(content, place)
+def _served(name: str, content: Any, folder: Path, analysts: Mapping[str, Analyst]) -> DatasetConfig:
+    path = f"dataset.{name}"
+    table = _Table(content, path)
     number = (int, float, str)
     budget = Budget(table.take("epsilon", number), table.take("delta", number, 0.0), table.take("kind", str, None))
     allowed = tuple(table.take("mechanisms", list, list(MECHANISMS)))
-    for each in allowed:
-        if each not in MECHANISMS:
+    for mechanism in allowed:
+        if mechanism not in MECHANISMS:
             raise InputError(
-                f": {each!r} is not known; {did_you_mean(str(each), MECHANISMS)}", argument=f"{place}.mechanisms"
+                f": {mechanism!r} is not known; {did_you_mean(str(mechanism), MECHANISMS)}",
+                argument=f"{path}.mechanisms",
             )
     shares = {str(who): str(share) for who, share in table.take_tables("shares").items()}
     for who in shares:
         if who not in analysts:
-            raise InputError(f": there is no table [analyst.{who}]", argument=f"{place}.shares")
+            raise InputError(f": there is no table [analyst.{who}]", argument=f"{path}.shares")
     features = table.take("features", list, [])
-    found = Served(
+    dataset = DatasetConfig(
         name, folder / table.take("labels", str), table.take("label", str), table.take("id", str, None),
-        _domain(table, place), budget, folder / table.take("ledger", str), allowed, shares, tuple(features),
+        _domain(table, path), budget, folder / table.take("ledger", str), allowed, shares, tuple(features),
     )  # fmt: skip
     table.close()
-    if not all(isinstance(each, str) for each in features) or len(set(features)) < len(features):
-        raise InputError("must be different names of columns", argument=f"{place}.features")
-    if private := {found.label, found.id} & set(features):
-        raise InputError(f"must not hold {min(map(str, private))!r}: features are public", argument=f"{place}.features")
-    return found
+    if not all(isinstance(mechanism, str) for mechanism in features) or len(set(features)) < len(features):
+        raise InputError("must be different names of columns", argument=f"{path}.features")
+    if private := {dataset.label, dataset.id} & set(features):
+        raise InputError(f"must not hold {min(map(str, private))!r}: features are public", argument=f"{path}.features")
+    return dataset
 
 
-def _domain(table: _Table, place: str) -> Domain:
+def _domain(table: _Table, path: str) -> Domain:
     classes, ends = table.take("classes", (list, int), None), table.take("range", list, None)
     grid, clip = table.take("grid", int, None), table.take("clip", bool, False)
     if (classes is None) == (ends is None):
-        raise InputError("must be declared, by classes or by range: it is never read off labels", argument=place)
+        raise InputError("must be declared, by classes or by range: it is never read off labels", argument=path)
     if classes is not None:
         return Classes(classes if isinstance(classes, int) else tuple(classes))
     if len(ends) != 2:
-        raise InputError("must be two numbers, such as [0, 100]", argument=f"{place}.range")
+        raise InputError("must be two numbers, such as [0, 100]", argument=f"{path}.range")
     return Interval(ends[0], ends[1], clip=clip, **({} if grid is None else {"grid": grid}))
 
 
-def _limits(content: dict[str, Any]) -> Limits:
-    table, known = _Table(content, "limits"), Limits()
-    given = {name: table.take(name, (int, float), value) for name, value in vars(known).items()}
+def _limits(content: dict[str, Any]) -> ServerLimits:
+    table, defaults = _Table(content, "limits"), ServerLimits()
+    values = {name: table.take(name, (int, float), value) for name, value in vars(defaults).items()}
     table.close()
-    for name, value in given.items():
+    for name, value in values.items():
         if not value > 0:
             raise InputError("must be positive", argument=f"limits.{name}")
-    whole: dict[str, Any] = {name: type(getattr(known, name))(value) for name, value in given.items()}
-    return Limits(**whole)
+    typed: dict[str, Any] = {name: type(getattr(defaults, name))(value) for name, value in values.items()}
+    return ServerLimits(**typed)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, final
 
 from labeldp.privacy import InputError, LabelDPError
-from labeldp.serve.config import NO_ISOLATION, NO_TOKEN, Analyst, Config, Limits, analyst_of
+from labeldp.serve.config import NO_ISOLATION, NO_TOKEN, Analyst, Config, ServerLimits, analyst_of
 from labeldp.serve.gate import PENALTY, Connection, Gate, Listener
+from labeldp.serve.isolation import NotIsolated, become, check_private, hide
 from labeldp.serve.log import KEY, LOG
-from labeldp.serve.walls import NoWalls, become, check_private, hide
 from labeldp.serve.wire import CALLS, decoded, encoded, receive
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TMPDIR")
@@ -88,7 +88,7 @@ class Pipe:
                 self._streams[1].close()
 
 
-def make_app(pipe: Pipe, gate: Gate, analysts: Mapping[str, Analyst], limits: Limits) -> Any:
+def make_app(pipe: Pipe, gate: Gate, analysts: Mapping[str, Analyst], limits: ServerLimits) -> Any:
     """Return the ASGI application: every call is a POST of JSON with a bearer token."""
 
     async def answered(scope: Scope, receive: Callable[[], Any]) -> Answer | None:
@@ -150,29 +150,29 @@ def heads(status: int, content: bytes) -> list[tuple[bytes, bytes]]:
 
 def _token(headers: list[tuple[bytes, bytes]]) -> str:
     """Return the token of a request; empty where there is none or more than one."""
-    given = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
-    kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    values = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
+    kind, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     return token if kind.lower() == "bearer" and len(token) <= 200 else ""
 
 
 async def _body(
-    headers: list[tuple[bytes, bytes]], receive: Callable[[], Any], hold: Callable[[int], bool], most: int
+    headers: list[tuple[bytes, bytes]], receive: Callable[[], Any], hold: Callable[[int], bool], limit: int
 ) -> bytes | Answer | None:
     """Return the body of a request, its refusal as soon as it is too long, or None where the client went away."""
-    given = int(dict(headers).get(b"content-length", b"0")[:20])
-    if given <= most and not hold(given):
+    length = int(dict(headers).get(b"content-length", b"0")[:20])
+    if length <= limit and not hold(length):
         return BUSY
-    body, is_whole = bytearray(), given > most
+    body, is_whole = bytearray(), length > limit
     while not is_whole:
         message = await receive()
         if message["type"] != "http.request":
             return None
         body += message.get("body", b"")
-        is_whole = len(body) > most or not message.get("more_body")
-        if len(body) > given and len(body) <= most and not hold(len(body) - given):
+        is_whole = len(body) > limit or not message.get("more_body")
+        if len(body) > length and len(body) <= limit and not hold(len(body) - length):
             return BUSY
-        given = max(given, len(body))
-    return bytes(body) if given <= most else refused(413, "size", f"a request has at most {most} bytes")
+        length = max(length, len(body))
+    return bytes(body) if length <= limit else refused(413, "size", f"a request has at most {limit} bytes")
 
 
 def spawn_vault(path: Path, config: Config) -> tuple[subprocess.Popen[bytes], socket.socket]:
@@ -202,7 +202,7 @@ def spawn_vault(path: Path, config: Config) -> tuple[subprocess.Popen[bytes], so
 
 
 def check_isolation(config: Config, file: Path) -> None:
-    """Refuse to start without the walls that the configuration asks for.
+    """Refuse to start without the isolation that the configuration asks for.
 
     Args:
         config: the configuration.
@@ -226,14 +226,14 @@ def check_isolation(config: Config, file: Path) -> None:
             f"at once, or write isolation = {NO_ISOLATION!r}",
             argument="isolation",
         )
-    served = config.datasets.values()
-    private = [config.state, config.state / LOG, config.state / KEY, *(each.ledger for each in served)]
-    private += [each.labels for each in served]
+    datasets = config.datasets.values()
+    private = [config.state, config.state / LOG, config.state / KEY, *(dataset.ledger for dataset in datasets)]
+    private += [dataset.labels for dataset in datasets]
     try:
         check_private(private, config.vault, config.front)
         check_private([] if config.key is None else [config.key], "root", config.front)
         check_private([file], "root", config.front, secret=False)
-    except NoWalls as error:
+    except NotIsolated as error:
         raise InputError(f"cannot be kept: {error}", argument="isolation") from None
 
 
@@ -261,7 +261,7 @@ def serve(path: str | Path) -> int:
         if config.front is not None:
             become(config.front)
         hide()
-    except (NoWalls, OSError, ssl.SSLError) as error:
+    except (NotIsolated, OSError, ssl.SSLError) as error:
         end.close()
         raise LabelDPError(f"the server could not start: {error}") from None
     try:
@@ -313,7 +313,7 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     return context
 
 
-def _server(uvicorn: Any, app: Any, gate: Gate, limits: Limits, context: ssl.SSLContext | None) -> Any:
+def _server(uvicorn: Any, app: Any, gate: Gate, limits: ServerLimits, context: ssl.SSLContext | None) -> Any:
     """Return uvicorn's server of the application."""
     settings = uvicorn.Config(
         app, http=_protocol(gate, limits), ws="none", lifespan="off", log_level="error", access_log=False,
@@ -333,15 +333,15 @@ async def _run(server: Any, pipe: Pipe, listener: socket.socket, vault: subproce
             await asyncio.sleep(0.2)
         server.should_exit = True
 
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda *_: None)  # what uvicorn raises again when all is answered must not end it here
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)  # what uvicorn raises again when all is answered must not end it here
     watching = asyncio.ensure_future(watch())
     await server.serve(sockets=[listener])
     watching.cancel()
     await pipe.close()
 
 
-def _protocol(gate: Gate, limits: Limits) -> Any:
+def _protocol(gate: Gate, limits: ServerLimits) -> Any:
     """Return uvicorn's HTTP in pure Python, with a client dropped whose head does not come, or who does not read."""
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, final
 
-from labeldp.serve.config import Limits
+from labeldp.serve.config import ServerLimits
 
 FAILURES = 60
 """How many wrong tokens of one peer in a minute are refused at once; later ones wait for `PENALTY`."""
@@ -42,15 +42,15 @@ class Connection:
 class Allowance:
     """So many events in a minute for each name."""
 
-    def __init__(self, most: float) -> None:
-        self._most = most
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, name: str) -> bool:
         """Count an event; return False, and count nothing, where there were too many."""
         now = time.monotonic()
-        left, then = self._left.pop(name, (self._most, now))
-        left = min(self._most, left + (now - then) * self._most / 60)
+        left, then = self._left.pop(name, (self._rate, now))
+        left = min(self._rate, left + (now - then) * self._rate / 60)
         self._left[name] = (left - (left >= 1), now)
         if len(self._left) > KEPT:
             del self._left[next(iter(self._left))]
@@ -68,7 +68,7 @@ class Gate:
         limits: of the configuration.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._open: dict[int, Connection] = {}
         self.requests, self.failures = Allowance(limits.rate), Allowance(FAILURES)
@@ -100,8 +100,8 @@ class Gate:
         """Count bytes that a connection brings; return False where its analyst, or all, hold too many."""
         of_all = [one for one in self._open.values() if one.socket.fileno() >= 0]
         of_analyst = [one for one in of_all if one.analyst == connection.analyst]
-        most = self._limits.body
-        if _held(of_analyst) + more > most or _held(of_all) + more > 4 * most:
+        limit = self._limits.body
+        if _held(of_analyst) + more > limit or _held(of_all) + more > 4 * limit:
             return False
         connection.held += more
         return True

@@ -60,12 +60,12 @@ class Log:
             raise LedgerError(
                 f"the log {folder / LOG} cannot be locked: {error.strerror}. Keep the state on a local disk"
             ) from None
-        whole = 0
+        size = 0
         for line, end in _lines(self._file):
             self._note(verified(line, self._key, self.head, self.count))
-            whole = end
-        if whole < os.fstat(self._file).st_size:  # a line that a crash cut off was never answered for
-            os.ftruncate(self._file, whole)
+            size = end
+        if size < os.fstat(self._file).st_size:  # a line that a crash cut off was never answered for
+            os.ftruncate(self._file, size)
 
     def charges(self, dataset: str) -> Set[str]:
         """Return the ids of all charges of a dataset in the log."""
@@ -85,9 +85,9 @@ class Log:
         Raises:
             LogError: it could not be written.
         """
-        whole = {"n": self.count, "at": datetime.now(UTC).isoformat(timespec="seconds"), **entry}
-        whole["chain"] = _chain(self._key, self.head, whole)
-        line = _written(whole)
+        content = {"n": self.count, "at": datetime.now(UTC).isoformat(timespec="seconds"), **entry}
+        content["chain"] = _chain(self._key, self.head, content)
+        line = _written(content)
         try:
             whole_line = os.write(self._file, line) == len(line)
             os.fsync(self._file)
@@ -95,7 +95,7 @@ class Log:
             raise LogError(f"the log could not be written: {error.strerror}") from None
         if not whole_line:
             raise LogError("the log could not be written as a whole: is the disk full?")
-        self._note(whole)
+        self._note(content)
 
     def close(self) -> None:
         """Let another server have the log."""
@@ -121,13 +121,13 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
         file = os.open(folder / LOG, os.O_RDONLY)
     except OSError as error:
         raise LedgerError(f"there is no log in {folder}: {error.strerror}") from None
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     try:
         for line, _ in _lines(file):
-            found.append(verified(line, key, found[-1]["chain"] if found else START, len(found)))
+            entries.append(verified(line, key, entries[-1]["chain"] if entries else START, len(entries)))
     finally:
         os.close(file)
-    return found
+    return entries
 
 
 def verified(line: bytes, key: bytes, head: str, number: int) -> dict[str, Any]:
@@ -161,13 +161,13 @@ def _chain(key: bytes, head: str, entry: Mapping[str, Any]) -> str:
 
 def _lines(file: int) -> Iterator[tuple[bytes, int]]:
     """Yield the whole lines of a file, and where each ends."""
-    place = 0
+    end = 0
     with os.fdopen(os.dup(file), "rb") as stream:
         stream.seek(0)
         for line in stream:
-            place += len(line)
+            end += len(line)
             if line.endswith(b"\n"):
-                yield line, place
+                yield line, end
 
 
 def _key(folder: Path) -> bytes:

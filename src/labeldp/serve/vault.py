@@ -32,9 +32,9 @@ from labeldp.privacy import (
     gather,
     rounded_up_text,
 )
-from labeldp.serve.config import NO_TOKEN, Analyst, Config, Served, analyst_of
+from labeldp.serve.config import NO_TOKEN, Analyst, Config, DatasetConfig, analyst_of
+from labeldp.serve.isolation import NotIsolated, isolate, limit_memory
 from labeldp.serve.log import Log, LogError
-from labeldp.serve.walls import NoWalls, limit_memory, raise_walls
 from labeldp.serve.wire import (
     CALLS,
     MAX_REASON,
@@ -83,42 +83,42 @@ class _Refused(Exception):
 
 
 @final
-class Holding:
+class HeldDataset:
     """The labels of one dataset, and its ledger.
 
     Args:
-        served: what the configuration says of it.
+        config: what the configuration says of it.
 
     Raises:
         LabelDPError: labels outside of the domain, others than were released before, or a ledger with another budget.
     """
 
-    def __init__(self, served: Served) -> None:
-        self.served = served
-        self._file = LedgerFile(served.ledger)
-        self._file.add(served.name, served.budget, domain_in_file(served.domain))
-        shares = {analyst: decimal(share, "shares") for analyst, share in served.shares.items()}
-        if shares != self._file.shares(served.name):
-            self._file.reserve(served.name, shares)
-        table = open_table(served.labels)
-        columns = [table.require(served.label, "label")]
-        if served.id is not None:
-            columns.append(table.require(served.id, "id"))
-        rows = table.read([*columns, *(table.require(name, "features") for name in served.features)]).combine_chunks()
-        self.features = rows.select(served.features)
+    def __init__(self, config: DatasetConfig) -> None:
+        self.config = config
+        self._file = LedgerFile(config.ledger)
+        self._file.add(config.name, config.budget, domain_in_file(config.domain))
+        shares = {analyst: decimal(share, "shares") for analyst, share in config.shares.items()}
+        if shares != self._file.shares(config.name):
+            self._file.reserve(config.name, shares)
+        table = open_table(config.labels)
+        columns = [table.require(config.label, "label")]
+        if config.id is not None:
+            columns.append(table.require(config.id, "id"))
+        rows = table.read([*columns, *(table.require(name, "features") for name in config.features)]).combine_chunks()
+        self.features = rows.select(config.features)
         [batch] = rows.to_batches() or [None]
         if batch is None:
             raise InputError("must hold at least one record", argument="labels")
-        self.domain = domain_in_file(served.domain)
-        self.ids = None if served.id is None else record_ids(batch, served.id)
-        self.order = None if served.id is None else order_digest(batch.column(served.id).to_pylist())
+        self.domain = domain_in_file(config.domain)
+        self.ids = None if config.id is None else record_ids(batch, config.id)
+        self.order = None if config.id is None else order_digest(batch.column(config.id).to_pylist())
         codes: list[Any] = []
 
         def read() -> Any:
-            codes.append(codes_of(batch, served.label, self.domain))
+            codes.append(codes_of(batch, config.label, self.domain))
             return codes[0]
 
-        owner = Curator.of_codes(read, domain=self.domain, ledger=self._file.dataset(served.name), ids=self.ids)
+        owner = Curator.of_codes(read, domain=self.domain, ledger=self._file.dataset(config.name), ids=self.ids)
         owner.check_labels()
         self._codes, self.records = codes[0], owner.records
         self._curators: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
@@ -127,55 +127,55 @@ class Holding:
     @property
     def charges(self) -> dict[str, str]:
         """The id of every charge in the ledger, and whose it is."""
-        return self._file.dataset(self.served.name).charged_to
+        return self._file.dataset(self.config.name).charged_to
 
     def ledger(self, analyst: str) -> Any:
         """Return the ledger as it charges an analyst."""
-        return self._file.dataset(self.served.name, analyst=analyst)
+        return self._file.dataset(self.config.name, analyst=analyst)
 
     def curator(self, analyst: str, run: str | None, splits: list[tuple[Any, int, str]]) -> Curator:
         """Return the curator of a part of the records, for an analyst."""
-        found: Curator = self._kept(
+        curator: Curator = self._kept(
             (analyst, run),
             lambda: Curator.of_codes(
                 lambda: self._codes, domain=self.domain, ledger=self.ledger(analyst), ids=self.ids, run=run
             ),
         )
-        place: tuple[Any, ...] = (analyst, run)
+        key: tuple[Any, ...] = (analyst, run)
         for parts, part, why in splits:
-            place = (*place, hashlib.sha256(parts.astype("<i8").tobytes()).digest(), why)
-            curators = self._kept(place, partial(found.split, Public(parts, why=why)))
+            key = (*key, hashlib.sha256(parts.astype("<i8").tobytes()).digest(), why)
+            curators = self._kept(key, partial(curator.split, Public(parts, why=why)))
             if not 0 <= part < len(curators):
                 raise InputError(f"must be from 0 to {len(curators) - 1}", argument="part")
-            found, place = curators[part], (*place, part)
-        return found
+            curator, key = curators[part], (*key, part)
+        return curator
 
     def certificate(self, analyst: str, charge: str) -> Certificate:
         """Return the certificate of a release to an analyst; raise InputError if there is none."""
-        known = self._certificates.setdefault(analyst, {})
-        if charge not in known:
+        certificates = self._certificates.setdefault(analyst, {})
+        if charge not in certificates:
             for entry in self.ledger(analyst).own_entries:
-                known.setdefault(entry.certificate.entries[0].id, entry.certificate)
-        if charge not in known:
+                certificates.setdefault(entry.certificate.entries[0].id, entry.certificate)
+        if charge not in certificates:
             raise InputError("is none of yours here: what was released elsewhere is not known", argument="charge")
-        return known[charge]
+        return certificates[charge]
 
     def keep_certificate(self, analyst: str, certificate: Certificate) -> None:
         """Remember the certificate of a release."""
         self._certificates.setdefault(analyst, {})[certificate.entries[0].id] = certificate
 
-    def _kept(self, place: tuple[Any, ...], make: Callable[[], Kept]) -> Kept:
-        if place in self._curators:
-            self._curators.move_to_end(place)
+    def _kept(self, key: tuple[Any, ...], make: Callable[[], Kept]) -> Kept:
+        if key in self._curators:
+            self._curators.move_to_end(key)
         else:
-            self._curators[place] = make()
+            self._curators[key] = make()
             if len(self._curators) > HELD:
                 self._curators.popitem(last=False)
-        found: Kept = self._curators[place]
-        return found
+        value: Kept = self._curators[key]
+        return value
 
     def __repr__(self) -> str:
-        return f"Holding({self.served.name!r})"
+        return f"HeldDataset({self.config.name!r})"
 
 
 @final
@@ -199,13 +199,13 @@ class Vault(SingleProcess):
         self._claim_process()
         self._config = config
         self.log = Log(config.state)
-        self._holdings: dict[str, Holding] = {}
+        self._datasets: dict[str, HeldDataset] = {}
         self._size = 0
         self.late = 0
         try:
-            self._holdings = {name: Holding(served) for name, served in config.datasets.items()}
+            self._datasets = {name: HeldDataset(dataset) for name, dataset in config.datasets.items()}
             self._reconcile()
-            self.log.append({"what": "start", "version": __version__, "datasets": sorted(self._holdings)})
+            self.log.append({"what": "start", "version": __version__, "datasets": sorted(self._datasets)})
         except BaseException:
             self.log.close()
             raise
@@ -216,14 +216,14 @@ class Vault(SingleProcess):
         Raises:
             LedgerError: a ledger lacks a charge.
         """
-        for dataset in self._holdings:
+        for dataset in self._datasets:
             for charge, analyst in self._compared(dataset).items():
                 if analyst and not self.log.has(dataset, charge):
                     self.log.append({"what": "recovered", "who": analyst, "dataset": dataset, "charge": charge})
 
     def _compared(self, dataset: str) -> dict[str, str]:
         """Return the charges of a ledger, after comparing them with the log."""
-        charges = self._holdings[dataset].charges
+        charges = self._datasets[dataset].charges
         if not self.log.charges(dataset) <= charges.keys():
             raise LogError(
                 f"the ledger of {dataset!r} lacks a charge that the log has: it is an older copy, which forgets "
@@ -268,16 +268,16 @@ class Vault(SingleProcess):
         """Answer which datasets this analyst has a share of, and what is public of them."""
         return 200, {
             "analyst": analyst.name,
-            "datasets": [self._described(holding, analyst) for holding in self._of(analyst).values()],
+            "datasets": [self._described(dataset, analyst) for dataset in self._of(analyst).values()],
         }
 
     def budget(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer how much of one's own share is used up."""
-        holding = self._holding(analyst, content)
-        ledger = holding.ledger(analyst.name)
+        dataset = self._dataset(analyst, content)
+        ledger = dataset.ledger(analyst.name)
         used: Fraction = ledger.share_used
         return 200, {
-            **self._described(holding, analyst),
+            **self._described(dataset, analyst),
             "used": str(used),
             "words": f"{rounded_up_text(100 * float_above(used), 4)} % of your share is used up. With delta > 0 the "
             "budget is promised of all releases together, and no smaller epsilon of those so far.",
@@ -285,9 +285,9 @@ class Vault(SingleProcess):
 
     def features(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer with public columns beside the labels, a page of rows from one on."""
-        holding, start = self._holding(analyst, content), content.get("start", 0)
-        table, records = holding.features, holding.records
-        if not holding.served.features:
+        dataset, start = self._dataset(analyst, content), content.get("start", 0)
+        table, records = dataset.features, dataset.records
+        if not dataset.config.features:
             raise InputError("has no features on this server: they are with you", argument="dataset")
         if type(start) is not int or not 0 <= start < records:
             raise InputError(f"must be from 0 to {records - 1}", argument="start")
@@ -302,39 +302,39 @@ class Vault(SingleProcess):
     def released(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer which steps would be found again."""
         curator = self._curator(analyst, content)
-        found = {}
+        released = {}
         for step, loss in _steps(content).items():
-            found[step] = curator.has_released(_Costing(loss), step=step)  # type: ignore[arg-type]
-        return 200, {"released": found}
+            released[step] = curator.has_released(_Costing(loss), step=step)  # type: ignore[arg-type]
+        return 200, {"released": released}
 
     def certificate(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer the certificate of a release to the same analyst."""
-        holding = self._holding(analyst, content)
-        return 200, {"certificate": holding.certificate(analyst.name, text_of(content, "charge")).to_json()}
+        dataset = self._dataset(analyst, content)
+        return 200, {"certificate": dataset.certificate(analyst.name, text_of(content, "charge")).to_json()}
 
     def release(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Release by a mechanism; the same request again is the same answer."""
         began = time.monotonic()
-        holding, curator = self._holding(analyst, content), self._curator(analyst, content)
+        dataset, curator = self._dataset(analyst, content), self._curator(analyst, content)
 
         def basis(ids: list[str]) -> Certificate:
-            found = [Release(None, holding.certificate(analyst.name, each)) for each in ids]
-            return gather(found, lambda *_: None).certificate
+            releases = [Release(None, dataset.certificate(analyst.name, charge)) for charge in ids]
+            return gather(releases, lambda *_: None).certificate
 
-        mechanism = restore(read_description(content.get("mechanism"), basis), holding.domain)
-        if type(mechanism).__name__ not in holding.served.mechanisms:
+        mechanism = restore(read_description(content.get("mechanism"), basis), dataset.domain)
+        if type(mechanism).__name__ not in dataset.config.mechanisms:
             raise _Refused(403, "policy", f"the policy of this dataset does not allow {type(mechanism).__name__}")
         mechanism.check_records(curator.records)
         reason, step = text_of(content, "reason", MAX_REASON, ""), text_of(content, "step", default="") or None
         cells = curator.records + self._size // 8
         try:
-            self._compared(holding.served.name)  # it may have been replaced meanwhile
-            return self._released(analyst, holding, curator, mechanism, step, reason)
+            self._compared(dataset.config.name)  # it may have been replaced meanwhile
+            return self._released(analyst, dataset, curator, mechanism, step, reason)
         finally:
             self._wait(began, cells)
 
     def _released(
-        self, analyst: Analyst, holding: Holding, curator: Curator, mechanism: Any, step: str | None, reason: str
+        self, analyst: Analyst, dataset: HeldDataset, curator: Curator, mechanism: Any, step: str | None, reason: str
     ) -> Answer:
         try:
             release = curator.release(mechanism, rng=curator.ledger.randomness, step=step)
@@ -343,7 +343,7 @@ class Vault(SingleProcess):
         except Exception:
             return RETRY
         certificate, charge = release.certificate, release.certificate.entries[0]
-        holding.keep_certificate(analyst.name, certificate)
+        dataset.keep_certificate(analyst.name, certificate)
         other = release.mechanism.specification() != mechanism.specification()
         content = {
             "value": packed(release.value),
@@ -352,8 +352,8 @@ class Vault(SingleProcess):
         }
         self.log.append(
             {
-                "what": "release", "who": analyst.name, "dataset": holding.served.name, "charge": charge.id,
-                "new": not self.log.has(holding.served.name, charge.id), "mechanism": type(mechanism).__name__,
+                "what": "release", "who": analyst.name, "dataset": dataset.config.name, "charge": charge.id,
+                "new": not self.log.has(dataset.config.name, charge.id), "mechanism": type(mechanism).__name__,
                 "cost": charge.loss.to_json(), "reason": reason, "answer": self.log.answer_digest(encoded(content)),
             }
         )  # fmt: skip
@@ -369,43 +369,43 @@ class Vault(SingleProcess):
             due = int(taken) + 1
         time.sleep(max(0.0, began + due * limits.quantum - time.monotonic()))
 
-    def _of(self, analyst: Analyst) -> dict[str, Holding]:
-        return {name: each for name, each in self._holdings.items() if analyst.name in each.served.shares}
+    def _of(self, analyst: Analyst) -> dict[str, HeldDataset]:
+        return {name: dataset for name, dataset in self._datasets.items() if analyst.name in dataset.config.shares}
 
-    def _holding(self, analyst: Analyst, content: Mapping[str, Any]) -> Holding:
+    def _dataset(self, analyst: Analyst, content: Mapping[str, Any]) -> HeldDataset:
         name = text_of(content, "dataset")
-        found = self._of(analyst).get(name)
-        if found is None:
+        dataset = self._of(analyst).get(name)
+        if dataset is None:
             raise _Refused(404, "input", f"you have no share of a dataset {name!r} here")
-        return found
+        return dataset
 
     def _curator(self, analyst: Analyst, content: Mapping[str, Any]) -> Curator:
-        holding = self._holding(analyst, content)
+        dataset = self._dataset(analyst, content)
         run, listed = text_of(content, "run", default="") or None, content.get("splits", [])
         if not isinstance(listed, list) or len(listed) > MAX_SPLITS:
             raise InputError(f"must be a list of at most {MAX_SPLITS}", argument="splits")
         splits = []
-        for each in listed:
-            if not isinstance(each, Mapping) or type(each.get("part")) is not int:
+        for split in listed:
+            if not isinstance(split, Mapping) or type(split.get("part")) is not int:
                 raise InputError("must hold parts, part and why", argument="splits")
-            parts = unpacked(each.get("parts"), "parts")
-            whole = parts.ndim == 1 and len(parts) <= holding.records  # of a part of them there are fewer
-            if not whole or parts.dtype.kind not in "iu" or parts.max(initial=0) >= MAX_PARTS:
+            parts = unpacked(split.get("parts"), "parts")
+            fits = parts.ndim == 1 and len(parts) <= dataset.records  # of a part of them there are fewer
+            if not fits or parts.dtype.kind not in "iu" or parts.max(initial=0) >= MAX_PARTS:
                 raise InputError(f"must be one integer below {MAX_PARTS} for each record", argument="parts")
-            splits.append((parts.astype(np.int64), each["part"], text_of(each, "why", MAX_REASON)))
-        return holding.curator(analyst.name, run, splits)
+            splits.append((parts.astype(np.int64), split["part"], text_of(split, "why", MAX_REASON)))
+        return dataset.curator(analyst.name, run, splits)
 
-    def _described(self, holding: Holding, analyst: Analyst) -> dict[str, Any]:
-        served, share = holding.served, holding.ledger(analyst.name).share
+    def _described(self, dataset: HeldDataset, analyst: Analyst) -> dict[str, Any]:
+        config, share = dataset.config, dataset.ledger(analyst.name).share
         return {
-            "dataset": served.name,
-            "records": holding.records,
-            "order": holding.order,
-            "domain": holding.domain.to_json(),
-            "mechanisms": list(served.mechanisms),
-            "features": list(served.features),
-            "epsilon": str(served.budget.epsilon),
-            "delta": str(served.budget.delta),
+            "dataset": config.name,
+            "records": dataset.records,
+            "order": dataset.order,
+            "domain": dataset.domain.to_json(),
+            "mechanisms": list(config.mechanisms),
+            "features": list(config.features),
+            "epsilon": str(config.budget.epsilon),
+            "delta": str(config.budget.delta),
             "share": str(share.part),
         }
 
@@ -415,7 +415,7 @@ class Vault(SingleProcess):
         self.log.close()
 
     def __repr__(self) -> str:
-        return f"Vault({', '.join(self._holdings)})"
+        return f"Vault({', '.join(self._datasets)})"
 
 
 class _Costing:
@@ -452,14 +452,14 @@ def serve_pipe(pipe: socket.socket, vault: Vault) -> None:
 
 
 def main(path: str, pipe: socket.socket, user: str | None) -> int:
-    """Raise the walls, open what the configuration names, and answer."""
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)  # the front ends the vault by closing the pipe, when all is answered
+    """Isolate this process, open what the configuration names, and answer."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the front ends the vault by closing the pipe, when all is answered
     try:
-        cut = raise_walls(user)
+        cut = isolate(user)
         vault = Vault(Config.read(path))
         limit_memory(vault._config.limits.memory)
-    except (LabelDPError, NoWalls) as error:
+    except (LabelDPError, NotIsolated) as error:
         send(pipe, {"refused": str(error)})
         return 1
     except Exception as error:
@@ -474,8 +474,7 @@ def main(path: str, pipe: socket.socket, user: str | None) -> int:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    end = socket.socket(fileno=int(given[1]))
-    code = main(given[0], end, given[2] if len(given) > 2 else None)
+    path, number, *user = sys.argv[1:]
+    code = main(path, socket.socket(fileno=int(number)), user[0] if user else None)
     sys.stdout.flush()
     os._exit(code)

@@ -58,7 +58,7 @@ def unpacked(content: Any, name: str) -> NDArray[Any]:
     wrong = InputError("must be an array of finite numbers: a shape, a type, and entries in base64", argument=name)
     try:
         shape, kind, text = content["shape"], content["type"], content["values"]
-        if kind not in TYPES or not 0 < len(shape) <= MAX_AXES or not all(type(each) is int for each in shape):
+        if kind not in TYPES or not 0 < len(shape) <= MAX_AXES or not all(type(size) is int for size in shape):
             raise wrong
         size = math.prod(shape) * int(kind[1])
         if min(shape) < 0 or max(shape) > MAX_BODY or len(text) != -(-size // 3) * 4:
@@ -112,7 +112,7 @@ def read_description(content: Any, basis: Callable[[list[str]], Certificate]) ->
         raise InputError("must have arguments by name", argument="mechanism")
     if not isinstance(arrays, Mapping) or len(arrays) > 2:
         raise InputError("must be a few arrays by name", argument="arrays")
-    held = {str(each): unpacked(array, str(each)) for each, array in arrays.items()}
+    held = {str(array_name): unpacked(array, str(array_name)) for array_name, array in arrays.items()}
     return Description(name, arguments, held, _read_inputs(content.get("inputs"), basis), content.get("specification"))
 
 
@@ -122,15 +122,15 @@ def _read_inputs(content: Any, basis: Callable[[list[str]], Certificate]) -> tup
     if not isinstance(content, list) or len(content) > 4:
         raise wrong
     inputs = []
-    for each in content:
-        if not isinstance(each, Mapping) or not isinstance(each.get("releases"), list):
+    for entry in content:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("releases"), list):
             raise wrong
-        why, releases = text_of(each, "why", MAX_REASON), each["releases"]
+        why, releases = text_of(entry, "why", MAX_REASON), entry["releases"]
         if not all(isinstance(ids, list) and ids and all(isinstance(one, str) for one in ids) for ids in releases):
             raise wrong
         if not why and not releases:
             raise wrong
-        inputs.append(PublicInput(text_of(each, "name"), why, tuple(basis(ids) for ids in releases)))
+        inputs.append(PublicInput(text_of(entry, "name"), why, tuple(basis(ids) for ids in releases)))
     return tuple(inputs)
 
 
@@ -188,23 +188,23 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-def text_of(content: Mapping[str, Any], name: str, most: int = 200, default: str | None = None) -> str:
+def text_of(content: Mapping[str, Any], name: str, length: int = 200, default: str | None = None) -> str:
     """Return a printable text of a request.
 
     Raises:
         InputError: it is missing, too long, or no such text.
     """
     value = content.get(name, default)
-    if not isinstance(value, str) or len(value) > most or not (value == "" or value.isprintable()):
-        raise InputError(f"must be a printable text of at most {most} characters", argument=name)
+    if not isinstance(value, str) or len(value) > length or not (value == "" or value.isprintable()):
+        raise InputError(f"must be a printable text of at most {length} characters", argument=name)
     return value
 
 
 def order_digest(ids: Iterable[Any]) -> str:
     """Return a digest of record ids in their order, which analysts may know: 7 and "7" are the same id here."""
     digest = hashlib.sha256()
-    for each in ids:
-        text = each if isinstance(each, bytes) else str(each).encode("utf-8", "surrogatepass")
+    for id_ in ids:
+        text = id_ if isinstance(id_, bytes) else str(id_).encode("utf-8", "surrogatepass")
         digest.update(len(text).to_bytes(8, "big") + text)
     return digest.hexdigest()
 

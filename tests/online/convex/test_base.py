@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labeldp.online.convex.base import Ball, Body, Box, Space, checked_gradients, gradient_units
+from labeldp.online.convex.base import Ball, Body, Box, Unbounded, checked_gradients, gradient_units
 from labeldp.online.convex.gradient import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
 from labeldp.online.prefix_sums import GaussianTree, LaplaceTree, ToeplitzSums
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_successive
@@ -37,8 +37,8 @@ def test_projections() -> None:
     box = Box((0, -1), (1, 3))
     assert np.array_equal(box.center, [0.5, 1.0]) and math.isclose(box.radius, math.hypot(0.5, 2))
     assert np.array_equal(box.project(np.array([[9.0, -9.0]])), [[0.5, -2.0]])
-    assert np.array_equal(Space(2, 1.0).project(np.array([[9.0, -9.0]])), [[9.0, -9.0]])
-    assert not Space(2, 1.0).bounded and box.dimension == 2
+    assert np.array_equal(Unbounded(2, 1.0).project(np.array([[9.0, -9.0]])), [[9.0, -9.0]])
+    assert not Unbounded(2, 1.0).bounded and box.dimension == 2
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_projections() -> None:
     [
         (lambda: Ball(0, 1.0), "dimension"),
         (lambda: Ball(2, 0.0), "radius"),
-        (lambda: Space(2, math.nan), "radius"),
+        (lambda: Unbounded(2, math.nan), "radius"),
         (lambda: Box((0.0,), (0.0,)), "low below high"),
         (lambda: Box((0.0,), (1.0, 2.0)), "as long as"),
         (lambda: Box((math.nan,), (1.0,)), "low must be finite"),
@@ -96,7 +96,7 @@ SUMS = [ToeplitzSums(64, 3, 4.0), GaussianTree(64, 3, 4.0)]
 @pytest.mark.guarantee("labeldp.online:ConvexKernel", "causal")
 @pytest.mark.guarantee("labeldp.online:NoisyLeader", "post_processing")
 @pytest.mark.parametrize("sums", SUMS)
-@pytest.mark.parametrize("body", [Ball(3, 0.5), Box((0.0,) * 3, (1.0,) * 3), Space(3, 1.0)])
+@pytest.mark.parametrize("body", [Ball(3, 0.5), Box((0.0,) * 3, (1.0,) * 3), Unbounded(3, 1.0)])
 def test_points_follow_from_the_noisy_sums(sums: Any, body: Body) -> None:
     kernel = NoisyLeader(body, 2.0, 0.01, sums)
     gradients = 2 * unit_gradients(64, 3, 1)
@@ -119,7 +119,7 @@ def fresh_sums(gradients: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("sums", SUMS)
 def test_noise_stays_in_the_points_and_grows_as_it_says(sums: Any) -> None:
-    kernel = NoisyLeader(Space(3, 1.0), 1.0, 1.0, sums)
+    kernel = NoisyLeader(Unbounded(3, 1.0), 1.0, 1.0, sums)
     zeros = np.zeros((64, 3))
     runs = np.array([kernel.update(kernel.init(rng=seeded(s)), zeros, rng=seeded(s))[1][63] for s in range(300)])
     low, high = stats.chi2.ppf([1e-12, 1 - 1e-12], runs.size - 1) * sums.deviation**2 / (runs.size - 1)
@@ -133,13 +133,13 @@ def test_two_rounds_are_accounted_tightly_and_half_of_the_sensitivity_is_caught(
     sums = ToeplitzSums(2, 1, 5.0)
     factor = sums.factor
     column = math.hypot(factor.weights.sum(), float(factor.weights @ (1 - factor.gaps)))
-    kernel = NoisyLeader(Space(1, 1.0), 3.0, 0.1, sums)
+    kernel = NoisyLeader(Unbounded(1, 1.0), 3.0, 0.1, sums)
     mu = 2 * column / 5.0
     for epsilon in (0.0, 0.3, 1.0):
         true = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
         assert true <= kernel.privacy_loss(2).delta(epsilon) <= 1.001 * true
         assert sums.privacy_loss(1.0, 2).delta(epsilon) < 0.99 * true  # the mutant: L in the place of 2 L
-    zero = NoisyLeader(Space(1, 1.0), 3.0, 0.1, sums, Neighbors.ZERO_OUT)
+    zero = NoisyLeader(Unbounded(1, 1.0), 3.0, 0.1, sums, Neighbors.ZERO_OUT)
     assert zero.privacy_loss(2).delta(0.3) < kernel.privacy_loss(2).delta(0.3)
     assert kernel.privacy_loss(0) == PrivacyLoss.zero()
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from labeldp.online.convex import points
-from labeldp.online.convex.base import Ball, Body, Box, Space
+from labeldp.online.convex.base import Ball, Body, Box, Unbounded
 from labeldp.online.convex.points import (
     BALL_FAILURE,
     UnivariateLaw,
@@ -79,7 +79,7 @@ def test_numbers_of_a_box_are_truncated_normal(center: float, half: float, curva
 
 def test_numbers_of_a_space_are_normal_around_a_center_far_away() -> None:
     count = 40_000
-    [sample] = sample_points(Space(count, 1.0), np.full(count, 1e6), 0.5, 1, seed=2) - 1e6
+    [sample] = sample_points(Unbounded(count, 1.0), np.full(count, 1e6), 0.5, 1, seed=2) - 1e6
     edges = stats.norm.ppf(np.arange(1, 20) / 20)
     masses = np.full(20, 1 / 20)
     assert p_value(sample, edges, masses) > FALSE_ALARM
@@ -222,5 +222,5 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 def test_failures_are_those_of_every_number() -> None:
     assert draw_failure(Box((0.0,), (1.0,))) == points.OFFSET_FAILURE
-    assert draw_failure(Space(5, 1.0)) == 5 * points.OFFSET_FAILURE
+    assert draw_failure(Unbounded(5, 1.0)) == 5 * points.OFFSET_FAILURE
     assert draw_failure(Ball(5, 1.0)) == BALL_FAILURE + 5 * points.OFFSET_FAILURE

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labeldp.online.convex.base import GRADIENT_BITS, Ball, Box, Space, gradient_units
+from labeldp.online.convex.base import GRADIENT_BITS, Ball, Box, Unbounded, gradient_units
 from labeldp.online.convex.regularized import (
     LinearMeasure,
     RegularizedWeights,
@@ -86,13 +86,13 @@ def test_what_points_reveal_is_never_more_than_the_loss(
 
 def test_one_draw_is_accounted_tightly_and_half_of_its_sensitivity_is_caught() -> None:
     """In space a draw is a normal number that moves by 2 L / (2 strength): the loss is that, and hardly more."""
-    kernel = RegularizedWeights(Space(1, 1.0), 1, 3.0, 0.5, 2.0, 1)
+    kernel = RegularizedWeights(Unbounded(1, 1.0), 1, 3.0, 0.5, 2.0, 1)
     mu = 2 * 3.0 / (2 * 2.0) * math.sqrt(2 * 0.5 * 2.0)
     for epsilon in (0.0, 1.0, 3.0):
         true = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
         assert true <= kernel.privacy_loss(1).delta(epsilon) <= 1.0001 * true
         assert PrivacyLoss.gaussian(kernel.mu / 2).delta(epsilon) < 0.99 * true  # the mutant: L in the place of 2 L
-    zero = RegularizedWeights(Space(1, 1.0), 1, 3.0, 0.5, 2.0, 1, neighbors=Neighbors.ZERO_OUT)
+    zero = RegularizedWeights(Unbounded(1, 1.0), 1, 3.0, 0.5, 2.0, 1, neighbors=Neighbors.ZERO_OUT)
     assert math.isclose(zero.mu, kernel.mu / 2)
 
 
@@ -174,7 +174,7 @@ def test_the_dartboard_keeps_the_law_of_the_weights() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"redraw": Fraction(1, 8)}, {"redraw": Fraction(1, 8), "reference": True}])
-@pytest.mark.parametrize("body", [Ball(3, 0.5), Box((0.0, -1.0), (1.0, 1.0)), Space(2, 1.0)])
+@pytest.mark.parametrize("body", [Ball(3, 0.5), Box((0.0, -1.0), (1.0, 1.0)), Unbounded(2, 1.0)])
 def test_regret_is_below_its_bound(body: Any, options: dict[str, Any]) -> None:
     if not body.bounded and options:
         return
@@ -220,7 +220,7 @@ def test_most_draws_are_seldom_surpassed() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"body": Space(1, 1.0), "redraw": Fraction(1, 2)}, "without bounds"),
+        ({"body": Unbounded(1, 1.0), "redraw": Fraction(1, 2)}, "without bounds"),
         ({"reference": True}, "reference must be False"),
         ({"beta": 0.0}, "beta"),
         ({"strength": math.inf}, "strength"),

@@ -11,15 +11,14 @@ from labeldp.online import plan_experts
 from labeldp.online.experts.accounting import (
     batches_seen,
     dartboard_loss,
-    doubling_regret_bound,
     gaussian_mu,
     l2p_loss,
     mw_regret_bound,
     nonprivate_bound,
-    softmax_rate,
-    softmax_regret_bound,
     switches_bound,
 )
+from labeldp.online.experts.doubling import doubling_regret_bound
+from labeldp.online.experts.softmax import softmax_rate, softmax_regret_bound
 from labeldp.privacy import ORDERS, InputError, Neighbors, PrivacyLoss, rdp_delta, switching_rdp
 
 REPLACE, ZERO_OUT = Neighbors.ONE_LOSS, Neighbors.ZERO_OUT

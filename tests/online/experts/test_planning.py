@@ -9,7 +9,8 @@ import pytest
 from labeldp.online import BetterOfTwo, DoublingExponential, PrivateExperts
 from labeldp.online import planning as methods
 from labeldp.online.experts import accounting as tuning
-from labeldp.online.experts.accounting import Promise, few_bits, least_noise, tuned
+from labeldp.online.experts.accounting import Promise, few_bits, tuned
+from labeldp.online.experts.softmax import least_noise
 from labeldp.online.planning import methods_of, plan_experts
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss
 

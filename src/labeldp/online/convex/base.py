@@ -2,8 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class _CenteredBody(Body):
 
 @final
 @dataclass(frozen=True)
-class Space(_CenteredBody):
+class Unbounded(_CenteredBody):
     """All points.
 
     Args:
@@ -147,6 +148,24 @@ class Box(Body):
     def project(self, points: Floats) -> Floats:
         """Return the points with every coordinate clipped to its ends."""
         return np.clip(points, -self.half, self.half)
+
+
+NEEDS_SAMPLER = (
+    "general convex losses need a sampler that states its total variation `distance` to the exact law: the bounds of "
+    "the known samplers hide constants, so that none of them gives a guarantee. Give gradients of linear losses, take "
+    'method="matrix-factorization" for gradients at the played points, or answer for a sampler of your own'
+)
+
+
+class Sampler(Protocol):
+    """Draws points of a body with a density near e^(-beta (sum of losses + strength |x - center|^2))."""
+
+    @property
+    def distance(self) -> Any:
+        """The largest total variation between the law of a draw and the exact one, for any losses."""
+
+    def draw(self, losses: Sequence[Any], beta: float, strength: float, body: Body, *, rng: Randomness) -> Floats:
+        """Draw a point, shape (dimension,)."""
 
 
 class ConvexKernel(ABC, Generic[S]):

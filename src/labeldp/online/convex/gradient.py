@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
 from labeldp.online.convex.base import Body, ConvexKernel, real
-from labeldp.online.prefix_sums import HasRounds, LaplaceTree, NoisySums
-from labeldp.online.snapshots import State
+from labeldp.online.planning import ConvexTask, OnlinePlan, convex_plan
+from labeldp.online.prefix_sums import GaussianTree, HasRounds, LaplaceTree, NoisySums, ToeplitzSums, smallest_stddev
+from labeldp.online.snapshots import KernelState
 from labeldp.privacy import Floats, InputError, Neighbors, PrivacyLoss, Randomness, check_loss_neighbors, set_fields
 
 S = TypeVar("S", bound=HasRounds)
@@ -16,7 +18,7 @@ S = TypeVar("S", bound=HasRounds)
 
 @final
 @dataclass(frozen=True)
-class LeaderState(State, Generic[S]):
+class LeaderState(KernelState, Generic[S]):
     """Between two rounds: the state of the noisy sums, secret, and the point of the coming round."""
 
     sums: S
@@ -134,3 +136,16 @@ def convex_rate(body: Body, horizon: int, lipschitz: float, deviation: float) ->
     """Return the rate with the least `convex_regret`, which is then R sqrt(T L (L + 2 s sqrt d))."""
     slope = lipschitz * (lipschitz + 2 * deviation * math.sqrt(body.dimension))
     return body.radius / math.sqrt(horizon * slope)
+
+
+def plan_leader(task: ConvexTask, method: str) -> OnlinePlan:
+    """Plan noise on sums of gradients. The bound for linear losses needs noise that never falls, unlike a tree's."""
+    kind = ToeplitzSums if method == "matrix-factorization" else GaussianTree
+    make = partial(kind, task.horizon, task.body.dimension)
+    sums = make(smallest_stddev(make, task.reach * (1 + 2.0**-40), task.epsilon, task.delta))
+    linear = task.linear and method != "tree"
+    regret, rate = (linear_regret, linear_rate) if linear else (convex_regret, convex_rate)
+    deviation = sums.deviation * task.lipschitz
+    best = rate(*task.sizes, deviation)
+    kernel = NoisyLeader(task.body, task.lipschitz, best, sums, task.neighbors)
+    return convex_plan(task, method, regret(*task.sizes, best, deviation), kernel)

@@ -118,8 +118,8 @@ def normal_laws(mode: Floats, excess: Floats, half: Floats, curvature: float) ->
     def potential(places: Places, offsets: Floats) -> Floats:
         return np.asarray(curvature * offsets * (offsets + 2 * excess[places]))
 
-    def exact(place: int, offset: Fraction) -> Fraction:
-        return Fraction(curvature) * offset * (offset + 2 * Fraction(float(excess[place])))
+    def exact(i: int, offset: Fraction) -> Fraction:
+        return Fraction(curvature) * offset * (offset + 2 * Fraction(float(excess[i])))
 
     return UnivariateLaw(mode, np.minimum(root, ends.max(axis=0)), ends, potential, exact)
 
@@ -140,7 +140,7 @@ def _on_ball(radius: float, center: Floats, curvature: float, step: float, rng: 
     unsure = np.abs(steps - np.rint(steps)) <= 2.0**-44 * (radius / step + 1) * math.sqrt(len(center))
     if unsure.any():
         exact = [drawn.offset(i) for i in range(count)]
-        return np.array([int(each) for each in _turned_exactly(Fraction(radius) - gap, away, exact, center, step)])
+        return np.array([int(number) for number in _turned_exactly(Fraction(radius) - gap, away, exact, center, step)])
     return np.trunc(steps).astype(np.int64)
 
 
@@ -169,9 +169,9 @@ def _axis(dimension: int, radius: float, distance: float, curvature: float) -> U
     return _around(mode, rise, mode, 2 * radius - mode)
 
 
-def _distance(power: int, most: float, curvature: float) -> UnivariateLaw:
+def _distance(power: int, end: float, curvature: float) -> UnivariateLaw:
     """Return the law with density r^power e^(-curvature r²) for 0 < r < most."""
-    peak = min(math.sqrt(power / (2 * curvature)), most)
+    peak = min(math.sqrt(power / (2 * curvature)), end)
     slope = 2 * curvature * peak - power / peak if peak else 0.0  # 0 at a peak inside
 
     def rise(offset: float) -> float:
@@ -180,11 +180,11 @@ def _distance(power: int, most: float, curvature: float) -> UnivariateLaw:
         share = offset / peak
         if share <= -1:
             return math.inf
-        inside = peak < most
+        inside = peak < end
         bend = share - math.log1p(share)
         return curvature * offset**2 + power * bend + (0.0 if inside else slope * offset)
 
-    return _around(peak, rise, peak, most - peak)
+    return _around(peak, rise, peak, end - peak)
 
 
 def log_gamma_share(shape: float, x: float) -> float:
@@ -193,10 +193,10 @@ def log_gamma_share(shape: float, x: float) -> float:
         return -math.inf
     if x > shape + 1:
         return math.log1p(-float(gammaincc(shape, x))) + float(gammaln(shape + 1))
-    term, total, place = 1.0, 1.0, shape
+    term, total, k = 1.0, 1.0, shape
     while term > 2.0**-56 * total:
-        place += 1
-        term *= x / place
+        k += 1
+        term *= x / k
         total += term
     return shape * math.log(x) - x + math.log(total)
 
@@ -254,13 +254,13 @@ def _turned_exactly(
     """Return the same point in steps of the grid, to 60 digits, for the axis that doubles give."""
     with localcontext(Context(prec=80)):
         axis, sign = _axis_of(center)
-        mirror = [Decimal(float(each)) for each in axis]
+        mirror = [Decimal(float(component)) for component in axis]
         mirror[0] += Decimal(sign)
-        rest = [_decimal(side) for side in sides]
-        factor = _decimal(away) / sum((side * side for side in rest), Decimal(0)).sqrt()
-        point = [-Decimal(sign) * _decimal(along), *(side * factor for side in rest)]
+        normals = [_decimal(side) for side in sides]
+        factor = _decimal(away) / sum((side * side for side in normals), Decimal(0)).sqrt()
+        point = [-Decimal(sign) * _decimal(along), *(side * factor for side in normals)]
         dot = sum((a * b for a, b in zip(mirror, point, strict=True)), Decimal(0))
-        factor = 2 * dot / sum((each * each for each in mirror), Decimal(0))
+        factor = 2 * dot / sum((component * component for component in mirror), Decimal(0))
         return [(a - factor * b) / Decimal(step) for a, b in zip(point, mirror, strict=True)]
 
 

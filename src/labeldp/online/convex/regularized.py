@@ -1,18 +1,27 @@
 """Learners that draw points from regularized multiplicative weights, of linear losses or by a sampler."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
-from labeldp.online.convex.base import GRADIENT_BITS, Body, ConvexKernel, finite_array, gradient_units
+from labeldp.online.convex.base import (
+    GRADIENT_BITS,
+    NEEDS_SAMPLER,
+    Body,
+    ConvexKernel,
+    Sampler,
+    finite_array,
+    gradient_units,
+)
 from labeldp.online.convex.points import draw_failure, draw_point, grid_step
+from labeldp.online.experts.accounting import gaussian_mu
 from labeldp.online.experts.lazy import LazyState, begin, play
+from labeldp.online.planning import ConvexTask, OnlinePlan, convex_plan
 from labeldp.privacy import (
     Floats,
     InputError,
@@ -230,8 +239,8 @@ def binomial_most(trials: int, probability: float, tail: float) -> tuple[int, fl
     """Return a number that successes exceed with probability at most `tail`, and that probability, rounded up."""
     if not trials or probability >= 1:
         return trials, 0.0
-    most = int(binom.isf(tail / 2, trials, probability))
-    return most, float(binom.sf(most, trials, probability)) * (1 + 1e-6)
+    quantile = int(binom.isf(tail / 2, trials, probability))
+    return quantile, float(binom.sf(quantile, trials, probability)) * (1 + 1e-6)
 
 
 def coin_worst(tilt: Any, redraw: Any, shift: Any) -> Any:
@@ -255,24 +264,6 @@ def regularized_regret(body: Body, horizon: int, lipschitz: float, beta: float, 
     radius, dimension = body.radius, body.dimension
     leader = strength * radius**2 + horizon * batch * lipschitz**2 / (4 * strength)
     return leader + dimension / beta * (1 + math.log(max(1.0, beta * horizon * lipschitz * radius / dimension)))
-
-
-NEEDS_SAMPLER = (
-    "general convex losses need a sampler that states its total variation `distance` to the exact law: the bounds of "
-    "the known samplers hide constants, so that none of them gives a guarantee. Give gradients of linear losses, take "
-    'method="matrix-factorization" for gradients at the played points, or answer for a sampler of your own'
-)
-
-
-class Sampler(Protocol):
-    """Draws points of a body with a density near e^(-beta (sum of losses + strength |x - center|^2))."""
-
-    @property
-    def distance(self) -> Any:
-        """The largest total variation between the law of a draw and the exact one, for any losses."""
-
-    def draw(self, losses: Sequence[Any], beta: float, strength: float, body: Body, *, rng: Randomness) -> Floats:
-        """Draw a point, shape (dimension,)."""
 
 
 @final
@@ -380,3 +371,91 @@ class SampledWeights(ConvexKernel[SampledState]):
         mu = self.sensitivity * math.sqrt(self.beta / (2 * self.strength)) * (1 + 2.0**-40)
         failure = batches * self.distance * (1 + exp_bounds(Fraction(self.epsilon))[1])
         return PrivacyLoss.gaussian(mu * math.sqrt(batches)) + PrivacyLoss.failure(min(failure, Fraction(1)))
+
+
+DELTA_PARTS = 16
+"""One of this many equal parts of delta is kept for inexact draws, and for unusually many draws."""
+BATCH_SIZES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
+
+
+def plan_redrawn(task: ConvexTask, method: str) -> OnlinePlan:
+    """Plan a draw after every batch: the Gaussian loss of all draws together fixes beta / strength."""
+    failure, sampler = _failure(task, method), task.sampler
+    mu = gaussian_mu(task.epsilon, task.delta * (1 - Fraction(1, DELTA_PARTS)))
+    batches = BATCH_SIZES[task.horizon >= BATCH_SIZES]
+    draws = task.horizon // batches
+    batches, draws = (column[draws * float(failure) <= float(task.delta) / DELTA_PARTS] for column in (batches, draws))
+    if not len(batches):
+        raise InputError("one draw of the sampler is already worse than delta admits: take a larger delta")
+    ratio = (1 - 1e-5) * 2 * (mu / (task.reach * task.lipschitz)) ** 2 / draws
+    plain = task.lipschitz * math.sqrt(task.horizon) / (2 * task.body.radius)  # best without privacy
+    strengths = plain * np.geomspace(1, 1e5, 501)[:, np.newaxis]
+    sizes = task.horizon + 2 * strengths.max() * task.body.radius / task.lipschitz
+    ratio /= (1 + sizes * (task.body.dimension + 16) * 2.0**-50) ** 2
+    bounds = _bounds(task, ratio * strengths, strengths, batches)
+    at, which = np.unravel_index(bounds.argmin(), bounds.shape)
+    strength = float(strengths[at, 0])
+    parameters = float(ratio[which]) * strength, strength, int(batches[which])
+    kernel: ConvexKernel[Any]
+    if sampler is None:
+        kernel = RegularizedWeights(*task.sizes, *parameters, neighbors=task.neighbors)
+    else:
+        kernel = SampledWeights(*task.sizes, *parameters, sampler, float(task.epsilon), task.neighbors)
+    return convex_plan(task, method, float(bounds.min()), kernel)
+
+
+def _failure(task: ConvexTask, method: str) -> Fraction:
+    """Return what one draw adds to delta."""
+    if method == "sampler":
+        distance = getattr(task.sampler, "distance", None)
+        if distance is None:
+            raise InputError(NEEDS_SAMPLER)
+        return decimal(distance, "the sampler's distance") * (2 + exp_bounds(task.epsilon)[1])
+    if not task.linear:
+        raise InputError(NEEDS_SAMPLER)
+    return draw_failure(task.body)
+
+
+def _bounds(task: ConvexTask, beta: Any, strength: Any, batch: Any) -> Floats:
+    """Return `regularized_regret` of arrays."""
+    return np.vectorize(lambda b, s, n: regularized_regret(*task.sizes, b, s, n))(beta, strength, batch)
+
+
+def plan_lazy(task: ConvexTask, method: str) -> OnlinePlan:
+    """Plan lazy draws: epsilon is split between the worst coin and all draws."""
+    if not (task.linear and task.body.bounded):
+        unbounded = 'body must be bounded for lazy draws: take method="redraw"'
+        raise InputError(NEEDS_SAMPLER if task.body.bounded else unbounded)
+    reference = method == "l2p"
+    chains, tilts = (2, 3) if reference else (1, 1)
+    grid = 2 ** np.arange(0, task.horizon.bit_length()), 2.0 ** -np.arange(1, 11), np.geomspace(1e-6, 4, 60)
+    batch, redraw, eta = (axis.ravel() for axis in np.meshgrid(*grid, indexing="ij"))
+    swing, worst = task.reach / 2, task.lipschitz * task.body.radius
+    shift = batch * eta if reference else 0.0 * eta
+    coin = coin_worst(chains * swing * eta, redraw, shift)
+    steps = -np.expm1(np.log1p(-redraw) - tilts * batch * eta)
+    batches, tail = task.horizon // batch, float(task.delta) / (8 * DELTA_PARTS)
+    draws = 1 + binom.isf(tail, np.maximum(batches - 1, 0), steps)
+    draws = draws + (binom.isf(tail, batches, redraw) if reference else 0)
+    mu = np.maximum(_mus(task, float(task.epsilon) - 1.001 * coin), 1e-9)
+    beta = eta / (2 * worst)
+    needed = (task.reach * task.lipschitz / mu) ** 2 * beta * draws / 2 * (1 + 1e-3)
+    strength = np.maximum(needed, task.lipschitz * np.sqrt(task.horizon * batch) / (2 * task.body.radius))
+    bounds = np.where(mu > 1e-9, _bounds(task, beta, strength, batch), math.inf)
+    i = int(bounds.argmin())
+    if not math.isfinite(bounds[i]):
+        raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
+    parameters = *task.sizes, float(beta[i]), float(strength[i]), int(batch[i]), Fraction(float(redraw[i]))
+    kernel = RegularizedWeights(*parameters, reference, task.neighbors, 2 * tail)
+    return convex_plan(task, method, float(bounds[i]), kernel)
+
+
+def _mus(task: ConvexTask, epsilons: Floats) -> Floats:
+    """Return for each epsilon nearly the largest mu that keeps it and most of delta; 0 if there is none.
+
+    A Gaussian loss has an epsilon of at most mu²/2 + mu times a normal quantile.
+    """
+    mus = np.geomspace(1e-6, 60, 4000)
+    reached = mus**2 / 2 + mus * norm.isf(float(task.delta) * (1 - 2 / DELTA_PARTS))
+    at = np.searchsorted(reached, epsilons, side="right") - 1
+    return np.where((epsilons > 0) & (at >= 0), mus[np.maximum(at, 0)], 0.0)

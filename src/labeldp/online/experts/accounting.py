@@ -1,7 +1,6 @@
 """What learners on experts cost: privacy losses, regret bounds, and the parameters that make a bound smallest."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -12,7 +11,6 @@ import numpy as np
 from labeldp.privacy import (
     MAX_RATE,
     ORDERS,
-    Argument,
     Floats,
     InputError,
     Neighbors,
@@ -22,7 +20,6 @@ from labeldp.privacy import (
     check_loss_neighbors,
     exact_positive,
     exact_share,
-    smallest,
     switching_rdp,
 )
 
@@ -97,24 +94,6 @@ def nonprivate_bound(experts: int, horizon: float) -> float:
     return math.sqrt(horizon * math.log(experts) / 2)
 
 
-def softmax_rate(experts: int, horizon: float, deviation: float) -> float:
-    """Return the rate that makes `softmax_regret_bound` smallest."""
-    return math.sqrt(math.log(experts) / (horizon / 8 + deviation**2 / 2))
-
-
-def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: float) -> float:
-    """Return ln d / eta + eta (T / 8 + s^2 / 2), a bound of the expected regret of softmax draws from noisy sums.
-
-    It holds for Gaussian noise whose standard deviation in a sum never falls.
-
-    Args:
-        deviation: s, the largest standard deviation of the noise on a sum.
-
-    Source: `docs/proofs/online.md`, equation (9).
-    """
-    return math.log(experts) / rate + rate * (horizon / 8 + deviation**2 / 2)
-
-
 @lru_cache(maxsize=64)
 def gaussian_mu(epsilon: Fraction, delta: Fraction) -> float:
     """Return the largest mu of a Gaussian loss that keeps (epsilon, delta), at most 1e-9 of it too small.
@@ -124,8 +103,8 @@ def gaussian_mu(epsilon: Fraction, delta: Fraction) -> float:
     low, high = 0.0, _LARGEST_MU
     while high - low > 1e-9 * high and high > 1e-300:
         middle = math.sqrt(low * high) if low else high / 1000
-        kept = PrivacyLoss.gaussian(middle).within(epsilon, delta)
-        low, high = (middle, high) if kept else (low, middle)
+        is_kept = PrivacyLoss.gaussian(middle).within(epsilon, delta)
+        low, high = (middle, high) if is_kept else (low, middle)
     return low
 
 
@@ -136,26 +115,6 @@ def switches_bound(rate: float, batch: int, redraw: float, horizon: int) -> floa
     """
     batches = -(-horizon // batch)
     return (batches - 1) * (redraw - (1 - redraw) * math.expm1(-rate * batch))
-
-
-def doubling_regret_bound(experts: int, horizon: int, rate: float) -> float:
-    """Return a bound of the regret of epochs of 1, 2, 4, … rounds, each with one draw on the losses of the last one.
-
-    It is against the expert that is best on average, where the losses of all rounds are independent draws of one law.
-    For other losses there is no bound: regret can grow as fast as the horizon.
-
-    Args:
-        rate: what a loss of 1 takes off a log-weight of the draw.
-
-    Source: `docs/proofs/online.md`, equation (10).
-    """
-    total, start, length = 0.0, 0, 1
-    while start < horizon:
-        rounds, seen = min(length, horizon - start), length // 2
-        gap = math.sqrt(math.log(experts) / (2 * seen)) + math.log(experts) / (rate * seen) if seen else 1.0
-        total += rounds * min(1.0, gap)
-        start, length = start + rounds, 2 * length
-    return total
 
 
 @dataclass(frozen=True)
@@ -201,43 +160,14 @@ def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batc
     around: tuple[float, float] | None = None
     sizes = sorted(size << power for power in range(promise.horizon.bit_length()) for size in (1, 3))
     for size in [batch] if batch else [size for size in sizes if size <= promise.horizon]:
-        found = _best_for_batch(promise, chains, size, redraw, around)
-        around = (float(found.redraw) / 4, min(float(found.redraw) * 4, 1.0))
-        worse = worse + 1 if best and found.bound >= best.bound else 0
-        best = found if best is None or found.bound < best.bound else best
+        candidate = _best_for_batch(promise, chains, size, redraw, around)
+        around = (float(candidate.redraw) / 4, min(float(candidate.redraw) * 4, 1.0))
+        worse = worse + 1 if best and candidate.bound >= best.bound else 0
+        best = candidate if best is None or candidate.bound < best.bound else best
         if worse == _PATIENCE or best.rate >= Fraction(promise.free_rate) * Fraction(999, 1000):
             break
     assert best is not None
     return _exact(promise, chains, best)
-
-
-def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: float) -> float:
-    """Return the smallest standard deviation whose loss keeps a promise, at most 1e-7 of it too large.
-
-    Args:
-        loss: the privacy loss of noise with a given standard deviation.
-        start: a lower bound that is nearly enough.
-
-    Guarantee (kept): the noise keeps the promise.
-
-    Raises:
-        InputError: a thousand times `start` is not enough.
-    """
-
-    def kept(stddev: float) -> bool:
-        return loss(stddev).within(promise.epsilon, promise.delta)
-
-    low, high = start, start * (1 + 1e-7)
-    while not kept(high):
-        low, high = high, high + 8 * (high - low)
-        if high > 1000 * start:
-            raise InputError(
-                Argument("epsilon"),
-                " or ",
-                Argument("delta"),
-                " is too small for integer noise of 64 bits: take larger ones",
-            )
-    return smallest(kept, low, high, tol=1e-7)
 
 
 def _best_for_batch(
@@ -279,8 +209,8 @@ def _largest_rates(promise: Promise, chains: int, batch: int, redraws: Floats) -
         rdp = switching_rdp(
             np.exp(middle)[:, None], redraws[:, None], batch, batches, promise.swing, chains, orders[None]
         )
-        kept = (rdp + spent).min(axis=1) <= float(promise.epsilon)
-        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+        is_kept = (rdp + spent).min(axis=1) <= float(promise.epsilon)
+        low, high = np.where(is_kept, middle, low), np.where(is_kept, high, middle)
     return np.exp(low)
 
 
@@ -295,20 +225,20 @@ def _last_bit(rate: float) -> Fraction:
     return Fraction(2) ** (math.frexp(rate)[1] - RATE_BITS)
 
 
-def _exact(promise: Promise, chains: int, found: LazyParameters) -> LazyParameters:
+def _exact(promise: Promise, chains: int, near_best: LazyParameters) -> LazyParameters:
     """Return the parameters with the largest rate of `RATE_BITS` bits near the one found that keeps the promise."""
-    unit = _last_bit(float(found.rate))
-    free = int(Fraction(promise.free_rate / math.sqrt(found.batch)) / unit)
-    near = int(found.rate / unit)
+    unit = _last_bit(float(near_best.rate))
+    free = int(Fraction(promise.free_rate / math.sqrt(near_best.batch)) / unit)
+    near = int(near_best.rate / unit)
     low, high = near - max(near >> 7, 1), min(near + (near >> 6) + 1, free + 1)
-    while not promise.kept(low * unit, found.redraw, found.batch, chains):
+    while not promise.kept(low * unit, near_best.redraw, near_best.batch, chains):
         low, high = low - (low >> 4) - 1, low
         if low < 1:
             raise InputError("are too small for so many rounds: take larger ones", argument=("epsilon", "delta"))
     while high - low > max(1, low >> 16):
         middle = (low + high) // 2
-        kept = promise.kept(middle * unit, found.redraw, found.batch, chains)
-        low, high = (middle, high) if kept else (low, middle)
+        is_kept = promise.kept(middle * unit, near_best.redraw, near_best.batch, chains)
+        low, high = (middle, high) if is_kept else (low, middle)
     rate = low * unit
-    bound = mw_regret_bound(promise.experts, promise.horizon, float(rate), found.batch)
-    return LazyParameters(rate, found.batch, found.redraw, bound)
+    bound = mw_regret_bound(promise.experts, promise.horizon, float(rate), near_best.batch)
+    return LazyParameters(rate, near_best.batch, near_best.redraw, bound)

@@ -7,9 +7,18 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.online.experts.accounting import dartboard_loss
+from labeldp.online.experts.accounting import dartboard_loss, tuned
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, rows_of
-from labeldp.online.experts.lazy import LazyState, MultiplicativeWeightsMeasure, batches_ahead, begin
+from labeldp.online.experts.lazy import (
+    LazyState,
+    MultiplicativeWeightsMeasure,
+    batches_ahead,
+    begin,
+    switching_plan,
+    switching_words,
+)
+from labeldp.online.experts.regret import MeanRegret, weights_regret
+from labeldp.online.planning import ExpertsTask, OnlinePlan
 from labeldp.privacy import (
     Integers,
     Neighbors,
@@ -140,29 +149,29 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
             return
         ahead, tails_from, heads = self._ahead, self._coin.tails_from, self._coin.heads
         suspects, values = self._suspects(words)
-        done = place = i = 0  # batches that ended, words that were asked for, suspects before them
+        done = position = i = 0  # batches that ended, words that were asked for, suspects before them
         while done < ending:
             size = ahead if done + ahead <= ending else ending - done
-            if place + size > len(words):
-                more = fresh_words(course.rng, min(ending - done, WORDS_AHEAD) - (len(words) - place))
-                words, place, i = np.concatenate([words[place:], more]), 0, 0
+            if position + size > len(words):
+                more = fresh_words(course.rng, min(ending - done, WORDS_AHEAD) - (len(words) - position))
+                words, position, i = np.concatenate([words[position:], more]), 0, 0
                 suspects, values = self._suspects(words)
-            while suspects[i] < place:
+            while suspects[i] < position:
                 i += 1
-            while (suspect := suspects[i]) < place + size:
-                end = first + (done + suspect - place) * batch
+            while (suspect := suspects[i]) < position + size:
+                end = first + (done + suspect - position) * batch
                 if values[i] >= tails_from or not heads(values[i], course.cost(end), course.rng):
                     break
                 i += 1
             else:
-                done, place = done + size, place + size
+                done, position = done + size, position + size
                 continue
-            done, place = done + suspect - place + 1, place + size
-            if place == len(words):
-                words, place, i, suspects = fresh_words(course.rng, 1), 0, 0, [1]
+            done, position = done + suspect - position + 1, position + size
+            if position == len(words):
+                words, position, i, suspects = fresh_words(course.rng, 1), 0, 0, [1]
             ends.append(end)
-            drawn.append(words.item(place))
-            place += 1
+            drawn.append(words.item(position))
+            position += 1
 
     def _suspects(self, words: Words) -> tuple[list[int], list[int]]:
         """Return the places of the words that may mean tails, the end last, and their values."""
@@ -192,8 +201,23 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
         """A word below which all words keep the action, whatever it lost in a batch."""
         return self._coin.heads_below(self.batch * self.levels)
 
+    @property
+    def words(self) -> str:
+        return switching_words(self.batch, self.rate, self.redraw)
+
+    def mean_regret(self) -> MeanRegret:
+        return weights_regret(float(self.rate), self.batch)
+
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         return dartboard_loss(self.rate, self.batch, self.redraw, rounds, self.neighbors)
+
+
+def plan_dartboard(task: ExpertsTask, method: str) -> OnlinePlan:
+    """Plan the dartboard; a method of another name fixes the redraw probability or the batch."""
+    fixed: dict[str, Any] = {"redraw": {"redraw": Fraction(1)}, "shrinking-dartboard": {"batch": 1}}.get(method, {})
+    best = tuned(task.promise, 1, **fixed)
+    kernel = BatchedDartboard(task.experts, best.batch, best.rate, best.redraw, task.levels, task.neighbors)
+    return switching_plan(task, method, kernel, best)
 
 
 _NOTHING = np.zeros(1, dtype=np.int64)

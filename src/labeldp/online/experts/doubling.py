@@ -1,5 +1,6 @@
 """A learner for losses that are independent draws of one law, and one that chooses between two learners."""
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, final
@@ -7,8 +8,12 @@ from typing import Any, final
 import numpy as np
 
 from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
-from labeldp.online.snapshots import State
+from labeldp.online.experts.regret import MeanRegret, expected_doubling
+from labeldp.online.experts.softmax import plan_softmax
+from labeldp.online.planning import ExpertsTask, OnlinePlan, best_plan, experts_plan, methods_of
+from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
+    Argument,
     InputError,
     Integers,
     Neighbors,
@@ -23,7 +28,7 @@ from labeldp.sampling import draw_index
 
 @final
 @dataclass(frozen=True)
-class DoublingState(State):
+class DoublingState(KernelState):
     """Between two rounds: their number so far, the sums of this epoch's losses, secret, and the epoch's expert."""
 
     rounds: int
@@ -99,13 +104,21 @@ class DoublingExponential(Kernel[DoublingState]):
         """Draw the first state of an epoch, after one with these sums of losses."""
         return DoublingState(rounds, np.zeros_like(totals), draw_index(totals, self.rate / self.levels, rng=rng))
 
+    @property
+    def words(self) -> str:
+        return f"rate eta = {float(self.rate):.6g}: one draw for each of 1, 2, 4, … rounds"
+
+    def mean_regret(self) -> MeanRegret:
+        rate = float(self.rate)
+        return lambda blocks, seed: expected_doubling(blocks, rate=rate)
+
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         return PrivacyLoss.pure(self.epsilon) if rounds else PrivacyLoss.zero()
 
 
 @final
 @dataclass(frozen=True)
-class BothState(State):
+class BothState(KernelState):
     """The states of both learners and of the chooser: secret."""
 
     first: Any
@@ -170,10 +183,15 @@ class BetterOfTwo(Kernel[BothState]):
         rows_of(losses, self.experts, self.levels)
         randomness = as_successive(rng)
         first, ones = self.first.update(state.first, losses, rng=randomness)
-        second, others = self.second.update(state.second, losses, rng=randomness)
-        costs = np.column_stack([_costs(losses, actions) for actions in (ones, others)])
+        second, twos = self.second.update(state.second, losses, rng=randomness)
+        costs = np.column_stack([_costs(losses, actions) for actions in (ones, twos)])
         chooser, choices = self.chooser.update(state.chooser, costs.astype(TYPE_OF_LEVELS[self.levels]), rng=randomness)
-        return BothState(first, second, chooser), np.where(choices, others, ones)
+        return BothState(first, second, chooser), np.where(choices, twos, ones)
+
+    @property
+    def words(self) -> str:
+        """Those of the second learner."""
+        return self.second.words
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         return self.first.privacy_loss(rounds) + self.second.privacy_loss(rounds) + self.chooser.privacy_loss(rounds)
@@ -188,3 +206,54 @@ def _costs(losses: Losses, actions: Actions) -> Actions:
     """Return the level of the action of each round."""
     taken = losses[np.arange(len(actions)), actions]
     return taken.toarray() if hasattr(taken, "toarray") else np.asarray(taken)
+
+
+DOUBLING_SHARE, CHOOSER_SHARE = Fraction(1, 4), Fraction(1, 4)
+"""Shares of epsilon in the better of two; the rest, with half of delta, is that of the learner beside doubling."""
+
+
+def plan_doubling(task: ExpertsTask, method: str) -> OnlinePlan:
+    """Plan epochs of doubling length, each with one draw."""
+    kernel = DoublingExponential(task.experts, task.epsilon, task.levels, task.neighbors)
+    bound = doubling_regret_bound(task.experts, task.horizon, float(kernel.rate))
+    return experts_plan(task, method, kernel, kernel.rate, bound, float(task.horizon.bit_length() - 1))
+
+
+def plan_better_of_two(task: ExpertsTask, method: str) -> OnlinePlan:
+    """Plan doubling, the learner that "auto" takes for its share, and a third one that learns which is better.
+
+    The chooser's experts are the two learners, whose actions do not depend on what it plays: its regret adds to the
+    second learner's own. Source: `docs/proofs/doubling.md`.
+    """
+    entries = (entry for entry in methods_of("experts").values() if entry.by_itself)
+    try:
+        second = best_plan(task.part(1 - DOUBLING_SHARE - CHOOSER_SHARE), entries, "auto")
+    except InputError:
+        raise InputError(
+            Argument("epsilon"), " or ", Argument("delta"), " is too small for the better of two: take larger ones"
+        ) from None
+    chooser = plan_softmax(task.part(CHOOSER_SHARE, experts=2), "matrix-factorization")
+    doubling = DoublingExponential(task.experts, task.epsilon * DOUBLING_SHARE, task.levels, task.neighbors)
+    kernel = BetterOfTwo(doubling, second.kernel, chooser.kernel)
+    bound = second.regret_bound + chooser.regret_bound
+    return OnlinePlan(method, task, kernel, bound, second.parameters, float(task.horizon - 1))
+
+
+def doubling_regret_bound(experts: int, horizon: int, rate: float) -> float:
+    """Return a bound of the regret of epochs of 1, 2, 4, … rounds, each with one draw on the losses of the last one.
+
+    It is against the expert that is best on average, where the losses of all rounds are independent draws of one law.
+    For other losses there is no bound: regret can grow as fast as the horizon.
+
+    Args:
+        rate: what a loss of 1 takes off a log-weight of the draw.
+
+    Source: `docs/proofs/online.md`, equation (10).
+    """
+    total, start, length = 0.0, 0, 1
+    while start < horizon:
+        rounds, seen = min(length, horizon - start), length // 2
+        gap = math.sqrt(math.log(experts) / (2 * seen)) + math.log(experts) / (rate * seen) if seen else 1.0
+        total += rounds * min(1.0, gap)
+        start, length = start + rounds, 2 * length
+    return total

@@ -1,4 +1,4 @@
-"""The base class of learners on experts, and their losses as integer levels."""
+"""The base class of learners on experts, their regret when played, and their losses as integer levels."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from labeldp.online.experts.regret import Blocks, MeanRegret, Regret
 from labeldp.privacy import (
     InputError,
     Integers,
@@ -75,10 +76,44 @@ class Kernel(ABC, Generic[S]):
         """What the guarantee depends on, in words."""
         return ()
 
+    @property
+    def words(self) -> str:
+        """The parameters of the learner, in words."""
+        return repr(self)
+
+    def mean_regret(self) -> MeanRegret | None:
+        """Return a function for the mean regret on losses fixed in advance; None if the learner must be played."""
+        return None
+
     def _check_common_fields(self) -> None:
         """Check and store `experts`, `levels` and `neighbors`."""
         experts, neighbors = check_integer(self.experts, "experts", 2), check_loss_neighbors(self.neighbors)
         set_fields(self, experts=experts, levels=check_top_level(self.levels), neighbors=neighbors)
+
+
+def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> Regret:
+    """Play all rounds once and compare with the best expert in hindsight. NOT private: for made-up or public losses.
+
+    Args:
+        kernel: the learner.
+        blocks: levels, as the kernel takes them.
+        rng: the learner's randomness.
+
+    Raises:
+        InputError: there are no rounds.
+    """
+    state, actions = kernel.init(rng=rng), list[Actions]()
+    totals, loss = np.zeros(kernel.experts), 0
+    for block in blocks:
+        state, played = kernel.update(state, block, rng=rng)
+        actions.append(played)
+        totals += block.sum(axis=0, dtype=np.int64)
+        loss += int(block[np.arange(len(block)), played].sum(dtype=np.int64))
+    if not actions:
+        raise InputError("there are no rounds to measure")
+    every = np.concatenate(actions)
+    switches = int(np.count_nonzero(np.diff(every)))
+    return Regret(len(every), loss / kernel.levels, float(totals.min()) / kernel.levels, switches)
 
 
 TYPE_OF_LEVELS: dict[int, np.dtype[Any]] = {255: np.dtype(np.uint8), 65535: np.dtype(np.uint16)}
@@ -161,14 +196,14 @@ def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> L
                [255,   0]], dtype=uint8)
     """
     dtype = _dtype(bits)
-    most = np.iinfo(dtype).max
+    top = np.iinfo(dtype).max
     values, sparse = _matrix("levels", levels, experts)
     kind = values.dtype.kind
     if kind not in "iu":
-        found = _KINDS.get(kind, "objects of another kind")
-        raise InputError(f"levels must be integers from 0 to {most}; these are {found}, and losses go to update")
-    if values.size and values.dtype != dtype and not 0 <= values.min() <= values.max() <= most:
-        raise InputError(f"levels must be integers from 0 to {most}")
+        kind_words = _KINDS.get(kind, "objects of another kind")
+        raise InputError(f"levels must be integers from 0 to {top}; these are {kind_words}, and losses go to update")
+    if values.size and values.dtype != dtype and not 0 <= values.min() <= values.max() <= top:
+        raise InputError(f"levels must be integers from 0 to {top}")
     return _like(sparse, values.astype(dtype, copy=False))
 
 
@@ -327,9 +362,9 @@ class SparseRows:
 
     def column(self, expert: int) -> Integers:
         """Return one expert's level in every round."""
-        found = np.flatnonzero(self.experts[self._inside] == expert) + self.starts[0]
+        entries = np.flatnonzero(self.experts[self._inside] == expert) + self.starts[0]
         column = np.zeros(len(self), dtype=np.int64)
-        column[np.searchsorted(self.starts, found, side="right") - 1] = self.values[found]
+        column[np.searchsorted(self.starts, entries, side="right") - 1] = self.values[entries]
         return column
 
     def spent(self, start: int, end: int, expert: int) -> int:

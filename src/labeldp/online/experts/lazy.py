@@ -8,9 +8,11 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.experts.accounting import batches_seen, l2p_loss
+from labeldp.online.experts.accounting import LazyParameters, batches_seen, l2p_loss, switches_bound, tuned
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, check_top_level, rows_of
-from labeldp.online.snapshots import State
+from labeldp.online.experts.regret import MeanRegret, weights_regret
+from labeldp.online.planning import ExpertsTask, OnlinePlan, experts_plan
+from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
     InputError,
     Integers,
@@ -87,7 +89,7 @@ class ExpertMeasure(Measure[H], Protocol[H]):
 
 
 @dataclass(frozen=True)
-class LazyState(State, Generic[H]):
+class LazyState(KernelState, Generic[H]):
     """The state of a lazy player between two rounds: as secret as the losses.
 
     Attributes:
@@ -147,8 +149,8 @@ def _stretch(
     ends = np.arange(batch - 1 - state.rounds % batch, len(losses), batch)
     costs = sums[:, ends]
     costs[:, 1:] -= costs[:, :-1].copy()
-    kept = keep_coins(_exponents(measure, batch, costs), measure.unit, keep, rng=rng)
-    [drawn] = np.nonzero(~kept.all(axis=0))
+    heads = keep_coins(_exponents(measure, batch, costs), measure.unit, keep, rng=rng)
+    [drawn] = np.nonzero(~heads.all(axis=0))
     if not drawn.size:
         left = sums[:, -1] - (sums[:, ends[-1]] if ends.size else 0)
         history = measure.add(state.history, losses)
@@ -156,7 +158,7 @@ def _stretch(
     used = int(ends[drawn[0]]) + 1
     history = measure.add(state.history, losses[:used])
     points = state.points.copy()
-    for chain in np.flatnonzero(~kept[:, drawn[0]]):
+    for chain in np.flatnonzero(~heads[:, drawn[0]]):
         points[chain] = measure.draw(history, rng=rng)
     return LazyState(history, points, np.zeros_like(state.costs), state.rounds + used)
 
@@ -268,9 +270,36 @@ class L2P(Kernel[LazyState[Any]]):
         rows = rows_of(losses, self.experts, self.levels)
         return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
 
+    @property
+    def words(self) -> str:
+        return switching_words(self.batch, self.measure.unit * self.measure.levels, self.redraw)
+
+    def mean_regret(self) -> MeanRegret | None:
+        """Return a function for the mean regret with multiplicative weights; None for another measure."""
+        weights = isinstance(self.measure, MultiplicativeWeightsMeasure)
+        return weights_regret(float(self.measure.unit * self.measure.levels), self.batch) if weights else None
+
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         """Return the loss of releasing both sequences, and what inexact draws add to delta."""
         rate, draws = self.measure.unit * self.measure.bound, 2 * (batches_seen(rounds, self.batch) - 1)
         loss = l2p_loss(rate, self.batch, self.redraw, rounds, self.neighbors)
         inexact = min(draws * self.measure.distance, Fraction(1))
         return loss + PrivacyLoss.failure(inexact) if inexact else loss
+
+
+def plan_l2p(task: ExpertsTask, method: str) -> OnlinePlan:
+    """Plan lazy play with a reference sequence."""
+    best = tuned(task.promise, 2)
+    measure = MultiplicativeWeightsMeasure(task.experts, best.rate, task.levels)
+    return switching_plan(task, method, L2P(measure, best.batch, best.redraw, task.neighbors), best)
+
+
+def switching_plan(task: ExpertsTask, method: str, kernel: Kernel[Any], best: LazyParameters) -> OnlinePlan:
+    """Return the plan of a learner that keeps its action for a while."""
+    switches = switches_bound(float(best.rate), best.batch, float(best.redraw), task.horizon)
+    return experts_plan(task, method, kernel, best.rate, best.bound, switches, B=best.batch, p=best.redraw)
+
+
+def switching_words(batch: int, rate: Fraction, redraw: Fraction) -> str:
+    """Return the parameters of such a learner, in words."""
+    return f"batches of B = {batch:,} rounds, rate eta = {float(rate):.6g}, redraw probability p = {float(redraw):.6g}"

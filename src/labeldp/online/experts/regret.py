@@ -1,4 +1,4 @@
-"""Regret of learners on experts, measured or in the mean."""
+"""Regret of learners on experts, and its mean over their coins."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -7,9 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.experts.kernel import Actions, Kernel
-from labeldp.online.experts.softmax import MatrixFactorization, NoisySoftmax, TreeNoise
-from labeldp.privacy import InputError, Randomness
+from labeldp.privacy import InputError
 
 F = TypeVar("F", bound=np.floating[Any])
 Blocks = Iterable[NDArray[np.unsignedinteger[Any]]]
@@ -42,31 +40,6 @@ class Regret:
         return self.loss - self.best
 
 
-def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> Regret:
-    """Play all rounds once and compare with the best expert in hindsight. NOT private: for made-up or public losses.
-
-    Args:
-        kernel: the learner.
-        blocks: levels, as the kernel takes them.
-        rng: the learner's randomness.
-
-    Raises:
-        InputError: there are no rounds.
-    """
-    state, actions = kernel.init(rng=rng), list[Actions]()
-    totals, loss = np.zeros(kernel.experts), 0
-    for block in blocks:
-        state, played = kernel.update(state, block, rng=rng)
-        actions.append(played)
-        totals += block.sum(axis=0, dtype=np.int64)
-        loss += int(block[np.arange(len(block)), played].sum(dtype=np.int64))
-    if not actions:
-        raise InputError("there are no rounds to measure")
-    every = np.concatenate(actions)
-    switches = int(np.count_nonzero(np.diff(every)))
-    return Regret(len(every), loss / kernel.levels, float(totals.min()) / kernel.levels, switches)
-
-
 MeanRegret = Callable[[Blocks, int], Regret]
 """The mean regret over a learner's coins on losses fixed in advance, from blocks of them and a seed for the noise."""
 
@@ -74,34 +47,6 @@ MeanRegret = Callable[[Blocks, int], Regret]
 def weights_regret(rate: float, batch: int) -> MeanRegret:
     """Return the mean regret of multiplicative weights in batches."""
     return lambda blocks, seed: expected_weights(blocks, rate=rate, batch=batch)
-
-
-def doubling_regret(rate: float) -> MeanRegret:
-    """Return the mean regret of one draw for each epoch of doubling length."""
-    return lambda blocks, seed: expected_doubling(blocks, rate=rate)
-
-
-def correlated_softmax_regret(kernel: MatrixFactorization) -> MeanRegret:
-    """Return the mean regret of weights on sums with correlated noise.
-
-    The noise grows as for the square root of the matrix of sums, to which the factor is close: within 2 %.
-    """
-    k = np.arange(1, kernel.horizon)
-    squares = np.cumsum(np.r_[0.0, 1.0, np.cumprod((2 * k - 1) / (2 * k)) ** 2])
-    return _softmax_regret(kernel, lambda rounds: kernel.sums.deviation * np.sqrt(squares[rounds] / squares[-1]))
-
-
-def tree_softmax_regret(kernel: TreeNoise) -> MeanRegret:
-    """Return the mean regret of weights on sums with a tree's noise, the same in every round but the first.
-
-    In the first round all experts are alike, and noise changes nothing.
-    """
-    return _softmax_regret(kernel, lambda rounds: np.full(len(rounds), kernel.sums.deviation))
-
-
-def _softmax_regret(kernel: NoisySoftmax[Any], deviation: Callable[[NDArray[np.intp]], Totals]) -> MeanRegret:
-    rate = float(kernel.rate)
-    return lambda blocks, seed: expected_softmax(blocks, rate=rate, deviation=deviation, seed=seed)
 
 
 def expected_weights(blocks: Blocks, *, rate: float, batch: int = 1, levels: int = 255) -> Regret:
@@ -173,8 +118,8 @@ def expected_doubling(blocks: Blocks, *, rate: float, levels: int = 255) -> Regr
     for block in blocks:
         epoch = np.frexp(np.arange(rounds + 1.0, rounds + len(block) + 1))[1] - 1
         epochs += [np.zeros(block.shape[1]) for _ in range(len(epochs), epoch[-1] + 1)]
-        for each in range(epoch[0], epoch[-1] + 1):
-            epochs[each] += block[epoch == each].sum(axis=0, dtype=np.int64)
+        for number in range(epoch[0], epoch[-1] + 1):
+            epochs[number] += block[epoch == number].sum(axis=0, dtype=np.int64)
         rounds += len(block)
     if not rounds:
         raise InputError("there are no rounds to measure")
@@ -193,9 +138,9 @@ def _expected(blocks: Blocks, cost: Cost, levels: int) -> Regret:
     """Return the mean regret, from the cost of blocks that stay in cache and have exact sums in single precision."""
     rounds, loss, totals, held = 0, 0.0, np.zeros(0), None
     for block in blocks:
-        most = max(1, min(2**23 // levels, BLOCK_LOSSES // block.shape[1]))
-        for first in range(0, len(block), most):
-            losses = block[first : first + most].astype(np.float32)
+        rows = max(1, min(2**23 // levels, BLOCK_LOSSES // block.shape[1]))
+        for first in range(0, len(block), rows):
+            losses = block[first : first + rows].astype(np.float32)
             sums = np.cumsum(losses, axis=0, dtype=np.float32)  # exact: integers below 2^24
             totals = totals if rounds else np.zeros(block.shape[1])
             lost, held = cost(rounds, losses, sums, totals, held)
@@ -209,9 +154,9 @@ def _expected(blocks: Blocks, cost: Cost, levels: int) -> Regret:
 
 def _before(sums: Floats, starts: NDArray[np.intp]) -> Floats:
     """Return the sums of the block's rounds before each of these."""
-    found = sums[starts - 1]
-    found[starts == 0] = 0
-    return found
+    earlier = sums[starts - 1]
+    earlier[starts == 0] = 0
+    return earlier
 
 
 def _products(shares: Floats, losses: Floats) -> float:

@@ -2,15 +2,19 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.online.experts.accounting import Promise, few_bits, gaussian_mu
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, rows_of
+from labeldp.online.experts.regret import MeanRegret, expected_softmax
+from labeldp.online.planning import ExpertsTask, OnlinePlan, experts_plan
 from labeldp.online.prefix_sums import (
     GaussianTree,
     HasRounds,
@@ -20,9 +24,11 @@ from labeldp.online.prefix_sums import (
     ToeplitzSums,
     TreeState,
     nodes,
+    toeplitz_stddev,
 )
-from labeldp.online.snapshots import State
+from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
+    Argument,
     Floats,
     InputError,
     Neighbors,
@@ -31,7 +37,9 @@ from labeldp.privacy import (
     as_successive,
     check_integer,
     exact_positive,
+    rounded_up_text,
     set_fields,
+    smallest,
 )
 from labeldp.sampling import fresh_words
 
@@ -42,7 +50,7 @@ BLOCK_LOSSES, MIN_BLOCK_ROUNDS = 1 << 18, 32
 
 @final
 @dataclass(frozen=True)
-class SoftmaxState(State, Generic[S]):
+class SoftmaxState(KernelState, Generic[S]):
     """Between two rounds: the state of the noisy sums, secret, and the expert of the coming round."""
 
     sums: S
@@ -58,6 +66,7 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
 
     horizon: int
     rate: Fraction
+    stddev: float | None
 
     @property
     @abstractmethod
@@ -93,6 +102,14 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
     def _step(self, state: S, vectors: NDArray[Any], rng: Randomness) -> tuple[S, Floats]:
         """Return the state of the sums after more rounds, and the sums that weights are made of."""
         return self.sums.step(state, vectors, rng=rng)
+
+    @property
+    def words(self) -> str:
+        return f"rate eta = {float(self.rate):.6g}, noise of standard deviation {rounded_up_text(self.stddev)}"
+
+    def _mean_regret(self, deviation: Callable[[NDArray[np.intp]], Floats]) -> MeanRegret:
+        rate = float(self.rate)
+        return lambda blocks, seed: expected_softmax(blocks, rate=rate, deviation=deviation, seed=seed)
 
     def _check_fields(self) -> None:
         """Check and store the fields that both kernels have."""
@@ -163,6 +180,15 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
         """The noisy sums of losses, in units of 1."""
         return ToeplitzSums(self.horizon, self.experts, self.stddev)
 
+    def mean_regret(self) -> MeanRegret:
+        """Return a function for the mean regret.
+
+        The noise grows as for the square root of the matrix of sums, to which the factor is close: within 2 %.
+        """
+        k = np.arange(1, self.horizon)
+        squares = np.cumsum(np.r_[0.0, 1.0, np.cumprod((2 * k - 1) / (2 * k)) ** 2])
+        return self._mean_regret(lambda rounds: self.sums.deviation * np.sqrt(squares[rounds] / squares[-1]))
+
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         return self.sums.privacy_loss(math.sqrt(self.experts), min(rounds, self.horizon))
 
@@ -220,6 +246,82 @@ class TreeNoise(NoisySoftmax[TreeState]):
         after, sums = self.sums.step(state, vectors, rng=rng)
         return after, self.sums.evened(sums, after.rounds, rng=rng)
 
+    def mean_regret(self) -> MeanRegret:
+        """Return a function for the mean regret.
+
+        The noise is the same in every round but the first, in which all experts are alike, and noise changes nothing.
+        """
+        return self._mean_regret(lambda rounds: np.full(len(rounds), self.sums.deviation))
+
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         reach = self.experts if self.stddev is None else math.sqrt(self.experts)
         return self.sums.privacy_loss(reach, min(rounds, self.horizon))
+
+
+def plan_softmax(task: ExpertsTask, method: str) -> OnlinePlan:
+    """Plan a learner that draws in every round from weights on noisy sums."""
+    d, rounds, promise = task.experts, task.horizon, task.promise
+    sums: NoisySums[Any]
+    kernel: Kernel[Any]
+    if method == "tree":
+        reach, tree = math.sqrt(d), partial(GaussianTree, rounds, d)
+        start = reach * math.sqrt(nodes(rounds)) / gaussian_mu(task.epsilon, task.delta)
+        stddev = least_noise(promise, lambda noise: tree(noise).privacy_loss(reach, rounds), start)
+        sums = tree(stddev)
+    else:
+        stddev = toeplitz_stddev(rounds, d, math.sqrt(d), task.epsilon, task.delta)
+        sums = ToeplitzSums(rounds, d, stddev)
+    rate = few_bits(softmax_rate(d, rounds, sums.deviation))
+    if method == "tree":
+        kernel = TreeNoise(d, rounds, rate, None, stddev, task.levels, task.neighbors)
+    else:
+        kernel = MatrixFactorization(d, rounds, rate, stddev, task.levels, task.neighbors)
+    bound = softmax_regret_bound(d, rounds, float(rate), sums.deviation)
+    return experts_plan(task, method, kernel, rate, bound, float(rounds - 1), stddev=stddev)
+
+
+def softmax_rate(experts: int, horizon: float, deviation: float) -> float:
+    """Return the rate that makes `softmax_regret_bound` smallest."""
+    return math.sqrt(math.log(experts) / (horizon / 8 + deviation**2 / 2))
+
+
+def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: float) -> float:
+    """Return ln d / eta + eta (T / 8 + s^2 / 2), a bound of the expected regret of softmax draws from noisy sums.
+
+    It holds for Gaussian noise whose standard deviation in a sum never falls.
+
+    Args:
+        deviation: s, the largest standard deviation of the noise on a sum.
+
+    Source: `docs/proofs/online.md`, equation (9).
+    """
+    return math.log(experts) / rate + rate * (horizon / 8 + deviation**2 / 2)
+
+
+def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: float) -> float:
+    """Return the smallest standard deviation whose loss keeps a promise, at most 1e-7 of it too large.
+
+    Args:
+        loss: the privacy loss of noise with a given standard deviation.
+        start: a lower bound that is nearly enough.
+
+    Guarantee (kept): the noise keeps the promise.
+
+    Raises:
+        InputError: a thousand times `start` is not enough.
+    """
+
+    def keeps(stddev: float) -> bool:
+        return loss(stddev).within(promise.epsilon, promise.delta)
+
+    low, high = start, start * (1 + 1e-7)
+    while not keeps(high):
+        low, high = high, high + 8 * (high - low)
+        if high > 1000 * start:
+            raise InputError(
+                Argument("epsilon"),
+                " or ",
+                Argument("delta"),
+                " is too small for integer noise of 64 bits: take larger ones",
+            )
+    return smallest(keeps, low, high, tol=1e-7)

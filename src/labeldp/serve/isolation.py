@@ -1,4 +1,4 @@
-"""Walls around the vault: another user, no network, no look from outside. Nothing private is open when they rise."""
+"""Isolation of the vault: another user, no network, no look from outside. Nothing private is open before."""
 
 import ctypes
 import os
@@ -14,27 +14,27 @@ _DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 
 
-class NoWalls(Exception):
-    """A wall that was asked for could not be raised."""
+class NotIsolated(Exception):
+    """The isolation that was asked for is not possible."""
 
 
-def raise_walls(user: str | None) -> bool:
+def isolate(user: str | None) -> bool:
     """Take away from this process what it does not need; return whether it is cut off from the network.
 
     Args:
         user: whom to become; None to stay who it is, for a server without isolation.
 
     Raises:
-        NoWalls: a wall that isolation asks for could not be raised.
+        NotIsolated: what isolation asks for is not possible.
     """
     cut = cut_network()
     if user is not None:
         if not cut:
-            raise NoWalls("the vault could not be cut off from the network")
+            raise NotIsolated("the vault could not be cut off from the network")
         become(user)
     hide()
     if user is not None and sys.platform != "linux":
-        raise NoWalls("isolation needs Linux")
+        raise NotIsolated("isolation needs Linux")
     return cut
 
 
@@ -42,7 +42,7 @@ def become(user: str) -> None:
     """Become another user of the system for good, with that user's group alone.
 
     Raises:
-        NoWalls: there is no such user, or this process may not.
+        NotIsolated: there is no such user, or this process may not.
     """
     entry = _user(user)
     try:
@@ -50,9 +50,9 @@ def become(user: str) -> None:
         os.setgid(entry.pw_gid)
         os.setuid(entry.pw_uid)
     except OSError as error:
-        raise NoWalls(f"the server cannot become the user {user!r}: {error}") from None
+        raise NotIsolated(f"the server cannot become the user {user!r}: {error}") from None
     if os.getuid() != entry.pw_uid or entry.pw_uid == 0:
-        raise NoWalls(f"{user!r} must be a user without privileges")
+        raise NotIsolated(f"{user!r} must be a user without privileges")
 
 
 def cut_network() -> bool:
@@ -75,8 +75,8 @@ def limit_memory(more: int) -> None:
     """Let this process take so many more bytes of addresses than it has now."""
     if sys.platform == "linux":
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + more
-        most = resource.getrlimit(resource.RLIMIT_AS)[1]
-        size = size if most == resource.RLIM_INFINITY else min(size, most)
+        limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+        size = size if limit == resource.RLIM_INFINITY else min(size, limit)
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
@@ -90,28 +90,30 @@ def check_private(paths: Iterable[Path], owner: str, front: str, *, secret: bool
         secret: whether others may not read them, either.
 
     Raises:
-        NoWalls: they may.
+        NotIsolated: they may.
     """
     allowed, reader = {0, _user(owner).pw_uid}, _user(front)
     if reader.pw_uid in allowed:
-        raise NoWalls(f"{front!r} and {owner!r} are the same user")
+        raise NotIsolated(f"{front!r} and {owner!r} are the same user")
     for path in paths:
-        for place in dict.fromkeys((path, path.resolve(), *path.parents, *path.resolve().parents)):
+        for file in dict.fromkeys((path, path.resolve(), *path.parents, *path.resolve().parents)):
             try:
-                status = place.lstat()
+                status = file.lstat()
             except FileNotFoundError:
                 continue
-            is_file, link = place in (path, path.resolve()), stat.S_ISLNK(status.st_mode)
+            is_file, link = file in (path, path.resolve()), stat.S_ISLNK(status.st_mode)
             rights = 0 if link else status.st_mode & (0o077 if is_file and secret else 0o022)
             if status.st_uid not in allowed:
-                raise NoWalls(f"{place} belongs to neither {owner!r} nor root: run chown {owner} {_quoted(place)}")
+                raise NotIsolated(f"{file} belongs to neither {owner!r} nor root: run chown {owner} {_quoted(file)}")
             if rights and (is_file or not status.st_mode & stat.S_ISVTX):
                 kind = "go-rwx" if is_file and secret else "go-w"
-                raise NoWalls(f"{place} is open to other users: run chmod {kind} {_quoted(place)}")
+                raise NotIsolated(f"{file} is open to other users: run chmod {kind} {_quoted(file)}")
             if is_file and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-                raise NoWalls(f"{place} has another name, a hard link: remove it, or copy the file and use the copy")
+                raise NotIsolated(f"{file} has another name, a hard link: remove it, or copy the file and use the copy")
         if secret and opens(path, reader):
-            raise NoWalls(f"{path} can be opened by {front!r}: take away what lets this user read it, such as an ACL")
+            raise NotIsolated(
+                f"{path} can be opened by {front!r}: take away what lets this user read it, such as an ACL"
+            )
 
 
 def opens(path: Path, user: Any) -> bool:
@@ -137,7 +139,7 @@ def _user(name: str) -> Any:
     try:
         return pwd.getpwnam(name)
     except KeyError:
-        raise NoWalls(f"there is no user {name!r}") from None
+        raise NotIsolated(f"there is no user {name!r}") from None
 
 
 def _quoted(path: Path) -> str:
@@ -146,4 +148,4 @@ def _quoted(path: Path) -> str:
 
 def _prctl(option: int, value: int) -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
-        raise NoWalls("the system refused a wall around this process")
+        raise NotIsolated("the system refused to isolate this process")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
-ALONE = "import sys; from labeldp.serve.walls import cut_network; sys.exit(not cut_network())"
+ALONE = "import sys; from labeldp.serve.isolation import cut_network; sys.exit(not cut_network())"
 
 SEEN = """
 import ctypes, errno, os, socket, sys
-from labeldp.serve.walls import raise_walls
-cut = raise_walls(sys.argv[1] or None)
+from labeldp.serve.isolation import isolate
+cut = isolate(sys.argv[1] or None)
 prctl = ctypes.CDLL(None).prctl
 print(os.getuid(), os.getgroups() == [], prctl(3, 0, 0, 0, 0), prctl(39, 0, 0, 0, 0), cut)
 try:
@@ -67,7 +67,8 @@ def test_another_user_cannot_open_what_is_roots(tmp_path: Path) -> None:
 @pytest.mark.parametrize("user", ["root", "nobody-of-this-name"])
 def test_a_user_with_privileges_or_of_no_name_is_refused(user: str) -> None:
     code = (
-        f"from labeldp.serve.walls import NoWalls, become\ntry: become({user!r})\nexcept NoWalls as error: print(error)"
+        "from labeldp.serve.isolation import NotIsolated, become\n"
+        f"try: become({user!r})\nexcept NotIsolated as error: print(error)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert user in said
