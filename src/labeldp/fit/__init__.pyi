@@ -75,3 +75,5 @@ from .verify import check_summary as check_summary
 from .verify import statements as statements
 from .verify import verify as verify
 from .verify import verify_file as verify_file
+from .wrapped import WrappedEstimator as WrappedEstimator
+from .wrapped import recipe_with as recipe_with
