@@ -1,41 +1,45 @@
 """Estimators by scikit-learn's conventions: `fit(X, y)` takes private labels, and charges them once."""
 
 import os
-import threading
-import warnings
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self, cast, final
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
 from joblib import effective_n_jobs, parallel_config
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from labeldp.curator import DatasetLedger, LedgerFile, WatchedCurator
 from labeldp.fit import (
+    FREE,
     MIN_RECORDS,
+    NO_RIGHT,
     TRUSTS,
     FitJob,
     FitSettings,
     FitSummary,
     GivenRows,
     Recipe,
+    RightToFit,
+    Spent,
     Stage,
     TrainingContext,
     WrappedEstimator,
+    feature_rows,
+    feature_table,
+    label_column,
     recipe_with,
+    refuse_label,
     summarize,
 )
-from labeldp.learners import Model, check_columns, number_table, row_table, rows_of
+from labeldp.learners import Model, rows_of
 from labeldp.mechanisms import Classes, Interval, Mechanism
 from labeldp.privacy import (
     Budget,
@@ -43,10 +47,7 @@ from labeldp.privacy import (
     InputError,
     Ledger,
     LedgerError,
-    Path,
-    RecordLoss,
     Release,
-    SingleProcess,
     SystemRandomness,
     check_choice,
     decimal,
@@ -59,26 +60,6 @@ from labeldp.tables import domain_in_file
 OnRelease = Callable[[str, int, Mechanism], None]
 
 __all__ = ["LabelDPClassifier", "LabelDPRegressor"]
-
-MAX_DENSE = 10_000_000
-"""The largest number of values of a sparse table that is made dense for a learner that takes no sparse one."""
-
-FREE = (
-    "Scores cost nothing: a fitted model has its own in evaluation_, and cross-validation is free on labels that were "
-    "released once (NoisyLabelClassifier, debiased_scorer)"
-)
-
-LEDGER = "a ledger file, ledger= and dataset=, whose budget says how much more these labels may cost"
-
-USED = (
-    "this estimator, or a clone of it, was fitted before, and all clones share one right to fit: another fit, also to "
-    f"a fold of a cross-validation, would look at private labels again. {FREE}. To fit again on purpose, give {LEDGER}"
-)
-
-NO_RIGHT = (
-    "this estimator was copied or pickled, and such a copy has no right to fit: fit the one that you made, or a clone "
-    f"of it, or give {LEDGER}. {FREE}"
-)
 
 CLONE = (
     "must be given: this is a clone, as cross_val_score and GridSearchCV fit to folds, and the ledger does not know "
@@ -93,107 +74,32 @@ RANDOM_STATE = (
 )
 
 
-@final
-class RightToFit(SingleProcess):
-    """The right of an estimator and all its clones to one fit without a ledger file.
-
-    Guarantee (charged_once): of all fits that share a right, in any number of threads, one is charged.
-    """
-
-    _why_no_copy = f"a right to fit cannot be copied or pickled: {NO_RIGHT}"
-    _why_no_fork = (
-        "an estimator's right to fit belongs to the process that made it: fit it in that process, or give "
-        f"{LEDGER}. {FREE}"
-    )
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ledger: Ledger | None = None
-        self._claim_process()
-
-    @contextmanager
-    def use(self, ledger: Ledger) -> Iterator[None]:
-        """Let the body charge a ledger, unless an earlier body charged another one.
-
-        Raises:
-            BudgetExceeded: the right is used up.
-            InputError: this is a fork of the process that the right belongs to.
-        """
-        self.check_process()
-        with self._lock:
-            if self._ledger is not None and self._ledger.charges:
-                raise BudgetExceeded(USED)
-            self._ledger = ledger
-            yield
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What a fit without a ledger file cost, for a report, which else asks the dataset of a ledger.
-
-    Args:
-        budget: of the fit.
-        loss: what was spent of it.
-    """
-
-    budget: Budget
-    loss: RecordLoss
-    entries: ClassVar[tuple[Any, ...]] = ()
-
-    def part(self, path: Path) -> Path:
-        """Return the part that a charge used."""
-        return path
-
-    def used(self, *, without: Collection[str] = ()) -> None:
-        """Return None: a fit by itself has a list of releases, and no filter."""
-
-    def spent_with(self, *, without: Collection[str] = ()) -> RecordLoss:
-        """Return what was spent; nothing without this fit."""
-        return total_loss(()) if without else self.loss
-
-
 class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
     """What the two estimators share: they differ in the domain of the labels."""
 
+    epsilon: Any
+    estimator: Any
+    delta: Any
+    trust: str
+    ledger: str | os.PathLike[str] | None
+    dataset: str | None
+    revision: str | None
+    evaluation: float | None
+    records: Any
+    n_jobs: Any
+
     def __new__(cls, *_: Any, **options: Any) -> Self:
-        """Refuse a seed; a copy comes this way, too, so that the right to fit is made in `__init__`."""
-        _refuse_seed(options)
+        """Refuse a seed. Copies come this way, too, so that the right to fit is made in `__init__`."""
+        if "random_state" in options:
+            raise InputError(RANDOM_STATE, argument="random_state")
         return super().__new__(cls)
 
-    def __init__(
-        self,
-        epsilon: Any,
-        estimator: Any,
-        delta: Any,
-        trust: str,
-        ledger: str | os.PathLike[str] | None,
-        dataset: str | None,
-        revision: str | None,
-        evaluation: float | None,
-        records: int | None,
-        n_jobs: int | None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.estimator = estimator
-        self.delta = delta
-        self.trust = trust
-        self.ledger = ledger
-        self.dataset = dataset
-        self.revision = revision
-        self.evaluation = evaluation
-        self.records = records
-        self.n_jobs = n_jobs
+    def _declare(self, parameters: dict[str, Any]) -> None:
+        """Keep the parameters of `__init__` as they are, as scikit-learn has it, and make a right to fit."""
+        for name in self._get_param_names():
+            setattr(self, name, parameters[name])
         self._is_clone = False
         self._right: RightToFit | None = RightToFit()
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, as in scikit-learn; see the class.
-
-        Raises:
-            InputError: `random_state`, which is none.
-        """
-        _refuse_seed(params)
-        return super().set_params(**params)  # type: ignore[no-any-return]
 
     def __sklearn_clone__(self) -> Self:
         clone: Self = super().__sklearn_clone__()
@@ -234,10 +140,10 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         if persons is not None:
             settings = replace(settings, person_column="persons")
         wraps = self.estimator is not None and not isinstance(self.estimator, str)
-        features = self._rows(X, fit=True) if wraps else self._table(X, fit=True)
+        features = (feature_rows if wraps else feature_table)(self, X, fit=True)
         records = rows_of(features)
-        _refuse_label(features.column_names if isinstance(features, pa.Table) else getattr(X, "columns", ()), y)
-        labels = _labels(y, records)
+        refuse_label(features.column_names if isinstance(features, pa.Table) else getattr(X, "columns", ()), y)
+        labels = label_column(y, records)
         if records < MIN_RECORDS:
             raise InputError(f"must hold at least {MIN_RECORDS} records, and has n_samples={records}", argument="X")
         self._check_count(records)
@@ -267,7 +173,10 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(self.model_.domain, Classes):
             self.classes_ = self.model_.classes_
         self.certificate_ = release.certificate
-        self._told = job.recipe, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
+        recipe = job.recipe
+        if isinstance(recipe, WrappedEstimator):
+            recipe = replace(recipe, features=None, weights=None)
+        self._told = recipe, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
         return self
 
     def _threads(self) -> ExitStack:
@@ -294,14 +203,14 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         model, (recipe, stages, created) = self._fitted(), self._told
         if isinstance(recipe, WrappedEstimator):
             raise InputError(
-                "of a scikit-learn estimator, or of weighted records, have no report: read evaluation_ and certificate_",
+                "of a scikit-learn estimator, or of weighted records, have no report: read evaluation_",
                 argument="estimators",
             )
         if recipe.settings.person_column is not None:
             raise InputError(
                 "of a fit with persons have no report: labeldp fit --person writes one", argument="estimators"
             )
-        table, rows = self._table(X), self.evaluation_.rows
+        table, rows = feature_table(self, X), self.evaluation_.rows
         if rows is None or table.num_rows != self._records:
             raise InputError(f"must be the features of the fit, {self._records:,} records", argument="X")
         settings = replace(recipe.settings, label="y")
@@ -371,32 +280,9 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         except LedgerError as error:
             raise LedgerError(f"{error}. A fold of a cross-validation is no dataset of its own. {FREE}") from None
 
-    def _rows(self, X: Any, *, fit: bool = False) -> Any:
-        """Return features as a scikit-learn estimator takes them, whose columns have the names of the fit."""
-        features = row_table(X)
-        check_columns(self, features, fit=fit)
-        return features
-
-    def _table(self, X: Any, *, fit: bool = False) -> pa.Table:
-        """Return features as a table, whose columns have the names of the fit."""
-        if issparse(X):
-            if X.shape[0] * X.shape[1] > MAX_DENSE:
-                raise InputError(
-                    f"is sparse, and this learner takes dense features of at most {MAX_DENSE:,} values: give "
-                    "estimator= one that takes sparse features, such as LogisticRegression()",
-                    argument="X",
-                )
-            X = X.toarray()
-        check_columns(self, X, fit=fit)
-        names = list(getattr(self, "feature_names_in_", ()))
-        if names and hasattr(X, "__arrow_c_stream__"):
-            return pa.table(X).select(names)
-        numbers = number_table(X)
-        return pa.table(list(numbers.T), names=names or [f"x{column}" for column in range(numbers.shape[1])])
-
     def _known(self, X: Any) -> Any:
         """Return features as the fitted model takes them."""
-        return self._rows(X) if self._fitted().encoder is None else self._table(X)
+        return (feature_rows if self._fitted().encoder is None else feature_table)(self, X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each record, or its number, clipped to the range, shape (n,)."""
@@ -489,8 +375,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         records: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(epsilon, estimator, delta, trust, ledger, dataset, revision, evaluation, records, n_jobs)
-        self.classes = classes
+        self._declare(locals())
 
     score = _LabelDPEstimator.score  # that of scikit-learn's mixin takes private labels
 
@@ -552,8 +437,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         records: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(epsilon, estimator, delta, trust, ledger, dataset, revision, evaluation, records, n_jobs)
-        self.range = range
+        self._declare(locals())
 
     score = _LabelDPEstimator.score  # that of scikit-learn's mixin takes private labels
 
@@ -567,43 +451,3 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         except (TypeError, ValueError):
             raise InputError("must be the lowest and the highest number, such as (0, 100)", argument="range") from None
         return Interval(low, high)
-
-
-def _refuse_seed(options: Collection[str]) -> None:
-    """Raise InputError if a seed is among the parameters."""
-    if "random_state" in options:
-        raise InputError(RANDOM_STATE, argument="random_state")
-
-
-def _refuse_label(columns: Collection[str], y: Any) -> None:
-    """Raise InputError if a feature has the name of the labels."""
-    frame = getattr(y, "columns", None)
-    name = frame[0] if frame is not None and len(frame) == 1 else getattr(y, "name", None)
-    if isinstance(name, str) and name in list(columns):
-        raise InputError(
-            f"must not hold {name!r}, the column of the labels: they are private, and features are public. Drop it, "
-            "or rename y where it is another column; nothing was charged",
-            argument="X",
-        )
-
-
-def _labels(y: Any, records: int) -> Any:
-    """Return one column of labels, which are not looked at.
-
-    Raises:
-        InputError: there is not one label for each record.
-    """
-    if isinstance(y, Release):
-        raise InputError("is released: fit NoisyLabelClassifier with it, which costs nothing more", argument="y")
-    if y is None:
-        raise InputError(": fit requires y to be passed, but the target y is None", argument="y")
-    shape = getattr(y, "shape", None)
-    if shape is not None and len(shape) == 2 and shape[1] == 1:
-        warnings.warn("y is a column-vector, and is taken as shape (n,)", DataConversionWarning, stacklevel=3)
-        y = _safe_indexing(y, 0, axis=1)
-        shape = getattr(y, "shape", None)
-    if (shape is not None and len(shape) != 1) or not hasattr(y, "__len__"):
-        raise InputError("must be a 1d array, one label for each row of X", argument="y")
-    if len(y) != records:
-        raise InputError("must have one label for each row of X: inconsistent numbers of samples", argument="y")
-    return y

@@ -26,7 +26,11 @@ CASES: dict[str, Any] = {
     "KMeansPartition": learners.KMeansPartition(2),
     "KernelClassifier": learners.KernelClassifier(components=20),
     "LabelDPClassifier": labeled.LabelDPClassifier(epsilon=labeled.EPSILON, delta=1e-6, trust="central"),
+    "LabelDPClassifier of an estimator": labeled.LabelDPClassifier(
+        epsilon=labeled.EPSILON, estimator=LogisticRegression()
+    ),
     "LabelDPRegressor": labeled.LabelDPRegressor(epsilon=labeled.EPSILON, delta=1e-6, trust="central"),
+    "LabelDPRegressor of an estimator": labeled.LabelDPRegressor(epsilon=labeled.EPSILON, estimator=LinearRegression()),
     "LinearClassifier": labeled.LinearClassifier(),
     "LinearRegressor": labeled.LinearRegressor(),
     "LinearRegressor of bags": labeled.LinearRegressorOfBags(),
@@ -99,7 +103,7 @@ NOT_ESTIMATORS = {
 
 
 def test_no_estimator_is_missing() -> None:
-    rooms = ["labeldp", *(f"labeldp.{each.name}" for each in iter_modules(ldp.__path__) if each.ispkg)]
+    rooms = ["labeldp", "labeldp.sgd", *(f"labeldp.{each.name}" for each in iter_modules(ldp.__path__) if each.ispkg)]
     found: set[str] = set()
     for room in rooms:
         if room in ("labeldp.online", "labeldp.networks"):

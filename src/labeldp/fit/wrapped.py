@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from labeldp.fit.local import NoisyLabels, ReleasedLabels
-from labeldp.fit.recipe import MIN_RECORDS, WHICH_ARE_TRUE, Recipe, Step, TrainingContext
+from labeldp.fit.recipe import MIN_RECORDS, WHICH_ARE_TRUE, Recipe, StageRecipe, Step, TrainingContext
 from labeldp.fit.registry import RECIPES, recipe_of
 from labeldp.fit.rows import GivenRows, Rows
 from labeldp.fit.settings import FitSettings
@@ -63,8 +63,11 @@ class WrappedEstimator(Recipe):
         return True
 
     def steps(self, records: int) -> tuple[Step, ...]:
-        """Return the releases of a named learner."""
-        return self._labels.steps(records)
+        """Return the releases of a named learner; a noise-aware classifier is measured on a part of its own."""
+        labels = self._labels
+        if isinstance(labels, NoisyLabels) and hasattr(self.estimator, "fit_released"):
+            return StageRecipe.steps(labels, records)
+        return labels.steps(records)
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse an estimator of another kind, one that fails on some of the features, and weights that it cannot use.
@@ -79,10 +82,9 @@ class WrappedEstimator(Recipe):
         estimators = self._estimators(rows)
         usable = [_is_usable(estimator, self.settings.domain) for estimator in estimators]
         if not all(usable) or not usable or (numbers and len(usable) > 1):
-            kind = "one regressor, such as Ridge()" if numbers else "a classifier, such as LogisticRegression()"
+            kind = "one regressor, such as Ridge()" if numbers else "a classifier with predict_proba"
             raise InputError(
-                f"must be {kind}, or a name: {', '.join(learner_names(self.settings))}; a classifier needs predict_proba",
-                argument="estimator",
+                f"must be {kind}, or one of {', '.join(learner_names(self.settings))}", argument="estimator"
             )
         weights = record_weights(self.weights, records, estimators)
         if isinstance(self.settings.domain, Interval):

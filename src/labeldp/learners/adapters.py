@@ -178,7 +178,7 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("estimator must be a scikit-learn regressor, such as HistGradientBoostingRegressor()")
         inner = boosted_regression(rows_of(X)) if self.estimator is None else clone(self.estimator)
         weights = record_weights(sample_weight, len(release.value), [inner])
-        arguments = {} if weights is None else {weight_name(inner): weights}
+        arguments = {} if weights is None else {weight_name(inner) or "": weights}
         self.estimator_ = inner.fit(X, unbiased(release), **arguments)
         self.certificate_ = release.certificate
         return self

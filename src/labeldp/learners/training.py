@@ -633,7 +633,7 @@ def dry_run_regressor(regressor: Any, features: Any, domain: Interval, weights: 
     """
     rows = trial_rows(features, 0).rows
     table, numbers = take_rows(features, rows), np.random.default_rng(0).uniform(domain.low, domain.high, len(rows))
-    arguments = {} if weights is None else {weight_name(regressor): weights[rows]}
+    arguments = {} if weights is None else {weight_name(regressor) or "": weights[rows]}
     with _undisturbed(), _naming(regressor, features, "cannot learn from these features", len(rows)):
         clone(regressor).fit(table, numbers, **arguments).predict(table)
 
