@@ -322,7 +322,7 @@ WEIGHTS: dict[str, tuple[Any, Any, str]] = {
     "of kernels": ("kernel", np.ones(600), "sample_weight goes with trust='local' and estimator='boosting' or 'log"),
     "too few": (LogisticRegression(), np.ones(599), "sample_weight must be one finite number of at least 0 for each"),
     "negative": (LogisticRegression(), -np.ones(600), "sample_weight must be one finite number"),
-    "zero": (LogisticRegression(), np.zeros(600), "sample_weight must be .* and not 0 for all"),
+    "zero": (LogisticRegression(), np.zeros(600), "sample_weight must be .* and not all zero"),
     "missing": (LogisticRegression(), np.full(600, np.nan), "sample_weight must be one finite number"),
     "texts": (LogisticRegression(), Y, "sample_weight must be one finite number"),
     "by name": ("boosting", np.ones(3), "sample_weight must be one finite number"),

@@ -237,11 +237,11 @@ def grown(kind: Any, X: Any, means: np.ndarray) -> Any:
 class LabelDPClassifier(ldp.LabelDPClassifier):
     """Declares the classes of the labels that a check passes, and each clone has a right of its own."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         labels, domain = classes_of(y)
         given, self.classes = self.classes, domain
         try:
-            return super().fit(X, labels, sample_weight)
+            return super().fit(X, labels)
         finally:
             self.classes = given
 
@@ -252,11 +252,11 @@ class LabelDPClassifier(ldp.LabelDPClassifier):
 class LabelDPRegressor(ldp.LabelDPRegressor):
     """Declares the range of the labels that a check passes, and each clone has a right of its own."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         labels, domain = numbers_of(y)
         given, self.range = self.range, domain
         try:
-            return super().fit(X, labels, sample_weight)
+            return super().fit(X, labels)
         finally:
             self.range = given
 

@@ -731,7 +731,7 @@ def record_weights(weights: Any, records: int, learners: Sequence[Any]) -> NDArr
         array = np.empty(0)
     if array.shape != (records,) or not np.isfinite(array).all() or (array < 0).any() or not array.any():
         raise InputError(
-            "must be one finite number of at least 0 for each row of X, and not 0 for all", argument="sample_weight"
+            "must be one finite number of at least 0 for each row of X, and not all zero", argument="sample_weight"
         )
     return array
 
