@@ -205,7 +205,7 @@ def test_what_is_refused_is_charged_nothing(
         labels = curator.release(ldp.RandomizedResponse(domain=curator.domain, epsilon=1), rng=np.random.default_rng(0))
         charges.clear()
     model = classifier(estimator, **place)
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         model.fit(features, labels)
     assert not charges
     if durable and Path(place["ledger"]).exists():
@@ -223,17 +223,21 @@ def test_what_is_refused_is_charged_nothing(
     ],
 )
 def test_a_regressor_that_cannot_learn_is_charged_nothing(estimator: Any, message: str, charges: list[Any]) -> None:
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         regressor(estimator).fit(X, NUMBERS)
-    with pytest.raises(ldp.InputError, match="X must hold at least 60 records for numbers"):
+    with pytest.raises(ldp.privacy.InputError, match="X must hold at least 60 records for numbers"):
         regressor(Ridge()).fit(X[:50], NUMBERS[:50])
     assert not charges
 
 
 def test_sums_of_labels_are_for_named_learners(charges: list[Any]) -> None:
-    with pytest.raises(ldp.InputError, match=r"estimator learns from randomized labels, so it needs trust='local'"):
+    with pytest.raises(
+        ldp.privacy.InputError, match=r"estimator learns from randomized labels, so it needs trust='local'"
+    ):
         classifier(LogisticRegression(), trust="central").fit(X, Y)
-    with pytest.raises(ldp.InputError, match=r"estimator must be one of auto, linear, cells with trust='central'"):
+    with pytest.raises(
+        ldp.privacy.InputError, match=r"estimator must be one of auto, linear, cells with trust='central'"
+    ):
         classifier("forest", trust="central").fit(X, Y)
     assert not charges
     assert (classifier("linear", trust="central", delta=1e-6, epsilon=20).fit(X, Y).predict(X) == Y).mean() > 0.7
@@ -247,7 +251,7 @@ def test_sparse_features_stay_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
         fitted = classifier(LogisticRegression(C=10)).fit(kind(signal), labels)
         assert (fitted.predict(kind(signal)) == labels).mean() > max(np.mean(labels == "no"), 0.6)
         assert fitted.n_features_in_ == 50 and not hasattr(fitted, "feature_names_in_")
-    with pytest.raises(ldp.InputError, match="features must have 50 columns"):
+    with pytest.raises(ldp.privacy.InputError, match="features must have 50 columns"):
         fitted.predict(SPARSE[:, :7])
 
 
@@ -259,7 +263,9 @@ def test_a_small_sparse_table_is_made_dense_for_other_learners(
     monkeypatch.setattr(arrays, "MAX_DENSE", 600 * 50 - 1)
     charges.clear()
     for model in (classifier(), classifier("boosting"), regressor()):
-        with pytest.raises(ldp.InputError, match=r"X is sparse, .* at most 29,999 values: give estimator= one that"):
+        with pytest.raises(
+            ldp.privacy.InputError, match=r"X is sparse, .* at most 29,999 values: give estimator= one that"
+        ):
             model.fit(SPARSE, Y)
     assert not charges
 
@@ -270,11 +276,11 @@ def test_a_data_frame_reaches_the_estimator_as_it_is(kind: Any, charges: list[An
     fitted = classifier(make_pipeline(OneHotEncoder(), LogisticRegression())).fit(frame, Y)
     assert fitted.feature_names_in_.tolist() == ["job", "town"]
     assert (fitted.predict(frame) == Y).mean() > 0.75
-    with pytest.raises(ldp.InputError, match="features must have 2 columns"):
+    with pytest.raises(ldp.privacy.InputError, match="features must have 2 columns"):
         fitted.predict(frame[["town", "job"]])
     charges.clear()
     private = kind({"job": X[:, 0], "bought": Y})
-    with pytest.raises(ldp.InputError, match="X must not hold 'bought', the column of the labels"):
+    with pytest.raises(ldp.privacy.InputError, match="X must not hold 'bought', the column of the labels"):
         classifier(GaussianNB()).fit(private, private["bought"])
     assert not charges
 
@@ -333,18 +339,20 @@ WEIGHTS: dict[str, tuple[Any, Any, str]] = {
 def test_weights_that_cannot_be_used_are_charged_nothing(
     estimator: Any, weights: Any, message: str, charges: list[Any]
 ) -> None:
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         classifier(estimator).fit(X, Y, weights)
-    with pytest.raises(ldp.InputError, match="sample_weight goes with trust='local'"):
+    with pytest.raises(ldp.privacy.InputError, match="sample_weight goes with trust='local'"):
         classifier(trust="central").fit(X, Y, weights)
-    with pytest.raises(ldp.InputError, match="sample_weight must be left out: Pipeline takes no"):
+    with pytest.raises(ldp.privacy.InputError, match="sample_weight must be left out: Pipeline takes no"):
         regressor(make_pipeline(StandardScaler(), KNeighborsRegressor())).fit(X, NUMBERS, weights)
     assert not charges
 
 
 def test_a_seed_is_rejected_with_the_reason() -> None:
     for kind in (ldp.LabelDPClassifier, ldp.LabelDPRegressor):
-        with pytest.raises(ldp.InputError, match=r"random_state is no parameter.*remove the noise.*To simulate.*rng="):
+        with pytest.raises(
+            ldp.privacy.InputError, match=r"random_state is no parameter.*remove the noise.*To simulate.*rng="
+        ):
             kind(epsilon=1, random_state=0)  # type: ignore[call-arg]
         assert "random_state" not in kind(epsilon=1).get_params()
     with pytest.raises(TypeError, match="seed"):
@@ -362,7 +370,7 @@ def test_jobs_are_those_that_learning_takes(fits: list[Any]) -> None:
 
 @pytest.mark.parametrize("jobs", [0, 1.5, "all", True])
 def test_a_wrong_number_of_jobs_is_charged_nothing(jobs: Any, charges: list[Any]) -> None:
-    with pytest.raises(ldp.InputError, match="n_jobs must be a number of threads, or -1"):
+    with pytest.raises(ldp.privacy.InputError, match="n_jobs must be a number of threads, or -1"):
         classifier(n_jobs=jobs).fit(X, Y)
     assert not charges
 
@@ -383,7 +391,7 @@ def test_it_follows_the_conventions_of_meta_estimators(charges: list[Any]) -> No
     copied = pickle.loads(pickle.dumps(fitted))
     assert (copied.predict_proba(X) == fitted.predict_proba(X)).all()
     assert X[:5].tobytes() not in pickle.dumps(fitted)
-    with pytest.raises(ldp.InputError, match="have no report"):
+    with pytest.raises(ldp.privacy.InputError, match="have no report"):
         fitted.summarize(X)
 
 
