@@ -125,7 +125,7 @@ def trees(estimator: object = None) -> Callable[[Task], float]:
 
     def run(task: Task) -> float:
         mechanism = ldp.BagSum(64, domain=task.domain, epsilon=EPSILON, features=task.public())
-        return task.error(ldp.BagRegressor(estimator).fit(task.features, task.release(mechanism)).predict)
+        return task.error(ldp.bags.BagRegressor(estimator).fit(task.features, task.release(mechanism)).predict)
 
     return run
 
@@ -136,12 +136,12 @@ def llp(size: int, weights: str, share: float = 1.0) -> Callable[[Task], float]:
     def run(task: Task) -> float:
         noisy = max(1, round(share * size))
         ends = {"label_range": (task.domain.low, task.domain.high), "weights": weights}
-        bags = ldp.random_bags(len(task.labels), size)
+        bags = ldp.bags.random_bags(len(task.labels), size)
         most = int(np.bincount(bags.value).max())
         design = {"size": most, "noisy_fraction": Fraction(noisy, most), **ends}
         found = ldp.mechanisms.llp_calibrate("stddev", epsilon=EPSILON, delta=DELTA * 0.999, **design)
         stddev = float(found.stddev) * (1 + 1e-9)
-        mechanism = ldp.NoisyWeightedLLP(size, noisy, stddev, weights, domain=task.domain, bags=bags)
+        mechanism = ldp.bags.NoisyWeightedLLP(size, noisy, stddev, weights, domain=task.domain, bags=bags)
         return task.error(ldp.fit_bags(task.features, task.release(mechanism)).value.predict)
 
     return run
@@ -152,7 +152,9 @@ def lba(size: int) -> Callable[[Task], float]:
 
     def run(task: Task) -> float:
         rows = constant(task.features)
-        mechanism = ldp.WeightedLBA(size, domain=task.domain, features=task.public(rows), epsilon=EPSILON, delta=DELTA)
+        mechanism = ldp.bags.WeightedLBA(
+            size, domain=task.domain, features=task.public(rows), epsilon=EPSILON, delta=DELTA
+        )
         model = ldp.fit_bags(rows, task.release(mechanism)).value
         return task.error(lambda test: model.predict(constant(test)))
 

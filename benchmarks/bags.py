@@ -45,7 +45,7 @@ def ratios(count: int, repeats: int) -> list[tuple[str, float, float, float]]:
     other, weights = np.empty_like(table), rng.choice([-1.0, 1.0], count)
     found = []
     for size in (64, 256, 512, 1024):
-        drawn = ldp.random_bags(count, size).value
+        drawn = ldp.bags.random_bags(count, size).value
         for kind, bags in (("at random", drawn), ("together", np.sort(drawn))):
             copy = seconds(lambda: np.copyto(other, table), repeats)
             made = seconds(lambda bags=bags: bag_product(bags, weights), repeats)

@@ -134,14 +134,16 @@ def clustered(task: Task, epsilon: float, rng: np.random.Generator) -> np.ndarra
 def off_by_one(task: Task, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """Two stages, with the number of candidates chosen as a published implementation does: 1 + (k - 2) e^-epsilon."""
 
-    def mistaken(*, domain: ldp.Classes, epsilon: float, prior: ldp.Release) -> ldp.RandomizedResponseWithPrior:
+    def mistaken(
+        *, domain: ldp.Classes, epsilon: float, prior: ldp.Release
+    ) -> ldp.mechanisms.RandomizedResponseWithPrior:
         order = np.argsort(-prior.value, axis=1, kind="stable")
         sums = np.cumsum(np.take_along_axis(prior.value, order, axis=1), axis=1)
         sizes = 1 + np.argmax(sums / (1 + (np.arange(1, domain.size + 1) - 2) * np.exp(-epsilon)), axis=1)
         members = np.zeros(prior.value.shape, bool)
         np.put_along_axis(members, order, np.arange(domain.size) < sizes[:, None], axis=1)
         sets = prior.map(lambda _: CandidateSets(np.packbits(members, axis=1), domain.size))
-        return ldp.RandomizedResponseWithPrior(domain=domain, epsilon=epsilon, prior=sets)
+        return ldp.mechanisms.RandomizedResponseWithPrior(domain=domain, epsilon=epsilon, prior=sets)
 
     with patch("labeldp.learners.multistage.RandomizedResponseWithPrior", mistaken):
         return staged(task, epsilon, rng, stages=2, training="plain", evaluation=0.0)

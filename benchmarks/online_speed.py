@@ -23,8 +23,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import scipy.sparse as sp
 
-from labeldp import PrivateExperts, SystemRandomness
-from labeldp.online import L2P, BatchedDartboard, MultiplicativeWeightsMeasure, plan_experts, quantize
+from labeldp import SystemRandomness
+from labeldp.online import L2P, BatchedDartboard, MultiplicativeWeightsMeasure, PrivateExperts, plan_experts, quantize
 from labeldp.online.experts.kernel import rows_of
 from labeldp.online.experts.lazy import play
 from labeldp.sampling import draw_index

@@ -158,7 +158,9 @@ def prior(name: str, count: int, clusterings: int, epsilon: float, kept: Path) -
         for noise in range(3):
             held = ldp.Curator(labels, domain=ldp.Classes(10), budget=ldp.Budget(epsilon))
             options: dict[str, Any] = {"clusters": count, "clusterings": clusterings, "epsilon": epsilon}
-            release = ldp.cluster_prior(labels[:, None], held, rng=np.random.default_rng([noise, 13]), **options)
+            release = ldp.learners.cluster_prior(
+                labels[:, None], held, rng=np.random.default_rng([noise, 13]), **options
+            )
             scores.append(100 * np.mean(release.value.argmax(axis=1) == labels))
     return {"mean": float(np.mean(scores)), "spread": float(np.std(scores, ddof=1))}
 
@@ -192,7 +194,9 @@ def simulated(count: int, epsilon: float) -> dict[str, float]:
         ):
             held = ldp.Curator(labels, domain=ldp.Classes(10), budget=ldp.Budget(epsilon))
             rng = np.random.default_rng([noise, 17])
-            prior = ldp.cluster_prior(table, held, clusters=count, clusterings=4, epsilon=epsilon, rng=rng).value
+            prior = ldp.learners.cluster_prior(
+                table, held, clusters=count, clusterings=4, epsilon=epsilon, rng=rng
+            ).value
         found[rule].append(-np.log(normalized(prior, 1e-3)[np.arange(len(labels)), labels]).mean())
     return {rule: float(np.mean(losses)) for rule, losses in found.items()}
 

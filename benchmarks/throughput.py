@@ -108,9 +108,11 @@ def with_prior(repeats: int) -> list[str]:
         labels = rng.integers(0, classes, rows, dtype=np.uint8)
         domain = ldp.Classes(classes)
 
-        def build(domain: ldp.Classes = domain, prior: np.ndarray = prior) -> ldp.RandomizedResponseWithPrior:
+        def build(
+            domain: ldp.Classes = domain, prior: np.ndarray = prior
+        ) -> ldp.mechanisms.RandomizedResponseWithPrior:
             public = ldp.Public(prior, why="drawn for the benchmark")
-            return ldp.RandomizedResponseWithPrior(domain=domain, epsilon=EPSILON, prior=public)
+            return ldp.mechanisms.RandomizedResponseWithPrior(domain=domain, epsilon=EPSILON, prior=public)
 
         mechanism = build()
         sort = seconds(lambda: np.sort(prior, axis=1), repeats)  # noqa: B023

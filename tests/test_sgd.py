@@ -190,15 +190,15 @@ def test_many_classes_are_learned_better_from_groups() -> None:
     chances = softmax(features @ weights, axis=1)
     labels = (rng.random((6000, 1)) > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
     arguments = {"loss": SoftmaxRegression(20), "epsilon": 1, "diameter": 70, "rng": SIMULATED(1)}
-    single = ldp.lp_rr_sgd(features, curator(labels, 20), **arguments)
+    single = ldp.sgd.lp_rr_sgd(features, curator(labels, 20), **arguments)
     holder = curator(labels, 20, epsilon=1)
-    groups = ldp.lp_rr_sgd(features, holder, response="best", **arguments)
+    groups = ldp.sgd.lp_rr_sgd(features, holder, response="best", **arguments)
     losses = [-(chances * np.log(each.value.predict_proba(features))).sum(axis=1).mean() for each in (single, groups)]
     assert losses[1] < losses[0] - 0.4, losses
     [charge] = holder.ledger.charges
     assert charge.mechanism["number_of_groups"] == 4 and holder.ledger.spent.epsilon(0) == 1
     few = curator(labels % 3, 3, epsilon=1)
-    ldp.lp_rr_sgd(features, few, **{**arguments, "loss": SoftmaxRegression(3)}, response="best")
+    ldp.sgd.lp_rr_sgd(features, few, **{**arguments, "loss": SoftmaxRegression(3)}, response="best")
     assert few.ledger.charges[0].mechanism["mechanism"] == "RandomizedResponse"
 
 
@@ -283,7 +283,7 @@ def by_the_paper(features: np.ndarray, answers: np.ndarray, order: np.ndarray, e
 def test_algorithm_5_step_by_step() -> None:
     features, labels = blobs(300, 3)
     features = clipped_rows(features, 1.0)
-    release = ldp.lp_rr_sgd(
+    release = ldp.sgd.lp_rr_sgd(
         features,
         curator(labels, 3),
         loss=SoftmaxRegression(3),
@@ -313,7 +313,7 @@ def test_classes_are_learned_at_the_cost_of_one_release() -> None:
     features, labels = blobs(6000, 2)
     holder = curator(np.array(["no", "yes"])[labels], ("no", "yes"), epsilon=1)
     arguments = {"loss": SoftmaxRegression(2), "epsilon": 1, "diameter": 10, "rng": SIMULATED(0), "passes": 2}
-    release = ldp.lp_rr_sgd(features, holder, **arguments)
+    release = ldp.sgd.lp_rr_sgd(features, holder, **arguments)
     model = release.value
     assert np.mean(model.predict(features) == np.array(["no", "yes"])[labels]) > 0.9
     assert isinstance(model.estimator, LossClassifier)
@@ -321,7 +321,7 @@ def test_classes_are_learned_at_the_cost_of_one_release() -> None:
     assert release.certificate.trust is Trust.LOCAL
     assert holder.ledger.spent.epsilon(0) == release.certificate.epsilon(0) == 1
     with pytest.raises(ldp.BudgetExceeded):
-        ldp.lp_rr_sgd(features, holder, **arguments)
+        ldp.sgd.lp_rr_sgd(features, holder, **arguments)
 
 
 @pytest.mark.guarantee("labeldp.sgd:lp_normal_sgd", "approximate")
@@ -353,10 +353,10 @@ def test_a_prior_takes_the_place_of_the_classes_and_is_certified() -> None:
     prior[np.arange(4000), other] += 0.46
     arguments = {"loss": SoftmaxRegression(8), "epsilon": 1, "diameter": 20}
     why = "another data set"
-    narrow = ldp.lp_rr_sgd(
+    narrow = ldp.sgd.lp_rr_sgd(
         features, curator(labels, 8), rng=SIMULATED(1), prior=ldp.Public(prior, why=why), top_k=2, **arguments
     )
-    wide = ldp.lp_rr_sgd(features, curator(labels, 8), rng=SIMULATED(1), **arguments)
+    wide = ldp.sgd.lp_rr_sgd(features, curator(labels, 8), rng=SIMULATED(1), **arguments)
     hits = [np.mean(release.value.predict(features) == labels) for release in (narrow, wide)]
     assert hits[0] > hits[1] + 0.1, hits
     assert why in narrow.certificate.at()
@@ -368,7 +368,7 @@ def test_a_released_prior_is_charged_with_the_model() -> None:
     holder = curator(labels, 3, epsilon=2)
     noisy = holder.release(ldp.RandomizedResponse(domain=holder.domain, epsilon=1), rng=SIMULATED(0))
     prior = noisy.map(lambda codes: np.eye(3)[codes] * 0.7 + 0.1)
-    release = ldp.lp_rr_sgd(
+    release = ldp.sgd.lp_rr_sgd(
         features,
         holder,
         loss=SoftmaxRegression(3),
@@ -425,7 +425,7 @@ def test_bad_input_is_refused_and_nothing_is_charged(name: str) -> None:
     holder = curator(LABELS, 3)
     arguments = {"features": FEATURES, "loss": SoftmaxRegression(3), "epsilon": 1, "diameter": 2, "rng": SIMULATED(0)}
     with pytest.raises(InputError, match=message):
-        ldp.lp_rr_sgd(curator=holder, **{**arguments, **given})
+        ldp.sgd.lp_rr_sgd(curator=holder, **{**arguments, **given})
     assert holder.ledger.charges == ()
 
 
@@ -442,7 +442,7 @@ def test_bad_input_of_the_gaussian_one_is_refused_and_nothing_is_charged() -> No
     assert holder.ledger.charges == ()
     numbers = ldp.Curator([0.5], domain=ldp.Interval(0, 1), budget=ldp.Budget(1))
     with pytest.raises(InputError, match="curator must hold classes"):
-        ldp.lp_rr_sgd([[1.0]], numbers, loss=SoftmaxRegression(2), epsilon=1, diameter=1, rng=SIMULATED(0))
+        ldp.sgd.lp_rr_sgd([[1.0]], numbers, loss=SoftmaxRegression(2), epsilon=1, diameter=1, rng=SIMULATED(0))
 
 
 def test_bad_losses_are_refused() -> None:

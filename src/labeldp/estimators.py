@@ -1,37 +1,45 @@
 """Estimators by scikit-learn's conventions: `fit(X, y)` takes private labels, and charges them once."""
 
 import os
-import threading
-import warnings
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self, cast, final
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
+from joblib import effective_n_jobs, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import _safe_indexing
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from labeldp.curator import DatasetLedger, LedgerFile, WatchedCurator
 from labeldp.fit import (
+    FREE,
     MIN_RECORDS,
+    NO_RIGHT,
     TRUSTS,
     FitJob,
     FitSettings,
     FitSummary,
     GivenRows,
     Recipe,
+    RightToFit,
+    Spent,
     Stage,
     TrainingContext,
-    recipe_of,
+    WrappedEstimator,
+    feature_rows,
+    feature_table,
+    label_column,
+    recipe_with,
+    refuse_label,
     summarize,
 )
-from labeldp.learners import Model, check_columns, number_table
+from labeldp.learners import Model, rows_of
 from labeldp.mechanisms import Classes, Interval, Mechanism
 from labeldp.privacy import (
     Budget,
@@ -39,10 +47,7 @@ from labeldp.privacy import (
     InputError,
     Ledger,
     LedgerError,
-    Path,
-    RecordLoss,
     Release,
-    SingleProcess,
     SystemRandomness,
     check_choice,
     decimal,
@@ -56,23 +61,6 @@ OnRelease = Callable[[str, int, Mechanism], None]
 
 __all__ = ["LabelDPClassifier", "LabelDPRegressor"]
 
-FREE = (
-    "Scores cost nothing: a fitted model has its own in evaluation_, and cross-validation is free on labels that were "
-    "released once (NoisyLabelClassifier, debiased_scorer)"
-)
-
-LEDGER = "a ledger file, ledger= and dataset=, whose budget says how much more these labels may cost"
-
-USED = (
-    "this estimator, or a clone of it, was fitted before, and all clones share one right to fit: another fit, also to "
-    f"a fold of a cross-validation, would look at private labels again. {FREE}. To fit again on purpose, give {LEDGER}"
-)
-
-NO_RIGHT = (
-    "this estimator was copied or pickled, and such a copy has no right to fit: fit the one that you made, or a clone "
-    f"of it, or give {LEDGER}. {FREE}"
-)
-
 CLONE = (
     "must be given: this is a clone, as cross_val_score and GridSearchCV fit to folds, and the ledger does not know "
     "how many records the dataset has. A fold would be charged, and all records refused from then on. Nothing was "
@@ -80,88 +68,36 @@ CLONE = (
     "records=N, or labeldp ledger add LEDGER --dataset NAME --records N"
 )
 
-
-@final
-class RightToFit(SingleProcess):
-    """The right of an estimator and all its clones to one fit without a ledger file.
-
-    Guarantee (charged_once): of all fits that share a right, in any number of threads, one is charged.
-    """
-
-    _why_no_copy = f"a right to fit cannot be copied or pickled: {NO_RIGHT}"
-    _why_no_fork = (
-        "an estimator's right to fit belongs to the process that made it: fit it in that process, or give "
-        f"{LEDGER}. {FREE}"
-    )
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ledger: Ledger | None = None
-        self._claim_process()
-
-    @contextmanager
-    def use(self, ledger: Ledger) -> Iterator[None]:
-        """Let the body charge a ledger, unless an earlier body charged another one.
-
-        Raises:
-            BudgetExceeded: the right is used up.
-            InputError: this is a fork of the process that the right belongs to.
-        """
-        self.check_process()
-        with self._lock:
-            if self._ledger is not None and self._ledger.charges:
-                raise BudgetExceeded(USED)
-            self._ledger = ledger
-            yield
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What a fit without a ledger file cost, for a report, which else asks the dataset of a ledger.
-
-    Args:
-        budget: of the fit.
-        loss: what was spent of it.
-    """
-
-    budget: Budget
-    loss: RecordLoss
-    entries: ClassVar[tuple[Any, ...]] = ()
-
-    def part(self, path: Path) -> Path:
-        """Return the part that a charge used."""
-        return path
-
-    def used(self, *, without: Collection[str] = ()) -> None:
-        """Return None: a fit by itself has a list of releases, and no filter."""
-
-    def spent_with(self, *, without: Collection[str] = ()) -> RecordLoss:
-        """Return what was spent; nothing without this fit."""
-        return total_loss(()) if without else self.loss
+RANDOM_STATE = (
+    "is no parameter: whoever knows a seed can remove the noise, so the noise of a fit is cryptographic. To simulate, "
+    "release with a seeded generator, Curator.release(mechanism, rng=np.random.default_rng(0)), and learn by fit_noisy"
+)
 
 
 class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
     """What the two estimators share: they differ in the domain of the labels."""
 
-    def __init__(
-        self,
-        epsilon: Any,
-        delta: Any = 0.0,
-        trust: str = "local",
-        ledger: str | os.PathLike[str] | None = None,
-        dataset: str | None = None,
-        revision: str | None = None,
-        evaluation: float | None = None,
-        records: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.trust = trust
-        self.ledger = ledger
-        self.dataset = dataset
-        self.revision = revision
-        self.evaluation = evaluation
-        self.records = records
+    epsilon: Any
+    estimator: Any
+    delta: Any
+    trust: str
+    ledger: str | os.PathLike[str] | None
+    dataset: str | None
+    revision: str | None
+    evaluation: float | None
+    records: Any
+    n_jobs: Any
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Refuse a seed. Copies come this way, too, so that the right to fit is made in `__init__`."""
+        if "random_state" in options:
+            raise InputError(RANDOM_STATE, argument="random_state")
+        return super().__new__(cls)
+
+    def _declare(self, parameters: dict[str, Any]) -> None:
+        """Keep the parameters of `__init__` as they are, as scikit-learn has it, and make a right to fit."""
+        for name in self._get_param_names():
+            setattr(self, name, parameters[name])
         self._is_clone = False
         self._right: RightToFit | None = RightToFit()
 
@@ -179,13 +115,16 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the declared domain of the labels."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, ids: Any = None, persons: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, persons: Any = None) -> Self:
         """Charge private labels, randomize them or sums of them, and learn from what was released.
 
         Args:
-            X: public features, shape (n, d): numbers, NaN where a value is missing, or a data frame (pandas, polars,
-                pyarrow), whose texts, dates and categories are encoded as `labeldp fit` encodes them.
+            X: public features, shape (n, d). A scikit-learn `estimator` gets them as they are. Every other learner
+                takes numbers, NaN where a value is missing; a data frame (pandas, polars, pyarrow), which is encoded as
+                `labeldp fit` does; or a sparse matrix of at most 10,000,000 values, zeros included.
             y: private labels, shape (n,).
+            sample_weight: public weights of the records in training, shape (n,). They must not depend on the labels,
+                as the certificate says. Results count all records alike.
             ids: public record ids, integers or texts, shape (n,), no two alike. By default row numbers.
             persons: whose each record is, public integers or texts, shape (n,): epsilon is then what a person pays for
                 all of theirs, as with `labeldp fit --person`. By default each record is protected by itself.
@@ -200,40 +139,54 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = self._settings()
         if persons is not None:
             settings = replace(settings, person_column="persons")
-        table = self._table(X, fit=True)
-        _refuse_label(table, y)
-        labels = _labels(y, table.num_rows)
-        if table.num_rows < MIN_RECORDS:
-            least = f"must hold at least {MIN_RECORDS} records"
-            raise InputError(f"{least}, and has n_samples={table.num_rows}", argument="X")
-        self._check_count(table.num_rows)
-        self._records = table.num_rows
-        rows, recipe = GivenRows.of(table, labels, ids, settings.domain, persons), recipe_of(settings)
-        recipe.check_share(table.num_rows)
+        wraps = self.estimator is not None and not isinstance(self.estimator, str)
+        features = (feature_rows if wraps else feature_table)(self, X, fit=True)
+        records = rows_of(features)
+        refuse_label(features.column_names if isinstance(features, pa.Table) else getattr(X, "columns", ()), y)
+        labels = label_column(y, records)
+        if records < MIN_RECORDS:
+            raise InputError(f"must hold at least {MIN_RECORDS} records, and has n_samples={records}", argument="X")
+        self._check_count(records)
+        self._records = records
+        recipe = recipe_with(settings, self.estimator, features, sample_weight)
+        rows = GivenRows.of(None if wraps else features, records, labels, ids, settings.domain, persons)
+        recipe.check_share(records)
         recipe.check(rows, TrainingContext())
         stages: list[Stage] = []
 
-        def on_release(step: str, records: int, mechanism: Mechanism) -> None:
-            stages.append(Stage.of(step, records, mechanism))
+        def on_release(step: str, count: int, mechanism: Mechanism) -> None:
+            stages.append(Stage.of(step, count, mechanism))
 
         fit = self._fit_once if self.ledger is None else self._fit_by_ledger
-        job, release = fit(recipe, rows, on_release)
-        used = cast(GivenRows, job.rows)
-        model, evaluation = release.value, release.value.evaluation
+        with self._threads():
+            job, release = fit(recipe, rows, on_release)
+        order, evaluation = cast(GivenRows, job.rows).order, release.value.evaluation
         assert evaluation is not None and evaluation.rows is not None
-        self.evaluation_ = replace(evaluation, rows=used.order[evaluation.rows])
+        self.evaluation_ = replace(evaluation, rows=order[evaluation.rows])
         self.model_: Model = replace(
-            model,
+            release.value,
             domain=self._domain(),
             evaluation=self.evaluation_,
-            encoder=rows.encoder,
+            encoder=None if wraps else rows.encoder,
             certificate=release.certificate,
         )
         if self.model_.domain.target == "classes":
             self.classes_ = self.model_.classes_
         self.certificate_ = release.certificate
-        self._told = job.recipe, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
+        recipe = job.recipe
+        if isinstance(recipe, WrappedEstimator):
+            recipe = replace(recipe, features=None, weights=None)
+        self._told = recipe, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
         return self
+
+    def _threads(self) -> ExitStack:
+        """Return a context in which learning takes as many threads as `n_jobs` says."""
+        context = ExitStack()
+        if self.n_jobs is not None:
+            count = effective_n_jobs(self.n_jobs)
+            context.enter_context(parallel_config("threading", n_jobs=count))
+            context.enter_context(threadpool_limits(count))
+        return context
 
     def summarize(self, X: Any) -> FitSummary:
         """Return what a report says of the fitted model, for `write_report`: all of it from released labels.
@@ -245,19 +198,24 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             X: the features of the fit, shape (n, d), in the same order.
 
         Raises:
-            InputError: these are not as many records as were fitted.
+            InputError: these are not as many records as were fitted, or the fit has no report.
         """
         model, (recipe, stages, created) = self._fitted(), self._told
+        if isinstance(recipe, WrappedEstimator):
+            raise InputError(
+                "of a scikit-learn estimator, or of weighted records, have no report: read evaluation_",
+                argument="estimators",
+            )
         if recipe.settings.person_column is not None:
             raise InputError(
                 "of a fit with persons have no report: labeldp fit --person writes one", argument="estimators"
             )
-        table, rows = self._table(X), self.evaluation_.rows
+        table, rows = feature_table(self, X), self.evaluation_.rows
         if rows is None or table.num_rows != self._records:
             raise InputError(f"must be the features of the fit, {self._records:,} records", argument="X")
         settings = replace(recipe.settings, label="y")
-        places = np.arange(table.num_rows)
-        given = GivenRows(model.encoder, model.encoder.transform(table), None, settings.domain, None, places)
+        order = np.arange(table.num_rows)
+        given = GivenRows(model.encoder, model.encoder.transform(table), None, settings.domain, None, order)
         account: Any = Spent(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
@@ -278,6 +236,9 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError("names a state of the labels in a ledger file: give ledger=, too", argument="revision")
         if self.ledger is not None and self.dataset is None:
             raise InputError("must name the labels in the ledger file, such as 'survey-2026'", argument="dataset")
+        jobs = self.n_jobs
+        if jobs is not None and (not isinstance(jobs, int | np.integer) or isinstance(jobs, bool) or not jobs):
+            raise InputError("must be a number of threads, or -1 for one on each core", argument="n_jobs")
         assert isinstance(domain, Classes | Interval)
         name = self.dataset or "labels"
         revision, trust, share = self.revision, self.trust, self.evaluation
@@ -319,18 +280,13 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         except LedgerError as error:
             raise LedgerError(f"{error}. A fold of a cross-validation is no dataset of its own. {FREE}") from None
 
-    def _table(self, X: Any, *, fit: bool = False) -> pa.Table:
-        """Return features as a table, whose columns have the names of the fit."""
-        check_columns(self, X, fit=fit)
-        names = list(getattr(self, "feature_names_in_", ()))
-        if names and hasattr(X, "__arrow_c_stream__"):
-            return pa.table(X).select(names)
-        numbers = number_table(X)
-        return pa.table(list(numbers.T), names=names or [f"x{place}" for place in range(numbers.shape[1])])
+    def _known(self, X: Any) -> Any:
+        """Return features as the fitted model takes them."""
+        return (feature_rows if self._fitted().encoder is None else feature_table)(self, X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each record, or its number, clipped to the range, shape (n,)."""
-        return self._fitted().predict(self._table(X))
+        return self._fitted().predict(self._known(X))
 
     def score(self, X: Any, y: Any) -> float:
         """Return the accuracy, or R squared of numbers; see `Model.score`.
@@ -340,7 +296,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             y: `Public(labels, why="…")`, or a `Release` of labels that the model did not learn from. The score of
                 private labels would not be private: `evaluation_` has one that is.
         """
-        return self._fitted().score(self._table(X), y)
+        return self._fitted().score(self._known(X), y)
 
     def _fitted(self) -> Model:
         check_is_fitted(self, "model_")
@@ -348,22 +304,26 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        wraps = isinstance(self.estimator, BaseEstimator)
+        tags.input_tags.allow_nan = not wraps or get_tags(self.estimator).input_tags.allow_nan
+        tags.input_tags.sparse = not wraps or get_tags(self.estimator).input_tags.sparse
         tags.non_deterministic = True
         return tags
 
 
 class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[misc]
-    """A classifier whose `fit(X, y)` takes private labels: it makes a curator, which charges and randomizes them once.
+    """A classifier whose `fit(X, y)` takes private labels: it charges them once, adds noise, and learns.
 
-    It learns as `labeldp fit` does by default. Without a ledger file an estimator and all its clones share one right to
-    fit, because each fit looks at the labels: what fits again and again, such as `cross_val_score` or `GridSearchCV`,
-    is refused after the first fit, whatever labels it passes. `evaluation_` says how good the model is, at no further
-    cost.
+    Without a ledger file an estimator and all its clones share one right to fit, because each fit looks at the labels.
+    So `cross_val_score` and `GridSearchCV` are refused after their first fit. `evaluation_` says how good the model is,
+    at no further cost.
 
     Args:
         epsilon: what the fit costs.
         classes: the possible labels, or `Classes`; never read from the labels.
+        estimator: who learns. None chooses, as `labeldp fit` does. A name chooses one learner: "boosting", "logistic",
+            "kernel", "forest", "linear", "cells" or "neighbors". Or an unfitted scikit-learn classifier with
+            `predict_proba`, or several to choose from, which learn from randomized labels by their likelihood.
         delta: what the fit may cost beside epsilon, with trust "central"; 0 for a pure guarantee.
         trust: "local": each label is randomized, and learned from by what is known of the noise. "central": noise is
             added to sums of labels, by this process, which is trusted with them.
@@ -374,9 +334,11 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         dataset: the name of the labels in the ledger file, and in the certificate.
         revision: names another state of the labels in the ledger file, where some were corrected.
         evaluation: share of the records, in (0, 1), that the model does not learn from, but is measured on. By default
-            0.1; but none with trust "local", where models of cross-validation are measured in place of the model, which
-            learns from all records: ask for a share to have an interval of the model itself. It costs no epsilon.
+            0.1; but with trust "local" none: models of cross-validation are measured in place of the model, which
+            learns from all records. A share gives an interval of the model itself, and costs no epsilon.
         records: how many records there are. A fit of a part of them is then refused before it is charged.
+        n_jobs: how many threads learning takes, -1 for one on each core; None leaves it to the libraries. What must be
+            the same to the bit takes one.
 
     Attributes:
         classes_: the declared classes, sorted, in the order of the columns of `predict_proba`.
@@ -403,6 +365,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         *,
         epsilon: Any,
         classes: Any = None,
+        estimator: Any = None,
         delta: Any = 0.0,
         trust: str = "local",
         ledger: str | os.PathLike[str] | None = None,
@@ -410,15 +373,15 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         revision: str | None = None,
         evaluation: float | None = None,
         records: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(epsilon, delta, trust, ledger, dataset, revision, evaluation, records)
-        self.classes = classes
+        self._declare(locals())
 
     score = _LabelDPEstimator.score  # that of scikit-learn's mixin takes private labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return probabilities of the true class, shape (n, K), one column for each of `classes_`."""
-        return self._fitted().predict_proba(self._table(X))
+        return self._fitted().predict_proba(self._known(X))
 
     def _domain(self) -> Classes:
         if self.classes is None:
@@ -429,7 +392,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
 
 
 class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
-    """A regressor whose `fit(X, y)` takes private numbers: it makes a curator, which charges and randomizes them once.
+    """A regressor whose `fit(X, y)` takes private numbers: it charges them once, adds noise, and learns.
 
     The rules are those of `LabelDPClassifier`.
 
@@ -437,7 +400,9 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         epsilon: what the fit costs.
         range: the lowest and the highest possible number, or `Interval`; never read from the labels. A wider range
             means more noise. Numbers outside are refused, or with `Interval(low, high, clip=True)` clipped.
-        delta, trust, ledger, dataset, revision, records: see `LabelDPClassifier`.
+        estimator: who learns: None, "boosting", "linear", "cells" or "neighbors"; or an unfitted scikit-learn regressor
+            of a squared loss.
+        delta, trust, ledger, dataset, revision, records, n_jobs: see `LabelDPClassifier`.
         evaluation: see `LabelDPClassifier`; with trust "local" it is 0.1 by default, too.
 
     Attributes:
@@ -462,6 +427,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         *,
         epsilon: Any,
         range: Any = None,
+        estimator: Any = None,
         delta: Any = 0.0,
         trust: str = "local",
         ledger: str | os.PathLike[str] | None = None,
@@ -469,9 +435,9 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         revision: str | None = None,
         evaluation: float | None = None,
         records: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(epsilon, delta, trust, ledger, dataset, revision, evaluation, records)
-        self.range = range
+        self._declare(locals())
 
     score = _LabelDPEstimator.score  # that of scikit-learn's mixin takes private labels
 
@@ -485,35 +451,3 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         except (TypeError, ValueError):
             raise InputError("must be the lowest and the highest number, such as (0, 100)", argument="range") from None
         return Interval(low, high)
-
-
-def _refuse_label(table: pa.Table, y: Any) -> None:
-    """Raise InputError if a feature has the name of the labels."""
-    columns = getattr(y, "columns", None)
-    name = columns[0] if columns is not None and len(columns) == 1 else getattr(y, "name", None)
-    if isinstance(name, str) and name in table.column_names:
-        raise InputError(
-            f"must not hold {name!r}, the column of the labels: they are private, and features are public. Drop it, "
-            "or rename y where it is another column; nothing was charged",
-            argument="X",
-        )
-
-
-def _labels(y: Any, records: int) -> Any:
-    """Return one column of labels, which are not looked at.
-
-    Raises:
-        InputError: there is not one label for each record.
-    """
-    if y is None:
-        raise InputError(": fit requires y to be passed, but the target y is None", argument="y")
-    shape = getattr(y, "shape", None)
-    if shape is not None and len(shape) == 2 and shape[1] == 1:
-        warnings.warn("y is a column-vector, and is taken as shape (n,)", DataConversionWarning, stacklevel=3)
-        y = _safe_indexing(y, 0, axis=1)
-        shape = getattr(y, "shape", None)
-    if (shape is not None and len(shape) != 1) or not hasattr(y, "__len__"):
-        raise InputError("must be a 1d array, one label for each row of X", argument="y")
-    if len(y) != records:
-        raise InputError("must have one label for each row of X: inconsistent numbers of samples", argument="y")
-    return y

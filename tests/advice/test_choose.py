@@ -64,11 +64,14 @@ def test_a_rehearsal_of_permuted_labels_is_the_same(people: Path) -> None:
 def test_a_table_an_array_a_size_and_a_file_agree(people: Path) -> None:
     table = pd.read_csv(people / "people.csv").drop(columns=["id", "bought"])
     found = [
-        ldp.choose(features, TWO, 0.5, 1e-6, "central")
+        ldp.advice.choose(features, TWO, 0.5, 1e-6, "central")
         for features in (table, (600, 4), [600, 4], np.random.default_rng(0).normal(size=(600, 4)))
     ]
     assert found[0] == found[1] == found[2] == found[3]
-    assert ldp.choose(features=table, domain=TWO, epsilon=0.5, delta=1e-6, trust="central", rehearse=False) == found[0]
+    assert (
+        ldp.advice.choose(features=table, domain=TWO, epsilon=0.5, delta=1e-6, trust="central", rehearse=False)
+        == found[0]
+    )
     file = choose_file(str(people / "people.csv"), TWO, 0.5, 1e-6, "central", label="bought", id_column="id")
     assert [each.expected for each in file.options] == [each.expected for each in found[0].options]
     assert "--id id" in file.best.command and "people.csv --label bought --classes no,yes" in file.best.command
@@ -84,7 +87,7 @@ def test_persons_pay_for_all_their_answers(people: Path) -> None:
     of_persons = shared | {"person_column": "user"}
     for trust, most, records, epsilon in [("local", 3, 600, 1), ("local", 1, 200, 3), ("central", None, 200, 3)]:
         found = choose_file(str(people / "people.csv"), TWO, 3, trust=trust, per_person=most, **of_persons)
-        plain = ldp.choose((records, 4), TWO, epsilon, trust=trust)
+        plain = ldp.advice.choose((records, 4), TWO, epsilon, trust=trust)
         assert [each.expected.value for each in found.options] == pytest.approx(
             [e.expected.value for e in plain.options]
         )
@@ -119,4 +122,4 @@ def test_persons_pay_for_all_their_answers(people: Path) -> None:
 def test_bad_input_is_named(changes: dict[str, Any], words: str) -> None:
     arguments: dict[str, Any] = {"features": (1000, 5), "domain": TWO, "epsilon": 1} | changes
     with pytest.raises(InputError, match=words):
-        ldp.choose(**arguments)
+        ldp.advice.choose(**arguments)

@@ -17,7 +17,7 @@ FENCED = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 def below(page: Path) -> list[Path]:
     """The pages that the toctrees of a page name, by patterns of names too."""
     entries = [entry for tree in TOCTREE.finditer(page.read_text()) for entry in tree["entries"].split()]
-    return [child for entry in entries for child in sorted(page.parent.glob(f"{entry}.md")) if child != page]
+    return [child.resolve() for entry in entries for child in sorted(page.parent.glob(f"{entry}.md")) if child != page]
 
 
 def reached(page: Path) -> list[Path]:

@@ -58,3 +58,10 @@ def test_the_reference_page_has_every_name_and_says_what_it_is() -> None:
     for name in ("", *room_names()):
         missing = [each for each in (labeldp if not name else room(name)).__all__ if f"| `{each}` |" not in text]
         assert set(missing) <= {*room_names(), "networks"}
+
+
+def test_names_on_top_are_few_and_hide_no_room() -> None:
+    """A function of a room's name would hide the room."""
+    names = [name for name in labeldp.__all__ if not inspect.ismodule(getattr(labeldp, name))]
+    assert len(names) <= 41
+    assert not set(names) & set(room_names())

@@ -103,7 +103,7 @@ def test_a_new_learner_of_points_is_charged_for_a_whole_horizon_more(tmp_path: P
     file = ldp.LedgerFile(tmp_path / "l.ledger")
     file.add("losses", ldp.Budget(2, 1e-5))
     for number in (1, 2):
-        ldp.PrivateOnlineConvex(Ball(3, 0.5), 100, epsilon=1, delta=1e-6, ledger=file.dataset("losses"))
+        ldp.online.PrivateOnlineConvex(Ball(3, 0.5), 100, epsilon=1, delta=1e-6, ledger=file.dataset("losses"))
         assert len(file.dataset("losses").charges) == number
 
 
@@ -219,7 +219,7 @@ def test_an_epsilon_that_64_bits_cannot_express_is_refused(classes: int) -> None
     """From about k² / 2^64 for k candidates: within a factor of eight."""
     about = Fraction(classes**2, WORD)
     ldp.RandomizedResponse(domain=ldp.Classes(classes), epsilon=8 * about)
-    with pytest.raises(ldp.InputError, match="too small"):
+    with pytest.raises(ldp.privacy.InputError, match="too small"):
         ldp.RandomizedResponse(domain=ldp.Classes(classes), epsilon=about / 8)
 
 
@@ -248,7 +248,7 @@ def test_sets_from_a_released_prior_are_charged_as_two_answers(tmp_path: Path) -
     counts = holder.release(ldp.LaplaceHistogram(domain=domain, epsilon=1, groups=groups), rng=SystemRandomness())
     for rows in (np.full((40, 4), 0.25), np.tile([0.97, 0.01, 0.01, 0.01], (40, 1))):
         prior = counts.map(lambda _, rows=rows: rows)
-        mechanism = ldp.RandomizedResponseWithPrior(domain=domain, epsilon=1, prior=prior)
+        mechanism = ldp.mechanisms.RandomizedResponseWithPrior(domain=domain, epsilon=1, prior=prior)
         assert mechanism.privacy_loss() == ldp.PrivacyLoss.pure(1)
 
 

@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import labeldp as ldp
-from labeldp import BagSum, Classes, Interval, NoisyWeightedLLP, WeightedLBA, median_bags
+from labeldp import BagSum, Classes, Interval
+from labeldp.bags import NoisyWeightedLLP, WeightedLBA, median_bags
 from labeldp.bags.lba import Leverages
 from labeldp.mechanisms.inputs import Groups
 from labeldp.sampling.words import WordStream, normals
@@ -40,14 +41,14 @@ def test_bags_have_equal_sizes_whatever_the_features_are() -> None:
         for table in (rows(count).value, np.zeros((count, 1)), np.full((count, 2), np.nan)):
             sizes = np.bincount(median_bags(public(table), size).value)
             assert len(sizes) == count // size and size <= sizes.min() and sizes.max() <= size + -(-size // len(sizes))
-        assert np.bincount(ldp.random_bags(count, size).value).min() >= size
+        assert np.bincount(ldp.bags.random_bags(count, size).value).min() >= size
 
 
 def test_bags_are_alike_in_their_features() -> None:
     table = rows(4096, 3).value
     means = [
         table[bags.value == 0].std(axis=0).mean()
-        for bags in (median_bags(public(table), 64), ldp.random_bags(4096, 64))
+        for bags in (median_bags(public(table), 64), ldp.bags.random_bags(4096, 64))
     ]
     assert means[0] < means[1] / 2
 
@@ -111,7 +112,7 @@ def test_golden_sizes() -> None:
     """72 records with signs and 385 with normal weights keep (1, 1e-6) at B1 = stddev = 1; one less does not."""
     for weights, enough in (("rademacher", 72), ("gaussian", 385)):
         for size in (enough, enough - 1):
-            bags = ldp.random_bags(4 * size, size)
+            bags = ldp.bags.random_bags(4 * size, size)
             llp = NoisyWeightedLLP(size, size, 1, weights, domain=Interval(-1, 1), bags=bags)
             assert llp.privacy_loss().within(1, 1e-6) == (size == enough)
 
@@ -269,7 +270,7 @@ def test_keyed_noise_is_the_same_again_and_no_two_bags_share_it(name: str) -> No
 
 @pytest.mark.parametrize("kind", [{}, {"weights": "gaussian"}, {"paper_faithful": True}])
 def test_as_little_noise_as_keeps_what_is_asked(kind: dict[str, Any]) -> None:
-    bags = ldp.random_bags(400, 100)
+    bags = ldp.bags.random_bags(400, 100)
     llp = NoisyWeightedLLP(100, 60, "auto", domain=Interval(0, 3), bags=bags, epsilon=1, delta=1e-5, **kind)
     assert llp.privacy_loss().within(1, 1e-5) and not llp.privacy_loss().within(1, 0.99e-5)
     assert llp.parameters()["delta"] == "1/100000" and "for epsilon = 1, delta = 1e-05" in str(llp)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, ndtr
 
-from labeldp import InputError
 from labeldp.bags import NoisyBags, llp_delta
+from labeldp.privacy import InputError
 
 
 def test_a_much_smaller_variance_breaks_it() -> None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 import labeldp as ldp
-from labeldp import BagSum, Interval, NoisyWeightedLLP, WeightedLBA
+from labeldp import BagSum, Interval
+from labeldp.bags import NoisyWeightedLLP, WeightedLBA
 from mechanisms.examples import public
 
 SURE = 7.04

@@ -9,8 +9,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
-from labeldp import BagSum, Interval, NoisyWeightedLLP, WeightedLBA, random_bags
-from labeldp.bags import BagRegressor, bag_product, bag_rows, fit_bags
+from labeldp import BagSum, Interval
+from labeldp.bags import BagRegressor, NoisyWeightedLLP, WeightedLBA, bag_product, bag_rows, fit_bags, random_bags
 from labeldp.bags.learners import BagRows, least_squares
 from labeldp.bags.learners import _solved as solved
 from labeldp.privacy import Public, Release
@@ -152,13 +152,13 @@ def test_any_regressor_learns_from_means(estimator: Any) -> None:
 def test_what_is_refused(change: dict[str, Any], words: str) -> None:
     features, labels = linear(40, 0.1)
     release = released(labels, BagSum(4, domain=DOMAIN, epsilon=1, features=public(features)))
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         fit_bags(**{"features": features, "release": release, **change})
-    with pytest.raises(ldp.InputError, match="released by BagSum"):
+    with pytest.raises(ldp.privacy.InputError, match="released by BagSum"):
         BagRegressor().fit(features, labels)
-    with pytest.raises(ldp.InputError, match="estimator must be a regressor"):
+    with pytest.raises(ldp.privacy.InputError, match="estimator must be a regressor"):
         BagRegressor("x").fit(features, release)
-    with pytest.raises(ldp.InputError, match="features must be a table"):
+    with pytest.raises(ldp.privacy.InputError, match="features must be a table"):
         BagRegressor().fit(features[:, 0], release)
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from labeldp import InputError, PrivacyLoss
+from labeldp import PrivacyLoss
 from labeldp.bags import NoisyBags, llp_calibrate, llp_delta, llp_epsilon
+from labeldp.privacy import InputError
 
 UNIT = {"label_range": (-1, 1), "stddev": 1}
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp import BagSum, Classes, InputError, Interval, NoisyWeightedLLP, WeightedLBA
+from labeldp import BagSum, Classes, Interval
+from labeldp.bags import NoisyWeightedLLP, WeightedLBA
+from labeldp.privacy import InputError
 from mechanisms.examples import public
 
 TENTHS = Interval(0, 1, grid=11)
@@ -93,7 +95,7 @@ def test_what_bags_refuse(make: Callable[[], Any], words: str) -> None:
 
 def test_labels_outside_are_refused_or_clipped_and_nothing_is_charged() -> None:
     for domain, labels in ((TENTHS, [0.5, 2.0, 0, 0]), (Interval(0, 1, grid=11, clip=True), [0.5, 2.0, 0, np.nan])):
-        with pytest.raises(ldp.DomainError):
+        with pytest.raises(ldp.privacy.DomainError):
             ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=1))
     clipped = Interval(0, 1, grid=11, clip=True)
     curator = ldp.Curator([7.0, 2.0, 0, 0], domain=clipped, budget=ldp.Budget(epsilon=1000))

@@ -129,7 +129,7 @@ def test_a_ledger_with_a_promise_on_a_condition_is_shown(labeldp: Callable[..., 
     file.add("people", ldp.Budget(1000, 0.5))
     curator = ldp.Curator(np.arange(40) % 2, domain=domain, ledger=file.dataset("people"))
     features = ldp.Public(np.eye(40, 2) + 1, why="written by hand")
-    bags = ldp.WeightedLBA(20, bag_noise=0, assumed_residual_square=1, domain=domain, features=features)
+    bags = ldp.bags.WeightedLBA(20, bag_noise=0, assumed_residual_square=1, domain=domain, features=features)
     curator.release(bags, rng=ldp.SystemRandomness())
     shown = labeldp("ledger", "show", "l.ledger")
     assert shown.status == 0 and "WeightedLBA, no finite epsilon at delta 0" in shown.out, shown.err

@@ -35,7 +35,7 @@ def test_the_configuration_of_a_token_is_toml_with_the_name_of_the_analyst(name:
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "a\x1b[2J", "a\u202eb", "\x7f"])
 def test_a_name_that_is_not_printable_gets_no_token(name: str) -> None:
-    with pytest.raises(ldp.InputError, match="must be a name of printable characters"):
+    with pytest.raises(ldp.privacy.InputError, match="must be a name of printable characters"):
         said("token", name)
 
 
@@ -54,14 +54,14 @@ def test_budget_and_log_say_who_asked_for_what(tmp_path: Path) -> None:
     log = tmp_path / "s" / "state" / "log.jsonl"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
     assert said("log", file).startswith("2")  # the chain alone does not find lines that were cut off
-    with pytest.raises(ldp.LedgerError, match="does not hold this head"):
+    with pytest.raises(ldp.privacy.LedgerError, match="does not hold this head"):
         said("log", file, "--head", head)
 
 
 def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     file = Server(tmp_path / "s", labels()).folder / "serve.toml"
-    with pytest.raises(ldp.LedgerError, match="there is no log"):
+    with pytest.raises(ldp.privacy.LedgerError, match="there is no log"):
         said("log", str(file))
     file.write_text("address = 3")
-    with pytest.raises(ldp.InputError, match="address must be of type str"):
+    with pytest.raises(ldp.privacy.InputError, match="address must be of type str"):
         said("budget", str(file))

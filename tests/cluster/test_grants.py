@@ -139,7 +139,9 @@ def test_labels_outside_of_the_domain_are_refused_by_one_sentence(path: Path) ->
         labels = people().column("bought").to_pylist()
         labels[300 * number] = wrong
         table = people().set_column(1, "bought", pa.array(labels))
-        with pytest.raises(ldp.DomainError, match="at least one is missing, outside, or of another kind") as refused:
+        with pytest.raises(
+            ldp.privacy.DomainError, match="at least one is missing, outside, or of another kind"
+        ) as refused:
             granted(path, Parts(table, 5))
         assert "maybe" not in str(refused.value)
     assert not account(path).charges
@@ -180,11 +182,11 @@ def test_ids_that_are_missing_or_repeated_are_refused_across_parts(
     path: Path, count: int, ids: Any, message: str
 ) -> None:
     table = pa.table({"id": pa.array(ids, pa.int64()), "bought": ["no", "yes", "no"]})
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         granted(path, Parts(table, count))
     assert not account(path).charges
 
 
 def test_a_table_without_rows_is_refused(path: Path) -> None:
-    with pytest.raises(ldp.InputError, match="at least one record"):
+    with pytest.raises(ldp.privacy.InputError, match="at least one record"):
         granted(path, Parts(people().slice(0, 0)))

@@ -112,16 +112,16 @@ def test_other_rows_are_another_release(path: Path) -> None:
 def test_bad_rows_and_arguments_are_refused(path: Path) -> None:
     source = people()
     nothing = source.set_column(3, "height", pa.array([np.nan, *[1.0] * 599]))
-    with pytest.raises(ldp.InputError, match="features must be a finite array"):
+    with pytest.raises(ldp.privacy.InputError, match="features must be a finite array"):
         moments(path, Parts(nothing, 3))
     assert not ldp.LedgerFile(path).dataset("people").charges
     for clip, resolution, message in ((0, 4096, "clip"), (1.0, 1 << 15, "resolution"), (1.0, True, "resolution")):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             RowMeasure(TwoColumns(), ldp.Classes(2), clip, resolution)
     mechanism = moments(path, Parts(source)).mechanism
-    with pytest.raises(ldp.InputError, match="features are known by their totals"):
+    with pytest.raises(ldp.privacy.InputError, match="features are known by their totals"):
         mechanism.randomize(_codes(source), rng=np.random.default_rng(0))
-    with pytest.raises(ldp.InputError, match="features are known by their totals"):
+    with pytest.raises(ldp.privacy.InputError, match="features are known by their totals"):
         mechanism.values()
 
 

@@ -138,9 +138,9 @@ def test_outputs_that_cannot_be_written_are_refused(path: Path, tmp_path: Path) 
     table = Parts(people())
     (tmp_path / "file").touch()
     for out, message in (("file", "exists already"), ("no/out", "there is no directory"), ("", "exists already")):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             write_parts(table, grant, tmp_path / out)
     assert not table.tasks
-    with pytest.raises(ldp.InputError, match="a worker wrote where the driver does not see it"):
+    with pytest.raises(ldp.privacy.InputError, match="a worker wrote where the driver does not see it"):
         write_parts(Elsewhere(people()), grant, tmp_path / "out")
     assert sorted(os.listdir(tmp_path)) == ["file", "ledger.db"]

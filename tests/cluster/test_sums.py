@@ -97,7 +97,7 @@ def test_sums_of_numbers_and_choices(path: Path) -> None:
     sums = np.bincount(groups, weights=income, minlength=7)
     assert found.value.tolist() == sums.astype(int).tolist()
     assert np.allclose(found.mechanism.estimates(found.value, found.mechanism.partition.sizes)[0], sums[0] / 100)
-    with pytest.raises(ldp.InputError, match="groups are known by their sizes"):
+    with pytest.raises(ldp.privacy.InputError, match="groups are known by their sizes"):
         found.mechanism.randomize(income, rng=np.random.default_rng(0))
     other = path.with_name("other.db")
     chosen = asked(other, Parts(source, 3)).grouped(PermuteAndFlip, ByColumn("group"), WHY, epsilon=900)
@@ -116,17 +116,17 @@ def test_bags_are_groups_of_a_size(path: Path) -> None:
         income, groups = source.column("income").to_numpy(), source.column("group").to_numpy()
         sums = np.bincount(groups, weights=income)
         assert np.abs(found.mechanism.totals(found.value) - sums).max() < 5
-        with pytest.raises(ldp.InputError, match="release must say which record is in which bag"):
+        with pytest.raises(ldp.privacy.InputError, match="release must say which record is in which bag"):
             found.mechanism.shown(found.value)
-    with pytest.raises(ldp.InputError, match="at least size = 150 records"):
+    with pytest.raises(ldp.privacy.InputError, match="at least size = 150 records"):
         asked(path, Parts(source), "income", RANGE).release(
             GroupMeasure(ByColumn("group"), None),
             lambda tally: ldp.BagSum(150, epsilon=1, domain=RANGE, bags=ldp.Public(tally.groups, why=WHY)),
             lambda tally, made: tally.sums,
         )
-    with pytest.raises(ldp.InputError, match="bags must be a bag number for each record"):
+    with pytest.raises(ldp.privacy.InputError, match="bags must be a bag number for each record"):
         sizes = ldp.Public(found.mechanism.partition, why=WHY)
-        ldp.NoisyWeightedLLP(100, 100, 1.0, delta=1e-6, domain=RANGE, bags=sizes)
+        ldp.bags.NoisyWeightedLLP(100, 100, 1.0, delta=1e-6, domain=RANGE, bags=sizes)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_bags_are_groups_of_a_size(path: Path) -> None:
 )
 def test_groups_that_are_no_numbers_are_refused(path: Path, column: Any, message: str) -> None:
     source = table()
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         histogram(path, Parts(source.set_column(4, "group", column), 3))
     for grouping in (ByColumn("bought"), ByColumn("nobody")):
-        with pytest.raises(ldp.InputError, match=r"is private|exactly one column 'nobody'"):
+        with pytest.raises(ldp.privacy.InputError, match=r"is private|exactly one column 'nobody'"):
             histogram(path, Parts(source), grouping=grouping)
     assert not LedgerFile(path).dataset("people").charges
 

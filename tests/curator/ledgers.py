@@ -19,9 +19,11 @@ def response(epsilon: float = 1.0) -> ldp.RandomizedResponse:
     return ldp.RandomizedResponse(domain=DOMAIN, epsilon=epsilon)
 
 
-def with_prior(seed: int) -> ldp.RandomizedResponseWithPrior:
+def with_prior(seed: int) -> ldp.mechanisms.RandomizedResponseWithPrior:
     rows = np.random.default_rng(seed).dirichlet([0.5] * 3, len(LABELS))
-    return ldp.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1, prior=ldp.Public(rows, why="drawn by a test"))
+    return ldp.mechanisms.RandomizedResponseWithPrior(
+        domain=DOMAIN, epsilon=1, prior=ldp.Public(rows, why="drawn by a test")
+    )
 
 
 def curator(

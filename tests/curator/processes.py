@@ -28,10 +28,10 @@ def curator(path: Path, run: str) -> Curator:
     return Curator(np.arange(500) % 3, domain=ldp.Classes(3), ledger=ledger, run=run)
 
 
-def stage_mechanism(domain: ldp.Classes, epsilon: float) -> ldp.RandomizedResponseWithPrior:
+def stage_mechanism(domain: ldp.Classes, epsilon: float) -> ldp.mechanisms.RandomizedResponseWithPrior:
     """A mechanism with a candidate set for each record: its steps are releases of their own."""
     uniform = ldp.Public(np.full((500, 3), 1 / 3), why="uniform")
-    return ldp.RandomizedResponseWithPrior(domain=domain, epsilon=epsilon, prior=uniform)
+    return ldp.mechanisms.RandomizedResponseWithPrior(domain=domain, epsilon=epsilon, prior=uniform)
 
 
 def digest(release: ldp.Release) -> str:
@@ -132,7 +132,7 @@ def intrude(path: Path) -> None:
         people = curator(path, "intruder")
         people.release(ldp.RandomizedResponse(domain=people.domain, epsilon=EPSILON), rng=ldp.SystemRandomness())
         print(json.dumps("released"))
-    except ldp.LedgerError as error:
+    except ldp.privacy.LedgerError as error:
         print(json.dumps(str(error)))
 
 

@@ -173,14 +173,14 @@ OVERLAPS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", OVERLAPS)
 def test_an_id_of_another_cohort_is_refused_in_whatever_form(grown: Path, kind: str) -> None:
     before = grown.read_bytes()
-    with pytest.raises(ldp.LedgerError, match=r"nothing was added"):
+    with pytest.raises(ldp.privacy.LedgerError, match=r"nothing was added"):
         add(grown, "june", OVERLAPS[kind])
     assert grown.read_bytes() == before
 
 
 def test_texts_that_no_integer_prints_as_are_ids_of_their_own(grown: Path) -> None:
     add(grown, "june", ["07", "7 ", "-0", "person 7", str(2**64)])
-    with pytest.raises(ldp.LedgerError, match="in the cohort 'june'"):
+    with pytest.raises(ldp.privacy.LedgerError, match="in the cohort 'june'"):
         add(grown, "july", ["person 7", "person 8"])
 
 
@@ -196,28 +196,28 @@ def test_texts_that_no_integer_prints_as_are_ids_of_their_own(grown: Path) -> No
 )
 def test_ids_that_are_none_are_refused(grown: Path, ids: Any, sentence: str) -> None:
     before = grown.read_bytes()
-    with pytest.raises(ldp.InputError, match=sentence):
+    with pytest.raises(ldp.privacy.InputError, match=sentence):
         add(grown, "june", ids)
     assert grown.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", 7, None])
 def test_a_name_of_a_cohort_is_a_printable_text(grown: Path, name: Any) -> None:
-    with pytest.raises(ldp.InputError, match="cohort must be a printable text"):
+    with pytest.raises(ldp.privacy.InputError, match="cohort must be a printable text"):
         add(grown, name, JUNE)
 
 
 def test_a_typing_error_finds_no_cohort(grown: Path) -> None:
     for name, sentence in (("Mai", "did you mean 'may'"), ("x", "it has 'january', 'may'.")):
-        with pytest.raises(ldp.LedgerError, match=sentence):
+        with pytest.raises(ldp.privacy.LedgerError, match=sentence):
             bought(grown, name)
     for make in (
         lambda: LedgerFile(grown).dataset("buoght", cohort="may"),
         lambda: LedgerFile(grown).add_cohort("buoght", "may", JUNE),
     ):
-        with pytest.raises(ldp.LedgerError, match="did you mean 'bought'"):
+        with pytest.raises(ldp.privacy.LedgerError, match="did you mean 'bought'"):
             make()
-    with pytest.raises(ldp.LedgerError, match="it has none"):
+    with pytest.raises(ldp.privacy.LedgerError, match="it has none"):
         LedgerFile(grown.with_name("new.db")).dataset("bought", cohort="may", budget=ldp.Budget(1))
     assert not grown.with_name("new.db").exists()
 
@@ -228,7 +228,7 @@ def test_other_records_than_those_of_the_cohort_are_refused_before_a_label_is_lo
     outside = [9] * 200  # no label of the domain: if one was looked at, the refusal would be another
     for ids, cohort in ((MAY[1:], "may"), (JANUARY, "may"), (BOTH, "may"), (MAY, None), (ALL, None), (JUNE, None)):
         for labels in (None, outside[: len(ids)]):
-            with pytest.raises(ldp.LedgerError, match="nothing was charged") as told:
+            with pytest.raises(ldp.privacy.LedgerError, match="nothing was charged") as told:
                 holder(grown, ids, cohort, labels)
             words.setdefault(f"{len(ids)} {cohort}", set()).add(str(told.value))
     assert all(len(each) == 1 for each in words.values())
@@ -242,19 +242,21 @@ def test_records_that_came_later_are_sent_to_a_cohort(shop: Path) -> None:
     """Under the same name they were refused as changed labels, and the revision that was suggested doubled epsilon."""
     release(shop, JANUARY, 1)
     for ids in (MAY, BOTH, JANUARY[1:]):
-        with pytest.raises(ldp.LedgerError, match=r"not the records .* cohort, .* --cohort NAME .*--revision"):
+        with pytest.raises(ldp.privacy.LedgerError, match=r"not the records .* cohort, .* --cohort NAME .*--revision"):
             holder(shop, ids)
     assert bought(shop).differences == 0
-    with pytest.raises(ldp.LedgerError, match="--cohort NAME --ids FILE --id COLUMN"):
+    with pytest.raises(ldp.privacy.LedgerError, match="--cohort NAME --ids FILE --id COLUMN"):
         bought(shop, "may")
-    with pytest.raises(ldp.LedgerError, match=r"its first cohort is all of them; nothing was added. Add those first"):
+    with pytest.raises(
+        ldp.privacy.LedgerError, match=r"its first cohort is all of them; nothing was added. Add those first"
+    ):
         add(shop, "may", MAY)
     add(shop, "january", [str(each) for each in JANUARY[::-1]])
     add(shop, "may", MAY)
     release(shop, MAY, 1, "may")
     assert bought(shop).spent.epsilon() == 1
     again = holder(shop, JANUARY, labels=labels_of(JANUARY) * 0)
-    with pytest.raises(ldp.LedgerError, match="not the labels"):  # changed labels of known records: as ever
+    with pytest.raises(ldp.privacy.LedgerError, match="not the labels"):  # changed labels of known records: as ever
         again.release(response(), rng=SYSTEM)
     assert bought(shop).differences == 1
 
@@ -262,19 +264,21 @@ def test_records_that_came_later_are_sent_to_a_cohort(shop: Path) -> None:
 def test_a_dataset_that_was_released_without_ids_takes_no_cohorts(shop: Path) -> None:
     no_ids = Curator(labels_of(JANUARY), domain=DOMAIN, ledger=bought(shop))
     no_ids.release(response(1), rng=SYSTEM)
-    with pytest.raises(ldp.LedgerError, match="takes no cohorts: some of its releases were made without record ids"):
+    with pytest.raises(
+        ldp.privacy.LedgerError, match="takes no cohorts: some of its releases were made without record ids"
+    ):
         add(shop, "january", JANUARY)
     release(shop, JANUARY, 1, other_ids=True)  # the same labels with ids: that does not say whose the others were
-    with pytest.raises(ldp.LedgerError, match="takes no cohorts"):
+    with pytest.raises(ldp.privacy.LedgerError, match="takes no cohorts"):
         add(shop, "january", JANUARY)
 
 
 def test_a_dataset_with_cohorts_takes_no_release_without_ids(grown: Path) -> None:
     for cohort, count in ((None, 160), ("may", 60)):
-        with pytest.raises(ldp.LedgerError, match="told apart by record ids: give them"):
+        with pytest.raises(ldp.privacy.LedgerError, match="told apart by record ids: give them"):
             Curator(np.zeros(count, int), domain=DOMAIN, ledger=bought(grown, cohort))
-    with pytest.raises(ldp.LedgerError, match="told apart by record ids: give them"):
-        ldp.PrivateExperts(d=3, horizon=20, epsilon=1, ledger=bought(grown))
+    with pytest.raises(ldp.privacy.LedgerError, match="told apart by record ids: give them"):
+        ldp.online.PrivateExperts(d=3, horizon=20, epsilon=1, ledger=bought(grown))
     assert spent(grown) == [1, 0]
 
 
@@ -283,7 +287,7 @@ def test_a_ledger_that_was_not_told_the_records_takes_no_cohorts(shop: Path) -> 
     account = bought(shop)
     request = holder(shop, JANUARY)._request(response(1), SYSTEM, None)
     account.draw(request, response(1), lambda: labels_of(JANUARY))
-    with pytest.raises(ldp.LedgerError, match="takes no cohorts"):
+    with pytest.raises(ldp.privacy.LedgerError, match="takes no cohorts"):
         add(shop, "january", JANUARY)
 
 
@@ -293,7 +297,7 @@ def test_revisions_are_of_the_records_of_cohorts(grown: Path) -> None:
     release(grown, BOTH, 0.5, labels=corrected, revision="corrected")
     release(grown, MAY, 0.25, "may", labels=corrected[100:], revision="corrected")
     assert spent(grown) == [1.5, 0.75]
-    with pytest.raises(ldp.LedgerError, match="neither all records"):
+    with pytest.raises(ldp.privacy.LedgerError, match="neither all records"):
         release(grown, BOTH[1:], 0.5, labels=corrected[1:], revision="without one")
 
 
@@ -302,7 +306,7 @@ def test_revisions_of_other_records_take_no_cohorts(shop: Path) -> None:
     release(shop, JANUARY, 1)
     release(shop, BOTH, 1, revision="with May")
     for ids in (JANUARY, BOTH):
-        with pytest.raises(ldp.LedgerError, match="takes no cohorts: its revisions were of different records"):
+        with pytest.raises(ldp.privacy.LedgerError, match="takes no cohorts: its revisions were of different records"):
             add(shop, "january", ids)
 
 
@@ -311,12 +315,12 @@ def test_labels_are_the_same_alone_and_together(grown: Path) -> None:
     changed = labels_of(BOTH)
     changed[120] = (changed[120] + 1) % 3
     release(grown, MAY, 0.5, "may")
-    with pytest.raises(ldp.LedgerError, match="not the labels"):
+    with pytest.raises(ldp.privacy.LedgerError, match="not the labels"):
         release(grown, BOTH, 0.5, labels=changed)
     assert bought(grown).differences == 1
     add(grown, "june", JUNE)
     release(grown, ALL, 0.5)
-    with pytest.raises(ldp.LedgerError, match="not the labels"):
+    with pytest.raises(ldp.privacy.LedgerError, match="not the labels"):
         release(grown, JUNE, 0.5, "june", labels=(labels_of(JUNE) + 1) % 3)
     release(grown, JUNE, 0.5, "june")
     assert bought(grown).differences == 2 and spent(grown) == [1.5, 1, 1]
@@ -384,7 +388,7 @@ def test_adding_a_cohort_again_changes_nothing(grown: Path) -> None:
     before = grown.read_bytes()
     add(grown, "may", [str(each) for each in MAY[::-1]])
     assert grown.read_bytes() == before
-    with pytest.raises(ldp.LedgerError, match="these are the records of the cohort 'may'"):
+    with pytest.raises(ldp.privacy.LedgerError, match="these are the records of the cohort 'may'"):
         add(grown, "june", MAY)
 
 
@@ -396,7 +400,7 @@ def test_a_cohort_that_nothing_was_released_of_may_be_replaced(grown: Path) -> N
     assert [each.records for each in bought(grown).cohorts] == [100, 50, 60]
     release(grown, np.concatenate([JANUARY, np.arange(500, 550), MAY]), 0.5)
     for name in ("january", "may", "june"):
-        with pytest.raises(ldp.LedgerError, match="has other records, and was released"):
+        with pytest.raises(ldp.privacy.LedgerError, match="has other records, and was released"):
             add(grown, name, JUNE)
 
 
@@ -420,7 +424,7 @@ def test_k_cohorts_and_k_releases_of_all_cost_each_what_it_was_there_for(shop: P
 
 def test_cohorts_that_were_named_from_the_beginning(shop: Path) -> None:
     add(shop, "january", JANUARY)
-    with pytest.raises(ldp.LedgerError, match="neither all records"):
+    with pytest.raises(ldp.privacy.LedgerError, match="neither all records"):
         release(shop, BOTH, 1)
     first = release(shop, JANUARY, 1)
     assert first.certificate.cohorts == ("january",) and CONDITION not in first.certificate.assumptions
@@ -447,7 +451,7 @@ def test_sorted_digests_tell_what_sets_tell(tables: list[set[Any]], held: int) -
             try:
                 before = [cohorts.Cohort(one, str(one), 1, "", "") for one in range(number)]
                 refuse_known(connection, 1, "people", before, found)
-            except ldp.LedgerError:
+            except ldp.privacy.LedgerError:
                 apart = False
             assert apart is known.isdisjoint(texts)
             rows = ((bucket, number, found.bucket(bucket).tobytes()) for bucket in range(256))
@@ -530,13 +534,13 @@ def test_forks_that_add_cohorts_never_share_a_record(shop: Path) -> None:
     child = os.fork()
     if child == 0:
         said = b"-"
-        with suppress(ldp.LedgerError):
+        with suppress(ldp.privacy.LedgerError):
             ledger.add_cohort("bought", "child", np.arange(150, 5000))
             said = b"+"
         os.write(writing, said)
         os._exit(0)
     said = b"-"
-    with suppress(ldp.LedgerError):
+    with suppress(ldp.privacy.LedgerError):
         ledger.add_cohort("bought", "parent", np.arange(100, 151))
         said = b"+"
     assert os.waitpid(child, 0)[1] == 0
@@ -566,7 +570,7 @@ def test_what_came_in_between_is_compared_in_the_transaction(shop: Path, monkeyp
             add(shop, "may", MAY)
 
     monkeypatch.setattr("labeldp.curator.ledger_file.refuse_known", meanwhile)
-    with pytest.raises(ldp.LedgerError, match="in the cohort 'may'"):
+    with pytest.raises(ldp.privacy.LedgerError, match="in the cohort 'may'"):
         add(shop, "june", [159, 1000])
     assert [each.name for each in bought(shop).cohorts] == ["january", "may"]
 
@@ -579,7 +583,7 @@ def test_a_curator_that_was_made_before_a_dataset_grew_charges_its_own_records(s
     before.release(response(0.5), rng=SYSTEM)
     unnamed = bought(shop)
     assert spent(shop) == [1.5, 0]
-    with pytest.raises(ldp.LedgerError, match="told apart by record ids"):
+    with pytest.raises(ldp.privacy.LedgerError, match="told apart by record ids"):
         unnamed.draw(before._request(response(0.25), SYSTEM, None), response(0.25), lambda: JANUARY)
 
 
@@ -591,7 +595,7 @@ def test_killed_while_adding_cohorts_each_is_there_whole_or_not_at_all(shop: Pat
     known = [(each.name, each.records) for each in bought(shop).cohorts]
     assert known == [tuple(each) for each in found[-1]["cohorts"]]
     for number in range(len(known)):
-        with pytest.raises(ldp.LedgerError, match=f"in the cohort 'cohort {number}'"):
+        with pytest.raises(ldp.privacy.LedgerError, match=f"in the cohort 'cohort {number}'"):
             add(shop, "again", [20_000 * number + 19_999])
     with closing(sqlite3.connect(shop)) as connection:
         stored = connection.execute("SELECT number, sum(length(ids)) FROM cohort_ids GROUP BY number").fetchall()
@@ -602,7 +606,7 @@ def test_killed_while_adding_cohorts_each_is_there_whole_or_not_at_all(shop: Pat
 def test_a_full_disk_adds_nothing(tiny_disk: Path) -> None:
     path = tiny_disk / "ledger.db"
     LedgerFile(path).add("bought", ldp.Budget(1))
-    with pytest.raises(ldp.LedgerError, match="disk is full"):
+    with pytest.raises(ldp.privacy.LedgerError, match="disk is full"):
         add(path, "january", np.arange(50_000))
     assert bought(path).cohorts == ()
     add(path, "january", JANUARY)
@@ -650,10 +654,12 @@ def test_a_choice_to_extend_that_follows_outputs_passes_delta() -> None:
 
 def test_the_first_cohort_holds_the_declared_number_of_records(path: Path) -> None:
     LedgerFile(path).add("bought", ldp.Budget(4), records=100)
-    with pytest.raises(ldp.LedgerError, match=r"has 100 records.*this one holds 160, and nothing was added"):
+    with pytest.raises(ldp.privacy.LedgerError, match=r"has 100 records.*this one holds 160, and nothing was added"):
         add(path, "january", BOTH)
     add(path, "january", JANUARY)
     add(path, "may", MAY)
     release(path, BOTH, 1)
-    with pytest.raises(ldp.LedgerError, match="has cohorts, and the ids of a cohort say which records it holds"):
+    with pytest.raises(
+        ldp.privacy.LedgerError, match="has cohorts, and the ids of a cohort say which records it holds"
+    ):
         LedgerFile(path).change("bought", None, None, records=160)

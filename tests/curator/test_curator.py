@@ -441,7 +441,7 @@ def test_the_same_labels_in_another_form_are_charged_and_others_refused(path: Pa
     domain, kind, ids = FORMS[form]
     ask(path, LABELS, ldp.Classes(3))
     fp_LedgerFile(path).set_domain("people", domain)  # changes nothing but where there is one class more
-    with pytest.raises(ldp.LedgerError, match="these are not the labels"):
+    with pytest.raises(ldp.privacy.LedgerError, match="these are not the labels"):
         ask(path, CHANGED.astype(kind), domain, ids)
     assert spent(path) == 1.0
     ask(path, LABELS.astype(kind), domain, ids)
@@ -452,14 +452,14 @@ def test_the_same_labels_in_another_form_are_charged_and_others_refused(path: Pa
 def test_swapped_labels_are_refused_in_another_form(path: Path, form: str) -> None:
     domain, kind, ids = FORMS[form]
     ask(path, LABELS, ldp.Classes(3))
-    with pytest.raises(ldp.LedgerError, match="nothing was charged"):
+    with pytest.raises(ldp.privacy.LedgerError, match="nothing was charged"):
         ask(path, SWAPPED.astype(kind), domain, ids)
 
 
 def test_changed_labels_are_refused_again_under_the_ids_that_were_refused(path: Path) -> None:
     ask(path, LABELS, ldp.Classes(3))
     for _ in range(2):
-        with pytest.raises(ldp.LedgerError, match="nothing was charged"):
+        with pytest.raises(ldp.privacy.LedgerError, match="nothing was charged"):
             ask(path, CHANGED, ldp.Classes(3), NAMES)
     ask(path, LABELS, ldp.Classes(3), NAMES)
 
@@ -468,9 +468,9 @@ def test_another_number_of_records_is_refused_on_another_grid(path: Path) -> Non
     values = LABELS / 2
     ask(path, values, ldp.Interval(0, 1, grid=5))
     ask(path, values, ldp.Interval(0, 1, grid=3))
-    with pytest.raises(ldp.LedgerError, match="nothing was charged"):
+    with pytest.raises(ldp.privacy.LedgerError, match="nothing was charged"):
         ask(path, values[:-1], ldp.Interval(0, 1, grid=9))
-    with pytest.raises(ldp.LedgerError, match="nothing was charged"):
+    with pytest.raises(ldp.privacy.LedgerError, match="nothing was charged"):
         ask(path, CHANGED / 2, ldp.Interval(0, 1, grid=5), NAMES)
 
 
@@ -481,7 +481,7 @@ def test_a_file_with_a_changed_label_is_refused_under_an_id_column(people: Path)
     table.loc[0, "bought"] = "no" if table.loc[0, "bought"] == "yes" else "yes"
     table.to_csv(people / "changed.csv", index=False)
     for change in ({"id_column": "id", "other_ids": True}, {"domain": ldp.Classes(("yes", "no"))}):
-        with pytest.raises(ldp.LedgerError, match="--revision NAME"):
+        with pytest.raises(ldp.privacy.LedgerError, match="--revision NAME"):
             release(people, data=people / "changed.csv", out=people / "two.csv", **change)
     release(people, out=people / "two.csv", id_column="id", other_ids=True)
 

@@ -50,9 +50,9 @@ def test_refusals_do_not_find_the_largest_salary(path: Path) -> None:
         try:
             held(path, ldp.Interval(0, middle))
             high = middle
-        except ldp.DomainError:
+        except ldp.privacy.DomainError:
             low = middle
-        except ldp.LedgerError:
+        except ldp.privacy.LedgerError:
             break
         looks += 1
     assert looks == 1 and high - low == 65_536
@@ -65,7 +65,7 @@ def test_refusals_do_not_find_the_largest_salary(path: Path) -> None:
 def test_another_domain_is_refused_by_the_same_sentence_whatever_the_labels(path: Path, labels: Any) -> None:
     """The refusal names the domain that was declared, and the step that declares another; no label is looked at."""
     LedgerFile(path).add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
-    with pytest.raises(ldp.LedgerError) as caught:
+    with pytest.raises(ldp.privacy.LedgerError) as caught:
         held(path, ldp.Interval(0, 50_000), labels)
     command = f"labeldp ledger add {path} --dataset salary --change --range 0,50000"
     assert str(caught.value) == (
@@ -82,7 +82,7 @@ def test_labels_that_do_not_fit_are_refused_by_the_same_sentence_whatever_is_wro
     said = set()
     wrong: list[Any] = [[1e9, *SALARIES[1:]], [*SALARIES[1:], -1], [float("nan")] * 300, ["text"] * 300, [None] * 300]
     for labels in wrong:
-        with pytest.raises(ldp.DomainError) as caught:
+        with pytest.raises(ldp.privacy.DomainError) as caught:
             held(path, ldp.Interval(0, 100_000), labels)
         said.add(str(caught.value))
         assert caught.value.__context__ is None and caught.value.__cause__ is None
@@ -93,7 +93,7 @@ def test_labels_that_do_not_fit_are_refused_by_the_same_sentence_whatever_is_wro
 
 def test_a_refusal_is_counted_and_clip_is_no_other_domain(path: Path) -> None:
     """What the refusal recommends runs, and the certificate says that labels were refused."""
-    with pytest.raises(ldp.DomainError):
+    with pytest.raises(ldp.privacy.DomainError):
         held(path, ldp.Interval(0, 50_000))
     certificate = released(held(path, ldp.Interval(0, 50_000, clip=True)))
     assert counted(certificate) == (
@@ -131,13 +131,13 @@ def test_domains_that_stay_declared_are_no_change(path: Path) -> None:
     ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
     ledger.set_domain("salary", ldp.Interval(0, 100_000, grid=7), why="nothing new")
     assert opened(path).changes == () and len(opened(path).domains) == 1
-    with pytest.raises(ldp.LedgerError, match="--change --range 0,5"):
+    with pytest.raises(ldp.privacy.LedgerError, match="--change --range 0,5"):
         ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 5))
-    with pytest.raises(ldp.LedgerError, match="no dataset 'wages'"):
+    with pytest.raises(ldp.privacy.LedgerError, match="no dataset 'wages'"):
         ledger.set_domain("wages", ldp.Interval(0, 5))
-    with pytest.raises(ldp.InputError, match="domain must be declared"):
+    with pytest.raises(ldp.privacy.InputError, match="domain must be declared"):
         ledger.set_domain("salary", (0, 5))  # type: ignore[arg-type]
-    with pytest.raises(ldp.InputError, match="why must be a printable text"):
+    with pytest.raises(ldp.privacy.InputError, match="why must be a printable text"):
         ledger.set_domain("salary", ldp.Interval(0, 5), why="")
 
 
@@ -178,7 +178,7 @@ def test_domains_are_named_as_they_are_typed() -> None:
 
 @pytest.mark.parametrize("ids", [[1] * 300, [[1]] * 300])
 def test_what_is_wrong_without_a_look_at_labels_declares_nothing(path: Path, ids: Any) -> None:
-    with pytest.raises(ldp.InputError, match="ids must be"):
+    with pytest.raises(ldp.privacy.InputError, match="ids must be"):
         Curator(SALARIES, domain=ldp.Interval(0, 1), ledger=opened(path), ids=ids)
     assert not path.exists()
 
@@ -195,7 +195,7 @@ def test_an_error_that_no_domain_made_is_no_refusal_and_an_interrupt_neither(pat
             opened(path).compare(domain, encode)
 
     held(path, domain)
-    for error in (ldp.InputError, KeyboardInterrupt):
+    for error in (ldp.privacy.InputError, KeyboardInterrupt):
         ends(error)
     assert opened(path).domains[0].refused == 0
     ends(OverflowError)
@@ -214,7 +214,7 @@ def test_a_ledger_that_cannot_be_written_tells_neither_that_labels_fit_nor_that_
             path.chmod(0o640)  # nobody may use such a file
             return domain.encode(labels)
 
-        with pytest.raises(ldp.LedgerError) as caught:
+        with pytest.raises(ldp.privacy.LedgerError) as caught:
             opened(path).compare(domain, encode)
         said.append(str(caught.value))
         path.chmod(0o600)
@@ -226,10 +226,10 @@ def test_revisions_and_other_records_have_the_same_declared_domain(path: Path) -
     """A subset of the rows, or a revision, is compared with what was declared, and its refusal is counted."""
     held(path, ldp.Interval(0, 50_000), SALARIES[SALARIES < 50_000])
     for rows in range(3):
-        with pytest.raises(ldp.LedgerError, match="no label was looked at"):
+        with pytest.raises(ldp.privacy.LedgerError, match="no label was looked at"):
             held(path, ldp.Interval(0, 25_000), SALARIES[rows : rows + 1], revision=f"row {rows}")
     for _ in range(3):
-        with pytest.raises(ldp.DomainError):
+        with pytest.raises(ldp.privacy.DomainError):
             held(path, ldp.Interval(0, 50_000), SALARIES[SALARIES > 50_000][:1], revision="another")
     fits = held(path, ldp.Interval(0, 50_000), SALARIES[SALARIES < 50_000])
     assert counted(released(fits)).endswith("labels were refused (3 times)")
@@ -240,7 +240,7 @@ def test_a_ledger_in_memory_remembers_no_domain() -> None:
     for high in (50_000, 100_000):
         try:
             Curator(SALARIES, domain=ldp.Interval(0, high), ledger=ledger)
-        except ldp.DomainError as error:
+        except ldp.privacy.DomainError as error:
             assert "declared domain" in str(error)
 
 
@@ -263,7 +263,7 @@ def test_other_labels_than_before_are_refused_on_record(path: Path) -> None:
         swapped[[0, other]] = other, 0
         try:
             ask(swapped)
-        except ldp.LedgerError as error:
+        except ldp.privacy.LedgerError as error:
             assert "not the labels or losses that were released before" in str(error)
             differ += 1
     assert differ == (labels != labels[0]).sum() and opened(path).spent.epsilon() == 0.5
@@ -286,7 +286,7 @@ def test_a_budget_that_is_spent_lets_no_label_be_looked_at_under_a_new_revision(
 @pytest.mark.parametrize("labels", [[], np.zeros((3, 2)), np.zeros(3)], ids=["none", "a matrix", "more than ids"])
 def test_what_is_wrong_whatever_the_labels_are_declares_nothing(path: Path, labels: Any) -> None:
     """Numbers of labels and ids are public: an error in them is told before the domain is pinned."""
-    with pytest.raises(ldp.InputError, match=r"^(labels|ids) must"):
+    with pytest.raises(ldp.privacy.InputError, match=r"^(labels|ids) must"):
         Curator(labels, domain=ldp.Interval(0, 1), ledger=opened(path), ids=[1])
     assert not path.exists()
 
@@ -300,7 +300,7 @@ def test_a_standing_release_of_other_labels_is_refused_on_record(path: Path, tmp
     release_file(table, **asked)
     assert opened(path).differences == 0
     table.write_text("y\n" + "1\n0\n" * 20)
-    with pytest.raises(ldp.InputError, match="exists already and is not this release"):
+    with pytest.raises(ldp.privacy.InputError, match="exists already and is not this release"):
         release_file(table, **asked)
     assert opened(path).differences == 1 and opened(path).spent.epsilon() == 1
 

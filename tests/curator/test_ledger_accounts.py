@@ -264,7 +264,7 @@ def test_budgets_change_with_what_keeps_them(tmp_path: Path) -> None:
         with pytest.raises(ldp.BudgetExceeded, match="cannot be"):
             file.set_budget("people", smaller)
     file.add("people", ldp.Budget(3, 1e-6))
-    with pytest.raises(ldp.LedgerError, match="has a budget already"):
+    with pytest.raises(ldp.privacy.LedgerError, match="has a budget already"):
         file.add("people", ldp.Budget(3, 1e-6, kind="zcdp"))
     charge(people(path), PrivacyLoss.gaussian(0.2), name="more")
     assert people(path).account == rule
@@ -391,7 +391,7 @@ def test_the_command_line_says_what_keeps_a_budget(tmp_path: Path, options: Any,
     ],
 )
 def test_what_cannot_be_is_refused(make: Callable[[], Any], words: str) -> None:
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         make()
 
 

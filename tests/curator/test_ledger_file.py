@@ -56,11 +56,13 @@ def test_a_part_of_a_declared_number_of_records_is_refused_and_charges_nothing(p
         holder.release(response(1), rng=SYSTEM)
 
     for revision, ids in ((None, None), ("corrected", None), (None, np.arange(whole - 1))):
-        with pytest.raises(ldp.LedgerError, match=rf"has {whole} records, and these are {whole - 1}; nothing was ch"):
+        with pytest.raises(
+            ldp.privacy.LedgerError, match=rf"has {whole} records, and these are {whole - 1}; nothing was ch"
+        ):
             release(whole - 1, revision, ids)
     assert not people(path).charges and not people(path).differences
     release(whole)
-    with pytest.raises(ldp.LedgerError, match=f"has {whole} records, and not {whole - 1}"):
+    with pytest.raises(ldp.privacy.LedgerError, match=f"has {whole} records, and not {whole - 1}"):
         ledger.add("people", ldp.Budget(3), records=whole - 1)
     ledger.change("people", None, None, "some left", records=whole - 1)
     change = people(path).changes[-1]
@@ -76,10 +78,10 @@ def test_a_release_says_how_many_records_there_are(path: Path) -> None:
     assert holder.ledger.records is None
     holder.release(response(1), rng=SYSTEM)
     assert people(path).records == len(LABELS)
-    with pytest.raises(ldp.LedgerError, match="records, and not 7"):
+    with pytest.raises(ldp.privacy.LedgerError, match="records, and not 7"):
         LedgerFile(path).add("people", people(path).budget, records=7)
     for records in (0, -1, 2.0, True):
-        with pytest.raises(ldp.InputError, match="records must be the number of all records"):
+        with pytest.raises(ldp.privacy.InputError, match="records must be the number of all records"):
             LedgerFile(path).add("people", people(path).budget, records=records)
 
 
@@ -169,14 +171,14 @@ def test_labels_that_changed_are_refused_until_a_revision_says_so(path: Path) ->
     changed = LABELS.copy()
     changed[7] = (changed[7] + 1) % 3
     for labels in (changed, np.append(LABELS, 0), LABELS[:-1]):
-        with pytest.raises(ldp.LedgerError, match="--revision NAME"):
+        with pytest.raises(ldp.privacy.LedgerError, match="--revision NAME"):
             curator(path, labels).release(response(), rng=SYSTEM)
     assert people(path).spent.epsilon() == 1.0
     revised = curator(path, changed, revision="corrected")
     second = revised.release(response(), rng=revised.ledger.randomness).value
     assert (first != second).mean() > 0.3  # other noise, not one other label
     assert people(path).spent.epsilon() == 2.0
-    with pytest.raises(ldp.LedgerError, match="revision 'corrected' of 'people'"):
+    with pytest.raises(ldp.privacy.LedgerError, match="revision 'corrected' of 'people'"):
         curator(path, revision="corrected").release(response(), rng=SYSTEM)
     assert np.array_equal(curator(path).release(response(), rng=holder.ledger.randomness).value, first)
 
@@ -191,7 +193,7 @@ def test_labels_are_compared_with_those_of_before_without_a_charge(path: Path) -
     curator(path).check_labels()
     curator(path, changed, revision="corrected").check_labels()
     assert people(path).differences == 0
-    with pytest.raises(ldp.LedgerError, match="--revision NAME"):
+    with pytest.raises(ldp.privacy.LedgerError, match="--revision NAME"):
         curator(path, changed).check_labels()
     assert people(path).differences == 1 and people(path).spent.epsilon() == 1.0
     ldp.Curator(changed, domain=DOMAIN, budget=ldp.Budget(1)).check_labels()  # a ledger in memory keeps no digest
@@ -202,7 +204,7 @@ def test_labels_that_changed_are_refused_through_a_part_that_did_not(path: Path)
     curator(path).split(parts)[0].release(response(), rng=SYSTEM)
     changed = LABELS.copy()
     changed[1] = 0
-    with pytest.raises(ldp.LedgerError, match="these are not the labels"):
+    with pytest.raises(ldp.privacy.LedgerError, match="these are not the labels"):
         curator(path, changed).split(parts)[0].release(response(), rng=SYSTEM)
 
 
@@ -292,7 +294,7 @@ def test_a_new_dataset_is_on_disk_before_its_labels_are_looked_at(path: Path) ->
     assert ledger.datasets() == ()
     dataset = ledger.dataset("people", budget=ldp.Budget(epsilon=2))
     assert (dataset.is_new, dataset.charges, dataset.budget) == (True, (), ldp.Budget(epsilon=2))
-    with pytest.raises(ldp.DomainError):
+    with pytest.raises(ldp.privacy.DomainError):
         Curator(LABELS + 1, domain=DOMAIN, ledger=dataset)
     assert (dataset.is_new, ledger.datasets(), dataset.charges) == (False, ("people",), ())
     with pytest.raises(ldp.BudgetExceeded):
@@ -305,7 +307,7 @@ def test_a_new_dataset_is_on_disk_before_its_labels_are_looked_at(path: Path) ->
 def test_a_dataset_that_was_added_meanwhile_is_not_taken_for_this_one(path: Path) -> None:
     one, two = (LedgerFile(path).dataset("people", budget=ldp.Budget(4)) for _ in range(2))
     Curator(LABELS, domain=DOMAIN, ledger=one).release(response(), rng=SYSTEM)
-    with pytest.raises(ldp.LedgerError, match="run again"):
+    with pytest.raises(ldp.privacy.LedgerError, match="run again"):
         Curator(LABELS, domain=DOMAIN, ledger=two)
     assert people(path).spent.epsilon() == 1.0
 
@@ -314,14 +316,14 @@ def test_a_budget_is_set_once_and_changed_on_purpose(path: Path) -> None:
     ledger = LedgerFile(path)
     ledger.add("people", ldp.Budget(epsilon=1, delta=1e-6))
     ledger.add("people", ldp.Budget(epsilon=1.0, delta="0.000001"))
-    with pytest.raises(ldp.LedgerError, match="set_budget"):
+    with pytest.raises(ldp.privacy.LedgerError, match="set_budget"):
         ledger.add("people", ldp.Budget(epsilon=2))
     ledger.set_budget("people", ldp.Budget(epsilon=2))
     curator(path).release(response(2), rng=SYSTEM)
     with pytest.raises(ldp.BudgetExceeded, match="was spent already"):
         ledger.set_budget("people", ldp.Budget(epsilon=1.9))
     assert ledger.dataset("people").budget == ldp.Budget(epsilon=2.0)
-    with pytest.raises(ldp.LedgerError, match="no dataset 'nobody'"):
+    with pytest.raises(ldp.privacy.LedgerError, match="no dataset 'nobody'"):
         ledger.set_budget("nobody", ldp.Budget(epsilon=1))
 
 
@@ -333,9 +335,9 @@ def test_a_budget_is_stored_exactly(path: Path, epsilon: Any) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", None, 7])
 def test_a_name_is_a_printable_text(path: Path, name: Any) -> None:
-    with pytest.raises(ldp.InputError, match="name must be a printable text"):
+    with pytest.raises(ldp.privacy.InputError, match="name must be a printable text"):
         LedgerFile(path).add(name, ldp.Budget(epsilon=1))
-    with pytest.raises(ldp.InputError, match="revision must be" if name is not None else "name must be"):
+    with pytest.raises(ldp.privacy.InputError, match="revision must be" if name is not None else "name must be"):
         LedgerFile(path).dataset("people" if name is not None else name, revision=name, budget=ldp.Budget(epsilon=1))
     assert not path.exists()
 
@@ -347,9 +349,13 @@ def test_a_typing_error_buys_no_second_budget(path: Path, budget: Any) -> None:
     Each was certified ε = 1 on its own, and together they are ε = 2.
     """
     curator(path, budget=1).release(response(), rng=SYSTEM)
-    with pytest.raises(ldp.LedgerError, match=r"no dataset 'poeple'; did you mean 'people'\?.*labeldp ledger add .*"):
+    with pytest.raises(
+        ldp.privacy.LedgerError, match=r"no dataset 'poeple'; did you mean 'people'\?.*labeldp ledger add .*"
+    ):
         LedgerFile(path).dataset("poeple", budget=budget)
-    with pytest.raises(ldp.LedgerError, match=r"no dataset 'income'; it has 'people'\..* --dataset income --epsilon"):
+    with pytest.raises(
+        ldp.privacy.LedgerError, match=r"no dataset 'income'; it has 'people'\..* --dataset income --epsilon"
+    ):
         LedgerFile(path).dataset("income", budget=budget)
     assert LedgerFile(path).datasets() == ("people",)
     LedgerFile(path).add("income", ldp.Budget(1))
@@ -360,7 +366,7 @@ def test_a_file_that_appears_meanwhile_takes_no_second_dataset(path: Path) -> No
     """Two processes find no file; the one that comes second may not add its own name beside the first."""
     late = LedgerFile(path).dataset("poeple", budget=ldp.Budget(1))
     curator(path).release(response(), rng=SYSTEM)
-    with pytest.raises(ldp.LedgerError, match="did you mean 'people'"):
+    with pytest.raises(ldp.privacy.LedgerError, match="did you mean 'people'"):
         Curator(LABELS, domain=DOMAIN, ledger=late)
     assert LedgerFile(path).datasets() == ("people",)
 
@@ -383,7 +389,7 @@ def test_changes_of_a_budget_are_on_record(path: Path) -> None:
         "budget", "epsilon = 1, delta = 0", "epsilon = 2, delta = 1e-06", "the board agreed",
     )  # fmt: skip
     assert (second.before, second.why) == (first.after, None) and second.created.endswith("+00:00")
-    with pytest.raises(ldp.InputError, match="why must be a printable text"):
+    with pytest.raises(ldp.privacy.InputError, match="why must be a printable text"):
         ledger.set_budget("people", ldp.Budget(epsilon=4), why="two\nlines")
     assert len(people(path).changes) == 2 and people(path).budget.epsilon == 3
 
@@ -391,7 +397,7 @@ def test_changes_of_a_budget_are_on_record(path: Path) -> None:
 def test_a_request_without_a_digest_of_the_labels_is_refused(path: Path) -> None:
     ledger = LedgerFile(path).dataset("people", budget=ldp.Budget(epsilon=1))
     request = Request(response().specification(), response().privacy_loss())
-    with pytest.raises(ldp.InputError, match="digests"):
+    with pytest.raises(ldp.privacy.InputError, match="digests"):
         ledger.draw(request, response(), lambda: LABELS)
 
 
@@ -438,7 +444,7 @@ def test_runs_share_a_release_that_has_no_array_of_its_own(path: Path) -> None:
 def test_a_stage_found_again_keeps_the_certificate_of_that_time(path: Path) -> None:
     loud = curator(path).release(response(2), rng=SYSTEM)
     prior = loud.map(lambda codes: np.eye(3)[codes])
-    mechanism = ldp.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1, prior=prior)
+    mechanism = ldp.mechanisms.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1, prior=prior)
     first = curator(path, run="fit").release(mechanism, rng=SYSTEM, step="stage 2")
     again = curator(path, run="fit").release(with_prior(2), rng=SYSTEM, step="stage 2")
     assert again.certificate == first.certificate
@@ -461,7 +467,7 @@ def test_a_copy_for_an_audit_draws_the_same_noise_again_and_changes_nothing(path
         assert np.array_equal(first.value, again.value) and first.certificate == again.certificate
         assert len(copy.dataset("people").charges) == 1
     assert path.read_bytes() == before
-    with pytest.raises(ldp.LedgerError):
+    with pytest.raises(ldp.privacy.LedgerError):
         copy_ledger(tmp_path, tmp_path / "no", values=True)
 
 

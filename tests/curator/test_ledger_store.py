@@ -84,14 +84,14 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_is(path: Path, kind:
     make, message = WRONG_FILES[kind]
     make(path)
     before = path.read_bytes() if path.is_file() else None
-    with pytest.raises(ldp.LedgerError, match=message):
+    with pytest.raises(ldp.privacy.LedgerError, match=message):
         LedgerFile(path)
     assert (path.read_bytes() if path.is_file() else None) == before
     assert os.listdir(path.parent) == ["ledger.db"]
 
 
 def test_a_ledger_in_a_directory_that_does_not_exist_is_refused(path: Path) -> None:
-    with pytest.raises(ldp.LedgerError, match="there is no directory"):
+    with pytest.raises(ldp.privacy.LedgerError, match="there is no directory"):
         LedgerFile(path / "deeper")
 
 
@@ -100,7 +100,7 @@ def test_damage_inside_is_told_in_our_words(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4096:] = bytes(len(content) - 4096)
     path.write_bytes(content)
-    with pytest.raises(ldp.LedgerError, match="damaged"):
+    with pytest.raises(ldp.privacy.LedgerError, match="damaged"):
         curator(path).release(response(2), rng=SYSTEM)
 
 
@@ -113,7 +113,7 @@ def test_a_ledger_that_another_process_holds_is_waited_for_and_then_refused(
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
-        with pytest.raises(ldp.LedgerError, match="in use by another process"):
+        with pytest.raises(ldp.privacy.LedgerError, match="in use by another process"):
             holder.release(response(2), rng=SYSTEM)
     finally:
         other.close()
@@ -135,7 +135,7 @@ def test_a_file_system_without_locks_is_no_other_process(path: Path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr("fcntl.lockf", refuse)  # SQLite reports this as busy
         patch.setattr(ledger_store, "_keep_complete", busy)
-        with pytest.raises(ldp.LedgerError, match="on a file system without locks; move it to a local disk"):
+        with pytest.raises(ldp.privacy.LedgerError, match="on a file system without locks; move it to a local disk"):
             holder.release(response(2), rng=SYSTEM)
     assert people(path).spent.epsilon() == 1.0 and os.listdir(path.parent) == [path.name]
 
@@ -144,7 +144,7 @@ def test_a_file_system_without_locks_is_no_other_process(path: Path, monkeypatch
 def test_every_error_of_the_file_is_a_ledger_error(path: Path, code: int) -> None:
     error = sqlite3.OperationalError("something")
     error.sqlite_errorcode = code
-    with pytest.raises(ldp.LedgerError, match="the ledger"), ledger_store._explained(path):
+    with pytest.raises(ldp.privacy.LedgerError, match="the ledger"), ledger_store._explained(path):
         raise error
 
 
@@ -230,7 +230,7 @@ def test_a_disk_that_fills_up_charges_nothing(tiny_disk: Path) -> None:
     curator(path).release(response(), rng=SYSTEM)
     (tiny_disk / "ballast").write_bytes(bytes(60_000))
     big = np.arange(10**6) % 3
-    with pytest.raises(ldp.LedgerError, match="disk is full"):
+    with pytest.raises(ldp.privacy.LedgerError, match="disk is full"):
         curator(path, big, revision="big").release(response(), rng=SYSTEM)
     assert people(path).spent.epsilon() == 1.0
     curator(path).release(response(0.5), rng=SYSTEM)

@@ -34,9 +34,9 @@ def test_a_backup_is_no_ledger(path: Path, tmp_path: Path) -> None:
     curator(path).release(response(), rng=SYSTEM)
     copy = back_up(path, tmp_path / "backup")
     content = copy.read_bytes()
-    with pytest.raises(ldp.LedgerError, match="is a backup of a ledger, and no ledger: labeldp ledger restore"):
+    with pytest.raises(ldp.privacy.LedgerError, match="is a backup of a ledger, and no ledger: labeldp ledger restore"):
         LedgerFile(copy)
-    with pytest.raises(ldp.LedgerError, match="is a backup"):
+    with pytest.raises(ldp.privacy.LedgerError, match="is a backup"):
         back_up(copy, tmp_path / "another")
     assert copy.read_bytes() == content and stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert spent(people(path)) == 1
@@ -60,7 +60,9 @@ def test_a_restored_ledger_finds_what_it_knows_and_charges_nothing(path: Path, t
         lambda: people(path).afford(response(0.5)),
         lambda: keyed(path, 0.5),
     ):
-        with pytest.raises(ldp.LedgerError, match=r"restored from its backup of .* takes no new release") as refusal:
+        with pytest.raises(
+            ldp.privacy.LedgerError, match=r"restored from its backup of .* takes no new release"
+        ) as refusal:
             ask()
         assert "labeldp ledger add" in str(refusal.value)
     assert spent(people(path)) == 2
@@ -77,7 +79,7 @@ def test_the_same_budget_opens_a_restored_ledger_once(path: Path, tmp_path: Path
     restore(back_up(path, tmp_path / "backup"), tmp_path / "again").set_budget("people", ldp.Budget(epsilon=4))
     curator(tmp_path / "again").release(response(3), rng=SYSTEM)
     restore(back_up(tmp_path / "again", tmp_path / "second"), tmp_path / "third")
-    with pytest.raises(ldp.LedgerError, match="takes no new release"):
+    with pytest.raises(ldp.privacy.LedgerError, match="takes no new release"):
         curator(tmp_path / "third").release(response(0.1), rng=SYSTEM)
 
 
@@ -89,9 +91,9 @@ def test_a_restored_ledger_with_an_account_charges_nothing(path: Path, tmp_path:
     holder.release(response(0.5), rng=SYSTEM)
     again = restore(back_up(path, tmp_path / "backup"), tmp_path / "again")
     closed = curator(tmp_path / "again")
-    with pytest.raises(ldp.LedgerError, match="takes no new release"):
+    with pytest.raises(ldp.privacy.LedgerError, match="takes no new release"):
         closed.require({"0.25": response(0.25).privacy_loss()})
-    with pytest.raises(ldp.LedgerError, match="takes no new release"):
+    with pytest.raises(ldp.privacy.LedgerError, match="takes no new release"):
         closed.release(response(0.25), rng=SYSTEM)
     assert len(again.dataset("people").charges) == 1
 
@@ -101,15 +103,15 @@ def test_what_is_no_backup_is_left_as_it_is(path: Path, tmp_path: Path) -> None:
     content = path.read_bytes()
     (tmp_path / "text").write_text("no database at all, but long enough to be one" * 50)
     for place, message in ((path, "is no backup"), (tmp_path / "text", "is not a ledger"), (tmp_path / "none", "no")):
-        with pytest.raises(ldp.LedgerError, match=message):
+        with pytest.raises(ldp.privacy.LedgerError, match=message):
             restore(place, tmp_path / "again")
     assert path.read_bytes() == content and not (tmp_path / "again").exists()
     for command in (back_up, move):
-        with pytest.raises(ldp.InputError, match="exists: give a new name"):
+        with pytest.raises(ldp.privacy.InputError, match="exists: give a new name"):
             command(path, tmp_path / "text")
-        with pytest.raises(ldp.LedgerError):
+        with pytest.raises(ldp.privacy.LedgerError):
             command(tmp_path / "none", tmp_path / "new")
-    with pytest.raises(ldp.InputError, match="exists: give a new name"):
+    with pytest.raises(ldp.privacy.InputError, match="exists: give a new name"):
         restore(back_up(path, tmp_path / "backup"), tmp_path / "text")
 
 
@@ -119,7 +121,7 @@ def test_a_damaged_ledger_has_no_backup(path: Path, tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(bytes(range(256)) * 32)
-    with pytest.raises(ldp.LedgerError, match="damaged"):
+    with pytest.raises(ldp.privacy.LedgerError, match="damaged"):
         back_up(path, tmp_path / "backup")
     assert {each.name for each in tmp_path.iterdir()} == {"ledger.db"}
 
@@ -130,9 +132,9 @@ def test_a_moved_ledger_says_where_it_is(path: Path, tmp_path: Path) -> None:
     secret = sqlite3.connect(path).execute("SELECT secret FROM dataset").fetchone()[0]
     new = move(path, tmp_path / "new.db")
     for ask in (lambda: LedgerFile(path), lambda: account.spent, lambda: curator(path, budget=9)):
-        with pytest.raises(ldp.LedgerError, match=f"was moved: it is {tmp_path / 'new.db'} now"):
+        with pytest.raises(ldp.privacy.LedgerError, match=f"was moved: it is {tmp_path / 'new.db'} now"):
             ask()
-    with pytest.raises(ldp.LedgerError, match="was moved"):
+    with pytest.raises(ldp.privacy.LedgerError, match="was moved"):
         move(path, tmp_path / "third.db")
     assert secret not in path.read_bytes() and b"RandomizedResponse" not in path.read_bytes()
     assert secret in new.path.read_bytes() and stat.S_IMODE(new.path.stat().st_mode) == 0o600
@@ -152,9 +154,9 @@ def test_a_move_that_was_cut_off_is_ended(path: Path, tmp_path: Path, monkeypatc
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(ledger_upkeep, at, cut)
         move(path, tmp_path / "new.db")
-    with pytest.raises(ldp.LedgerError, match="was moved"):
+    with pytest.raises(ldp.privacy.LedgerError, match="was moved"):
         keyed(path, 2)
-    with pytest.raises(ldp.LedgerError, match=r"labeldp ledger move .*new\.db ends that"):
+    with pytest.raises(ldp.privacy.LedgerError, match=r"labeldp ledger move .*new\.db ends that"):
         move(path, tmp_path / "other.db")
     assert spent(people(move(path, tmp_path / "new.db").path)) == 1
     with closing(sqlite3.connect(path)) as connection:
@@ -167,7 +169,7 @@ def test_new_keys_have_noise_of_their_own_and_forget_no_charge(path: Path) -> No
     account, key = people(path), people(path).randomness
     rotate_keys(path, "people", "an old copy got out")
     assert spent(people(path)) == 1.5 and people(path).randomness.identity != key.identity
-    with pytest.raises(ldp.LedgerError, match="was added or replaced meanwhile"):
+    with pytest.raises(ldp.privacy.LedgerError, match="was added or replaced meanwhile"):
         account.check_labels(curator(path)._request(response(), SYSTEM, None))
     after = keyed(path)
     assert spent(people(path)) == 2.5 and 0.3 < (after == before).mean() < 0.9
@@ -223,7 +225,7 @@ def with_a_learner(path: Path) -> None:
 def test_keys_that_tell_more_than_labels_apart_stay(path: Path, known: Callable[[Path], None]) -> None:
     known(path)
     key = people(path).digest_key
-    with pytest.raises(ldp.LedgerError, match="the keys of 'people' cannot be changed: by them"):
+    with pytest.raises(ldp.privacy.LedgerError, match="the keys of 'people' cannot be changed: by them"):
         rotate_keys(path, "people")
     assert people(path).digest_key == key and people(path).changes == ()
 
@@ -234,10 +236,10 @@ def test_a_full_disk_leaves_one_ledger(path: Path, tiny_disk: Path) -> None:
             np.tile(LABELS, 900), domain=DOMAIN, ledger=LedgerFile(path).dataset("people", budget=ldp.Budget(4))
         ).release(response(epsilon), rng=SYSTEM)
     before = spent(people(path))
-    with pytest.raises(ldp.LedgerError, match="disk is full"):
+    with pytest.raises(ldp.privacy.LedgerError, match="disk is full"):
         back_up(path, tiny_disk / "backup")
     assert os.listdir(tiny_disk) == [] and spent(people(path)) == before
-    with pytest.raises(ldp.LedgerError, match="disk is full"):
+    with pytest.raises(ldp.privacy.LedgerError, match="disk is full"):
         move(path, tiny_disk / "new.db")
     assert os.listdir(tiny_disk) == []
     assert spent(people(path)) == before

@@ -209,7 +209,7 @@ def test_persons_of_bags_are_those_of_the_curator() -> None:
     assert curator.cost(bag_sum(None, epsilon=1.0)).epsilon(0) == 3
     with pytest.raises(InputError, match="must be made for the persons of the curator"):
         curator.release(bag_sum(Public(np.zeros(6, int), why="one"), epsilon=1.0), rng=SYSTEM)
-    lba = ldp.WeightedLBA(
+    lba = ldp.bags.WeightedLBA(
         3,
         domain=ldp.Classes(2),
         bags=BAGS,
@@ -227,11 +227,11 @@ def test_persons_of_bags_are_those_of_the_curator() -> None:
     assert curator.ledger.spent.epsilon() == 0
 
 
-def llp(persons: Any, **more: Any) -> ldp.NoisyWeightedLLP:
-    return ldp.NoisyWeightedLLP(3, 3, domain=ldp.Classes(2), bags=BAGS, persons=persons, **more)
+def llp(persons: Any, **more: Any) -> ldp.bags.NoisyWeightedLLP:
+    return ldp.bags.NoisyWeightedLLP(3, 3, domain=ldp.Classes(2), bags=BAGS, persons=persons, **more)
 
 
-def weighted_pairs(mechanism: ldp.NoisyWeightedLLP) -> Iterator[tuple[Law, Law]]:
+def weighted_pairs(mechanism: ldp.bags.NoisyWeightedLLP) -> Iterator[tuple[Law, Law]]:
     """Yield the laws of all noisy sums together, for every choice of signs, which are published, and all neighbors."""
     stddevs = mechanism.bag_weights(np.zeros(4, dtype=np.int64)).stddevs
     assert len(set(stddevs)) == 1

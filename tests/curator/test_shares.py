@@ -125,9 +125,9 @@ def test_shares_that_are_no_shares_are_refused_and_charge_nothing(tmp_path: Path
     ledger = LedgerFile(tmp_path / "l.db")
     ledger.add("people", ldp.Budget(epsilon=4))
     for parts in ({"ana": "0.6", "ben": "0.41"}, {"ana": -1}, {"": "0.5"}, {"ana": 2}, {"ana": "much"}):
-        with pytest.raises(ldp.InputError, match="shares"):
+        with pytest.raises(ldp.privacy.InputError, match="shares"):
             ledger.reserve("people", parts)
-    with pytest.raises(ldp.LedgerError, match="reserve"):
+    with pytest.raises(ldp.privacy.LedgerError, match="reserve"):
         Curator(LABELS, domain=DOMAIN, ledger=ledger.dataset("people", analyst="ana")).release(response(), rng=SYSTEM)
     ledger.reserve("people", {"ana": "0.5"})
     release(Curator(LABELS, domain=DOMAIN, ledger=ledger.dataset("people", analyst="ana")), 2)
@@ -154,7 +154,7 @@ def test_a_new_kind_of_budget_has_its_filter_pinned_at_once(tmp_path: Path) -> N
 def test_a_list_of_releases_has_no_shares(tmp_path: Path) -> None:
     ledger = LedgerFile(tmp_path / "l.db")
     ledger.add("people", ldp.Budget(1, 1e-6, fixed=True))
-    with pytest.raises(ldp.LedgerError, match="list of releases"):
+    with pytest.raises(ldp.privacy.LedgerError, match="list of releases"):
         ledger.reserve("people", {"ana": "0.5"})
 
 

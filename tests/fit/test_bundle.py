@@ -107,7 +107,7 @@ def test_arrays_that_are_one_stay_one() -> None:
 def refusal(model: Path) -> str:
     """What reading the directory says, after whoever changed it wrote a certificate that agrees."""
     certify(model, read_certified(model)[0], read_records(model))
-    with pytest.raises(ldp.InputError) as caught:
+    with pytest.raises(ldp.privacy.InputError) as caught:
         Bundle.read(model)
     return str(caught.value)
 
@@ -167,7 +167,7 @@ def test_a_damaged_description_is_refused(folder: Path, change: Any) -> None:
 def test_a_model_that_was_changed_is_refused(folder: Path) -> None:
     with (folder / "model" / ESTIMATOR).open("ab") as file:
         file.write(b"\0")
-    with pytest.raises(ldp.InputError, match=r"is not what was certified: model\.skops changed"):
+    with pytest.raises(ldp.privacy.InputError, match=r"is not what was certified: model\.skops changed"):
         Bundle.read(folder / "model")
 
 
@@ -195,7 +195,7 @@ def test_a_fit_on_a_full_disk_leaves_no_directory_and_is_finished_by_the_same_co
 def test_a_fit_whose_ledger_does_not_fit_on_the_disk_charges_nothing(folder: Path, small_disk: Disk) -> None:
     (folder / "people.ledger").unlink()
     before = sorted(os.listdir(folder))
-    with pytest.raises(ldp.LedgerError, match="disk"), small_disk(512):
+    with pytest.raises(ldp.privacy.LedgerError, match="disk"), small_disk(512):
         fit(folder, "again")
     assert sorted(os.listdir(folder)) == before
 
@@ -266,12 +266,12 @@ def test_load_predicts_data_frames_as_the_command_line_does(folder: Path) -> Non
 
 def test_load_refuses_what_is_no_model_and_features_that_it_cannot_take(folder: Path) -> None:
     model = ldp.load(str(folder / "model"))
-    with pytest.raises(ldp.InputError, match="must be a pyarrow table, or a data frame"):
+    with pytest.raises(ldp.privacy.InputError, match="must be a pyarrow table, or a data frame"):
         model.predict(np.ones((3, 4)))
-    with pytest.raises(ldp.InputError, match="needs exactly one feature column 'age'"):
+    with pytest.raises(ldp.privacy.InputError, match="needs exactly one feature column 'age'"):
         model.predict(table_of_people(50, seed=2).drop(columns="age"))
-    with pytest.raises(ldp.InputError, match="is not a directory that labeldp fit wrote"):
+    with pytest.raises(ldp.privacy.InputError, match="is not a directory that labeldp fit wrote"):
         ldp.load(folder)
     (folder / "model" / DESCRIPTION).write_text("{}")
-    with pytest.raises(ldp.InputError, match=r"is not what was certified: model\.json changed"):
+    with pytest.raises(ldp.privacy.InputError, match=r"is not what was certified: model\.json changed"):
         ldp.load(folder / "model")

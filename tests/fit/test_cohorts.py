@@ -62,9 +62,11 @@ def spent() -> list[float]:
 
 def test_a_table_grows_and_each_record_pays_for_what_it_was_there_for(place: Path) -> None:
     first = release("january.parquet", "january.noisy.parquet")
-    with pytest.raises(ldp.LedgerError, match=r"not the records .* cohort, .*ledger add l?.*--cohort NAME --ids FILE"):
+    with pytest.raises(
+        ldp.privacy.LedgerError, match=r"not the records .* cohort, .*ledger add l?.*--cohort NAME --ids FILE"
+    ):
         release("may.csv", "may.noisy.csv")
-    with pytest.raises(ldp.LedgerError, match="has no cohort 'may'"):
+    with pytest.raises(ldp.privacy.LedgerError, match="has no cohort 'may'"):
         release("may.csv", "may.noisy.csv", cohort="may")
     assert not Path("may.noisy.csv").exists()
     assert add("january.parquet", "january") == 300 and add("may.csv", "may") == 120
@@ -149,7 +151,7 @@ def test_sums_over_bags_of_a_cohort(place: Path) -> None:
         frame.drop(columns="bought").to_csv(f"{name}.hours.csv", index=False)
         made = release_bags(f"{name}.hours.csv", out=f"{name}.bags.csv", cohort=name, **asked)
         assert made.cohorts == (name,)
-    with pytest.raises(ldp.LedgerError, match="not the records of the cohort"):
+    with pytest.raises(ldp.privacy.LedgerError, match="not the records of the cohort"):
         release_bags("may.hours.csv", out="wrong.csv", cohort="january", **asked)
     assert LedgerFile("l.ledger").dataset("hours").spent.epsilon() == 1
 
@@ -179,9 +181,9 @@ def test_a_model_of_a_cohort_and_one_of_all(place: Path) -> None:
     assert spent() == [2, 2]
     with pytest.raises(ldp.BudgetExceeded, match=r"spent so far: epsilon = 2; .* epsilon = 3\.5"):
         fit("may.csv", "more", "1.5", cohort="may")
-    with pytest.raises(ldp.LedgerError, match="neither all records"):
+    with pytest.raises(ldp.privacy.LedgerError, match="neither all records"):
         fit("june.parquet", "june")
-    with pytest.raises(ldp.LedgerError, match="told apart by record ids"):
+    with pytest.raises(ldp.privacy.LedgerError, match="told apart by record ids"):
         fit("both.csv", "none", id_column=None)
 
 
@@ -236,7 +238,7 @@ def test_what_grants_were_charged_is_of_the_records_that_they_said(place: Path) 
     add("may.csv", "may")
     assert grant(people(300, 420), "may").certificate.cohorts == ("may",)
     assert grant(people(0, 300)).certificate == first.certificate
-    with pytest.raises(ldp.LedgerError, match="neither all records"):
+    with pytest.raises(ldp.privacy.LedgerError, match="neither all records"):
         grant(people(300, 500))
     assert release("may.csv", "may.noisy.csv", cohort="may").cohorts == ("may",)
     assert spent() == [1, 1]

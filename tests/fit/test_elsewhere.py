@@ -238,7 +238,7 @@ def test_without_a_file_the_features_are_the_servers(
     assert summary["features"] == ["height", "age"] and summary["file"] == "the server's features"
     assert summary["command"].startswith("labeldp fit --epsilon 1 --curator unix:door.sock")
     assert len(whole.ledger("ana").charges) == 2  # sums, and the labels of the part that measures
-    with pytest.raises(ldp.InputError, match="has no features on this server"):
+    with pytest.raises(ldp.privacy.InputError, match="has no features on this server"):
         _without_features(whole.folder.parent)
 
 

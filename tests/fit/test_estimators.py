@@ -119,7 +119,7 @@ def test_it_measures_itself_on_a_share_of_the_records(estimator: Any, labels: An
 @pytest.mark.parametrize("share", [0, 1, -0.1, 0.01, "a tenth"])
 def test_a_wrong_share_uses_up_nothing(share: Any) -> None:
     estimator = classifier(evaluation=share)
-    with pytest.raises(ldp.InputError, match=r"^evaluation must"):
+    with pytest.raises(ldp.privacy.InputError, match=r"^evaluation must"):
         estimator.fit(X, Y)
     estimator.set_params(evaluation=None).fit(X, Y)
 
@@ -218,7 +218,7 @@ def test_a_fork_has_no_right_to_fit() -> None:
         status = 1
         try:
             estimator.fit(X, Y)
-        except ldp.InputError as error:
+        except ldp.privacy.InputError as error:
             status = 0 if "belongs to the process" in str(error) else 2
         finally:
             os._exit(status)
@@ -278,7 +278,7 @@ def test_a_fit_that_is_refused_uses_up_nothing(
     changes: dict[str, Any], features: Any, labels: Any, message: str, charged: set[int]
 ) -> None:
     estimator = classifier(**changes)
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         estimator.fit(features, labels)
     assert not charged
     estimator.set_params(**classifier().get_params()).fit(X, Y)
@@ -287,7 +287,7 @@ def test_a_fit_that_is_refused_uses_up_nothing(
 
 def test_labels_outside_of_the_domain_use_up_nothing_and_are_not_told(charged: set[int]) -> None:
     for estimator, labels in ((classifier(), [*Y[:-1], "perhaps"]), (regressor(), [*NUMBERS[:-1], 123.25])):
-        with pytest.raises(ldp.DomainError) as refused:
+        with pytest.raises(ldp.privacy.DomainError) as refused:
             estimator.fit(X, labels)
         assert "perhaps" not in str(refused.value) and "123" not in str(refused.value)
         assert not charged
@@ -296,13 +296,13 @@ def test_labels_outside_of_the_domain_use_up_nothing_and_are_not_told(charged: s
 
 @pytest.mark.parametrize("bounds", [None, (1,), 3, (5, 2), ("a", "b")])
 def test_a_range_is_declared(bounds: Any) -> None:
-    with pytest.raises(ldp.InputError, match=r"range|low"):
+    with pytest.raises(ldp.privacy.InputError, match=r"range|low"):
         regressor(range=bounds).fit(X, NUMBERS)
 
 
 def test_ids_are_distinct_and_one_for_each_row(charged: set[int]) -> None:
     for ids in (np.zeros(400, dtype=int), range(399), np.ones((400, 2)), [None] * 400, [1.5] * 400):
-        with pytest.raises(ldp.InputError, match=r"ids?\b"):
+        with pytest.raises(ldp.privacy.InputError, match=r"ids?\b"):
             classifier().fit(X, Y, ids=ids)
     assert not charged
 
@@ -310,7 +310,7 @@ def test_ids_are_distinct_and_one_for_each_row(charged: set[int]) -> None:
 def test_a_score_takes_public_or_released_labels() -> None:
     estimator = classifier(epsilon=8).fit(X, Y)
     for labels in (Y, list(Y), pd.Series(Y)):
-        with pytest.raises(ldp.InputError, match=r"Public\(array.*model\.evaluation"):
+        with pytest.raises(ldp.privacy.InputError, match=r"Public\(array.*model\.evaluation"):
             estimator.score(X, labels)
     right = float((estimator.predict(X) == Y).mean())
     assert estimator.score(X, ldp.Public(Y, why="made up")) == right
@@ -323,7 +323,7 @@ def test_a_score_takes_public_or_released_labels() -> None:
     holder = ldp.Curator(NUMBERS, domain=ldp.Interval(0, 100), budget=ldp.Budget(200))
     release = holder.release(ldp.DiscreteLaplace(domain=holder.domain, epsilon=200), rng=np.random.default_rng(0))
     assert model.score(X, release) == pytest.approx(own, abs=0.02)
-    with pytest.raises(ldp.InputError, match="on the domain of the model"):
+    with pytest.raises(ldp.privacy.InputError, match="on the domain of the model"):
         estimator.score(X, release)
 
 
@@ -368,19 +368,19 @@ def test_all_labels_of_a_person_pay_the_epsilon_of_the_fit(
     assert "for every person of the dataset" in fit.certificate_.at(1e-6)
     assert fit.certificate_.epsilon(fit.delta) <= fit.epsilon
     assert fit.evaluation_.rows.max() < 400 and len(fit.predict(X)) == 400
-    with pytest.raises(ldp.InputError, match="labeldp fit --person writes one"):
+    with pytest.raises(ldp.privacy.InputError, match="labeldp fit --person writes one"):
         fit.summarize(X)
     if durable:
         bits = fit.predict(X)
         again = clone(estimator).set_params(**place).fit(X, labels, ids=np.arange(400), persons=OWNERS)
         assert np.array_equal(again.predict(X), bits)  # the same fit, which costs nothing
-        with pytest.raises(ldp.LedgerError, match="persons"):
+        with pytest.raises(ldp.privacy.LedgerError, match="persons"):
             clone(estimator).set_params(**place).fit(X, labels, ids=np.arange(400))
 
 
 @pytest.mark.parametrize("persons", [OWNERS[:-1], np.where(OWNERS == 3, None, OWNERS), OWNERS / 7])
 def test_persons_that_are_none_use_up_nothing(persons: Any, charged: set[int]) -> None:
-    with pytest.raises(ldp.InputError, match="persons must"):
+    with pytest.raises(ldp.privacy.InputError, match="persons must"):
         classifier().fit(X, Y, persons=persons)
     assert not charged
 
@@ -389,7 +389,7 @@ def test_not_fitted() -> None:
     with pytest.raises(NotFittedError):
         classifier().predict(X)
     estimator = classifier(classes=None)
-    with pytest.raises(ldp.InputError):
+    with pytest.raises(ldp.privacy.InputError):
         estimator.fit(X, Y)
     with pytest.raises(NotFittedError):
         estimator.predict(X)
@@ -421,7 +421,7 @@ def test_a_ledger_file_refuses_parts_of_the_dataset(ids: Any, tmp_path: Path) ->
     dataset = ldp.LedgerFile(path).dataset("people")
     count = len(dataset.charges)
     for rows in (slice(300), slice(100, 400), RNG.permutation(400)[:399]):
-        with pytest.raises(ldp.LedgerError, match=r"evaluation_"):
+        with pytest.raises(ldp.privacy.LedgerError, match=r"evaluation_"):
             clone(estimator).fit(X[rows], Y[rows], ids=None if ids is None else ids[rows])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -465,7 +465,7 @@ def test_a_search_with_a_ledger_charges_nothing_and_leaves_the_fit(search: Any, 
 
 def test_a_clone_of_all_records_is_fitted_once_something_says_how_many_there_are(tmp_path: Path) -> None:
     named = {"ledger": tmp_path / "labels.ledger", "dataset": "people"}
-    with pytest.raises(ldp.InputError, match="records must be given"):
+    with pytest.raises(ldp.privacy.InputError, match="records must be given"):
         clone(classifier(**named)).fit(X, Y)
     assert not Path(named["ledger"]).exists()
     first = clone(classifier(records=400, **named)).fit(X, Y)
@@ -486,7 +486,7 @@ def test_without_a_ledger_records_keep_a_fold_from_the_right_to_fit(charged: set
 
 @pytest.mark.parametrize("records", [0, -3, 1.5, "all", True])
 def test_a_wrong_number_of_records_uses_up_nothing(records: Any, charged: set[int]) -> None:
-    with pytest.raises(ldp.InputError, match=r"^records must be the number of all records"):
+    with pytest.raises(ldp.privacy.InputError, match=r"^records must be the number of all records"):
         classifier(records=records).fit(X, Y)
     assert not charged
 
@@ -518,7 +518,7 @@ def test_data_frames_are_encoded_as_the_command_line_does(
     assert estimator.feature_names_in_.tolist() == ["age", "hours", "region", "job"]
     assert estimator.model_.encoder.categorical.tolist() == [False, False, True, True]
     assert estimator.score(frame, ldp.Public(table["bought"], why="made up")) > 0.7
-    with pytest.raises(ldp.InputError, match="features must have 4 columns"):
+    with pytest.raises(ldp.privacy.InputError, match="features must have 4 columns"):
         estimator.predict(frame[["hours", "age", "region", "job"]])
     dataset = ldp.LedgerFile(ledger).dataset("people")
     assert len(dataset.charges) == 1
@@ -547,7 +547,7 @@ def test_a_feature_with_the_name_of_the_labels_is_refused(
     given = (pl.DataFrame(frame), pl.Series(labels)) if kind == "polars" else (frame, labels)
     place = {"ledger": tmp_path / "l.db", "dataset": "people"} if durable else {}
     estimator = classifier(**place)
-    with pytest.raises(ldp.InputError, match=r"^X must not hold 'bought', the column of the labels"):
+    with pytest.raises(ldp.privacy.InputError, match=r"^X must not hold 'bought', the column of the labels"):
         estimator.fit(*given)
     assert not charged and not (tmp_path / "l.db").exists()
     estimator.fit(frame[["a", "b", "c"]], frame["bought"])
@@ -579,15 +579,15 @@ def test_a_report_is_written_of_what_was_fitted(stored: bool, tmp_path: Path, mo
     assert max(summary.importance, key=lambda each: each.drop).feature == "a"
     assert [(each.name, each.records) for each in summary.stages] == [("linear", 360), ("evaluation", 40)]
     assert any("ledger file" in each for each in summary.secret) == stored
-    ldp.write_report(fitted, tmp_path / "report.html", frame)
+    ldp.report.write_report(fitted, tmp_path / "report.html", frame)
     page = (tmp_path / "report.html").read_text()
     assert "LabelDPClassifier(" in page and "labeldp certificate DIR" not in page and "<dt>File" not in page
-    with pytest.raises(ldp.InputError, match="X must be the features of the fit, 400 records"):
-        ldp.write_report(fitted, tmp_path / "other.html", frame[:9])
-    with pytest.raises(ldp.InputError, match="features must be those of the fit"):
-        ldp.write_report(fitted, tmp_path / "other.html")
-    with pytest.raises(ldp.InputError, match="fitted must be a FitSummary or"):
-        ldp.write_report(fitted.model_, tmp_path / "other.html", frame)
+    with pytest.raises(ldp.privacy.InputError, match="X must be the features of the fit, 400 records"):
+        ldp.report.write_report(fitted, tmp_path / "other.html", frame[:9])
+    with pytest.raises(ldp.privacy.InputError, match="features must be those of the fit"):
+        ldp.report.write_report(fitted, tmp_path / "other.html")
+    with pytest.raises(ldp.privacy.InputError, match="fitted must be a FitSummary or"):
+        ldp.report.write_report(fitted.model_, tmp_path / "other.html", frame)
     with pytest.raises(NotFittedError):
         classifier().summarize(frame)
     assert not (tmp_path / "other.html").exists()
@@ -595,5 +595,5 @@ def test_a_report_is_written_of_what_was_fitted(stored: bool, tmp_path: Path, mo
 
 def test_a_report_of_numbers(tmp_path: Path) -> None:
     fitted = regressor().fit(X, NUMBERS)
-    ldp.write_report(fitted, tmp_path / "report.html", X)
+    ldp.report.write_report(fitted, tmp_path / "report.html", X)
     assert "a number from 0 to 100" in " ".join((tmp_path / "report.html").read_text().split())

@@ -53,7 +53,7 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
             assert recipe_of(settings).settings.model == "cells"
             assert recipe_of(replace(settings, delta=1e-6)).settings.model == "linear"
             continue
-        with pytest.raises(ldp.InputError, match=r"--trust"):
+        with pytest.raises(ldp.privacy.InputError, match=r"--trust"):
             recipe_of(settings, images=images)
 
 
@@ -81,7 +81,7 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
     ],
 )
 def test_models_of_images_and_of_tables_are_told_apart(changes: dict[str, Any], images: bool, words: str) -> None:
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         recipe_of(replace(LOCAL, **changes), images=images)
 
 
@@ -125,23 +125,25 @@ def test_what_sums_cost_is_known_before_their_rows_are(epsilon: float, records: 
     [({"stages": 2}, "--stages"), ({"prior": "clusters"}, "--prior"), ({"model": "tree"}, "--model must be one of")],
 )
 def test_options_of_other_models_are_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         recipe_of(replace(LINEAR, **changes))
-    with pytest.raises(ldp.InputError, match="--delta goes with --trust central"):
+    with pytest.raises(ldp.privacy.InputError, match="--delta goes with --trust central"):
         recipe_of(replace(LOCAL, delta=1e-6))
 
 
 @pytest.mark.parametrize(("images", "model"), [(False, "auto"), (False, "boosting"), (False, "kernel"), (True, "cnn")])
 def test_a_prior_of_counts_takes_somebody_who_counts(images: bool, model: str) -> None:
     settings = replace(LOCAL, model=model, prior="clusters")
-    with pytest.raises(ldp.InputError, match="--prior clusters goes with --trust central: the labels of each cluster"):
+    with pytest.raises(
+        ldp.privacy.InputError, match="--prior clusters goes with --trust central: the labels of each cluster"
+    ):
         recipe_of(settings, images=images)
     recipe = recipe_of(replace(settings, trust="central"), images=images)
     assert recipe.settings.model == model and recipe.steps(1000)[0].name == "cluster prior"
-    with pytest.raises(ldp.InputError, match="--delta does not go with --prior clusters"):
+    with pytest.raises(ldp.privacy.InputError, match="--delta does not go with --prior clusters"):
         recipe_of(replace(settings, trust="central", delta=1e-6), images=images)
     without = replace(settings, trust="central", prior="none", model="cnn" if images else "kernel")
-    with pytest.raises(ldp.InputError, match="goes with --trust local"):
+    with pytest.raises(ldp.privacy.InputError, match="goes with --trust local"):
         recipe_of(without, images=images)
 
 
@@ -205,5 +207,5 @@ def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
 def test_images_may_have_numbers_for_labels_with_a_linear_model() -> None:
     images = replace(NUMBERS, trust="central", model="linear")
     assert type(recipe_of(images, images=True)).__name__ == "NoisySums"
-    with pytest.raises(ldp.InputError, match="--model cnn does not learn numbers"):
+    with pytest.raises(ldp.privacy.InputError, match="--model cnn does not learn numbers"):
         recipe_of(replace(NUMBERS, model="cnn"), images=True)

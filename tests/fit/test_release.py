@@ -84,7 +84,7 @@ def test_tables_in_memory_and_arrow_files_are_released_as_their_file_is(people: 
         assert reader.read_all().column("bought").to_pylist() == column(outs[0])
     release(people, data=sources[1], out=people / "whole.arrow", id_column="id", in_place=True)
     assert verify_file(people / "whole.arrow").holds
-    with pytest.raises(ldp.InputError, match="Table given as data has no column 'income'"):
+    with pytest.raises(ldp.privacy.InputError, match="Table given as data has no column 'income'"):
         release(people, data=sources[0], label="income", out=people / "no.csv")
 
 
@@ -148,7 +148,7 @@ def test_the_same_command_again_costs_nothing_and_writes_the_same(people: Path) 
     assert release(people) == first
     assert (people / "out.csv").stat().st_mtime_ns == stamp
     (people / "out.csv").unlink()
-    with pytest.raises(ldp.InputError, match=r"out\.csv\.certificate\.json exists already"):
+    with pytest.raises(ldp.privacy.InputError, match=r"out\.csv\.certificate\.json exists already"):
         release(people)
     (people / "out.csv.certificate.json").unlink()
     assert release(people) == first
@@ -184,7 +184,7 @@ def test_labels_that_changed_are_refused_without_a_revision(people: Path) -> Non
     table = pd.read_csv(people / "people.csv", dtype=str)
     table.loc[0, "bought"] = "no" if table.loc[0, "bought"] == "yes" else "yes"
     table.to_csv(people / "people.csv", index=False)
-    with pytest.raises(ldp.LedgerError, match="--revision NAME"):
+    with pytest.raises(ldp.privacy.LedgerError, match="--revision NAME"):
         release(people, out=people / "two.csv")
     release(people, out=people / "two.csv", revision="two")
     differ = pd.Series(column(people / "out.csv")) != pd.Series(column(people / "two.csv"))
@@ -201,7 +201,7 @@ def test_bits_are_published_as_texts_in_the_order_of_the_classes(people: Path) -
     assert 0.93 < agree < 0.99  # each bit is kept with probability 0.982
     table = pd.read_csv(people / "people.csv")
     table.assign(bought_bits=0).to_csv(people / "people.csv", index=False)
-    with pytest.raises(ldp.InputError, match="must not have a column 'bought_bits'"):
+    with pytest.raises(ldp.privacy.InputError, match="must not have a column 'bought_bits'"):
         release(people, mechanism="unary-encoding", in_place=True, out=people / "two.csv")
 
 
@@ -263,7 +263,7 @@ def test_classes_that_are_integers_stay_integers(people: Path) -> None:
     release(people, data=people / "digits.csv", label="digit", domain=ldp.Classes(10), out=out)
     assert parquet.read_schema(out).field("digit").type == pa.int64()
     pd.DataFrame({"digit": ["00"]}).to_csv(people / "digits.csv", index=False)
-    with pytest.raises(ldp.DomainError):
+    with pytest.raises(ldp.privacy.DomainError):
         release(people, data=people / "digits.csv", label="digit", domain=ldp.Classes(10), out=people / "two.csv")
 
 
@@ -286,7 +286,7 @@ def test_a_certificate_says_whether_the_file_still_is_what_was_certified(people:
     verdict = verify_file(out)
     assert not verdict.holds
     assert "is NOT what was certified" in verdict.sentence
-    with pytest.raises(ldp.InputError, match="certificate"):
+    with pytest.raises(ldp.privacy.InputError, match="certificate"):
         verify_file(people / f"people{out.suffix}")
 
 
@@ -393,7 +393,7 @@ def test_bad_input_is_refused_and_nothing_is_charged_or_written(people: Path, ki
     if "out" in arguments:
         arguments = arguments | {"out": people / arguments["out"]}
     before = {name: (people / name).read_bytes() for name in listing(people)}
-    with pytest.raises(ldp.InputError, match=message) as caught:
+    with pytest.raises(ldp.privacy.InputError, match=message) as caught:
         release(people, **arguments)
     assert "maybe" not in str(caught.value)
     assert {name: (people / name).read_bytes() for name in listing(people)} == before
@@ -411,7 +411,7 @@ def test_labels_that_do_not_fit_leave_the_declared_domain_and_no_charge(people: 
     """All of them are refused by one sentence, so that a refusal tells one bit, and the bit is on record."""
     change, arguments = BAD_LABELS[kind]
     change(people)
-    with pytest.raises(ldp.DomainError, match="at least one is missing, outside, or of another kind") as caught:
+    with pytest.raises(ldp.privacy.DomainError, match="at least one is missing, outside, or of another kind") as caught:
         release(people, **arguments)
     assert "maybe" not in str(caught.value) and caught.value.__context__ is None
     assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
@@ -426,7 +426,7 @@ def test_neither_progress_nor_time_tells_which_label_was_refused(people: Path, r
     table.loc[row, "bought"] = "maybe"
     table.to_csv(people / "people.csv", index=False)
     done: list[str] = []
-    with pytest.raises(ldp.DomainError):
+    with pytest.raises(ldp.privacy.DomainError):
         release(people, block_rows=1, id_column="id", progress=lambda text, share: done.append(text))
     assert done == [f"checked {rows} rows" for rows in range(1, 601)]
 
@@ -472,11 +472,11 @@ def test_an_output_that_stands_and_is_not_this_release_is_refused_and_left(peopl
         {"revision": "two"},
     ):
         before = (people / "out.csv").read_bytes()
-        with pytest.raises(ldp.InputError, match="exists already and is not this release"):
+        with pytest.raises(ldp.privacy.InputError, match="exists already and is not this release"):
             release(people, **change)
         assert (people / "out.csv").read_bytes() == before
     (people / "out.csv").write_text("bought\n" + "no\n" * 600)
-    with pytest.raises(ldp.InputError, match="exists already and is not this release"):
+    with pytest.raises(ldp.privacy.InputError, match="exists already and is not this release"):
         release(people)
     assert spent(people) == 1.0
 
@@ -484,7 +484,7 @@ def test_an_output_that_stands_and_is_not_this_release_is_refused_and_left(peopl
 def test_a_column_that_the_output_cannot_hold_is_refused_before_the_charge(people: Path) -> None:
     table = pa.table({"bought": ["no", "yes"], "tags": [["a"], []], "raw": pa.array([b"a", b"b"])})
     parquet.write_table(table, people / "odd.parquet")
-    with pytest.raises(ldp.InputError, match=r"a CSV file cannot hold the column 'tags'"):
+    with pytest.raises(ldp.privacy.InputError, match=r"a CSV file cannot hold the column 'tags'"):
         release(people, data=people / "odd.parquet", in_place=True)
     assert not (people / "ledger.db").exists()
     release(people, data=people / "odd.parquet")
@@ -495,7 +495,7 @@ def test_a_column_that_the_output_cannot_hold_is_refused_before_the_charge(peopl
 def test_times_in_an_unknown_zone_are_refused_before_the_charge(people: Path) -> None:
     times = pa.array([0, 1]).cast(pa.timestamp("us", tz="Nowhere/Land"))
     parquet.write_table(pa.table({"bought": ["no", "yes"], "at": times}), people / "odd.parquet")
-    with pytest.raises(ldp.InputError, match=r"a CSV file cannot hold the column 'at'"):
+    with pytest.raises(ldp.privacy.InputError, match=r"a CSV file cannot hold the column 'at'"):
         release(people, data=people / "odd.parquet", in_place=True)
     assert not (people / "ledger.db").exists()
 
@@ -648,9 +648,11 @@ def test_a_wrong_domain_is_reported_before_a_spent_budget(people: Path) -> None:
     """The user was told to raise the budget, which would not have helped."""
     release(people)
     wrong = {"domain": ldp.Classes(("no", "yes", "maybe")), "epsilon": 5, "out": people / "two.csv"}
-    with pytest.raises(ldp.LedgerError, match="the declared domain of 'people' is the 2 classes 'no', 'yes', and not"):
+    with pytest.raises(
+        ldp.privacy.LedgerError, match="the declared domain of 'people' is the 2 classes 'no', 'yes', and not"
+    ):
         release(people, **wrong)
-    with pytest.raises(ldp.LedgerError, match="no label was looked at, and nothing was charged"):
+    with pytest.raises(ldp.privacy.LedgerError, match="no label was looked at, and nothing was charged"):
         release(people, mechanism="unary-encoding", **wrong)
     assert spent(people) == 1 and len(LedgerFile(people / "ledger.db").dataset("people").domains) == 1
 
@@ -664,10 +666,10 @@ def test_other_ids_are_refused_unless_they_are_asked_for(people: Path, first: st
     table.assign(bought="?").to_csv(people / "unread.csv", index=False)  # would be refused if it were looked at
     words = "'people' was released .*, and this would release it .*: the same labels would be charged once more"
     for epsilon in (1, 5):  # before the budget, too
-        with pytest.raises(ldp.LedgerError, match=words):
+        with pytest.raises(ldp.privacy.LedgerError, match=words):
             release(people, id_column=second, data=people / "unread.csv", out=people / "two.csv", epsilon=epsilon)
     account = LedgerFile(people / "ledger.db").dataset("people")
-    with pytest.raises(ldp.LedgerError, match="--other-ids"):
+    with pytest.raises(ldp.privacy.LedgerError, match="--other-ids"):
         Curator(table["bought"], domain=DOMAIN, ledger=account, ids=None if second is None else table["id"])
     assert spent(people) == 1 and account.domains[0].refused == 0
     release(people, id_column=second, out=people / "two.csv", other_ids=True)

@@ -41,7 +41,7 @@ def released(data: Path, mechanism: str, name: str, **options: Any) -> Path:
 @pytest.mark.parametrize(("mechanism", "options"), KINDS)
 @pytest.mark.parametrize("name", ["sums.csv", "sums.parquet"])
 def test_the_receiver_learns_from_the_file(data: Path, mechanism: str, options: dict[str, Any], name: str) -> None:
-    release = ldp.read_bags(released(data, mechanism, name, **options))
+    release = ldp.fit.read_bags(released(data, mechanism, name, **options))
     assert release.certificate.epsilon("1e-5") <= 8 and release.certificate.dataset == mechanism
     people = pq.read_table(data / "people.parquet")
     features = np.column_stack([people["a"], people["b"]])
@@ -54,19 +54,19 @@ def test_the_receiver_learns_from_the_file(data: Path, mechanism: str, options: 
     shown = release.value
     assert shown.records == 4000 and shown.sizes.sum() == 4000 and (shown.bags is None) == hidden
     if mechanism == "bag-sum":
-        trees = ldp.BagRegressor().fit(features, release)
+        trees = ldp.bags.BagRegressor().fit(features, release)
         assert np.std(trees.predict(features) - truth) < 15
     else:
-        with pytest.raises(ldp.InputError, match="weighted sums have no means"):
-            ldp.BagRegressor().fit(features, release)
+        with pytest.raises(ldp.privacy.InputError, match="weighted sums have no means"):
+            ldp.bags.BagRegressor().fit(features, release)
 
 
 def test_a_file_says_what_the_curator_said(data: Path) -> None:
     """The same sums and the same noise; with normal weights up to 2^-6."""
     for name in ("noisy-weighted-llp", "bag-sum"):
         ldp.LedgerFile(data / "l.ledger").add(name, ldp.Budget(50, 1e-4))
-    bags = ldp.random_bags(4000, 40)
-    llp = ldp.NoisyWeightedLLP(40, 40, "auto", domain=ldp.Interval(0, 100), bags=bags, epsilon=8, delta=1e-5)
+    bags = ldp.bags.random_bags(4000, 40)
+    llp = ldp.bags.NoisyWeightedLLP(40, 40, "auto", domain=ldp.Interval(0, 100), bags=bags, epsilon=8, delta=1e-5)
     assert read_bags(released(data, "noisy-weighted-llp", "llp.csv")).value.noise_stddev == pytest.approx(
         np.full(100, llp.stddev * np.sqrt(40))
     )
@@ -123,20 +123,20 @@ def test_what_is_no_file_of_bags_is_refused(data: Path) -> None:
     text = place.read_text()
     lines = text.splitlines()
     place.write_text("\n".join([*lines[:1], lines[1] + "1", *lines[2:]]) + "\n")
-    with pytest.raises(ldp.InputError, match="is NOT what was certified"):
+    with pytest.raises(ldp.privacy.InputError, match="is NOT what was certified"):
         read_bags(place)
     place.write_text(text)
     beside = data / "sums.csv.certificate.json"
     content = json.loads(beside.read_text())
     del content["certificate"]["entries"][0]["mechanism"]["noise"]
     beside.write_text(json.dumps(content))
-    with pytest.raises(ldp.InputError, match="damaged or not of labeldp"):
+    with pytest.raises(ldp.privacy.InputError, match="damaged or not of labeldp"):
         read_bags(place)
     release_file(
         data / "people.parquet", label="y", domain=ldp.Interval(0, 100), mechanism="discrete-laplace", epsilon=1,
         ledger=data / "other.ledger", dataset="people", out=data / "noisy.csv", id_column="id",
     )  # fmt: skip
-    with pytest.raises(ldp.InputError, match="holds no sums over bags"):
+    with pytest.raises(ldp.privacy.InputError, match="holds no sums over bags"):
         read_bags(data / "noisy.csv")
-    with pytest.raises(ldp.InputError, match="no such file"):
+    with pytest.raises(ldp.privacy.InputError, match="no such file"):
         read_bags(data / "nothing.csv")

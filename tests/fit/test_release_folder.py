@@ -80,7 +80,7 @@ def test_a_folder_is_released_as_its_table_is(many: Path) -> None:
     assert pa.types.is_dictionary(kept.field("kind").type)
     assert publish(many) == certificate  # it stands already
     assert verify(str(many / "noisy")).holds
-    with pytest.raises(ldp.InputError, match="exists already and is not this release"):
+    with pytest.raises(ldp.privacy.InputError, match="exists already and is not this release"):
         publish(many, out=many / "noisy", in_place=True)
     parts = read_folder_certificate(many / "noisy")["parts"]
     assert {name: part["rows"] for name, part in parts.items()} == {
@@ -95,7 +95,7 @@ def test_a_folder_may_be_written_as_one_file(many: Path) -> None:
     publish(many, out=many / "one.parquet", in_place=True)
     assert len(bits(many / "one.parquet")) == 300
     table[100:110].astype({"id": "int32"}).to_parquet(many / "parts" / "second.parquet", index=False)
-    with pytest.raises(ldp.InputError, match="has other types of columns than"):
+    with pytest.raises(ldp.privacy.InputError, match="has other types of columns than"):
         publish(many, out=many / "two.parquet", revision="more")
 
 
@@ -121,7 +121,7 @@ def test_a_changed_part_is_noticed_afterwards(many: Path) -> None:
         break_it(many / "copy")
         assert not verify(str(many / "copy")).holds
     (many / "noisy" / "_certificate.json").write_text("{}")
-    with pytest.raises(ldp.InputError, match="damaged or not of labeldp"):
+    with pytest.raises(ldp.privacy.InputError, match="damaged or not of labeldp"):
         verify(str(many / "noisy"))
 
 
@@ -171,7 +171,7 @@ def test_what_a_killed_run_made_otherwise_is_made_again(many: Path) -> None:
 def test_files_of_others_are_never_removed(many: Path) -> None:
     killed(many, 500)
     (many / ".noisy.partial" / "mine.txt").write_text("mine")
-    with pytest.raises(ldp.InputError, match=r"mine\.txt is not of this run"):
+    with pytest.raises(ldp.privacy.InputError, match=r"mine\.txt is not of this run"):
         publish(many)
     assert (many / ".noisy.partial" / "mine.txt").exists()
 
@@ -336,7 +336,7 @@ def test_bad_folders_are_refused_before_anything_is_charged(many: Path, kind: st
     LedgerFile(many / "ledger.db").add("people", ldp.Budget(epsilon=9))
     before = standing(many)
     places = {name: many / value for name, value in arguments.items() if name in ("data", "out")}
-    with pytest.raises(ldp.InputError, match=message) as refused:
+    with pytest.raises(ldp.privacy.InputError, match=message) as refused:
         publish(many, **(arguments | places))
     assert "\n" not in str(refused.value)
     assert standing(many) == before and charges(many) == 0
@@ -359,7 +359,7 @@ def test_a_label_outside_of_the_domain_is_refused_in_any_part(many: Path) -> Non
         table = pd.read_csv(name) if part.endswith("csv") else pd.read_parquet(name)
         table.loc[3, "bought"] = "perhaps"
         table.to_csv(name, index=False) if part.endswith("csv") else table.to_parquet(name, index=False)
-        with pytest.raises(ldp.DomainError, match="at least one is missing, outside"):
+        with pytest.raises(ldp.privacy.DomainError, match="at least one is missing, outside"):
             publish(many, dataset=dataset)
         assert not LedgerFile(many / "ledger.db").dataset(dataset).charges and not (many / "noisy").exists()
         name.write_bytes(before)

@@ -212,7 +212,7 @@ def test_a_model_with_a_type_that_runs_code_is_refused(fresh: Path) -> None:
         for name, each in content.items():
             members.writestr(name, each)
     certified_again(fresh)
-    with pytest.raises(ldp.InputError, match=r"model\.skops"):
+    with pytest.raises(ldp.privacy.InputError, match=r"model\.skops"):
         predict(fresh)
 
 
@@ -249,24 +249,24 @@ def test_bombs_are_refused_with_a_size(fresh: Path) -> None:
     """A file that would fill the memory is refused before it does."""
     said = r"would grow from [\d,]+ bytes to at least [\d,]+"
     np.savez_compressed(fresh / "bomb.npz", images=np.frombuffer(ZEROS, np.uint8).reshape(-1, 8, 8), labels=[1])
-    with pytest.raises(ldp.InputError, match=said):
+    with pytest.raises(ldp.privacy.InputError, match=said):
         open_images(fresh / "bomb.npz")
     header = bytes([0, 0, 8, 3]) + (1 << 17).to_bytes(4, "big") + bytes([0, 0, 0, 8]) * 2
     (fresh / "idx" / "train-images-idx3-ubyte").unlink()
     (fresh / "idx" / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(header + ZEROS))
-    with pytest.raises(ldp.InputError, match=said):
+    with pytest.raises(ldp.privacy.InputError, match=said):
         open_images(fresh / "idx")
     (fresh / "bomb.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * (1 << 21)))
-    with pytest.raises(ldp.InputError, match=said):
+    with pytest.raises(ldp.privacy.InputError, match=said):
         open_table(fresh / "bomb.csv.gz").read()
     _arrow(fresh / "bomb.arrow", pa.table({"a": np.zeros(1 << 20)}))
-    with pytest.raises(ldp.InputError, match=said):
+    with pytest.raises(ldp.privacy.InputError, match=said):
         open_table(fresh / "bomb.arrow")
     _arrow(fresh / "words.arrow", pa.table({"a": pa.array([ZEROS[: 1 << 23].decode()]).dictionary_encode()}))
-    with pytest.raises(ldp.InputError, match=said):
+    with pytest.raises(ldp.privacy.InputError, match=said):
         open_table(fresh / "words.arrow")
     parquet.write_table(pa.table({"a": np.zeros(1 << 20)}), fresh / "bomb.parquet", compression="zstd")
-    with pytest.raises(ldp.InputError, match=said):
+    with pytest.raises(ldp.privacy.InputError, match=said):
         open_table(fresh / "bomb.parquet").read()
 
 
@@ -275,7 +275,7 @@ def test_bombs_in_models_snapshots_and_ledgers_are_refused(fresh: Path) -> None:
     with zipfile.ZipFile(fresh / "model" / "model.skops", "a", zipfile.ZIP_DEFLATED) as members:
         members.writestr("more.npy", 8 * ZEROS)
     certified_again(fresh)
-    with pytest.raises(ldp.InputError, match="would grow"):
+    with pytest.raises(ldp.privacy.InputError, match="would grow"):
         predict(fresh)
     head, _, body = (fresh / "learner").read_bytes().split(b"\n", 2)
     buffer = BytesIO(body)
@@ -283,11 +283,11 @@ def test_bombs_in_models_snapshots_and_ledgers_are_refused(fresh: Path) -> None:
         members.writestr("more.npy", ZEROS)
     (fresh / "learner").write_bytes(b"\n".join([head, b"", buffer.getvalue()]))
     digested_again(fresh)
-    with pytest.raises(ldp.InputError, match="would grow"):
+    with pytest.raises(ldp.privacy.InputError, match="would grow"):
         go_on(fresh)
     (fresh / "rows" / "value").write_bytes(zlib.compress(ZEROS))
     put_back("rows/value")(fresh)
-    with pytest.raises(ldp.LedgerError, match="did not write"):
+    with pytest.raises(ldp.privacy.LedgerError, match="did not write"):
         use_ledger(fresh)
 
 

@@ -30,7 +30,7 @@ def released(labels: Any, classes: Any = 2, epsilon: float = 1.0, seed: int = 0)
 def with_prior(labels: Any, prior: Any, epsilon: float = 1.0, seed: int = 0) -> ldp.Release[Any]:
     """Codes by randomized response with a public prior."""
     holder = curator(labels, prior.shape[1], epsilon)
-    mechanism = ldp.RandomizedResponseWithPrior(
+    mechanism = ldp.mechanisms.RandomizedResponseWithPrior(
         domain=holder.domain, epsilon=epsilon, prior=ldp.Public(prior, why="made up by a test")
     )
     return holder.release(mechanism, rng=np.random.default_rng(seed))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -237,31 +237,31 @@ def grown(kind: Any, X: Any, means: np.ndarray) -> Any:
 class LabelDPClassifier(ldp.LabelDPClassifier):
     """Declares the classes of the labels that a check passes, and each clone has a right of its own."""
 
-    def fit(self, X: Any, y: Any, ids: Any = None) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         labels, domain = classes_of(y)
         given, self.classes = self.classes, domain
         try:
-            return super().fit(X, labels, ids)
+            return super().fit(X, labels)
         finally:
             self.classes = given
 
     def __sklearn_clone__(self) -> Self:
-        return type(self)(**self.get_params())
+        return type(self)(**{name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()})
 
 
 class LabelDPRegressor(ldp.LabelDPRegressor):
     """Declares the range of the labels that a check passes, and each clone has a right of its own."""
 
-    def fit(self, X: Any, y: Any, ids: Any = None) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         labels, domain = numbers_of(y)
         given, self.range = self.range, domain
         try:
-            return super().fit(X, labels, ids)
+            return super().fit(X, labels)
         finally:
             self.range = given
 
     def __sklearn_clone__(self) -> Self:
-        return type(self)(**self.get_params())
+        return type(self)(**{name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()})
 
 
 class LossClassifier(MadeClassifier):

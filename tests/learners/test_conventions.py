@@ -26,6 +26,9 @@ CASES: dict[str, Any] = {
     "KMeansPartition": learners.KMeansPartition(2),
     "KernelClassifier": learners.KernelClassifier(components=20),
     "LabelDPClassifier": labeled.LabelDPClassifier(epsilon=labeled.EPSILON, delta=1e-6, trust="central"),
+    "LabelDPClassifier of an estimator": labeled.LabelDPClassifier(
+        epsilon=labeled.EPSILON, estimator=LogisticRegression()
+    ),
     "LabelDPRegressor": labeled.LabelDPRegressor(epsilon=labeled.EPSILON, delta=1e-6, trust="central"),
     "LinearClassifier": labeled.LinearClassifier(),
     "LinearRegressor": labeled.LinearRegressor(),
@@ -58,7 +61,7 @@ FAILURES["CellRegressor"] |= {
 TWICE = "fits an estimator twice, and only the first fit may look at private labels"
 FEW = "fits to fewer than 20 records, which a part for the evaluation cannot be taken from"
 NOISE = "compares two fits, whose noise differs"
-for private in ("LabelDPClassifier", "LabelDPRegressor"):
+for private in ("LabelDPClassifier", "LabelDPClassifier of an estimator", "LabelDPRegressor"):
     FAILURES[private] |= {
         "check_fit2d_1feature": FEW,
         "check_fit_idempotent": TWICE,
@@ -67,6 +70,13 @@ for private in ("LabelDPClassifier", "LabelDPRegressor"):
         "check_supervised_y_2d": TWICE,
     }
 FAILURES["LabelDPClassifier"] |= {"check_classifier_data_not_an_array": FEW, "check_classifiers_train": TWICE}
+FAILURES["LabelDPClassifier of an estimator"] |= {
+    "check_classifier_data_not_an_array": FEW,
+    "check_classifiers_train": TWICE,
+    "check_dtype_object": TWICE,
+    "check_estimators_empty_data_messages": FEW,
+    "check_estimators_nan_inf": FEW,
+}
 FAILURES["LabelDPRegressor"] |= {
     "check_regressor_data_not_an_array": NOISE,
     "check_regressors_int": NOISE,

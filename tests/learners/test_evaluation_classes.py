@@ -61,7 +61,7 @@ def test_names_and_codes_are_the_same() -> None:
         one, other = score(held, PREDICTED), score(held, DOMAIN.decode(PREDICTED))
         np.testing.assert_array_equal(one.value, other.value)
     for wrong in (["d"] * 4000, PREDICTED[:9], PREDICTED + 1, PREDICTED + 0.5):
-        with pytest.raises(ldp.InputError, match="predictions must be"):
+        with pytest.raises(ldp.privacy.InputError, match="predictions must be"):
             debiased_recall(held, wrong)
 
 
@@ -89,7 +89,7 @@ def test_calibration_finds_a_model_that_is_too_sure() -> None:
     boastful = debiased_calibration(found, sure)
     assert boastful.records.tolist() == [20_000] and boastful.gap.low > 0.2
     assert boastful.gap.value == pytest.approx(0.98 - chance.mean(), abs=0.03)
-    with pytest.raises(ldp.InputError, match="probabilities must have one row"):
+    with pytest.raises(ldp.privacy.InputError, match="probabilities must have one row"):
         debiased_calibration(found, sure[:, :2])
 
 
@@ -145,5 +145,5 @@ def test_scores_of_the_second_of_two_classes() -> None:
         scorer = ldp.debiased_scorer(metric, mechanism=mechanism)  # type: ignore[arg-type]
         found = scorer(Fixed(domain.decode(answers.astype(int))), np.zeros((400, 1)), domain.decode(truth.astype(int)))
         assert found == pytest.approx(theirs(truth, answers))
-    with pytest.raises(ldp.InputError, match="metric must be f1_macro for more than two classes"):
+    with pytest.raises(ldp.privacy.InputError, match="metric must be f1_macro for more than two classes"):
         ldp.debiased_scorer("f1", mechanism=ldp.RandomizedResponse(domain=DOMAIN, epsilon=1))

@@ -53,7 +53,7 @@ AMOUNTS = answered(LABELS, NUMBERS, ldp.DiscreteLaplace, 4.0)
 BAGS = answered(LABELS, NUMBERS, ldp.BagSum, 4.0, size=3, bags=Public(np.arange(RECORDS) // 3, why="a test"))
 
 PRIVATE: dict[str, Any] = {
-    "cluster_prior": lambda X, private: ldp.cluster_prior(X, private, epsilon=1, rng=RNG(0)),
+    "cluster_prior": lambda X, private: ldp.learners.cluster_prior(X, private, epsilon=1, rng=RNG(0)),
     "fit_cells": lambda X, private: ldp.fit_cells(X, private, epsilon=1, rng=RNG(0)),
     "fit_cells of a partition": lambda X, private: ldp.fit_cells(
         X, private, epsilon=1, rng=RNG(0), partition=ldp.learners.MedianPartition(9)

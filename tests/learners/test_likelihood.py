@@ -140,7 +140,7 @@ def test_classes_are_learned_under_a_softmax_unless_told_otherwise() -> None:
 def test_a_link_that_does_not_go_with_the_labels_is_refused_before_a_charge() -> None:
     curator = ldp.Curator(np.linspace(0, 1, 40), domain=ldp.Interval(0, 1), budget=ldp.Budget(epsilon=1, delta=1e-6))
     for link, sentence in (("softmax", 'link must be "identity" for numbers'), ("logit", "link must be")):
-        with pytest.raises(ldp.InputError, match=sentence):
+        with pytest.raises(ldp.privacy.InputError, match=sentence):
             ldp.fit_linear(ROWS, curator, epsilon=1, delta=1e-6, link=link, rng=np.random.default_rng(0))  # type: ignore[arg-type]
     assert not curator.ledger.charges
 

@@ -151,7 +151,7 @@ def test_it_has_the_attributes_of_an_estimator() -> None:
 def test_a_score_on_labels_that_nobody_said_are_public_is_refused() -> None:
     for made in (of_classes, of_numbers):
         release, features, labels = made()
-        with pytest.raises(ldp.InputError, match=r'labels must be Public\(array, why="…"\).*model\.evaluation'):
+        with pytest.raises(ldp.privacy.InputError, match=r'labels must be Public\(array, why="…"\).*model\.evaluation'):
             release.value.score(features, labels)
 
 
@@ -160,10 +160,10 @@ def test_a_score_takes_a_release_on_its_own_domain() -> None:
     numbers = np.linspace(0, 100, len(features))
     curator = ldp.Curator(numbers, domain=ldp.Interval(0, 100), budget=ldp.Budget(1))
     other = curator.release(ldp.DiscreteLaplace(domain=ldp.Interval(0, 100), epsilon=1), rng=SIMULATED(1))
-    with pytest.raises(ldp.InputError, match="on the domain of the model"):
+    with pytest.raises(ldp.privacy.InputError, match="on the domain of the model"):
         release.value.score(features, other)
 
 
 def test_numbers_have_no_classes() -> None:
-    with pytest.raises(ldp.InputError, match="has no classes"):
+    with pytest.raises(ldp.privacy.InputError, match="has no classes"):
         _ = of_numbers()[0].value.classes_

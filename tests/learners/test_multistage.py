@@ -105,7 +105,7 @@ def test_later_stages_use_the_model_as_a_prior() -> None:
     spy = Spy(curator(labels, 4, 1.0))
     fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, stages=2, rng=SIMULATED(0))
     second = spy.log[1][1]
-    assert isinstance(second, ldp.RandomizedResponseWithPrior)
+    assert isinstance(second, ldp.mechanisms.RandomizedResponseWithPrior)
     assert second.sizes.mean() < 2.5
     kept = [np.mean(each.value == labels[spy.parts.value == number]) for number, (_, _, each) in enumerate(spy.log)]
     assert kept[1] > kept[0] + 0.15
@@ -223,9 +223,9 @@ def test_labels_in_the_place_of_a_curator_are_refused_with_what_to_do(labels: An
             call(np.ones((60, 2)), labels, epsilon=1.0, rng=SIMULATED(0))
     with pytest.raises(InputError, match="curator must be a Curator"):
         loss = ldp.sgd.SoftmaxRegression(2)
-        ldp.lp_rr_sgd(np.ones((60, 2)), labels, loss=loss, epsilon=1, diameter=2, rng=SIMULATED(0))
+        ldp.sgd.lp_rr_sgd(np.ones((60, 2)), labels, loss=loss, epsilon=1, diameter=2, rng=SIMULATED(0))
     with pytest.raises(InputError, match="curator must be a Curator"):
-        ldp.preferences(np.ones((60, 2)), np.zeros((60, 2)), labels, epsilon=1, rng=SIMULATED(0))
+        ldp.learners.preferences(np.ones((60, 2)), np.zeros((60, 2)), labels, epsilon=1, rng=SIMULATED(0))
 
 
 def test_a_prior_is_used_by_the_first_stage_and_certified() -> None:
@@ -239,7 +239,7 @@ def test_a_prior_is_used_by_the_first_stage_and_certified() -> None:
     release = fit_multistage(
         features, spy, classifier=LogisticRegression(), epsilon=1.5, stages=1, prior=prior, rng=SIMULATED(0)
     )
-    assert isinstance(spy.log[0][1], ldp.RandomizedResponseWithPrior)
+    assert isinstance(spy.log[0][1], ldp.mechanisms.RandomizedResponseWithPrior)
     assert [step for step, _, _ in spy.log] == ["stage 1", "evaluation"]
     assert release.certificate.epsilon() == pytest.approx(2.0)
     assert np.mean(release.value.predict(features) == labels) > 0.85
@@ -681,7 +681,7 @@ def test_the_model_of_one_noisy_sum_is_a_prior_and_costs_what_it_cost() -> None:
     holder = ldp.Curator(labels, domain=ldp.Classes(3), budget=ldp.Budget("2.3", 1e-6))
     head = ldp.fit_linear(features, holder, epsilon=0.5, delta=1e-6, rng=SIMULATED(0))
     prior = head.map(lambda model: model.predict_proba(features))
-    mechanism = ldp.RandomizedResponseWithPrior(domain=holder.domain, epsilon=1.5, prior=prior)
+    mechanism = ldp.mechanisms.RandomizedResponseWithPrior(domain=holder.domain, epsilon=1.5, prior=prior)
     release = holder.release(mechanism, rng=SIMULATED(1))
     assert release.mechanism.sizes.mean() < 3
     assert np.mean(release.value == labels) > 0.9

@@ -252,7 +252,7 @@ def test_labels_of_other_records_are_refused_and_nothing_is_charged() -> None:
     with pytest.raises(InputError, match="labels must hold 3 records"):
         curator.release(gaussian(np.eye(3)), rng=np.random.default_rng(0))
     assert curator.ledger.charges == ()
-    with pytest.raises(ldp.DomainError, match="declared domain"):
+    with pytest.raises(ldp.privacy.DomainError, match="declared domain"):
         gaussian(np.eye(3)).randomize([0, 1, 3], rng=np.random.default_rng(0))
 
 

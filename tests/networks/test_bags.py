@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import labeldp as ldp
-from labeldp import BagSum, Interval, NoisyWeightedLLP
-from labeldp.bags import ReleasedSums
+from labeldp import BagSum, Interval
+from labeldp.bags import NoisyWeightedLLP, ReleasedSums
 from labeldp.networks import BagTargets, appendix_network, train_bags, two_pass
 from labeldp.privacy import InputError, Public
 

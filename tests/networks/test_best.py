@@ -155,7 +155,7 @@ def test_bad_arguments_charge_nothing(training: Images) -> None:
         ({"augment": ("turn",)}, "augment must hold"),
     ):
         holder = curator(labels)
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             fit_best(images, holder, rng=np.random.default_rng(0), **{"epsilon": 1.0, "delta": 1e-6, **arguments})
         assert holder.ledger.spent.epsilon(1e-6) == 0
 
@@ -175,7 +175,7 @@ def test_what_the_budget_does_not_admit_as_a_whole_is_not_begun(training: Images
 def test_images_and_labels_belong_together(training: Images) -> None:
     images, labels = training
     for features in (images[:500], np.concatenate([images, images])):
-        with pytest.raises(ldp.InputError, match="one row for each record"):
+        with pytest.raises(ldp.privacy.InputError, match="one row for each record"):
             fit_best(features, curator(labels), epsilon=1.0, delta=1e-6, rng=np.random.default_rng(0))
 
 

@@ -174,7 +174,7 @@ def test_fresh_heads_stand_on_public_weights(training: Images, test: Images) -> 
     network = tuned._first_network(Inputs.of(images), 4, None, QUICK)
     assert torch.equal(network.encoder[0][0].weight, fitted.network_.encoder[0][0].weight)
     assert np.mean(tuned.fit(images, labels).predict(test[0]) == test[1]) > 0.85
-    with pytest.raises(ldp.InputError, match="init must be a network of the same kind"):
+    with pytest.raises(ldp.privacy.InputError, match="init must be a network of the same kind"):
         NetworkClassifier("mlp", recipe=QUICK, init=first).fit(images, labels)
 
 
@@ -182,7 +182,7 @@ def test_first_weights_are_public_or_released(training: Images) -> None:
     images, labels = training
     bare = NetworkClassifier(recipe=QUICK).fit(images, labels)
     holder = curator(labels)
-    with pytest.raises(ldp.InputError, match="init must be Public"):
+    with pytest.raises(ldp.privacy.InputError, match="init must be Public"):
         ldp.fit_multistage(
             images,
             holder,
@@ -216,7 +216,7 @@ def test_what_could_not_be_trained_is_refused_before_anything_is_charged(
     holder = curator(training[1])
     features = np.random.default_rng(0).normal(size=(600, 5))
     network = NetworkClassifier(**{"network": "mlp", **arguments})
-    with pytest.raises((ldp.InputError, ldp.privacy.NotInvertibleError), match=message):
+    with pytest.raises((ldp.privacy.InputError, ldp.privacy.NotInvertibleError), match=message):
         ldp.fit_multistage(features, holder, classifier=network, epsilon=1.0, stages=2, rng=np.random.default_rng(0))
     assert holder.ledger.spent.epsilon() == 0
 
@@ -230,7 +230,7 @@ def test_pairs_of_ids_are_counted_before_anything_is_charged() -> None:
     ):
         holder = ldp.Curator(ratings, domain=ldp.Classes(3), budget=ldp.Budget(1.0))
         network = NetworkClassifier("collaborative", **arguments)
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             ldp.fit_multistage(pairs, holder, classifier=network, epsilon=1.0, rng=np.random.default_rng(0))
         assert holder.ledger.spent.epsilon() == 0
 
@@ -282,10 +282,10 @@ def test_an_interrupted_training_ends_where_it_would_have(
 def test_a_checkpoint_of_another_run_is_refused(training: Images, tmp_path: Path) -> None:
     images, labels = training
     NetworkClassifier(recipe=QUICK, checkpoints=tmp_path).fit(images, labels)
-    with pytest.raises(ldp.InputError, match="is a checkpoint of another run"):
+    with pytest.raises(ldp.privacy.InputError, match="is a checkpoint of another run"):
         NetworkClassifier(recipe=QUICK, checkpoints=tmp_path).fit(images, (labels + 1) % 4)
     (tmp_path / "soft-labels.pt").write_bytes(b"no checkpoint")
-    with pytest.raises(ldp.InputError, match="is damaged"):
+    with pytest.raises(ldp.privacy.InputError, match="is damaged"):
         NetworkClassifier(recipe=QUICK, checkpoints=tmp_path).fit(images, labels)
 
 
@@ -296,7 +296,9 @@ def test_a_batch_that_does_not_fit_says_which_would(training: Images, monkeypatc
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 10 bytes.")
 
     monkeypatch.setattr("labeldp.networks.training._step", full)
-    with pytest.raises(ldp.InputError, match="a batch of 32 records does not fit into memory: take batch=16 or less"):
+    with pytest.raises(
+        ldp.privacy.InputError, match="a batch of 32 records does not fit into memory: take batch=16 or less"
+    ):
         NetworkClassifier(recipe=QUICK).fit(images, labels)
 
 
@@ -314,7 +316,7 @@ def test_features_that_no_network_takes_are_refused_before_anything_is_charged(
     training: Images, features: np.ndarray, message: str
 ) -> None:
     held = curator(training[1])
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         ldp.fit_multistage(
             features, held, classifier=NetworkClassifier(recipe=QUICK), epsilon=1.0, rng=np.random.default_rng(0)
         )
@@ -325,7 +327,7 @@ def test_a_network_answers_only_records_like_those_that_it_met(training: Images)
     images, labels = training
     network = NetworkClassifier(recipe=QUICK).fit(images, labels)
     assert network.predict_proba(images[:0]).shape == (0, 4)
-    with pytest.raises(ldp.InputError, match="features must have the shape of those in training"):
+    with pytest.raises(ldp.privacy.InputError, match="features must have the shape of those in training"):
         network.predict(np.zeros((3, 28, 28), dtype=np.uint8))
 
 
@@ -351,9 +353,9 @@ def test_ratings_are_learned_from_pairs_of_ids() -> None:
     )
     assert np.mean(release.value.predict(pairs) == ratings) > 0.8
     assert len(release.value.predict(np.array([[19, 30]]))) == 1  # nobody rated it, but it was counted
-    with pytest.raises(ldp.InputError, match="shape of those in training"):
+    with pytest.raises(ldp.privacy.InputError, match="shape of those in training"):
         release.value.predict(np.array([[20, 0]]))
-    with pytest.raises(ldp.InputError, match="counts must be larger than every id"):
+    with pytest.raises(ldp.privacy.InputError, match="counts must be larger than every id"):
         NetworkClassifier("collaborative", counts=(20, 20)).fit(pairs, ratings)
 
 
@@ -401,7 +403,7 @@ def test_a_module_takes_images_and_says_where_its_weights_come_from(training: An
     release = ldp.fit_multistage(images, curator(labels), classifier=network, epsilon=3.0, rng=np.random.default_rng(0))
     assert "it was trained on other people" in str(release.certificate.assumptions)
     assert release.value.predict(images[:5]).shape == (5,)
-    with pytest.raises(ldp.InputError, match="only networks by name have an embedding"):
+    with pytest.raises(ldp.privacy.InputError, match="only networks by name have an embedding"):
         release.value.estimator.transform(images[:5])
 
 
@@ -434,6 +436,6 @@ def test_a_module_that_does_not_fit_is_refused_before_anything_is_charged(name: 
     arguments, message = MODULES[name]
     holder = ldp.Curator(np.arange(60) % 3, domain=ldp.Classes(3), budget=ldp.Budget(1))
     network = NetworkClassifier(recipe=Recipe(augment=()), **arguments)
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         ldp.fit_multistage(np.ones((60, 4)), holder, classifier=network, epsilon=1, rng=np.random.default_rng(0))
     assert not holder.ledger.charges

@@ -77,11 +77,11 @@ def test_distillation_is_smallest_at_the_teacher() -> None:
 
 def test_labels_that_were_answered_among_few_candidates_have_no_debiased_loss() -> None:
     prior = Public(np.array([[0.98, 0.01, 0.01]]), why="a test")
-    mechanism = ldp.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1.0, prior=prior)
+    mechanism = ldp.mechanisms.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1.0, prior=prior)
     found = Evidence.made_by(mechanism, np.array([0], dtype=np.uint8))
     with pytest.raises(ldp.privacy.NotInvertibleError, match="one stage without a prior"):
         objective_of(found, "debiased")
-    with pytest.raises(ldp.InputError, match="loss must be one of"):
+    with pytest.raises(ldp.privacy.InputError, match="loss must be one of"):
         objective_of(found, "hinge")
 
 

@@ -78,7 +78,7 @@ def test_clusters_of_the_embedding_are_a_prior_of_a_network_in_stages(training: 
     embedding = SelfSupervised(recipe=QUICK).fit_transform(images)
     held = curator(labels, 4.5)
     rng = np.random.default_rng(0)
-    prior = ldp.cluster_prior(embedding, held, clusters=8, clusterings=2, epsilon=0.5, rng=rng)
+    prior = ldp.learners.cluster_prior(embedding, held, clusters=8, clusterings=2, epsilon=0.5, rng=rng)
     assert np.mean(prior.value.argmax(axis=1) == labels) > 0.9
     network = NetworkClassifier(recipe=Recipe(epochs=5, batch=32, peak=0.05, augment=()), loss="posterior")
     release = ldp.fit_multistage(images, held, classifier=network, epsilon=4.0, stages=2, prior=prior, rng=rng)
@@ -107,7 +107,7 @@ def test_an_interrupted_training_ends_where_it_would_have(training: Images, test
         assert np.array_equal(resumed.fit(training[0]).transform(test[0]), whole.transform(test[0]))
         assert np.array_equal(resumed.fit(training[0]).transform(test[0]), whole.transform(test[0]))
         assert seen == [2]
-    with pytest.raises(ldp.InputError, match="is a checkpoint of another run"):
+    with pytest.raises(ldp.privacy.InputError, match="is a checkpoint of another run"):
         SelfSupervised(recipe=SHORT, checkpoints=tmp_path).fit(training[0][1:])
 
 
@@ -163,5 +163,5 @@ class _Given(torch.nn.Module):
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(features: np.ndarray, arguments: dict[str, str], message: str) -> None:
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         SelfSupervised(**arguments).fit(features)

@@ -44,6 +44,6 @@ def gradients(rounds: int, seed: int = 1) -> np.ndarray:
 
 
 KINDS = {
-    "experts": Kind(ldp.PrivateExperts, D, tuple(methods_of("experts")), losses),
-    "points": Kind(ldp.PrivateOnlineConvex, Ball(D, 0.5), tuple(methods_of("convex"))[:-1], gradients),
+    "experts": Kind(ldp.online.PrivateExperts, D, tuple(methods_of("experts")), losses),
+    "points": Kind(ldp.online.PrivateOnlineConvex, Ball(D, 0.5), tuple(methods_of("convex"))[:-1], gradients),
 }

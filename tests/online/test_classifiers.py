@@ -97,7 +97,7 @@ def test_the_model_is_public_and_goes_on_in_another_stream() -> None:
     other.learn_one(*records(1)[0])
     assert other.predict_proba_one({"sound": "bark"}) != stream.predict_proba_one({"sound": "bark"})
     for wrong in (OnlineSoftmax(RandomizedResponse(domain=ldp.Classes(NAMES), epsilon=2)), "model"):
-        with pytest.raises(ldp.InputError, match=r"^model must"):
+        with pytest.raises(ldp.privacy.InputError, match=r"^model must"):
             StreamClassifier(NAMES, epsilon=1, model=wrong)  # type: ignore[arg-type]
 
 
@@ -143,7 +143,7 @@ def test_what_is_refused_releases_and_teaches_nothing(x: Any, y: Any, words: str
     stream = StreamClassifier(NAMES, epsilon=1, rng=RNG(0))
     stream.learn_one({"a": 3}, "dog")
     before = stream.predict_proba_one({"a": 2})
-    with pytest.raises(ldp.InputError, match=words) as refused:
+    with pytest.raises(ldp.privacy.InputError, match=words) as refused:
         stream.learn_one(x, y)
     assert "cow" not in str(refused.value)
     assert stream.labels == 1 and stream.predict_proba_one({"a": 2}) == before
@@ -162,7 +162,7 @@ def test_what_is_refused_releases_and_teaches_nothing(x: Any, y: Any, words: str
 )
 def test_wrong_arguments_are_refused(wrong: dict[str, Any], words: str) -> None:
     ledger = ldp.Ledger(ldp.Budget(1))
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         StreamClassifier(**({"classes": NAMES, "epsilon": 1, "ledger": ledger} | wrong))
     assert not ledger.charges
 
@@ -170,13 +170,13 @@ def test_wrong_arguments_are_refused(wrong: dict[str, Any], words: str) -> None:
 def test_a_copy_a_pickle_and_a_fork_are_refused() -> None:
     stream = StreamClassifier(NAMES, epsilon=1)
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(ldp.InputError, match="cannot be copied"):
+        with pytest.raises(ldp.privacy.InputError, match="cannot be copied"):
             copied(stream)
     child = os.fork()
     if child == 0:
         try:
             stream.release_one("cat")
-        except ldp.InputError:
+        except ldp.privacy.InputError:
             os._exit(0)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

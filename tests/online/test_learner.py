@@ -58,14 +58,14 @@ def test_all_is_charged_first_and_nothing_of_a_refused_update_is_used(kind: Kind
     made, other = kind.made(ledger=ledger), kind.made()
     assert len(ledger.charges) == 1 and ledger.charges[0].loss == made.certificate.entries[0].loss
     for wrong in (kind.losses(201), np.full((1, 3), np.nan), kind.losses(3)[:, :2]):
-        with pytest.raises(ldp.InputError):
+        with pytest.raises(ldp.privacy.InputError):
             made.update(wrong)
     assert made.rounds == 0 and made.update(kind.losses(50)).tolist() == other.update(kind.losses(50)).tolist()
-    with pytest.raises(ldp.InputError, match="more rounds than the 150 that are left of the horizon of 200"):
+    with pytest.raises(ldp.privacy.InputError, match="more rounds than the 150 that are left of the horizon of 200"):
         made.update(kind.losses(151))
     made.update(kind.losses(150))
     for over in (made.predict, lambda: made.update(kind.losses(1))):
-        with pytest.raises(ldp.InputError, match="the horizon of 200 rounds is over"):
+        with pytest.raises(ldp.privacy.InputError, match="the horizon of 200 rounds is over"):
             over()
 
 
@@ -79,14 +79,14 @@ def test_whoever_goes_on_first_uses_the_snapshot_up(kind: Kind) -> None:
     one, other = kind.resumed(state), kind.resumed(state)
     one.update(kind.losses(5))
     for late in (made, other):
-        with pytest.raises(ldp.InputError, match="continued already"):
+        with pytest.raises(ldp.privacy.InputError, match="continued already"):
             late.update(kind.losses(5))
         assert late.rounds == 10
-    with pytest.raises(ldp.InputError, match="continued already"):
+    with pytest.raises(ldp.privacy.InputError, match="continued already"):
         kind.resumed(state)
     again = one.state_dict()
     one.update(kind.losses(1))
-    with pytest.raises(ldp.InputError, match="second release of the same losses"):
+    with pytest.raises(ldp.privacy.InputError, match="second release of the same losses"):
         kind.resumed(again)
 
 
@@ -101,7 +101,7 @@ def test_an_update_that_failed_does_not_use_up_the_right_to_go_on(
             made.update(kind.losses(1))
     state = made.state_dict()
     assert len(made.update(kind.losses(3))) == 3
-    with pytest.raises(ldp.InputError, match="continued already"):
+    with pytest.raises(ldp.privacy.InputError, match="continued already"):
         kind.resumed(state, ledger=made.ledger)
 
 
@@ -119,7 +119,7 @@ def test_a_second_release_is_charged_as_one(kind: Kind) -> None:
         for _ in range(9):
             kind.resumed(state, ledger=ledger, pay=True)
     charged = len(ledger.charges)
-    with pytest.raises(ldp.InputError, match="ledger must be given with pay=True"):
+    with pytest.raises(ldp.privacy.InputError, match="ledger must be given with pay=True"):
         kind.resumed(state, pay=True)
     assert 2 <= len(ledger.charges) == charged < 9
 
@@ -136,9 +136,9 @@ def test_a_durable_ledger_tells_every_process(kind: Kind, tmp_path: Path, monkey
     other.update(kind.losses(1))
     another_process(monkeypatch)
     for refused in (lambda: late.update(kind.losses(1)), lambda: made.update(kind.losses(1))):
-        with pytest.raises(ldp.InputError, match="continued already"):
+        with pytest.raises(ldp.privacy.InputError, match="continued already"):
             refused()
-    with pytest.raises(ldp.InputError, match="continued already"):
+    with pytest.raises(ldp.privacy.InputError, match="continued already"):
         kind.learner.from_state_dict(state, ledger=people)
     assert people.spent == total_loss(made.certificate.entries)
     with pytest.raises(ldp.BudgetExceeded):
@@ -147,11 +147,11 @@ def test_a_durable_ledger_tells_every_process(kind: Kind, tmp_path: Path, monkey
 
 def test_a_ledger_without_the_charge_is_refused(kind: Kind) -> None:
     made = kind.made(ledger=ldp.Ledger(BUDGET))
-    with pytest.raises(ldp.InputError, match="ledger must hold the charge of this learner"):
+    with pytest.raises(ldp.privacy.InputError, match="ledger must hold the charge of this learner"):
         kind.resumed(made.state_dict(), ledger=ldp.Ledger(BUDGET))
     state = made.state_dict()
     state["settings"] = {**state["settings"], "epsilon": 0.5}
-    with pytest.raises(ldp.InputError, match="state is not one"):
+    with pytest.raises(ldp.privacy.InputError, match="state is not one"):
         kind.resumed(state, ledger=made.ledger)
 
 
@@ -223,5 +223,5 @@ def test_a_snapshot_of_the_other_kind_is_refused() -> None:
     states = {name: kind.made().state_dict() for name, kind in KINDS.items()}
     for name, kind in KINDS.items():
         for other in states.keys() - {name}:
-            with pytest.raises(ldp.InputError, match="state is not one that state_dict"):
+            with pytest.raises(ldp.privacy.InputError, match="state is not one that state_dict"):
                 kind.resumed(states[other])

@@ -142,7 +142,7 @@ WRONG_LOSSES = [
 @pytest.mark.parametrize(("wrong", "words"), WRONG_LOSSES)
 def test_of_a_refused_update_nothing_is_used(wrong: Any, words: str) -> None:
     made, other = learner(), learner()
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         made.update(wrong)
     assert made.rounds == 0 and len(made.ledger.charges) == 1
     assert made.update(losses(T)).tolist() == other.update(losses(T)).tolist()
@@ -151,7 +151,7 @@ def test_of_a_refused_update_nothing_is_used(wrong: Any, words: str) -> None:
 @pytest.mark.parametrize("wrong", [[[0, 1, 2, 256]], [[0.0] * D], [[0, 1, 2]], [[-1, 0, 0, 0]]])
 def test_levels_are_checked(wrong: Any) -> None:
     made = learner()
-    with pytest.raises(ldp.InputError, match=r"integers from 0 to 255|3 columns"):
+    with pytest.raises(ldp.privacy.InputError, match=r"integers from 0 to 255|3 columns"):
         made.update_levels(wrong)
     assert made.rounds == 0
 
@@ -176,13 +176,13 @@ def test_levels_are_checked(wrong: Any) -> None:
 )
 def test_a_wrong_argument_is_refused_before_anything_is_charged(changed: dict[str, Any], words: str) -> None:
     ledger = ldp.Ledger(ldp.Budget(1000, 0.9))
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         learner(ledger=ledger, **changed)
     assert ledger.charges == ()
 
 
 def test_a_budget_is_no_ledger() -> None:
-    with pytest.raises(ldp.InputError, match="ledger must be one, such as"):
+    with pytest.raises(ldp.privacy.InputError, match="ledger must be one, such as"):
         learner(ledger=ldp.Budget(1, 1e-6))
 
 
@@ -190,7 +190,7 @@ def test_after_the_horizon_there_is_nothing_to_predict() -> None:
     made = learner()
     made.update(losses(T))
     for further in (made.predict, lambda: made.update(losses(1)), lambda: made.update_levels([[0] * D])):
-        with pytest.raises(ldp.InputError, match=r"^the horizon of 300 rounds is over$"):
+        with pytest.raises(ldp.privacy.InputError, match=r"^the horizon of 300 rounds is over$"):
             further()
 
 
@@ -291,7 +291,7 @@ def test_threads_share_a_learner() -> None:
 def test_a_learner_is_not_copied() -> None:
     made = learner()
     for doubled in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(ldp.InputError, match="state_dict"):
+        with pytest.raises(ldp.privacy.InputError, match="state_dict"):
             doubled(made)
 
 
@@ -299,7 +299,7 @@ def test_a_fork_of_the_process_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -
     made = learner()
     monkeypatch.setattr(process.os, "getpid", lambda: -1)
     for further in (lambda: made.update(losses(1)), made.state_dict):
-        with pytest.raises(ldp.InputError, match="its fork"):
+        with pytest.raises(ldp.privacy.InputError, match="its fork"):
             further()
 
 
@@ -317,12 +317,12 @@ def test_experts_may_have_names() -> None:
         choice.update(dict.fromkeys("dcba", 0.5))
         assert played in choice.names
     assert choice.learner.rounds == 3
-    with pytest.raises(ldp.InputError, match="for each expert by its name"):
+    with pytest.raises(ldp.privacy.InputError, match="for each expert by its name"):
         choice.update({"a": 1.0})
     for wrong in ("0.73 or so", None, [0.5, 0.7]):
-        with pytest.raises(ldp.InputError, match=r"losses must be (finite )?numbers") as refused:
+        with pytest.raises(ldp.privacy.InputError, match=r"losses must be (finite )?numbers") as refused:
             choice.update({"a": wrong, "b": 0.5, "c": 0.5, "d": 0.5})
         assert "0.7" not in str(refused.value)
     for names in (["a", "b"], ["a", "a", "b", "c"]):
-        with pytest.raises(ldp.InputError, match="names must be different, one for each of 4 experts"):
+        with pytest.raises(ldp.privacy.InputError, match="names must be different, one for each of 4 experts"):
             NamedExperts(names, learner())

@@ -158,7 +158,7 @@ def test_another_plan_is_another_release() -> None:
     play("again.parquet", other, **account)
     assert len(clicks.charges) == 2
     table(1).to_parquet("other.parquet")
-    with pytest.raises(ldp.LedgerError, match="name the new state"):
+    with pytest.raises(ldp.privacy.LedgerError, match="name the new state"):
         play("other_out.parquet", data="other.parquet", **account)
     assert len(clicks.charges) == 2
     play("other_out.parquet", data="other.parquet", revision="next week", **account)
@@ -178,10 +178,10 @@ def test_what_waits_is_for_its_owner_alone() -> None:
 def test_what_waits_is_of_one_run() -> None:
     with pytest.raises(Stopped):
         play(progress=stop_after(2))
-    with pytest.raises(ldp.InputError, match="is of another run"):
+    with pytest.raises(ldp.privacy.InputError, match="is of another run"):
         play(run=OnlineRun(epsilon=1))
     table(1).to_parquet("losses.parquet")
-    with pytest.raises(ldp.InputError, match="are not those of the run that waits"):
+    with pytest.raises(ldp.privacy.InputError, match="are not those of the run that waits"):
         play()
     table().to_parquet("losses.parquet")
     assert len(kept()) == 20
@@ -245,7 +245,7 @@ def test_what_is_wrong_is_refused_before_anything_is_charged(
         found.loc[77, name] = value
         found[name] = found[name].astype(str if isinstance(value, str) else float)
     getattr(found, f"to_{kind}")(f"wrong.{kind}", index=False)
-    with pytest.raises(ldp.InputError, match=words) as error:
+    with pytest.raises(ldp.privacy.InputError, match=words) as error:
         play(data=f"wrong.{kind}", run=run, ledger="l.db", dataset="clicks")
     assert "371" not in str(error.value) and "77" not in str(error.value)
     assert not list(Path().glob("*out*"))
@@ -263,7 +263,7 @@ def test_progress_does_not_tell_which_loss_was_refused() -> None:
         found.loc[row, "a"] = 2.0
         found.to_csv("wrong.csv", index=False)
         told.append([])
-        with pytest.raises(ldp.DomainError):
+        with pytest.raises(ldp.privacy.DomainError):
             play(data="wrong.csv", ledger="l.db", dataset="clicks", progress=lambda text, share: told[-1].append(text))
     assert told[0] == told[1] and told[0][-1] == f"checked {ROUNDS} rounds"
 
@@ -284,7 +284,7 @@ def test_progress_does_not_tell_which_loss_was_refused() -> None:
     ],
 )
 def test_wrong_places_are_refused(changed: dict[str, Any], words: str) -> None:
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         play(**changed)
     assert sorted(place.name for place in Path().iterdir()) == ["losses.parquet"]
 
@@ -302,7 +302,7 @@ def test_wrong_places_are_refused(changed: dict[str, Any], words: str) -> None:
     ],
 )
 def test_wrong_numbers_are_refused_at_once(wrong: dict[str, Any], words: str) -> None:
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         OnlineRun(**{"epsilon": 1, **wrong})
 
 
@@ -310,7 +310,7 @@ def test_a_folder_of_somebody_else_is_left_alone() -> None:
     folder = Path("out.parquet.unfinished")
     folder.mkdir()
     (folder / "thesis.txt").write_text("mine")
-    with pytest.raises(ldp.InputError, match="is not of labeldp"):
+    with pytest.raises(ldp.privacy.InputError, match="is not of labeldp"):
         play()
     assert (folder / "thesis.txt").read_text() == "mine"
 
@@ -325,7 +325,7 @@ def test_a_run_that_died_at_its_first_step_is_begun_again() -> None:
 
 def test_one_expert_is_no_choice() -> None:
     table()[["a"]].to_parquet("one.parquet")
-    with pytest.raises(ldp.InputError, match="parquet has one column; at least two experts are needed"):
+    with pytest.raises(ldp.privacy.InputError, match="parquet has one column; at least two experts are needed"):
         play(data="one.parquet")
 
 

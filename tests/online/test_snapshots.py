@@ -85,7 +85,7 @@ def test_a_snapshot_holds_everything(method: str, horizon: int | None, monkeypat
 )
 def test_what_is_no_state_is_refused(wrong: Any) -> None:
     state = {**learner().state_dict(), **wrong} if wrong else wrong
-    with pytest.raises(ldp.InputError, match="state is not one that state_dict"):
+    with pytest.raises(ldp.privacy.InputError, match="state is not one that state_dict"):
         resumed(state)
 
 
@@ -94,10 +94,10 @@ def test_stored_states_say_that_they_are_secret_and_notice_damage() -> None:
     assert content.splitlines()[0] == b"labeldp learner state: as SECRET as the losses themselves"
     assert learner().state_dict()["warning"] == content.splitlines()[0].decode()
     for other in ("abc", 3, None, learner()):
-        with pytest.raises(ldp.InputError, match="content must be bytes"):
+        with pytest.raises(ldp.privacy.InputError, match="content must be bytes"):
             load_state(other)  # type: ignore[arg-type]
     for damaged in (b"", b"PK", content[:-1], content + b"x", content.replace(b"SECRET", b"public")):
-        with pytest.raises(ldp.InputError, match="not a stored state of labeldp, or it is damaged"):
+        with pytest.raises(ldp.privacy.InputError, match="not a stored state of labeldp, or it is damaged"):
             load_state(damaged)
 
 
@@ -106,7 +106,7 @@ def test_values_of_states() -> None:
     back = from_plain(to_plain(state))
     assert back[:6] == state[:6] and back[6][0].tolist() == [0, 1, 2] and back[7:] == (7, 2**80)
     for value in (object(), np.array([object()]), lambda: 0):
-        with pytest.raises(ldp.InputError, match="cannot be stored"):
+        with pytest.raises(ldp.privacy.InputError, match="cannot be stored"):
             to_plain(value)
 
 

@@ -236,7 +236,9 @@ def test_what_is_used_up_is_more_than_all_exactly_where_a_filter_refuses_what_it
 
 @pytest.mark.parametrize(("failure", "tail"), [("0.1", "0.001"), ("0.2", None), (0, "0.11"), (-1, 0), (0, "-0.01")])
 def test_more_than_delta_cannot_be_kept_for_failures_and_tails(failure: Any, tail: Any) -> None:
-    with pytest.raises(ldp.InputError, match="failure and tail must not be negative, nor more than delta together"):
+    with pytest.raises(
+        ldp.privacy.InputError, match="failure and tail must not be negative, nor more than delta together"
+    ):
         Filter.of(1, "0.1", failure=failure, tail=tail)
 
 

@@ -43,7 +43,7 @@ def attempt(_):
     try:
         mechanism = ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=1)
         return holder.release(mechanism, rng=ldp.SystemRandomness()).value.tolist()
-    except ldp.InputError as error:
+    except ldp.privacy.InputError as error:
         return str(error)
 
 def others(_):
@@ -58,7 +58,7 @@ def others(_):
         try:
             ask()
             refused.append(False)
-        except ldp.InputError as error:
+        except ldp.privacy.InputError as error:
             refused.append("LedgerFile" in str(error))
     return refused
 
@@ -130,7 +130,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "system randomness": lambda _: ldp.SystemRandomness(),
     "keyed randomness": lambda _: KeyedRandomness(SECRET),
     "keyed stream": lambda _: KeyedRandomness(SECRET).stream(),
-    "learner": lambda _: ldp.PrivateExperts(d=2, horizon=10, epsilon=1),
+    "learner": lambda _: ldp.online.PrivateExperts(d=2, horizon=10, epsilon=1),
 }
 
 

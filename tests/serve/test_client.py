@@ -57,11 +57,11 @@ LEARNERS: dict[str, Callable[[Any, Any], ldp.Release[Any]]] = {
     "fit_multistage": lambda curator, rng: ldp.fit_multistage(ROWS, curator, epsilon=2, rng=rng, stages=2),
     "fit_multistage with a prior": lambda curator, rng: ldp.fit_multistage(
         ROWS, curator, epsilon=2, rng=rng,
-        prior=ldp.cluster_prior(ROWS, curator, rng=rng, epsilon=1, clusters=4),
+        prior=ldp.learners.cluster_prior(ROWS, curator, rng=rng, epsilon=1, clusters=4),
     ),
     "fit_linear": lambda curator, rng: ldp.fit_linear(ROWS, curator, epsilon=2, delta=0, rng=rng),
     "fit_cells": lambda curator, rng: ldp.fit_cells(ROWS, curator, epsilon=2, rng=rng),
-    "cluster_prior": lambda curator, rng: ldp.cluster_prior(ROWS, curator, rng=rng, epsilon=1, clusters=4),
+    "cluster_prior": lambda curator, rng: ldp.learners.cluster_prior(ROWS, curator, rng=rng, epsilon=1, clusters=4),
 }  # fmt: skip
 
 DOMAIN = ldp.Interval(0, 100, grid=101)
@@ -75,7 +75,7 @@ def test_features_in_another_order_than_the_labels_are_noticed_by_their_ids(clas
     ids = np.arange(100, 400)
     assert classes.curator(ids=ids).records == classes.curator(ids=[str(each) for each in ids]).records == 300
     for other in (ids[::-1], ids[:-1], ids + 1):
-        with pytest.raises(ldp.InputError, match="ids must be those of the labels"):
+        with pytest.raises(ldp.privacy.InputError, match="ids must be those of the labels"):
             classes.curator(ids=other)
 
 
@@ -96,19 +96,19 @@ def test_what_was_released_is_known_and_what_is_too_much_is_refused_before_the_f
 def test_what_is_asked_for_is_checked_before_it_is_sent(classes: Server) -> None:
     curator = classes.curator()
     mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=1)
-    with pytest.raises(ldp.InputError, match="rng must be SystemRandomness"):
+    with pytest.raises(ldp.privacy.InputError, match="rng must be SystemRandomness"):
         curator.release(mechanism, rng=np.random.default_rng(0))
-    with pytest.raises(ldp.InputError, match="mechanism must be one"):
+    with pytest.raises(ldp.privacy.InputError, match="mechanism must be one"):
         curator.release("response", rng=ldp.SystemRandomness())  # type: ignore[arg-type]
-    with pytest.raises(ldp.InputError, match="parts must be Public"):
+    with pytest.raises(ldp.privacy.InputError, match="parts must be Public"):
         curator.split(np.zeros(300))  # type: ignore[arg-type]
-    with pytest.raises(ldp.InputError, match="one non-negative integer"):
+    with pytest.raises(ldp.privacy.InputError, match="one non-negative integer"):
         curator.split(ldp.Public(np.zeros(299, dtype=int), why="so"))
-    with pytest.raises(ldp.InputError, match="must be one that you have a share of"):
+    with pytest.raises(ldp.privacy.InputError, match="must be one that you have a share of"):
         classes.curator(dataset="nobody")
     with pytest.raises(ldp.LabelDPError, match="token"):
         connect(classes.address, token="ldp_wrong")
-    with pytest.raises(ldp.InputError, match="nothing to limit"):
+    with pytest.raises(ldp.privacy.InputError, match="nothing to limit"):
         curator.limited(1)
     assert "RemoteCurator('people', records=300" in repr(curator) and curator.persons is None
 
@@ -120,10 +120,10 @@ OF_NUMBERS: dict[str, Callable[[Any, Any], ldp.Release[Any]]] = {
     "fit_bags of published weights": lambda curator, rng: fit_bags(
         curator,
         rng,
-        ldp.NoisyWeightedLLP(10, 10, "auto", epsilon=1, delta=1e-6, features=TABLE, domain=DOMAIN),
+        ldp.bags.NoisyWeightedLLP(10, 10, "auto", epsilon=1, delta=1e-6, features=TABLE, domain=DOMAIN),
     ),
     "fit_bags of secret weights": lambda curator, rng: fit_bags(
-        curator, rng, ldp.WeightedLBA(100, epsilon=1, delta=1e-6, features=TABLE, domain=DOMAIN)
+        curator, rng, ldp.bags.WeightedLBA(100, epsilon=1, delta=1e-6, features=TABLE, domain=DOMAIN)
     ),
 }
 

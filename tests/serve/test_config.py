@@ -63,14 +63,14 @@ def test_a_configuration_says_what_is_held_and_for_whom(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(tmp_path: Path, old: str, new: str, words: str) -> None:
-    with pytest.raises(ldp.InputError, match=words.replace("[", "\\[")):
+    with pytest.raises(ldp.privacy.InputError, match=words.replace("[", "\\[")):
         read(tmp_path, old, new)
 
 
 def test_a_token_itself_is_refused_in_a_configuration(tmp_path: Path) -> None:
     text = Server(tmp_path / "s", labels(9)).folder / "serve.toml"
     salted = next(line for line in text.read_text().splitlines() if line.startswith("token"))
-    with pytest.raises(ldp.InputError, match="not the token itself"):
+    with pytest.raises(ldp.privacy.InputError, match="not the token itself"):
         read(tmp_path, "[analyst.ana]", f'[analyst.eve]\ntoken = "{new_token()}"\n[analyst.ana]')
     assert "ldp_" not in salted
 
@@ -79,10 +79,10 @@ def test_no_isolation_is_taken_only_in_words_that_say_what_is_lost(tmp_path: Pat
     file = tmp_path / "s" / "serve.toml"
     check_isolation(read(tmp_path), file)
     line = next(each for each in file.read_text().splitlines() if "isolation" in each)
-    with pytest.raises(ldp.InputError, match="isolation must name two users"):
+    with pytest.raises(ldp.privacy.InputError, match="isolation must name two users"):
         check_isolation(read(tmp_path, line, ""), file)
     users = 'isolation = { front = "daemon", vault = "daemon" }'
-    with pytest.raises(ldp.InputError, match="two users"):
+    with pytest.raises(ldp.privacy.InputError, match="two users"):
         read(tmp_path, line, users)
 
 
@@ -105,26 +105,26 @@ def test_with_isolation_no_file_may_be_open_to_others(
     for rights in (0o744, 0o770, 0o702):
         place.chmod(rights)
         if name != "serve.toml" or rights & 0o022:
-            with pytest.raises(ldp.InputError, match=f"{place} is open to other users: run chmod go-"):
+            with pytest.raises(ldp.privacy.InputError, match=f"{place} is open to other users: run chmod go-"):
                 check_isolation(config, folder / "serve.toml")
     place.chmod(0o700)
     shutil.chown(place, "nobody")
-    with pytest.raises(ldp.InputError, match=f"{place} belongs to neither .* run chown"):
+    with pytest.raises(ldp.privacy.InputError, match=f"{place} belongs to neither .* run chown"):
         check_isolation(config, folder / "serve.toml")
     shutil.chown(place, "root" if name in ("tls.key", "serve.toml") else "daemon")
     folder.chmod(0o777)
-    with pytest.raises(ldp.InputError, match=f"{folder} is open to other users: run chmod go-w"):
+    with pytest.raises(ldp.privacy.InputError, match=f"{folder} is open to other users: run chmod go-w"):
         check_isolation(config, folder / "serve.toml")
     folder.chmod(0o755)
     if place.is_file():
         os.link(place, folder / "another")
-        with pytest.raises(ldp.InputError, match="another name, a hard link"):
+        with pytest.raises(ldp.privacy.InputError, match="another name, a hard link"):
             check_isolation(config, folder / "serve.toml")
         (folder / "another").unlink()
     check_isolation(config, folder / "serve.toml")
     if name != "serve.toml":
         monkeypatch.setattr("labeldp.serve.isolation.opens", lambda path, user: path == place)
-        with pytest.raises(ldp.InputError, match=f"{place} can be opened by 'nobody'"):
+        with pytest.raises(ldp.privacy.InputError, match=f"{place} can be opened by 'nobody'"):
             check_isolation(config, folder / "serve.toml")
 
 

@@ -335,7 +335,7 @@ def test_a_network_address_of_this_machine_works_too(tmp_path: Path) -> None:
         mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=1)
         assert len(curator.release(mechanism, rng=ldp.SystemRandomness()).value) == 300
         for address in (f"http://example.org:{port}", "ftp://x", "people"):
-            with pytest.raises(ldp.InputError, match="address"):
+            with pytest.raises(ldp.privacy.InputError, match="address"):
                 connect(address, token="t")
 
 

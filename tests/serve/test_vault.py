@@ -68,7 +68,7 @@ def test_what_is_refused_and_how_depends_on_no_label_and_on_nobody_elses_release
             assert release(one, 2, "ben")[0] == 200
         bad = described(ldp.RandomizedResponse(domain=ldp.Classes(4), epsilon=1))
         prior = ldp.Public(np.full((299, 3), 1 / 3), why="uniform")
-        short = described(ldp.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1, prior=prior))
+        short = described(ldp.mechanisms.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1, prior=prior))
         steps = {"a": PrivacyLoss.pure(1.5).to_json(), "b": PrivacyLoss.pure(1).to_json()}
         told.append(
             [
@@ -148,8 +148,8 @@ def test_after_admission_there_is_one_error(tmp_path: Path, monkeypatch: pytest.
     for error in (
         ValueError("yes"),
         MemoryError(),
-        ldp.InputError("a label: yes"),
-        ldp.LedgerError("yes"),
+        ldp.privacy.InputError("a label: yes"),
+        ldp.privacy.LedgerError("yes"),
         KeyError(1),
     ):
         with monkeypatch.context() as patch:
@@ -171,7 +171,7 @@ def test_a_ledger_that_lacks_a_charge_of_the_log_is_refused(tmp_path: Path) -> N
     one.close()
     newest = ledger.read_bytes()
     ledger.write_bytes((tmp_path / "backup.db").read_bytes())
-    with pytest.raises(ldp.LedgerError, match="older copy"):
+    with pytest.raises(ldp.privacy.LedgerError, match="older copy"):
         again(tmp_path / "s")
     ledger.write_bytes(newest)
     again(tmp_path / "s").close()
@@ -232,7 +232,7 @@ def test_a_log_that_was_edited_is_refused(tmp_path: Path) -> None:
     ]
     for edit in edits:
         file.write_text(edit())
-        with pytest.raises(ldp.LedgerError, match="log"):
+        with pytest.raises(ldp.privacy.LedgerError, match="log"):
             again(tmp_path / "s")
     file.write_text(whole + '{"n": 99, "torn')  # a crash in the middle of a line that nobody was answered for
     again(tmp_path / "s").close()
@@ -248,7 +248,7 @@ def test_a_ledger_that_is_replaced_while_the_server_runs_ends_it(tmp_path: Path)
         release(one, 3)
     assert len(LedgerFile(file).dataset("people").charges) == 1
     one.log.close()
-    with pytest.raises(ldp.LedgerError, match="lacks a charge that the log has"):
+    with pytest.raises(ldp.privacy.LedgerError, match="lacks a charge that the log has"):
         again(tmp_path / "s")
 
 
@@ -285,13 +285,13 @@ def test_reasons_are_escaped_and_bounded(tmp_path: Path) -> None:
 
 
 def test_labels_outside_of_the_domain_and_other_labels_keep_it_from_starting(tmp_path: Path) -> None:
-    with pytest.raises(ldp.DomainError):
+    with pytest.raises(ldp.privacy.DomainError):
         vault(tmp_path / "a", ["no", "perhaps"] * 10)
     one = vault(tmp_path / "b")
     release(one)
     one.close()
     Server(tmp_path / "b", labels(seed=5))
-    with pytest.raises(ldp.LedgerError, match="not the labels"):
+    with pytest.raises(ldp.privacy.LedgerError, match="not the labels"):
         again(tmp_path / "b")
 
 
@@ -300,7 +300,7 @@ def test_another_budget_or_smaller_shares_keep_it_from_starting(tmp_path: Path) 
     release(one, 2)
     one.close()
     Server(tmp_path / "s", labels(), budget="epsilon = 5")
-    with pytest.raises(ldp.LedgerError, match="budget already"):
+    with pytest.raises(ldp.privacy.LedgerError, match="budget already"):
         again(tmp_path / "s")
     Server(tmp_path / "s", labels(), budget="epsilon = 4", shares={"ana": 0.4})
     with pytest.raises(ldp.BudgetExceeded, match="less than was charged"):

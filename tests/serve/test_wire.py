@@ -51,7 +51,7 @@ LIES: dict[str, Any] = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_arrays_that_lie_about_themselves_are_refused(lie: str) -> None:
-    with pytest.raises(ldp.InputError, match="prior must be an array of finite numbers"):
+    with pytest.raises(ldp.privacy.InputError, match="prior must be an array of finite numbers"):
         unpacked(LIES[lie], "prior")
 
 
@@ -67,17 +67,17 @@ def test_rows_that_are_compressed_are_refused_before_they_are_unpacked() -> None
 @pytest.mark.parametrize("body", [b'{"a": [' + b"[]," * 200_000 + b"[]]}", b'{"a": "' + b"[" * 200_000 + b'"}'])
 def test_bodies_of_many_values_are_refused_before_they_are_parsed(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("json.loads", None)
-    with pytest.raises(ldp.InputError, match="at most 100,000 values"):
+    with pytest.raises(ldp.privacy.InputError, match="at most 100,000 values"):
         decoded(body)
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b"[" * 1_000_000, b'{"a":' * 100_000, b'{"a": NaN}', b"\xff{}"])
 def test_bodies_that_are_no_objects_are_refused(body: bytes) -> None:
-    with pytest.raises(ldp.InputError, match="object of JSON"):
+    with pytest.raises(ldp.privacy.InputError, match="object of JSON"):
         decoded(body)
 
 
 @pytest.mark.parametrize("value", [3, None, "a\nb", "a" * 201, "\x1b[2J", ["a"]])
 def test_texts_are_printable_and_bounded(value: Any) -> None:
-    with pytest.raises(ldp.InputError, match="dataset must be a printable text"):
+    with pytest.raises(ldp.privacy.InputError, match="dataset must be a printable text"):
         text_of({"dataset": value}, "dataset")

@@ -60,7 +60,7 @@ def test_cells_and_bags(spark: Any, path: Path) -> None:
         sums = room.bag_sum(frame(spark, bags, partitions), bags="bag", size=100, why=WHY, **other)
         assert np.allclose(sums.mechanism.totals(sums.value), income.reshape(6, 100).sum(axis=1))
     assert len(LedgerFile(path.with_name("bags.db")).dataset("people").charges) == 1
-    with pytest.raises(ldp.InputError, match="at least size = 200 records"):
+    with pytest.raises(ldp.privacy.InputError, match="at least size = 200 records"):
         room.bag_sum(frame(spark, bags), bags="bag", size=200, why=WHY, **other)
 
 
@@ -73,7 +73,7 @@ def test_bad_arguments_are_refused(spark: Any, path: Path) -> None:
         ({"domain": ("no", "yes")}, "domain must be declared"),
         ({"epsilon": 0}, "epsilon"),
     ):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             room.histogram(source, **(asked(path) | more))
     assert not LedgerFile(path).exists or not LedgerFile(path).dataset("people").charges
 
@@ -81,9 +81,9 @@ def test_bad_arguments_are_refused(spark: Any, path: Path) -> None:
 def test_feature_tables_are_numbers() -> None:
     batch = pa.RecordBatch.from_pydict({"a": [1, None], "b": [True, False], "c": ["x", "y"]})
     assert np.array_equal(feature_table(batch, ["a", "b"]), [[1, 1], [np.nan, 0]], equal_nan=True)
-    with pytest.raises(ldp.InputError, match="the column 'c' must hold numbers"):
+    with pytest.raises(ldp.privacy.InputError, match="the column 'c' must hold numbers"):
         feature_table(batch, ["c"])
-    with pytest.raises(ldp.InputError, match="partition must put every record into one cell"):
+    with pytest.raises(ldp.privacy.InputError, match="partition must put every record into one cell"):
         ByCells(type("Two", (), {"transform": lambda self, rows: np.zeros((2, 2))})(), ("b",)).groups(batch)
 
 
@@ -115,6 +115,6 @@ def test_moments_are_those_of_one_machine_for_one_charge(spark: Any, path: Path)
         ({"clip": 0}, "clip must be a positive"),
         ({"delta": 2}, "delta"),
     ):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             room.moments(frame(spark, source), **(asked(path) | given | more))
     assert len(LedgerFile(path).dataset("people").charges) == 1

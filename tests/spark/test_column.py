@@ -103,7 +103,7 @@ def test_a_written_release_has_its_certificate_beside_it_and_in_its_table(
         ({"out": tmp_path / "three", "table": "noisy_people"}, "there is a table 'noisy_people' already"),
         ({"table": "other"}, "table goes with out"),
     ):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             release(path, source, **more)
     assert sorted(os.listdir(tmp_path)) == ["ledger.db", "one", "two"]
 
@@ -170,7 +170,7 @@ def test_bad_input_charges_nothing(spark: Any, path: Path) -> None:
         (rows(), {}, "dataframe must be a data frame of Spark"),
         (spark.readStream.format("rate").load(), {}, "dataframe must not be a stream"),
     ):
-        with pytest.raises(ldp.InputError, match=message) as refused:
+        with pytest.raises(ldp.privacy.InputError, match=message) as refused:
             release(path, source, **more)
         assert "54321" not in str(refused.value)
     assert not LedgerFile(path).exists or charges(path) == 0

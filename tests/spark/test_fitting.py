@@ -77,9 +77,9 @@ def test_bags_are_least_squares_of_sums(spark: Any, path: Path) -> None:
         ({"bags": "nobody"}, "exactly one column 'nobody'"),
         ({"bags": "id"}, "must hold the records that were released, in their bags"),
     ):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             room.fit_bags(gaps, release, **({"bags": "bag", "features": ["age"]} | more))
-    with pytest.raises(ldp.InputError, match="release must be what bag_sum returned"):
+    with pytest.raises(ldp.privacy.InputError, match="release must be what bag_sum returned"):
         room.fit_bags(whole, None, bags="bag", features=["age"])
 
 
@@ -90,7 +90,7 @@ def test_a_sample_depends_on_the_ids_alone(spark: Any) -> None:
     assert np.array_equal(np.sort(samples[0][0][:, 0]), np.sort(samples[1][0][:, 0]))
     assert np.array_equal(samples[0][0], samples[1][0]) and samples[0][1] == 300
     for features, message in ((("nobody",), "exactly one column 'nobody'"), ((), "features must name a column")):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             public_sample(frame(spark, source), "id", features)
-    with pytest.raises(ldp.InputError, match="the column 'bought' must hold numbers"):
+    with pytest.raises(ldp.privacy.InputError, match="the column 'bought' must hold numbers"):
         public_sample(frame(spark, source), "id", ("bought",))

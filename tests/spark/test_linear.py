@@ -144,7 +144,7 @@ def test_a_source_that_changes_is_another_release_or_refused(spark: Any, path: P
     labels[7] = {"yes": "no", "no": "yes"}[labels[7]]
     place = source.schema.get_field_index("bought")
     changed = source.set_column(place, "bought", pa.array(labels))
-    with pytest.raises(ldp.LedgerError, match="not the labels"):
+    with pytest.raises(ldp.privacy.LedgerError, match="not the labels"):
         room.fit_linear(frame(spark, changed), **classes(path))
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -184,7 +184,7 @@ def test_numbers_and_a_pure_promise(spark: Any, path: Path) -> None:
     ],
 )
 def test_bad_arguments_are_refused(spark: Any, path: Path, more: dict[str, Any], message: str) -> None:
-    with pytest.raises(ldp.InputError, match=message):
+    with pytest.raises(ldp.privacy.InputError, match=message):
         room.fit_linear(frame(spark, people(200)), **classes(path, **more))
     assert not LedgerFile(path).exists or not charges(path)
 

@@ -41,9 +41,9 @@ def test_predictions_are_those_of_one_machine(spark: Any, people: Path, classes:
         (source.drop("age"), "exactly one column 'age'"),
         (found, "must not have the column 'prediction'"),
     ):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             room.predict(wrong, model)
-    with pytest.raises(ldp.InputError):
+    with pytest.raises(ldp.privacy.InputError):
         room.predict(source, people)
 
 
@@ -64,5 +64,5 @@ def test_debiased_accuracy_is_that_of_one_machine(spark: Any, kind: Any) -> None
         ({"prediction": "height"}, "must be classes of the domain"),
         ({"mechanism": ldp.DiscreteLaplace(domain=ldp.Interval(0, 1), epsilon=1)}, "must be what released the labels"),
     ):
-        with pytest.raises(ldp.InputError, match=message):
+        with pytest.raises(ldp.privacy.InputError, match=message):
             room.debiased_accuracy(frame(spark, table), **({"mechanism": mechanism, "noisy": name} | more))

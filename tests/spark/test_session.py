@@ -13,16 +13,16 @@ from labeldp.spark.session import require_java, spark_failed, start_session
 def test_no_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(ldp.InputError, match=r"Spark needs Java 17, and no java is on the PATH: install it"):
+    with pytest.raises(ldp.privacy.InputError, match=r"Spark needs Java 17, and no java is on the PATH: install it"):
         start_session("local[1]")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ldp.InputError, match=f"JAVA_HOME is {tmp_path}, which holds none"):
+    with pytest.raises(ldp.privacy.InputError, match=f"JAVA_HOME is {tmp_path}, which holds none"):
         require_java()
 
 
 def test_no_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(ldp.InputError, match=r"Spark needs pyspark: pip install 'labeldp\[spark\]'"):
+    with pytest.raises(ldp.privacy.InputError, match=r"Spark needs pyspark: pip install 'labeldp\[spark\]'"):
         start_session("local[1]")
 
 

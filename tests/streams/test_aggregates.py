@@ -169,16 +169,16 @@ def test_a_model_of_bags_is_that_of_fit_bags_to_the_bit(place: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_costs_nothing(place: Path, more: dict[str, Any], words: str) -> None:
-    with pytest.raises(ldp.InputError, match=words):
+    with pytest.raises(ldp.privacy.InputError, match=words):
         fit_cells_file("people.parquet", **(asked(place) | {"features": FEATURES} | more))
     assert not charged(place)
 
 
 def test_labels_outside_of_the_domain_cost_nothing(place: Path) -> None:
     wrong = PEOPLE.set_column(3, "income", pa.array([11.0, *[5.0] * (len(PEOPLE) - 1)]))
-    with pytest.raises(ldp.DomainError, match="at least one is missing, outside, or of another kind"):
+    with pytest.raises(ldp.privacy.DomainError, match="at least one is missing, outside, or of another kind"):
         fit_cells_file(wrong, features=FEATURES, **asked(place))
-    with pytest.raises(ldp.DomainError, match="at least one is missing, outside, or of another kind"):
+    with pytest.raises(ldp.privacy.DomainError, match="at least one is missing, outside, or of another kind"):
         bag_sum_file(wrong, bags="bag", size=50, why="sorted by age", **asked(place))
     assert not charged(place)
 
@@ -186,7 +186,7 @@ def test_labels_outside_of_the_domain_cost_nothing(place: Path) -> None:
 def test_bags_that_do_not_fit_are_refused(place: Path) -> None:
     given = asked(place, bags="bag", size=50, why="sorted by age")
     for more, words in (({"size": 51}, "size = 51"), ({"bags": "nobody"}, "nobody"), ({"bags": "age"}, "whole number")):
-        with pytest.raises(ldp.InputError, match=words):
+        with pytest.raises(ldp.privacy.InputError, match=words):
             bag_sum_file("people.parquet", **(given | more))
     assert not charged(place)
     release = bag_sum_file("people.parquet", **given)
@@ -197,9 +197,9 @@ def test_bags_that_do_not_fit_are_refused(place: Path) -> None:
         (PEOPLE, {"bags": "id"}, "data must be the records that were released, in their bags"),
         (PEOPLE, {"ridge": -1}, "ridge"),
     ):
-        with pytest.raises(ldp.InputError, match=words):
+        with pytest.raises(ldp.privacy.InputError, match=words):
             fit_bags_file(data, release, **({"bags": "bag", "features": ["age"]} | more))
-    with pytest.raises(ldp.InputError, match="release must be what bag_sum_file returned"):
+    with pytest.raises(ldp.privacy.InputError, match="release must be what bag_sum_file returned"):
         fit_bags_file(PEOPLE, "sums", bags="bag", features=["age"])
 
 

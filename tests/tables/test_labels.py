@@ -89,9 +89,9 @@ def test_names_that_are_texts_are_taken_letter_for_letter(tmp_path: Path) -> Non
         pd.DataFrame({"y": labels}).to_parquet(tmp_path / "t.parquet")
         for file in ("t.csv", "t.parquet"):
             for batch in open_table(tmp_path / file).blocks(["y"]):
-                with pytest.raises(ldp.DomainError):
+                with pytest.raises(ldp.privacy.DomainError):
                     codes_of(batch, "y", domain)
-        with pytest.raises(ldp.DomainError):
+        with pytest.raises(ldp.privacy.DomainError):
             domain.encode(labels)
 
 

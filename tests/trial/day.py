@@ -90,7 +90,7 @@ model = ldp.LabelDPClassifier(epsilon=2, delta=1e-6, trust="central", classes=("
 model.fit(X, y, ids=table["stay"])
 assert model.predict_proba(X[:9]).shape == (9, 3) and set(model.predict(X[:99])) <= {"NO", ">30", "<30"}
 assert 0.3 < model.evaluation_.accuracy().value < 1
-ldp.write_report(model, "sklearn.html", X)
+ldp.report.write_report(model, "sklearn.html", X)
 """
 
 PYTORCH = """

@@ -131,10 +131,10 @@ def names() -> dict[str, Any]:
     labels, numbers = np.where(X[:, 0] > 0, "yes", "no"), 40 + 5 * X[:, 1]
     response = ldp.RandomizedResponse(domain=domain, epsilon=0.5)
 
-    def experts() -> ldp.PrivateExperts:
-        return ldp.PrivateExperts(3, 100, 1, rng=rng)
+    def experts() -> ldp.online.PrivateExperts:
+        return ldp.online.PrivateExperts(3, 100, 1, rng=rng)
 
-    def played() -> ldp.PrivateExperts:
+    def played() -> ldp.online.PrivateExperts:
         learner = experts()
         learner.predict()
         return learner

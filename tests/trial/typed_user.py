@@ -41,7 +41,7 @@ def estimators(features: NDArray[np.float64], labels: list[str], folder: Path) -
     """scikit-learn's way, from fit to report, and a model from a file."""
     model = ldp.LabelDPClassifier(epsilon=1, delta=1e-6, trust="central", classes=("no", "yes"))
     model.fit(features, labels)
-    ldp.write_report(model, folder / "report.html", features)
+    ldp.report.write_report(model, folder / "report.html", features)
     numbers = ldp.LabelDPRegressor(epsilon=1, range=(0, 100)).fit(features, [1.0] * len(labels))
     certificate: ldp.Certificate = numbers.certificate_
     loaded = ldp.load(folder / "model")
@@ -57,7 +57,7 @@ def sums(features: NDArray[np.float64], numbers: NDArray[np.float64]) -> float:
     bags = curator.release(ldp.BagSum(64, domain=interval, epsilon=1, features=public), rng=rng)
     ldp.fit_bags(features, bags)
     linear = ldp.fit_linear(features, curator, epsilon=1, delta=1e-6, rng=rng)
-    advice = ldp.choose(features.shape, interval, epsilon=1)
+    advice = ldp.advice.choose(features.shape, interval, epsilon=1)
     try:
         ldp.fit_cells(features, curator, epsilon=9, rng=rng)
     except ldp.BudgetExceeded as error:
@@ -67,11 +67,11 @@ def sums(features: NDArray[np.float64], numbers: NDArray[np.float64]) -> float:
 
 def rounds(losses: NDArray[np.float64]) -> list[str]:
     """Decisions round after round."""
-    learner = ldp.PrivateExperts(3, len(losses), epsilon=1)
-    named = ldp.NamedExperts(("red", "green", "blue"), learner)
+    learner = ldp.online.PrivateExperts(3, len(losses), epsilon=1)
+    named = ldp.online.NamedExperts(("red", "green", "blue"), learner)
     chosen: list[str] = []
     for row in losses:
         chosen.append(named.pull())
         named.update(dict(zip(("red", "green", "blue"), row, strict=True)))
-    plan = ldp.plan_experts(3, 1000, epsilon=1)
+    plan = ldp.online.plan_experts(3, 1000, epsilon=1)
     return [*chosen, plan.method]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp import InputError, Interval
-from labeldp.privacy import Trust
+from labeldp import Interval
+from labeldp.privacy import InputError, Trust
 from papers.aggregation.naive import NaiveBags, linear_release_gdp
 
 KEY = ldp.KeyedRandomness(b"bags".ljust(32, b".")).bind(b"a test")

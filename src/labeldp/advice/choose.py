@@ -32,8 +32,8 @@ def choose(
 ) -> Advice:
     """Rank the ways to learn from private labels, from public quantities alone.
 
-    Take the first option of `labeldp.choose` before anything is charged: choosing by results on private labels would be
-    a release that nobody charged.
+    Take the first option before anything is charged: choosing by results on private labels would be a release that
+    nobody charged.
 
     Args:
         features: public: a table, an array of numbers (n, d), or only their size, the pair (n, d).
@@ -54,7 +54,7 @@ def choose(
 
     Example:
         >>> import labeldp as ldp
-        >>> advice = ldp.choose((30_000, 20), ldp.Classes(2), epsilon=0.1, delta=1e-6, trust="central")
+        >>> advice = ldp.advice.choose((30_000, 20), ldp.Classes(2), epsilon=0.1, delta=1e-6, trust="central")
         >>> advice.best.settings["trust"]
         'central'
     """

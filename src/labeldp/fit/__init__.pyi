@@ -1,3 +1,7 @@
+from .arrays import feature_rows as feature_rows
+from .arrays import feature_table as feature_table
+from .arrays import label_column as label_column
+from .arrays import refuse_label as refuse_label
 from .bundle import DESCRIPTION as DESCRIPTION
 from .bundle import ESTIMATOR as ESTIMATOR
 from .bundle import SUMMARY as SUMMARY
@@ -19,6 +23,10 @@ from .choice import trust_name as trust_name
 from .cohorts import add_cohort as add_cohort
 from .demo import run_demo as run_demo
 from .job import FitJob as FitJob
+from .once import FREE as FREE
+from .once import NO_RIGHT as NO_RIGHT
+from .once import RightToFit as RightToFit
+from .once import Spent as Spent
 from .parsing import classes_of as classes_of
 from .parsing import decimal_float as decimal_float
 from .parsing import domain_of as domain_of
@@ -75,3 +83,5 @@ from .verify import check_summary as check_summary
 from .verify import statements as statements
 from .verify import verify as verify
 from .verify import verify_file as verify_file
+from .wrapped import WrappedEstimator as WrappedEstimator
+from .wrapped import recipe_with as recipe_with

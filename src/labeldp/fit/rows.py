@@ -92,11 +92,14 @@ class GivenRows(TableRows):
         return self.domain.encode(self.labels)[self.order]
 
     @classmethod
-    def of(cls, table: pa.Table, labels: Any, ids: Any, domain: Domain, persons: Any = None) -> "GivenRows":
+    def of(
+        cls, table: pa.Table | None, records: int, labels: Any, ids: Any, domain: Domain, persons: Any = None
+    ) -> "GivenRows":
         """Encode features and sort all rows by their ids; labels are not looked at.
 
         Args:
-            table: the features.
+            table: the features; None where the learner takes them as the program holds them.
+            records: how many rows there are.
             labels: one for each row.
             ids: integers or texts, one for each row and no two alike; None for row numbers.
             domain: the declared domain of the labels.
@@ -105,17 +108,17 @@ class GivenRows(TableRows):
         Raises:
             InputError: a column, an id or a person cannot be used.
         """
-        whose = None if persons is None else numbered(person_names(persons, b""))
-        if whose is not None and len(whose) != table.num_rows:
+        if persons is not None and len(numbered(person_names(persons, b""))) != records:
             raise InputError(ONE_PERSON, argument="persons")
-        order, found = np.arange(table.num_rows), None
+        order, keys = np.arange(records), None
         if ids is not None:
-            found = distinct_ids(id_table(ids, table.num_rows), IDS)
-            order = by_id(found)
-            found = [found[row] for row in order.tolist()] if isinstance(found, list) else found[order]
-        encoder = TableEncoder.fit(table)
-        named = None if whose is None else np.asarray(persons)[order]
-        return cls(encoder, encoder.transform(table)[order], found, domain, labels, order, named)
+            keys = distinct_ids(id_table(ids, records), IDS)
+            order = by_id(keys)
+            keys = [keys[row] for row in order.tolist()] if isinstance(keys, list) else keys[order]
+        owners = None if persons is None else np.asarray(persons)[order]
+        encoder = TableEncoder((), ()) if table is None else TableEncoder.fit(table)
+        features = np.empty((records, 0)) if table is None else encoder.transform(table)[order]
+        return cls(encoder, features, keys, domain, labels, order, owners)
 
     def take(self, rows: NDArray[np.intp]) -> "GivenRows":
         """Return some of the rows, in order, without labels."""

@@ -55,6 +55,8 @@ from .features import check_rows as check_rows
 from .features import intrinsic_dimension as intrinsic_dimension
 from .features import number_table as number_table
 from .features import row_table as row_table
+from .features import rows_of as rows_of
+from .features import take_rows as take_rows
 from .features import takes_gaps as takes_gaps
 from .heads import SoftmaxClassifier as SoftmaxClassifier
 from .heads import label_head as label_head
@@ -110,10 +112,12 @@ from .scattering import default_representation as default_representation
 from .soft_trees import SoftTrees as SoftTrees
 from .training import Training as Training
 from .training import dry_run as dry_run
+from .training import dry_run_regressor as dry_run_regressor
 from .training import fit_noisy as fit_noisy
 from .training import fold_count as fold_count
 from .training import posterior as posterior
 from .training import prior_rows as prior_rows
+from .training import record_weights as record_weights
 from .training import with_given as with_given
 from .tuning import Tuned as Tuned
 from .tuning import clipping_radius as clipping_radius

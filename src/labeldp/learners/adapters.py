@@ -15,7 +15,7 @@ from labeldp.learners.classifiers import as_candidates, boosted_regression
 from labeldp.learners.evaluation import Score, auc_estimate, debiased_accuracy, log_losses, ratio_terms
 from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, released_codes
 from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
-from labeldp.learners.training import Training, cross_fit, learn
+from labeldp.learners.training import Training, cross_fit, learn, record_weights, weight_name
 from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
 from labeldp.privacy import InputError, Release
 
@@ -161,11 +161,11 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, estimator: Any = None) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Any, release: Release[Any]) -> Self:
-        """Learn from features, shape (n, d), and released numbers.
+    def fit(self, X: Any, release: Release[Any], sample_weight: Any = None) -> Self:
+        """Learn from features, shape (n, d), released numbers, and public weights of the records, shape (n,).
 
         Raises:
-            InputError: `release` has no numbers, or features do not fit it.
+            InputError: `release` has no numbers, features do not fit it, or the estimator takes no weights.
             NotInvertibleError: the noise has no inverse.
         """
         self.domain_ = domain_of(release, Interval)
@@ -177,7 +177,9 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         elif not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
             raise InputError("estimator must be a scikit-learn regressor, such as HistGradientBoostingRegressor()")
         inner = boosted_regression(rows_of(X)) if self.estimator is None else clone(self.estimator)
-        self.estimator_ = inner.fit(X, unbiased(release))
+        weights = record_weights(sample_weight, len(release.value), [inner])
+        arguments = {} if weights is None else {weight_name(inner) or "": weights}
+        self.estimator_ = inner.fit(X, unbiased(release), **arguments)
         self.certificate_ = release.certificate
         return self
 

@@ -28,6 +28,7 @@ class Evidence:
             set names the class z, as a share of all that it names.
         named: which classes each answer names, shape (n, K), of answers without codes; None for others.
         indicators: unbiased indicators of the true classes, shape (n, K), of answers without codes; None for others.
+        weights: public weights of the records in training, shape (n,); None where all count alike.
     """
 
     codes: NDArray[Any] | None = field(repr=False)
@@ -35,6 +36,7 @@ class Evidence:
     matrix: Floats | None = field(repr=False)
     named: Flags | None = field(default=None, repr=False)
     indicators: Floats | None = field(default=None, repr=False)
+    weights: Floats | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, release: Release[Any]) -> Self:
@@ -75,9 +77,9 @@ class Evidence:
 
     def take(self, rows: Any) -> "Evidence":
         """The evidence of some of the records."""
-        parts = (None if each is None else each[rows] for each in (self.codes, self.named, self.indicators))
-        codes, named, indicators = parts
-        return Evidence(codes, self.likelihood[rows], self.matrix, named, indicators)
+        arrays = self.codes, self.named, self.indicators, self.weights
+        codes, named, indicators, weights = (None if array is None else array[rows] for array in arrays)
+        return Evidence(codes, self.likelihood[rows], self.matrix, named, indicators, weights)
 
     def joined(self, other: "Evidence") -> "Evidence":
         """Return the evidence of these records, followed by that of others."""
@@ -89,6 +91,7 @@ class Evidence:
             self.matrix if same and kind else None,
             _both(self.named, other.named),
             _both(self.indicators, other.indicators),
+            _both(self.weights, other.weights),
         )
 
     def names(self, classes: NDArray[Any]) -> Flags:

@@ -28,6 +28,7 @@ from labeldp.learners.training import (
     is_noise_aware,
     learn,
     prior_rows,
+    record_weights,
     released_anyway,
     with_initial_certificate,
 )
@@ -88,6 +89,7 @@ def fit_multistage(
     training: Training | Method = "posterior",
     response: Response = "best",
     partition_seed: int = 0,
+    sample_weight: Any = None,
     rng: RandomSource,
     progress: Progress | None = None,
 ) -> Release[Model]:
@@ -124,6 +126,7 @@ def fit_multistage(
             tell more bits than those of randomized response, and training takes sets of classes.
         partition_seed: seed of the random split and of the partitions of classes, which may be public: the guarantee
             holds for all that were fixed without the labels.
+        sample_weight: public weights of the records in training, shape (n,); results count all records alike.
         rng: randomness of the noise.
         progress: called with what is being done, in words, and the share of the learning that is done, in [0, 1].
 
@@ -148,7 +151,8 @@ def fit_multistage(
     candidates = as_candidates(classifier, features, curator.domain.size)
     rows = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
     recipe, asked = Training.of(training), (partition_seed, response)
-    plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, *asked, progress)
+    weights = record_weights(sample_weight, curator.records, candidates)
+    plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, *asked, progress, weights)
     if any(map(plan.needs_classes, candidates)):
         plan = replace(plan, response="randomized-response")
     if stages is None:
@@ -184,7 +188,9 @@ def _measured(plan: "_Plan", curator: CuratorLike, candidates: list[Any], share:
     with released_anyway(candidates):
         release = curator.release(plan.plain(), rng=plan.rng, step=STAGE_1)
         model = release.map(
-            lambda _: fit_and_measure(plan.features, release, candidates, plan.training, held, callback=plan.callback)
+            lambda _: fit_and_measure(
+                plan.features, release, candidates, plan.training, held, weights=plan.weights, callback=plan.callback
+            )
         )
     return with_initial_certificate(model, candidates[0])
 
@@ -235,6 +241,7 @@ class _Plan:
     partition_seed: int
     response: Response
     callback: Progress | None
+    weights: NDArray[np.float64] | None
 
     def run(
         self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
@@ -262,7 +269,7 @@ class _Plan:
         known = None if self.prior_rows is None else self.prior_rows[rows]
         release = curator.release(self.first(rows), rng=self.rng, step=STAGE_1)
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
-        evidence, table = Evidence.of(release), take_rows(self.features, rows)
+        evidence, table = self._evidence(release, rows), take_rows(self.features, rows)
         guess = cross_fit(
             table, evidence, candidates, self.training, prior=known, always=always, callback=self.callback
         )
@@ -281,9 +288,13 @@ class _Plan:
             old, old_rows, guess = old.take(kept), old_rows[kept], guess.take(kept)
         if guess.probabilities is not None:
             guess = replace(guess, probabilities=np.concatenate([guess.probabilities, prior.value]))
-        evidence = old.joined(Evidence.of(release))
+        evidence = old.joined(self._evidence(release, rows))
         releases = (*state.releases, release)
         return self._state(stage, stages, np.concatenate([old_rows, rows]), evidence, guess, releases, state.model)
+
+    def _evidence(self, release: Release[Any], rows: NDArray[np.intp]) -> Evidence:
+        """Return what a release says of these records, with their weights in training."""
+        return replace(Evidence.of(release), weights=None if self.weights is None else self.weights[rows])
 
     def drops_unlikely(self, classifier: Any) -> bool:
         """Return whether released labels are learned from as if they were true, so that unlikely ones are dropped."""

@@ -72,6 +72,7 @@ def fit_numbers(
     categorical: Any = None,
     evaluation: float = EVALUATED,
     partition_seed: int = 0,
+    sample_weight: Any = None,
 ) -> Release[Model]:
     """Learn a regression from private numbers, each of which is released once, with noise.
 
@@ -91,6 +92,8 @@ def fit_numbers(
         categorical: boolean mask of the columns that hold category codes, shape (d,), for the default learners.
         evaluation: share of the records, in (0, 1), that the model does not learn from, but is measured on.
         partition_seed: public seed of the random split.
+        sample_weight: public weights of the records in training, shape (n,), for one regressor whose `fit` takes them;
+            results count all records alike.
 
     Returns:
         The model, with `model.evaluation`; its certificate holds every charge.
@@ -134,7 +137,8 @@ def fit_numbers(
     else:
         given = [_regressor(len(rows), categorical)] if regressors is None else regressors
         table = take_rows(features, rows)
-        best = clone(_best(given, table, known)).fit(table, known)
+        weights = () if sample_weight is None else (np.asarray(sample_weight)[rows],)
+        best = clone(_best(given, table, known)).fit(table, known, *weights)
         found = known.map(lambda _: Model(domain, best))
     answers = kept.release(measured, rng=rng, step="evaluation")
     seen = evaluate(answers, found.value.predict(take_rows(features, places[2])), HELD_OUT, places[2])

@@ -38,13 +38,13 @@ class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes
         return self
 
-    def fit_soft(self, features: Any, soft: Any) -> Self:
-        """Learn from class weights, shape (n, K), whose rows sum to 1."""
+    def fit_soft(self, features: Any, soft: Any, sample_weight: Any = None) -> Self:
+        """Learn from class weights, shape (n, K), whose rows sum to 1, and weights of the records, shape (n,)."""
         table, targets = row_table(features), np.asarray(soft, dtype=np.float64)
         check_columns(self, features, fit=True)
         self.classes_ = np.arange(targets.shape[1])
         columns = targets.T[1:] if len(self.classes_) == 2 else targets.T
-        self.parts_ = [self._regression().fit(table, np.clip(column, 0, 1)) for column in columns]
+        self.parts_ = [self._regression().fit(table, np.clip(column, 0, 1), sample_weight) for column in columns]
         return self
 
     def _regression(self) -> HistGradientBoostingRegressor:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold
@@ -119,6 +119,7 @@ def fit_noisy(
     prior: Any = None,
     evaluation: float = 0.0,
     partition_seed: int = 0,
+    sample_weight: Any = None,
 ) -> Release[Model]:
     """Train a classifier on labels that are released already, at no further cost.
 
@@ -135,6 +136,7 @@ def fit_noisy(
         evaluation: share of the records, in [0, 1), whose released labels the model does not learn from, but is
             measured on: its `evaluation` is then that of this very model. It costs records, and no epsilon.
         partition_seed: public seed of the draw of these records.
+        sample_weight: public weights of the records in training, shape (n,); results count all records alike.
 
     Guarantee (post_processing): the model depends on the labels only through the release: its certificate is the
         release's.
@@ -147,9 +149,10 @@ def fit_noisy(
     candidates = as_candidates(classifier, features, evidence.classes)
     check_evaluation(evaluation)
     held = kept_apart(len(evidence), evaluation, partition_seed)
+    weights = record_weights(sample_weight, len(evidence), candidates)
 
     def build(*_: Any) -> Model:
-        return fit_and_measure(features, release, candidates, recipe, held, prior=rows)
+        return fit_and_measure(features, release, candidates, recipe, held, prior=rows, weights=weights)
 
     return with_initial_certificate(gather([release, *known], build), candidates[0])
 
@@ -162,6 +165,7 @@ def fit_and_measure(
     held: NDArray[np.bool_],
     *,
     prior: Any = None,
+    weights: NDArray[np.float64] | None = None,
     callback: Progress | None = None,
 ) -> Model:
     """Return a model of released labels, measured on those of the records that are held out, shape (n,), if any.
@@ -171,10 +175,11 @@ def fit_and_measure(
         candidates: classifiers, as `as_candidates` returns them.
         recipe: how they are trained.
         held: which records the model does not learn from, chosen without their labels.
+        weights: of the records in training, shape (n,), as `record_weights` returns them.
         callback: see `cross_fit`.
     """
     seen, rows = np.flatnonzero(~held), np.flatnonzero(held)
-    table, evidence = take_rows(features, seen), Evidence.of(release).take(seen)
+    table, evidence = take_rows(features, seen), replace(Evidence.of(release), weights=weights).take(seen)
     known = None if prior is None else prior[seen]
     guess = cross_fit(table, evidence, candidates, recipe, prior=known, callback=callback)
     model = learn(table, evidence, guess, recipe, release.mechanism.domain)
@@ -338,18 +343,23 @@ def learn(
     if recipe.method == "plain":
         return Model(domain, _fit_answers(classifier, features, evidence, recipe), evidence.matrix)
     if recipe.method == "debiased":
-        return Model(domain, fit_soft(classifier, features, _unbiased(evidence), recipe.seed))
+        return Model(domain, fit_soft(classifier, features, _unbiased(evidence), recipe.seed, evidence.weights))
     priors = [each for each in (guess.own, probabilities) if each is not None]
     for _ in range(recipe.rounds - 1):
-        priors = [_soft_out_of_fold(features, classifier, evidence.posterior(each), recipe) for each in priors]
+        priors = [
+            _soft_out_of_fold(features, classifier, evidence.posterior(prior), recipe, evidence.weights)
+            for prior in priors
+        ]
     if recipe.method == "consensus":
         return Model(domain, _fit_agreed(classifier, features, evidence, priors[-1]))
     posteriors = [evidence.posterior(each) for each in priors]
     if recipe.method == "reweighted":
         codes = evidence.codes_for('training="reweighted"')
-        return Model(domain, fit_codes(classifier, features, codes, posteriors[0][np.arange(len(codes)), codes]))
+        trusted = posteriors[0][np.arange(len(codes)), codes]
+        trusted = trusted if evidence.weights is None else trusted * evidence.weights
+        return Model(domain, fit_codes(classifier, features, codes, trusted))
     students = [
-        _fit_posterior(_reseeded(classifier, number), features, soft, recipe.seed, guess.fold)
+        _fit_posterior(_reseeded(classifier, number), features, soft, recipe.seed, evidence.weights, guess.fold)
         for number, soft in enumerate(posteriors)
     ]
     return Model(domain, students[0] if len(students) == 1 else GeometricMean(students, evidence.classes))
@@ -371,7 +381,7 @@ def fit_codes(classifier: Any, features: Any, codes: NDArray[Any], weights: Any 
         rows = np.concatenate([np.arange(len(targets)), once])
         features, targets = take_rows(features, rows), targets[rows]
         weights = None if weights is None else weights[rows]
-    name, arguments = _weight_name(classifier), {}
+    name, arguments = weight_name(classifier), {}
     if weights is not None:
         if name is None:
             raise InputError('this classifier takes no sample weights: use training="posterior" or "plain"')
@@ -383,12 +393,12 @@ def fit_codes(classifier: Any, features: Any, codes: NDArray[Any], weights: Any 
 def _fit_answers(classifier: Any, features: Any, evidence: Evidence, recipe: Training) -> Any:
     """Return a fresh classifier of what was answered: the class, or every class that a set names."""
     if evidence.codes is not None:
-        return fit_codes(classifier, features, evidence.codes)
+        return fit_codes(classifier, features, evidence.codes, evidence.weights)
     assert evidence.named is not None
     weights = evidence.named.astype(np.float64)
-    if not hasattr(classifier, "fit_soft") and _weight_name(classifier) is None:  # one class is drawn from each set
+    if not hasattr(classifier, "fit_soft") and weight_name(classifier) is None:  # one class is drawn from each set
         weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
-    return fit_soft(classifier, features, weights, recipe.seed)
+    return fit_soft(classifier, features, weights, recipe.seed, evidence.weights)
 
 
 def _fit_agreed(classifier: Any, features: Any, evidence: Evidence, probabilities: Any) -> Any:
@@ -396,28 +406,45 @@ def _fit_agreed(classifier: Any, features: Any, evidence: Evidence, probabilitie
     likeliest = np.asarray(probabilities).argmax(axis=1)
     rows = np.flatnonzero(evidence.names(likeliest))
     rows = rows if len(rows) else np.arange(len(likeliest))
-    return fit_codes(classifier, take_rows(features, rows), likeliest[rows])
+    weights = None if evidence.weights is None else evidence.weights[rows]
+    return fit_codes(classifier, take_rows(features, rows), likeliest[rows], weights)
 
 
-def fit_soft(classifier: Any, features: Any, soft: NDArray[np.float64], seed: int) -> Any:
+def fit_soft(
+    classifier: Any,
+    features: Any,
+    soft: NDArray[np.float64],
+    seed: int,
+    record_weights: NDArray[np.float64] | None = None,
+) -> Any:
     """Fit a clone of a classifier to class weights, shape (n, K), whose rows sum to 1.
 
     A classifier with a method `fit_soft(features, weights)` gets the weights themselves; one that takes sample weights
-    gets a copy of each record for each class; any other gets copies with drawn labels.
+    gets a copy of each record for each class; any other gets copies with drawn labels. Weights of the records, shape
+    (n,), go to classifiers that take sample weights alone.
     """
     if hasattr(classifier, "fit_soft"):
-        return clone(classifier).fit_soft(features, soft)
+        arguments = {} if record_weights is None else {"sample_weight": record_weights}
+        return clone(classifier).fit_soft(features, soft, **arguments)
     count, classes = soft.shape
-    if _weight_name(classifier) is not None:
+    if weight_name(classifier) is not None:
         weights = soft.T.ravel()
         kept = np.flatnonzero(np.abs(weights) > MIN_WEIGHT)
-        return fit_codes(classifier, take_rows(features, kept % count), kept // count, weights[kept])
+        copies = weights[kept] if record_weights is None else weights[kept] * record_weights[kept % count]
+        return fit_codes(classifier, take_rows(features, kept % count), kept // count, copies)
     drawn = np.random.default_rng(seed).random((DRAWN_LABELS, count, 1))
     labels = (drawn > np.cumsum(soft, axis=1)[None]).sum(axis=2).clip(0, classes - 1)
     return fit_codes(classifier, take_rows(features, np.tile(np.arange(count), DRAWN_LABELS)), labels.ravel())
 
 
-def _fit_posterior(classifier: Any, features: Any, soft: Probabilities, seed: int, fold: "Fold | None" = None) -> Any:
+def _fit_posterior(
+    classifier: Any,
+    features: Any,
+    soft: Probabilities,
+    seed: int,
+    weights: NDArray[np.float64] | None,
+    fold: "Fold | None" = None,
+) -> Any:
     """Fit a clone of a classifier to class probabilities, shape (n, K); trees of many records without copying them.
 
     Such trees do not stop early. As many are grown as a model of cross-fitting had when it stopped, of twice the
@@ -425,10 +452,11 @@ def _fit_posterior(classifier: Any, features: Any, soft: Probabilities, seed: in
     """
     plain = type(classifier) is HistGradientBoostingClassifier and classifier.class_weight is None
     if not plain or len(soft) < MANY_RECORDS:
-        return fit_soft(classifier, features, soft, seed)
+        return fit_soft(classifier, features, soft, seed, weights)
     stopped = getattr(fold and fold.estimator, "n_iter_", classifier.max_iter / 2)
     rate, trees = 2 * classifier.learning_rate, max(int(stopped), MIN_SOFT_TREES)
-    return fit_soft(SoftTrees(clone(classifier).set_params(max_iter=trees, learning_rate=rate)), features, soft, seed)
+    slower = SoftTrees(clone(classifier).set_params(max_iter=trees, learning_rate=rate))
+    return fit_soft(slower, features, soft, seed, weights)
 
 
 def out_of_fold(
@@ -477,7 +505,7 @@ def _first_guess(
         noisy, fold = _crossed(features, evidence.classes, recipe, fitter, telling)
         return CrossFit(classifier, calibrated(unmixed(noisy, evidence.matrix), evidence), fold=fold)
     soft = evidence.posterior(evidence.class_prior()[None, :] if prior is None else prior)
-    return CrossFit(classifier, _soft_out_of_fold(features, classifier, soft, recipe))
+    return CrossFit(classifier, _soft_out_of_fold(features, classifier, soft, recipe, evidence.weights))
 
 
 def calibrated(probabilities: Probabilities, evidence: Evidence) -> Probabilities:
@@ -485,11 +513,14 @@ def calibrated(probabilities: Probabilities, evidence: Evidence) -> Probabilitie
     return max((tempered(probabilities, t) for t in TEMPERATURES.tolist()), key=evidence.score)
 
 
-def _soft_out_of_fold(features: Any, classifier: Any, soft: Probabilities, recipe: Training) -> Probabilities:
+def _soft_out_of_fold(
+    features: Any, classifier: Any, soft: Probabilities, recipe: Training, weights: NDArray[np.float64] | None
+) -> Probabilities:
     """Return out-of-fold probabilities of a classifier of soft labels."""
 
     def fitter(rows: NDArray[np.intp]) -> Any:
-        return _fit_posterior(classifier, take_rows(features, rows), soft[rows], recipe.seed)
+        part = None if weights is None else weights[rows]
+        return _fit_posterior(classifier, take_rows(features, rows), soft[rows], recipe.seed, part)
 
     return out_of_fold(features, soft.shape[1], recipe, fitter)
 
@@ -587,6 +618,25 @@ def _dry_run_of(each: Any, features: Any, trial: TrialRows, recipe: Training, re
             fit(drawn, learned, held)
 
 
+def dry_run_regressor(regressor: Any, features: Any, domain: Interval, weights: Any = None) -> None:
+    """Fit a regressor to some of the features and made-up numbers, and refuse one that fails, as `dry_run` does.
+
+    Args:
+        regressor: an unfitted scikit-learn regressor.
+        features: public table or array, n rows.
+        domain: the range of the numbers.
+        weights: of the records, as `record_weights` returns them.
+
+    Raises:
+        InputError: the regressor failed; nothing was charged.
+    """
+    rows = trial_rows(features, 0).rows
+    table, numbers = take_rows(features, rows), np.random.default_rng(0).uniform(domain.low, domain.high, len(rows))
+    arguments = {} if weights is None else {weight_name(regressor) or "": weights[rows]}
+    with _undisturbed(), _naming(regressor, features, "cannot learn from these features", len(rows)):
+        clone(regressor).fit(table, numbers, **arguments).predict(table)
+
+
 def _short(classifier: Any) -> Any:
     """Return a classifier that boosts fewer and coarser trees: they fail where all would."""
     if not isinstance(classifier, HistGradientBoostingClassifier):
@@ -606,10 +656,11 @@ def _naming(classifier: Any, features: Any, problem: str, tried: int | None = No
     except LabelDPError:
         raise
     except Exception as error:
+        kind = "regressor" if is_regressor(classifier) else "classifier"
         hint = "" if are_numbers(features) else f" ({MIXED_HINT})"
         count = rows_of(features)
         some = f" (tried on {tried:,} of {count:,} records)" if tried is not None and tried < count else ""
-        raise InputError(f"classifier {type(classifier).__name__} {problem}: {error}{hint}{some}") from error
+        raise InputError(f"{kind} {type(classifier).__name__} {problem}: {error}{hint}{some}") from error
 
 
 @contextmanager
@@ -653,7 +704,38 @@ def prior_rows(prior: Any, count: int, classes: int) -> Probabilities:
     return rows
 
 
-def _weight_name(classifier: Any) -> str | None:
+def record_weights(weights: Any, records: int, learners: Sequence[Any]) -> NDArray[np.float64] | None:
+    """Return public weights of the records in training, shape (n,); None where all count alike.
+
+    Args:
+        weights: numbers of at least 0, not all of them 0, shape (n,); or None.
+        records: how many there are.
+        learners: what they are for, unfitted.
+
+    Raises:
+        InputError: they are no such weights, or a learner cannot use them.
+    """
+    if weights is None:
+        return None
+    for learner in learners:
+        if is_noise_aware(learner) or hasattr(learner, "fit_soft") or weight_name(learner) is None:
+            raise InputError(
+                f"must be left out: {type(learner).__name__} takes no weights. Name an estimator whose fit takes "
+                "sample_weight, such as LogisticRegression()",
+                argument="sample_weight",
+            )
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.shape != (records,) or not np.isfinite(array).all() or (array < 0).any() or not array.any():
+        raise InputError(
+            "must be one finite number of at least 0 for each row of X, and not all zero", argument="sample_weight"
+        )
+    return array
+
+
+def weight_name(classifier: Any) -> str | None:
     """Return the argument of `fit` that carries sample weights, if there is one."""
     prefix, last = "", classifier
     if isinstance(classifier, Pipeline):

@@ -1,0 +1,85 @@
+"""A fit without a ledger file: one for an estimator and all its clones."""
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from labeldp.privacy import Budget, BudgetExceeded, Ledger, Path, RecordLoss, SingleProcess, total_loss
+
+FREE = (
+    "Scores cost nothing: a fitted model has its own in evaluation_, and cross-validation is free on labels that were "
+    "released once (NoisyLabelClassifier, debiased_scorer)"
+)
+
+LEDGER = "a ledger file, ledger= and dataset=, whose budget says how much more these labels may cost"
+
+USED = (
+    "this estimator, or a clone of it, was fitted before, and all clones share one right to fit: another fit, also to "
+    f"a fold of a cross-validation, would look at private labels again. {FREE}. To fit again on purpose, give {LEDGER}"
+)
+
+NO_RIGHT = (
+    "this estimator was copied or pickled, and such a copy has no right to fit: fit the one that you made, or a clone "
+    f"of it, or give {LEDGER}. {FREE}"
+)
+
+
+@final
+class RightToFit(SingleProcess):
+    """The right of an estimator and all its clones to one fit without a ledger file.
+
+    Guarantee (charged_once): of all fits that share a right, in any number of threads, one is charged.
+    """
+
+    _why_no_copy = f"a right to fit cannot be copied or pickled: {NO_RIGHT}"
+    _why_no_fork = (
+        "an estimator's right to fit belongs to the process that made it: fit it in that process, or give "
+        f"{LEDGER}. {FREE}"
+    )
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ledger: Ledger | None = None
+        self._claim_process()
+
+    @contextmanager
+    def use(self, ledger: Ledger) -> Iterator[None]:
+        """Let the body charge a ledger, unless an earlier body charged another one.
+
+        Raises:
+            BudgetExceeded: the right is used up.
+            InputError: this is a fork of the process that the right belongs to.
+        """
+        self.check_process()
+        with self._lock:
+            if self._ledger is not None and self._ledger.charges:
+                raise BudgetExceeded(USED)
+            self._ledger = ledger
+            yield
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a fit without a ledger file cost, for a report, which else asks the dataset of a ledger.
+
+    Args:
+        budget: of the fit.
+        loss: what was spent of it.
+    """
+
+    budget: Budget
+    loss: RecordLoss
+    entries: ClassVar[tuple[Any, ...]] = ()
+
+    def part(self, path: Path) -> Path:
+        """Return the part that a charge used."""
+        return path
+
+    def used(self, *, without: Collection[str] = ()) -> None:
+        """Return None: a fit by itself has a list of releases, and no filter."""
+
+    def spent_with(self, *, without: Collection[str] = ()) -> RecordLoss:
+        """Return what was spent; nothing without this fit."""
+        return total_loss(()) if without else self.loss
