@@ -34,7 +34,7 @@ from labeldp.learners.features import (
 from labeldp.learners.model import Model, check_evaluation, kept_apart
 from labeldp.learners.pooling import GeometricMean, pooled
 from labeldp.learners.soft_trees import SoftTrees
-from labeldp.mechanisms import Domain, RandomizedResponse
+from labeldp.mechanisms import Domain, Interval, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
 Progress = Callable[[str, float], None]
