@@ -27,8 +27,8 @@ import pandas as pd
 import pyarrow as pa
 from scipy.optimize import least_squares
 
-from labeldp.advice.rehearsal import PublicRows, fitted, rehearse, score
-from labeldp.fit.choice import WAYS, Curve, Way, advise, kind_of
+from labeldp.advice.rehearsal import RehearsalRows, fitted, rehearse, score
+from labeldp.fit.choice import WAYS, LearningCurve, Way, advise, kind_of
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError
 from labeldp.tables import TableEncoder
@@ -155,7 +155,7 @@ class Fit:
         rows = np.random.default_rng([self.seed, 3]).permutation(len(found.codes) - found.tested)[: self.records]
         trust, model, delta = METHODS[self.method]
         settings, start = {"trust": trust, "model": model, "delta": delta}, time.process_time()
-        public, noise = PublicRows(found.encoder, found.features[rows]), np.random.default_rng([self.seed, 7])
+        public, noise = RehearsalRows(found.encoder, found.features[rows]), np.random.default_rng([self.seed, 7])
         learned = fitted(settings, public, found.codes[rows], found.domain, self.epsilon, noise)
         reached = score(learned, found.features[-found.tested :], found.codes[-found.tested :], found.domain)
         return {**self.__dict__, "score": reached, "seconds": round(time.process_time() - start, 2)}
@@ -262,12 +262,12 @@ def way_of(method: str) -> str:
     return method.partition(",")[0]
 
 
-def curve_of(way: Way, values: np.ndarray, kind: str) -> Curve:
+def curve_of(way: Way, values: np.ndarray, kind: str) -> LearningCurve:
     """A curve without its ends, from logarithms relative to where the search starts."""
     half, noise = STARTS[kind]
     cost = float(noise * np.exp(values[2])) if way.trust == "central" else None
     excess = max(float(values[3]), 0.0) if kind == "numbers" else 0.0
-    return Curve(0, 0, 0, float(half * np.exp(values[0])), float(0.8 * np.exp(values[1])), cost, excess)
+    return LearningCurve(0, 0, 0, float(half * np.exp(values[0])), float(0.8 * np.exp(values[1])), cost, excess)
 
 
 def search(lines: list[dict], kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -304,7 +304,7 @@ def search(lines: list[dict], kind: str) -> tuple[np.ndarray, np.ndarray]:
     return flat[: len(tables)], flat[len(tables) :].reshape(len(ways), 5)
 
 
-def fit_curves(lines: list[dict], kind: str) -> dict[str, Curve]:
+def fit_curves(lines: list[dict], kind: str) -> dict[str, LearningCurve]:
     """The curve of each way, with the ends of the tables in `CONSTANTS`; those of classes are pooled."""
     tops, rest = search(lines, kind)
     if kind == "classes":
@@ -566,7 +566,7 @@ def measure_rehearsals(kept: Path, wanted: Iterator[tuple[str, int, float]]) -> 
                 continue
             found = task(table)
             rows = np.random.default_rng([0, 3]).permutation(len(found.codes) - found.tested)[:records]
-            public = PublicRows(found.encoder, found.features[rows])
+            public = RehearsalRows(found.encoder, found.features[rows])
             advice = advise(records, len(found.encoder.names), found.domain, epsilon, DELTA, "central")
             tried = rehearse(advice, public, found.domain, epsilon)
             scores = {option.method: option.expected.value for option in tried.options}

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp.advice import Question, make_plan, read_features
+from labeldp.advice import SampleSizeQuery, make_plan, read_features
 from labeldp.advice import plan as planning_file
-from labeldp.cli.plan import plan_lines, times
+from labeldp.cli.advice import plan_lines, times
 from labeldp.learners import clipping_radius, cube_side, neighbor_count
 from labeldp.privacy import InputError, Trust
 from labeldp.tables import TableFile
@@ -34,8 +34,8 @@ NUMBERS = {"classes": None, "interval": "-5,5"}
 HEAVY = {"classes": None, "moments": "3"}
 
 
-def question(**changes: Any) -> Question:
-    return Question.parse(**{**ASKED, **changes})
+def question(**changes: Any) -> SampleSizeQuery:
+    return SampleSizeQuery.parse(**{**ASKED, **changes})
 
 
 def test_the_plan_of_the_example_by_hand() -> None:
@@ -181,7 +181,7 @@ def test_a_file_says_how_many_records_columns_and_dimensions(tmp_path: Path, nam
     assert (found.records, found.columns, found.dimension) == (3000, ("a", "b", "c"), 3)
     assert found.intrinsic_dimension == pytest.approx(2, rel=0.15)
     assert found.notes == ("left out 'same': every value is the same",)
-    plan = make_plan(Question.parse(**{**ASKED, "n": None, "d": None}, features=found), found)
+    plan = make_plan(SampleSizeQuery.parse(**{**ASKED, "n": None, "d": None}, features=found), found)
     assert plan.question.records == 3000 and plan.question.dimension == 3
     lines = plan_lines(plan)
     assert "The features fill about 2.0 dimensions" in lines[2] and "--d 2" in lines[2]
@@ -201,7 +201,7 @@ def test_a_large_file_is_sampled_by_blocks(tmp_path: Path, monkeypatch: pytest.M
 def test_what_is_stated_goes_before_what_the_file_has(tmp_path: Path) -> None:
     table(tmp_path)
     found = read_features(str(tmp_path / "rows.csv"), label="y", columns="a, b")
-    asked = Question.parse(**{**ASKED, "n": "1e7", "d": None}, features=found)
+    asked = SampleSizeQuery.parse(**{**ASKED, "n": "1e7", "d": None}, features=found)
     assert (asked.records, asked.dimension) == (10**7, 2)
 
 

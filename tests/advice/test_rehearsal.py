@@ -12,7 +12,7 @@ from conftest import table_of_people
 from labeldp.advice.rehearsal import (
     LEAST_REHEARSED,
     TEACHERS,
-    PublicRows,
+    RehearsalRows,
     fitted,
     made_up_labels,
     rehearse,
@@ -25,11 +25,11 @@ from labeldp.tables import TableEncoder
 TWO, FOUR, NUMBERS = ldp.Classes(("no", "yes")), ldp.Classes(4), ldp.Interval(-10, 90)
 
 
-def people(rows: int = 400) -> PublicRows:
+def people(rows: int = 400) -> RehearsalRows:
     """Public features with gaps and categories."""
     table = table_of_people(rows, seed=5).drop(columns=["id", "bought"])
     encoder = TableEncoder.fit(table)
-    return PublicRows(encoder, encoder.transform(table))
+    return RehearsalRows(encoder, encoder.transform(table))
 
 
 @pytest.mark.guarantee("labeldp.advice:made_up_labels", "public_labels")

@@ -11,7 +11,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.fit import Command, advise
-from labeldp.fit.choice import ALIKE, LEAST_RECORDS, SCORES, SOURCE, WAYS, Curve, expected, kind_of, rounded
+from labeldp.fit.choice import ALIKE, LEAST_RECORDS, SCORES, SOURCE, WAYS, LearningCurve, expected, kind_of, rounded
 from labeldp.fit.registry import RECIPES
 from labeldp.privacy import InputError, Trust
 
@@ -22,7 +22,7 @@ DOMAINS = {"two classes": TWO, "classes": ldp.Classes(5), "numbers": NUMBERS}
 def test_records_with_noise_are_worth_fewer_without() -> None:
     """Randomized: n tanh²(ε/2), which is n (2p - 1)² of two classes; of sums n / (1 + noise / (n ε²))."""
     keep = ldp.RandomizedResponse(domain=TWO, epsilon=1).keep_probability
-    local, central = Curve(0.2, 0.6, 0.8, 100, 1), Curve(0.2, 0.6, 0.8, 100, 1, noise=50)
+    local, central = LearningCurve(0.2, 0.6, 0.8, 100, 1), LearningCurve(0.2, 0.6, 0.8, 100, 1, noise=50)
     assert local.left(1000, 1.0) == pytest.approx(1000 * (2 * keep - 1) ** 2)
     assert central.left(1000, 0.5) == pytest.approx(1000 / (1 + 50 / 250))
     assert local.share(1000, 1.0) == pytest.approx(1 / (1 + 100 / local.left(1000, 1.0)))
@@ -30,9 +30,8 @@ def test_records_with_noise_are_worth_fewer_without() -> None:
 
 
 def test_scores_lie_between_a_constant_and_the_best() -> None:
-    way = replace(
-        WAYS[0], curves={"two classes": Curve(0.2, 0.6, 0.8, 100, 1), "numbers": Curve(0.1, 0.5, 0.8, 100, 1)}
-    )
+    curve, of_numbers = LearningCurve(0.2, 0.6, 0.8, 100, 1), LearningCurve(0.1, 0.5, 0.8, 100, 1)
+    way = replace(WAYS[0], curves={"two classes": curve, "numbers": of_numbers})
     half = math.ceil(100 / math.tanh(0.5) ** 2)
     found = expected(way, half, TWO, 1.0)
     assert found.score == "AUC"
@@ -72,7 +71,7 @@ def test_who_may_see_labels_may_also_randomize_them() -> None:
 
 
 def test_where_two_are_alike_the_one_that_trusts_nobody_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    curve = Curve(0.2, 0.6, 0.8, 10, 1)
+    curve = LearningCurve(0.2, 0.6, 0.8, 10, 1)
     for top, first in ((0.605, "local auto"), (0.7, "central cells")):
         ways = [replace(way, curves={"two classes": curve}) for way in WAYS if way.name == "local auto"]
         other = replace(curve, top=top, noise=0.0)

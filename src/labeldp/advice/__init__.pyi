@@ -2,8 +2,8 @@ from .choose import choose as choose
 from .choose import choose_file as choose_file
 from .plan import PlanRow as PlanRow
 from .plan import PublicFeatures as PublicFeatures
-from .plan import Question as Question
-from .plan import RecordsPlan as RecordsPlan
+from .plan import SampleSizePlan as SampleSizePlan
+from .plan import SampleSizeQuery as SampleSizeQuery
 from .plan import make_plan as make_plan
 from .plan import read_features as read_features
 from .rates import cell_noise as cell_noise

@@ -58,8 +58,7 @@ def choose(
         >>> advice.best.settings["trust"]
         'central'
     """
-    if balance is not None and not rehearse:
-        raise InputError("goes with ", Argument("rehearse"), ": made-up labels have that balance", argument="balance")
+    _check_balance(balance, rehearse)
     if _is_size(features):
         if rehearse:
             raise InputError("needs the features themselves, not their number", argument="rehearse")
@@ -69,11 +68,7 @@ def choose(
     advice = advise(len(rows), rows.shape[1], domain, epsilon, delta, trust)
     if not rehearse:
         return advice
-    from labeldp.advice.rehearsal import PublicRows  # loads scikit-learn, which the rule does not need
-    from labeldp.advice.rehearsal import rehearse as rehearsed
-
-    table = PublicRows(encoder, rows)
-    return rehearsed(advice, table, domain, epsilon, balance=balance, seed=seed, progress=progress)
+    return _rehearsed(advice, encoder, rows, domain, epsilon, balance=balance, seed=seed, progress=progress)
 
 
 def choose_file(
@@ -98,12 +93,13 @@ def choose_file(
 
     Guarantee (no_label): no label is read: the advice is the same, to the byte, whatever the label column holds.
     """
+    _check_balance(balance, rehearse)
     check_person(person_column, (label, id_column), per_person)
-    found = sample_features(path, label=label, columns=columns, id_column=id_column, person_column=person_column)
+    sample = sample_features(path, label=label, columns=columns, id_column=id_column, person_column=person_column)
     named = {"--id": id_column, "--features": columns, "--person": person_column, "--per-person": per_person}
-    others = [word for name, value in named.items() if value is not None for word in (name, str(value))]
-    records, paid = found.records, epsilon_of(epsilon)
-    command = Command(Path(path).name, label, tuple(others), paid)
+    options = [word for name, value in named.items() if value is not None for word in (name, str(value))]
+    records, paid = sample.records, epsilon_of(epsilon)
+    command = Command(Path(path).name, label, tuple(options), paid)
     if person_column is not None:
         if rehearse:
             raise InputError("does not go with --person: made-up labels have no persons", argument="rehearse")
@@ -111,18 +107,23 @@ def choose_file(
         owners(content, person_column)  # refuses records that have none
         sizes = content.column(person_column).value_counts().field("counts").to_numpy(zero_copy_only=False)
         records, epsilon = counted(sizes, per_person, paid, domain, trust_name(trust))
-    advice = advise(records, len(found.encoder.names), domain, epsilon, delta, trust, command)
+    advice = advise(records, len(sample.encoder.names), domain, epsilon, delta, trust, command)
     if not rehearse:
-        if balance is not None:
-            raise InputError(
-                "goes with ", Argument("rehearse"), ": made-up labels have that balance", argument="balance"
-            )
         return advice
-    from labeldp.advice.rehearsal import PublicRows
-    from labeldp.advice.rehearsal import rehearse as rehearsed
+    rows = sample.encoder.transform(sample.rows)
+    return _rehearsed(advice, sample.encoder, rows, domain, epsilon, balance=balance, progress=progress)
 
-    rows = PublicRows(found.encoder, found.encoder.transform(found.rows))
-    return rehearsed(advice, rows, domain, epsilon, balance=balance, progress=progress)
+
+def _check_balance(balance: Sequence[Any] | None, rehearse: bool) -> None:
+    if balance is not None and not rehearse:
+        raise InputError("goes with ", Argument("rehearse"), ": made-up labels have that balance", argument="balance")
+
+
+def _rehearsed(advice: Advice, encoder: TableEncoder, rows: NDArray[np.float64], *task: Any, **options: Any) -> Advice:
+    """Return advice that was rehearsed on encoded rows."""
+    from labeldp.advice.rehearsal import RehearsalRows, rehearse  # loads scikit-learn, which the rule does not need
+
+    return rehearse(advice, RehearsalRows(encoder, rows), *task, **options)
 
 
 def _is_size(features: Any) -> bool:
@@ -140,6 +141,6 @@ def _encoded(features: Any) -> tuple[TableEncoder, NDArray[np.float64]]:
             array = np.zeros(0)
         if array.ndim != 2 or not array.size:
             raise InputError("must be a table, an array of numbers (n, d), or the pair (n, d)", argument="features")
-        features = pa.table({f"x{place}": column for place, column in enumerate(array.T)})
+        features = pa.table({f"x{number}": column for number, column in enumerate(array.T)})
     encoder = TableEncoder.fit(features)
     return encoder, encoder.transform(features)

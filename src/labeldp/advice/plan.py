@@ -64,7 +64,7 @@ class PublicFeatures:
 
 
 @dataclass(frozen=True)
-class Question:
+class SampleSizeQuery:
     """The public numbers that a plan is made from.
 
     Args:
@@ -112,7 +112,7 @@ class Question:
         margin: str,
         moments: str | None,
         features: PublicFeatures | None = None,
-    ) -> "Question":
+    ) -> "SampleSizeQuery":
         """Parse a question from the texts of a command line; public features fill in what is missing.
 
         Raises:
@@ -125,7 +125,7 @@ class Question:
             records=_size(n, "--n", features.records if features else None),
             dimension=_size(d, "--d", features.dimension if features else None),
             task=kind,
-            epsilons=tuple(epsilon_of(each) for each in parts_of(epsilon, "--epsilon")),
+            epsilons=tuple(epsilon_of(part) for part in parts_of(epsilon, "--epsilon")),
             trusts=parts_of(trust, "--trust", TRUSTS),
             protections=parts_of(protection, "--protection", PROTECTIONS[:2]),
             classes=None if classes is None else classes_of(classes).size,
@@ -136,7 +136,7 @@ class Question:
             moments=None if moments is None else decimal_float(moments, "--moments"),
         ).checked()
 
-    def checked(self) -> "Question":
+    def checked(self) -> "SampleSizeQuery":
         """Return the question itself, after checking that it has an answer.
 
         Raises:
@@ -152,8 +152,8 @@ class Question:
     @property
     def setting(self) -> dict[str, Any]:
         """Arguments of the rates, without the promise."""
-        given = {"task": self.task, "dimension": self.dimension, "beta": self.beta}
-        return given | ({"moments": self.moments} if self.moments is not None else {})
+        arguments = {"task": self.task, "dimension": self.dimension, "beta": self.beta}
+        return arguments | ({"moments": self.moments} if self.moments is not None else {})
 
     @property
     def smoothness(self) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
-class RecordsPlan:
+class SampleSizePlan:
     """The answer to a question.
 
     Args:
@@ -218,7 +218,7 @@ class RecordsPlan:
             without a range.
     """
 
-    question: Question
+    question: SampleSizeQuery
     rows: tuple[PlanRow, ...]
     alternatives: dict[float, dict[str, float]]
     features: PublicFeatures | None = None
@@ -230,7 +230,7 @@ class RecordsPlan:
             "version": 1,
             "question": asdict(self.question),
             "rows": [asdict(row) for row in self.rows],
-            "alternatives": [{"epsilon": each, **needed} for each, needed in self.alternatives.items()],
+            "alternatives": [{"epsilon": epsilon, **needed} for epsilon, needed in self.alternatives.items()],
             "features": None if self.features is None else asdict(self.features),
             "advice": [
                 {"epsilon": epsilon, "trust": trust, **advice.to_json()}
@@ -239,7 +239,7 @@ class RecordsPlan:
         }
 
 
-def make_plan(question: Question, features: PublicFeatures | None = None) -> RecordsPlan:
+def make_plan(question: SampleSizeQuery, features: PublicFeatures | None = None) -> SampleSizePlan:
     """Answer a question from public numbers alone; no label is read.
 
     Args:
@@ -256,79 +256,79 @@ def make_plan(question: Question, features: PublicFeatures | None = None) -> Rec
         epsilon: {f"{trust} {what}": _relative(question, epsilon, trust, what) for trust, what in PROMISES}
         for epsilon in question.epsilons
     }
-    return RecordsPlan(question, rows, alternatives, features, _advice(question))
+    return SampleSizePlan(question, rows, alternatives, features, _advice(question))
 
 
-def _advice(asked: Question) -> dict[tuple[float, str], Advice]:
+def _advice(query: SampleSizeQuery) -> dict[tuple[float, str], Advice]:
     """Return what `labeldp choose` says of the same records, where labels alone are protected."""
-    if "label" not in asked.protections or asked.task == "heavy-tailed":
+    if "label" not in query.protections or query.task == "heavy-tailed":
         return {}
-    domain = Classes(asked.classes) if asked.classes else Interval(*(asked.interval or (0.0, 1.0)))
+    domain = Classes(query.classes) if query.classes else Interval(*(query.interval or (0.0, 1.0)))
     return {
-        (epsilon, trust): advise(asked.records, asked.dimension, domain, epsilon, 0.0, trust)
-        for epsilon, trust in product(asked.epsilons, asked.trusts)
+        (epsilon, trust): advise(query.records, query.dimension, domain, epsilon, 0.0, trust)
+        for epsilon, trust in product(query.epsilons, query.trusts)
     }
 
 
-def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRow:
+def _row(query: SampleSizeQuery, epsilon: float, trust: str, protection: str) -> PlanRow:
     """Return what can be learned under one promise."""
-    noise = _noise(asked, epsilon, trust, protection)
-    found = balance(records=asked.records, noise=noise, **asked.smoothness)
-    numbers, labels = asked.task != "classification", protection == "label"
+    noise = _noise(query, epsilon, trust, protection)
+    best = balance(records=query.records, noise=noise, **query.smoothness)
+    numbers, labels = query.task != "classification", protection == "label"
     near = numbers and labels and trust == "local"
-    variance = noise.variance(found.inside, asked.records, reach=found.reach)
+    variance = noise.variance(best.inside, query.records, reach=best.reach)
     return PlanRow(
         epsilon=epsilon,
         trust=trust,
         protection=protection,
-        relative_records=_relative(asked, epsilon, trust, protection),
-        exponent=exponent(**asked.setting, margin=asked.margin, trust=trust, protection=protection),
-        noise=sqrt(noise.added(found.inside, asked.records)) * found.reach * asked.unit,
+        relative_records=_relative(query, epsilon, trust, protection),
+        exponent=exponent(**query.setting, margin=query.margin, trust=trust, protection=protection),
+        noise=sqrt(noise.added(best.inside, query.records)) * best.reach * query.unit,
         tells_apart=None if numbers else NORMAL_95 * sqrt(variance),
-        off_by=sqrt(found.error) * asked.unit if numbers else None,
-        enough=found.error < MAX_SQUARED_ERROR,
+        off_by=sqrt(best.error) * query.unit if numbers else None,
+        enough=best.error < MAX_SQUARED_ERROR,
         model="neighbors" if near else "cells" if labels else "full cells",
-        cells=ceil(found.side**-asked.dimension - 1e-6),
-        cell_records=found.inside,
-        side=found.side,
-        neighbors=ceil(found.inside) if near else None,
-        smallest=max(1, ceil(found.inside / 2)) if numbers and not labels and trust == "central" else None,
-        clipping_radius=found.reach if asked.task == "heavy-tailed" else None,
+        cells=ceil(best.side**-query.dimension - 1e-6),
+        cell_records=best.inside,
+        side=best.side,
+        neighbors=ceil(best.inside) if near else None,
+        smallest=max(1, ceil(best.inside / 2)) if numbers and not labels and trust == "central" else None,
+        clipping_radius=best.reach if query.task == "heavy-tailed" else None,
     )
 
 
-def _relative(asked: Question, epsilon: float, trust: str, protection: str) -> float:
+def _relative(query: SampleSizeQuery, epsilon: float, trust: str, protection: str) -> float:
     """Return how many times the records without privacy a promise needs."""
-    noise = _noise(asked, epsilon, trust, protection)
-    return relative_records(records=asked.records, noise=noise, **asked.smoothness)
+    noise = _noise(query, epsilon, trust, protection)
+    return relative_records(records=query.records, noise=noise, **query.smoothness)
 
 
-def _noise(asked: Question, epsilon: float, trust: str, protection: str) -> CellNoise:
-    return cell_noise(task=asked.task, trust=trust, protection=protection, epsilon=epsilon, spread=asked.spread)
+def _noise(query: SampleSizeQuery, epsilon: float, trust: str, protection: str) -> CellNoise:
+    return cell_noise(task=query.task, trust=trust, protection=protection, epsilon=epsilon, spread=query.spread)
 
 
 def _task(task: str | None, classes: str | None, interval: str | None, moments: str | None) -> str:
     """Return the named task, or the one that the declared labels imply; the two must agree."""
     declared = {"classification": classes, "regression": interval, "heavy-tailed": moments}
     options = {"classification": "--classes", "regression": "--range LOW,HIGH", "heavy-tailed": "--moments"}
-    given = [each for each in TASKS if declared[each] is not None]
+    named = [name for name in TASKS if declared[name] is not None]
     if task is not None and task not in TASKS:
         raise InputError(f"--task must be one of {', '.join(TASKS)}")
-    if len(given) != 1 or task not in (None, given[0]):
+    if len(named) != 1 or task not in (None, named[0]):
         wanted = (
             f"--task {task} needs {options[task]}" if task else "say what labels are: --classes, --range or --moments"
         )
         raise InputError(f"{wanted}, and none of the others")
-    return given[0]
+    return named[0]
 
 
-def _size(text: str | None, name: str, known: int | None) -> int:
+def _size(text: str | None, name: str, default: int | None) -> int:
     """Return the number of records or features in a text, or the known one of a file."""
     if text is not None:
         return whole_number(text, name)
-    if known is None:
+    if default is None:
         raise InputError(f"{name} is missing: state it, or give a file with public features")
-    return known
+    return default
 
 
 def _spread(text: str | None, domain: Interval | None) -> float:
@@ -358,7 +358,7 @@ class SampledFeatures:
     rows: pa.Table
 
 
-def read_features(path: str, **asked: Any) -> PublicFeatures:
+def read_features(path: str, **options: Any) -> PublicFeatures:
     """Read the public columns of a CSV or Parquet file, by blocks: see `sample_features`.
 
     Guarantee (no_label): what is found does not depend on the label column.
@@ -366,9 +366,10 @@ def read_features(path: str, **asked: Any) -> PublicFeatures:
     Raises:
         InputError: the label is not named, a column does not exist, or the file cannot be read.
     """
-    found = sample_features(path, **asked)
-    encoder = found.encoder
-    return PublicFeatures(Path(path).name, found.records, encoder.names, _intrinsic(encoder, found.rows), encoder.notes)
+    sample = sample_features(path, **options)
+    encoder = sample.encoder
+    dimension = _intrinsic(encoder, sample.rows)
+    return PublicFeatures(Path(path).name, sample.records, encoder.names, dimension, encoder.notes)
 
 
 def sample_features(
@@ -398,24 +399,25 @@ def sample_features(
     table = open_table(path)
     if label is None:
         raise InputError("--label must name the private column: it is left out, and never read")
-    others = [table.require(label, "--label")]
-    others += [table.require(id_column, "--id")] if id_column else []
-    others += [table.require(person_column, "--person")] if person_column else []
+    left_out = [table.require(label, "--label")]
+    left_out += [table.require(id_column, "--id")] if id_column else []
+    left_out += [table.require(person_column, "--person")] if person_column else []
     named = [name.strip() for name in columns.split(",")] if columns else []
-    default = [name for name in table.columns if name not in (*others, *table.index)]
+    default = [name for name in table.columns if name not in (*left_out, *table.index)]
     used = [table.require(name, "--features") for name in named] or default
-    if set(used) & set(others):
+    if set(used) & set(left_out):
         raise InputError("--features must not hold the label column, the id column or the person column")
     if not used:
         raise InputError(f"{path} must have feature columns beside the label")
     rng, count = np.random.default_rng(seed), 0
-    kept, keys = pa.Table.from_batches([], schema=table.schema(used)), np.zeros(0)
+    sample, keys = pa.Table.from_batches([], schema=table.schema(used)), np.zeros(0)
     for batch in table.blocks(used, block_rows=block_rows):
         count += batch.num_rows
         keys = np.concatenate([keys, rng.random(batch.num_rows)])
         smallest = np.argsort(keys, kind="stable")[:SAMPLED_ROWS]
-        kept, keys = pa.concat_tables([kept, pa.Table.from_batches([batch])]).take(pa.array(smallest)), keys[smallest]
-    return SampledFeatures(count, TableEncoder.fit(kept), kept)
+        rows = pa.concat_tables([sample, pa.Table.from_batches([batch])])
+        sample, keys = rows.take(pa.array(smallest)), keys[smallest]
+    return SampledFeatures(count, TableEncoder.fit(sample), sample)
 
 
 def _intrinsic(encoder: TableEncoder, rows: pa.Table) -> float | None:

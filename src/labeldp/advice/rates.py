@@ -259,11 +259,11 @@ def relative_records(
     """
     setting: dict[str, Any] = {"dimension": dimension, "beta": beta, "moments": moments}
     goal = balance(records=records, noise=CellNoise(noise.scatter), **setting).error
-    found = smallest_positive(
+    multiple = smallest_positive(
         lambda times: balance(records=records * times, noise=noise, **setting).error <= goal, tol=1e-6, most=1e300
     )
-    assert found is not None
-    return found
+    assert multiple is not None
+    return multiple
 
 
 def _reach(added: float, order: float) -> float:

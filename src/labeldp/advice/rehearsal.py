@@ -51,24 +51,24 @@ def _linear(table: Signals, rng: np.random.Generator) -> Signals:
 
 def _smooth(table: Signals, rng: np.random.Generator) -> Signals:
     """Return a sum of waves, each along a direction of a few features."""
-    found = np.zeros(len(table))
+    total = np.zeros(len(table))
     for _ in range(WAVES):
         active = rng.choice(table.shape[1], min(ACTIVE, table.shape[1]), replace=False)
         direction = rng.normal(size=len(active))
-        found += rng.normal() * np.cos(table[:, active] @ direction + rng.uniform(0, 2 * np.pi))
-    return found
+        total += rng.normal() * np.cos(table[:, active] @ direction + rng.uniform(0, 2 * np.pi))
+    return total
 
 
 def _tree_like(table: Signals, rng: np.random.Generator) -> Signals:
     """Return a sum of trees that cut features at random quantiles."""
-    found = np.zeros(len(table))
+    total = np.zeros(len(table))
     for _ in range(TREES):
         leaf = np.zeros(len(table), dtype=np.int64)
         for _ in range(DEPTH):
             column = table[:, rng.integers(table.shape[1])]
             leaf = 2 * leaf + (column > np.quantile(column, rng.uniform(0.1, 0.9)))
-        found += rng.normal(size=2**DEPTH)[leaf]
-    return found
+        total += rng.normal(size=2**DEPTH)[leaf]
+    return total
 
 
 TEACHERS: dict[str, Callable[[Signals, np.random.Generator], Signals]] = {
@@ -80,7 +80,7 @@ TEACHERS: dict[str, Callable[[Signals, np.random.Generator], Signals]] = {
 
 
 @dataclass(frozen=True)
-class PublicRows:
+class RehearsalRows:
     """Features that a rehearsal may look at.
 
     Args:
@@ -94,7 +94,7 @@ class PublicRows:
 
 def made_up_labels(
     teacher: str,
-    rows: PublicRows,
+    rows: RehearsalRows,
     domain: Classes | Interval,
     *,
     balance: Sequence[float] | None = None,
@@ -120,9 +120,9 @@ def made_up_labels(
     if domain.target == "numbers":
         signal = _standardized(TEACHERS[teacher](table, rng))
         noise = rng.normal(size=len(signal))
-        place = CENTER + SPREAD * (np.sqrt(EXPLAINED) * signal + np.sqrt(1 - EXPLAINED) * noise)
+        position = CENTER + SPREAD * (np.sqrt(EXPLAINED) * signal + np.sqrt(1 - EXPLAINED) * noise)
         low, high = domain.ends
-        return domain.encode(low + (high - low) * np.clip(place, 0, 1))
+        return domain.encode(low + (high - low) * np.clip(position, 0, 1))
     shares = np.full(domain.size, 1 / domain.size) if balance is None else np.asarray(balance, dtype=float)
     signals = [_standardized(TEACHERS[teacher](table, rng)) for _ in range(domain.size)]
     scores = STRENGTH * np.column_stack(signals) / np.sqrt(2 if domain.size == 2 else 1)
@@ -132,7 +132,7 @@ def made_up_labels(
 
 def rehearse(
     advice: Advice,
-    rows: PublicRows,
+    rows: RehearsalRows,
     domain: Domain,
     epsilon: Any,
     *,
@@ -170,19 +170,19 @@ def rehearse(
     chosen = rng.permutation(len(rows.features))[:MOST_REHEARSED]
     some = replace(rows, features=rows.features[chosen])
     tested = np.arange(len(chosen)) < TESTED * len(chosen)
-    found: dict[str, list[float]] = {option.method: [] for option in advice.options}
-    for place, teacher in enumerate(TEACHERS):
+    scores: dict[str, list[float]] = {option.method: [] for option in advice.options}
+    for stage, teacher in enumerate(TEACHERS):
         codes = made_up_labels(teacher, some, domain, balance=shares, seed=seed)
         for number, option in enumerate(advice.options):
             if progress:
-                done = (place + number / len(advice.options)) / len(TEACHERS)
+                done = (stage + number / len(advice.options)) / len(TEACHERS)
                 progress(f"{teacher} teacher: {option.method}", done)
-            noise = np.random.default_rng([seed, place, 7])
+            noise = np.random.default_rng([seed, stage, 7])
             model = fitted(
                 option.settings, replace(some, features=some.features[~tested]), codes[~tested], domain, epsilon, noise
             )
-            found[option.method].append(score(model, some.features[tested], codes[tested], domain))
-    ranked = [_rehearsed(option, found[option.method], domain, len(chosen)) for option in advice.options]
+            scores[option.method].append(score(model, some.features[tested], codes[tested], domain))
+    ranked = [_rehearsed(option, scores[option.method], domain, len(chosen)) for option in advice.options]
     sign = 1 if domain.target == "numbers" else -1
     ranked.sort(key=lambda option: sign * option.expected.value)
     return replace(advice, options=tuple(ranked), rehearsed=len(chosen))
@@ -190,7 +190,7 @@ def rehearse(
 
 def fitted(
     settings: Any,
-    rows: PublicRows,
+    rows: RehearsalRows,
     codes: NDArray[Any],
     domain: Classes | Interval,
     epsilon: float,
@@ -205,11 +205,11 @@ def fitted(
         domain, epsilon: of the fit.
         rng: of the noise.
     """
-    asked = FitSettings("label", domain, **{"delta": 0.0, "epsilon": epsilon, "dataset": "rehearsal", **settings})
-    recipe, context = recipe_of(asked), TrainingContext()
+    job = FitSettings("label", domain, **{"delta": 0.0, "epsilon": epsilon, "dataset": "rehearsal", **settings})
+    recipe, context = recipe_of(job), TrainingContext()
     table = GivenRows(rows.encoder, rows.features, None, domain, codes, np.arange(len(codes)))
     recipe.check(table, context)
-    ledger = Ledger(Budget(asked.epsilon, asked.delta))
+    ledger = Ledger(Budget(job.epsilon, job.delta))
     curator = Curator.of_codes(lambda: codes, domain=domain, ledger=ledger, ids=None)
     return recipe.learn(table, curator, rng=rng, context=context).value
 
@@ -219,10 +219,10 @@ def score(model: Any, features: NDArray[np.float64], codes: NDArray[Any], domain
     if domain.target == "numbers":
         labels = domain.decode(codes)
         return float(np.sqrt(np.mean((model.predict(features) - labels) ** 2)) / max(np.std(labels), 1e-300))
-    found = model.predict_proba(features)
+    probabilities = model.predict_proba(features)
     if domain.size > 2:
-        return 100 * float(np.mean(found.argmax(axis=1) == codes))
-    ranks, ones = rankdata(found[:, 1]), codes == 1
+        return 100 * float(np.mean(probabilities.argmax(axis=1) == codes))
+    ranks, ones = rankdata(probabilities[:, 1]), codes == 1
     pairs = ones.sum() * (~ones).sum()
     return 50.0 if not pairs else 100 * float((ranks[ones].sum() - ones.sum() * (ones.sum() + 1) / 2) / pairs)
 
@@ -234,12 +234,12 @@ def check_balance(balance: Any, domain: Classes | Interval) -> tuple[float, ...]
         InputError: not positive shares of all classes with the sum 1.
     """
     try:
-        shares = tuple(float(each) for each in balance)
+        shares = tuple(float(share) for share in balance)
     except (TypeError, ValueError):
         shares = ()
     if domain.target == "numbers":
         raise InputError("is of classes: numbers have a range", argument="balance")
-    if len(shares) != domain.size or not all(0 < each < 1 for each in shares) or abs(sum(shares) - 1) > 1e-6:
+    if len(shares) != domain.size or not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
         raise InputError(
             f"must hold {domain.size} positive shares, one for each class, with the sum 1", argument="balance"
         )
@@ -253,17 +253,17 @@ def _rehearsed(option: Option, scores: list[float], domain: Classes | Interval, 
     return replace(option, expected=expected, why=said)
 
 
-def _normal_scores(rows: PublicRows, rng: np.random.Generator) -> Signals:
+def _normal_scores(rows: RehearsalRows, rng: np.random.Generator) -> Signals:
     """Return each column spread like a normal one; categories get a random value, what is missing the middle."""
     columns = []
     for column, categorical in zip(rows.features.T, rows.encoder.categorical, strict=True):
-        known, found = np.isfinite(column), np.zeros(len(column))
-        values = column[known]
+        present, scores = np.isfinite(column), np.zeros(len(column))
+        values = column[present]
         if categorical and len(values):
             values = rng.normal(size=int(values.max()) + 1)[values.astype(np.int64)]
         if len(values):
-            found[known] = ndtri((rankdata(values) - 0.5) / len(values))
-        columns.append(_standardized(found))
+            scores[present] = ndtri((rankdata(values) - 0.5) / len(values))
+        columns.append(_standardized(scores))
     return np.column_stack(columns)
 
 

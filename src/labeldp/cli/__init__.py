@@ -21,8 +21,8 @@ COMMANDS = {
     "certificate": "labeldp.cli.certificate:certificate",
     "sign": "labeldp.cli.certificate:sign",
     "ledger": "labeldp.cli.ledger:ledger",
-    "choose": "labeldp.cli.choose:choose",
-    "plan": "labeldp.cli.plan:plan",
+    "choose": "labeldp.cli.advice:choose",
+    "plan": "labeldp.cli.advice:plan",
     "account": "labeldp.cli.account:account",
     "online": "labeldp.cli.online:online",
     "audit": "labeldp.cli.audit:audit",
@@ -100,12 +100,12 @@ def main(command: click.Command = cli) -> None:
         sys.exit(1)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> None:
     """Show a warning about a promise as one line on stderr; commands say of a new ledger themselves."""
     from labeldp.privacy import NewLedgerWarning, PrivacyWarning
 
     if not issubclass(category, PrivacyWarning):
-        _SHOW_OTHERS(message, category, *place, **options)
+        _SHOW_OTHERS(message, category, *location, **options)
     elif not issubclass(category, NewLedgerWarning):
         note(str(message))
 

@@ -37,7 +37,7 @@ class _Asked:
     delta: str | None
     solve_for: str | None
 
-    def checked(self, unknowns: tuple[str, ...], given: dict[str, Any]) -> _Asked:
+    def checked(self, unknowns: tuple[str, ...], values: dict[str, Any]) -> _Asked:
         """Return the question itself, after checking that its options go together."""
         from labeldp.privacy import InputError
 
@@ -49,33 +49,33 @@ class _Asked:
         elif self.epsilon is None or self.delta is None:
             raise InputError("--solve-for needs --epsilon and --delta")
         for name in unknowns:
-            if given.get(name) is not None and name == self.solve_for:
+            if values.get(name) is not None and name == self.solve_for:
                 raise InputError(f"--{name} is what is to be found: leave it out")
-            if given.get(name) is None and name != self.solve_for:
+            if values.get(name) is None and name != self.solve_for:
                 raise InputError(f"--{name} must be given")
         return self
 
     def found(self, bags: Any, delta_at: Callable[..., float], epsilon_at: Callable[[], float]) -> dict[str, Any]:
         """Return the numbers of the answer, for JSON."""
-        asked = self.epsilon if self.epsilon is not None else epsilon_at()
-        at = min(asked, 1e6) if isinstance(asked, float) else asked
+        epsilon = self.epsilon if self.epsilon is not None else epsilon_at()
+        at = min(epsilon, 1e6) if isinstance(epsilon, float) else epsilon
         upper, lower = (delta_at(bags, at, end=end) for end in ("upper", "lower"))
-        finite = float(asked) if math.isfinite(float(asked)) else None
+        finite = float(epsilon) if math.isfinite(float(epsilon)) else None
         return {"epsilon": finite, "delta": upper, "delta_lower": lower, **bags.to_json()}
 
-    def answer(self, found: dict[str, Any], value: float | None = None) -> str:
+    def answer(self, numbers: dict[str, Any], value: float | None = None) -> str:
         """Return the first sentence of the answer, with its numbers rounded up."""
         from labeldp.privacy import rounded_up_text
 
-        delta = rounded_up_text(found["delta"])
+        delta = rounded_up_text(numbers["delta"])
         if self.solve_for is not None and value is not None:
             smallest = f"{self.solve_for} = {rounded_up_text(value, 10 if self.solve_for == 'size' else 6)}"
             return f"{smallest} is the smallest that keeps epsilon = {self.epsilon} and delta = {self.delta}."
         if self.epsilon is not None:
             return f"delta = {delta} at epsilon = {self.epsilon}"
-        if found["epsilon"] is None:
+        if numbers["epsilon"] is None:
             return f"No finite epsilon keeps delta = {self.delta}"
-        return f"epsilon = {rounded_up_text(found['epsilon'])} at delta = {self.delta}"
+        return f"epsilon = {rounded_up_text(numbers['epsilon'])} at delta = {self.delta}"
 
 
 def _integer(text: str | None, name: str) -> int | None:
@@ -130,7 +130,7 @@ def account() -> None:
 @click.option("--solve-for", metavar="NAME", help="size, stddev or noisy-fraction: the smallest that keeps both.")
 @_shared
 @flags_in_errors(records="--n")
-def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **given: str | None) -> None:
+def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **options: str | None) -> None:
     """Bags with published weights, and noise on some labels.
 
     The promise is for every label that is in a bag. With --noisy-set fixed and without --n the number is that of the
@@ -138,24 +138,26 @@ def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     """
     from labeldp.bags import NoisyBags, llp_calibrate, llp_delta, llp_epsilon
 
-    share = given["noisy_fraction"] or (None if solve_for == "noisy-fraction" else "1")
-    named = {"size": _integer(given["size"], "--size"), "stddev": given["stddev"], "noisy-fraction": share}
-    asked = _Asked(epsilon, delta, solve_for).checked(tuple(named), named)
+    share = options["noisy_fraction"] or (None if solve_for == "noisy-fraction" else "1")
+    named = {"size": _integer(options["size"], "--size"), "stddev": options["stddev"], "noisy-fraction": share}
+    query = _Asked(epsilon, delta, solve_for).checked(tuple(named), named)
     design: dict[str, Any] = {
         **{name.replace("-", "_"): value for name, value in named.items() if value is not None},
-        "label_range": _range(given["label_range"] or ""),
-        "weights": given["weights"],
-        "noisy_set": given["noisy_set"],
-        "records": _integer(given["n"], "--n"),
+        "label_range": _range(options["label_range"] or ""),
+        "weights": options["weights"],
+        "noisy_set": options["noisy_set"],
+        "records": _integer(options["n"], "--n"),
     }
     if solve_for is None:
         bags = NoisyBags(**design)
     else:
         bags = llp_calibrate(solve_for.replace("-", "_"), epsilon=epsilon, delta=delta, **design)
-    found = asked.found(bags, llp_delta, lambda: llp_epsilon(bags, delta))
-    found |= {"noisy_each": None if bags.limit else bags.each, "law": "binomial limit" if bags.limit else "exact"}
-    value = found[solve_for.replace("-", "_")] if solve_for else None
-    click.echo(json.dumps(found, indent=2) if as_json else "\n".join([asked.answer(found, value), *_llp_words(bags)]))
+    numbers = query.found(bags, llp_delta, lambda: llp_epsilon(bags, delta))
+    numbers |= {"noisy_each": None if bags.limit else bags.each, "law": "binomial limit" if bags.limit else "exact"}
+    value = numbers[solve_for.replace("-", "_")] if solve_for else None
+    click.echo(
+        json.dumps(numbers, indent=2) if as_json else "\n".join([query.answer(numbers, value), *_llp_words(bags)])
+    )
 
 
 def _llp_words(bags: Any) -> list[str]:
@@ -196,7 +198,7 @@ def _noisy_words(bags: Any) -> str:
 @click.option("--solve-for", metavar="NAME", help="residual: the smallest floor that keeps both.")
 @_shared
 @flags_in_errors(residual_square="--residual")
-def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **given: str | None) -> None:
+def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **options: str | None) -> None:
     """Bags of features and labels with the same secret weights.
 
     The promise holds on condition that the squared distance of a bag's labels from the span of its features never
@@ -205,24 +207,24 @@ def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     from labeldp.bags import HiddenBag, lba_delta, lba_required_residual
     from labeldp.privacy import decimal, rounded_up_text
 
-    residual: Any = given["residual"]
-    asked = _Asked(epsilon, delta, solve_for).checked(("residual",), {"residual": residual})
+    residual: Any = options["residual"]
+    query = _Asked(epsilon, delta, solve_for).checked(("residual",), {"residual": residual})
     design: dict[str, Any] = {
-        "leverage": given["leverage"],
-        "cross": _cross(given),
-        "label_range": _range(given["label_range"] or ""),
-        "rows": _integer(given["rows"], "--rows"),
+        "leverage": options["leverage"],
+        "cross": _cross(options),
+        "label_range": _range(options["label_range"] or ""),
+        "rows": _integer(options["rows"], "--rows"),
     }
     if solve_for is not None:
         residual = lba_required_residual(epsilon=epsilon, delta=delta, **design)
     bag = HiddenBag(residual, **design)
-    found = asked.found(bag, lba_delta, lambda: bag.privacy_loss().epsilon(delta))
-    value = found["residual_square"] if solve_for else None
+    numbers = query.found(bag, lba_delta, lambda: bag.privacy_loss().epsilon(delta))
+    value = numbers["residual_square"] if solve_for else None
     low, high = (decimal(end, "label_range") for end in bag.label_range)
-    size = _integer(given["size"], "--size")
+    size = _integer(options["size"], "--size")
     reachable = size is None or decimal(bag.residual_square, "residual_square") <= size * ((high - low) / 2) ** 2
-    words = (_CONDITION if reachable else _NOISE).format(rounded_up_text(found["residual_square"]))
-    click.echo(json.dumps(found, indent=2) if as_json else "\n".join([asked.answer(found, value), words]))
+    words = (_CONDITION if reachable else _NOISE).format(rounded_up_text(numbers["residual_square"]))
+    click.echo(json.dumps(numbers, indent=2) if as_json else "\n".join([query.answer(numbers, value), words]))
 
 
 _CONDITION = """On condition that the squared residual of a bag, which depends on labels, is never below {0};
@@ -232,14 +234,14 @@ _NOISE = """With noise of variance {0} on each released sum of labels; no bag of
 residual by itself."""
 
 
-def _cross(given: dict[str, str | None]) -> str | float:
+def _cross(options: dict[str, str | None]) -> str | float:
     """Return --cross, or its bound from --size."""
     from labeldp.bags import cross_bound
     from labeldp.privacy import InputError, decimal
 
-    size = _integer(given["size"], "--size")
-    if given["cross"] is not None:
-        return given["cross"]
+    size = _integer(options["size"], "--size")
+    if options["cross"] is not None:
+        return options["cross"]
     if size is None:
         raise InputError("--cross must be given, or --size for a bound of it")
-    return cross_bound(size, min(decimal(given["leverage"], "leverage"), decimal("0.5", "leverage")))
+    return cross_bound(size, min(decimal(options["leverage"], "leverage"), decimal("0.5", "leverage")))

@@ -69,8 +69,8 @@ def certificate(
     charges = check_charges(verdict.certificate, ledger, fit=summary is not None) if ledger else None
     compared = check_records(path, data) if data and verdict.holds else None
     vouched = signed if charges is None or signed.holds is not None else None
-    found = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared)
-    checks = worst_first(check for check in found if check is not None)
+    results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared)
+    checks = worst_first(check for check in results if check is not None)
     for check in checks:
         if not check.holds:
             click.echo(check.sentence)
@@ -109,5 +109,5 @@ def sign(path: str, key: str, new_key: bool, out: str | None) -> None:
 
     if new_key:
         make_key(key)
-    place, public = sign_files(path, key, out)
-    click.echo(f"Signed with the key {public}: {place}")
+    target, public = sign_files(path, key, out)
+    click.echo(f"Signed with the key {public}: {target}")

@@ -59,14 +59,14 @@ class _PlanCommand(click.Command):
 @online_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors(d="--experts")
-def plan(loss_bits: str, as_json: bool, **asked: Any) -> None:
+def plan(loss_bits: str, as_json: bool, **options: Any) -> None:
     """Which learner to take, its parameters and its bound of regret, before any data is touched.
 
     The plan follows from these numbers alone. It is the one that online run takes for as many rounds and columns.
     """
-    warn_if_weak(asked["epsilon"], about="the losses of one round")
-    found = plan_online(**asked, loss_bits=int(loss_bits))
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(online_plan_lines(found)))
+    warn_if_weak(options["epsilon"], about="the losses of one round")
+    chosen = plan_online(**options, loss_bits=int(loss_bits))
+    click.echo(json.dumps(chosen.to_json(), indent=2) if as_json else "\n".join(online_plan_lines(chosen)))
 
 
 RUN_EXAMPLES = """\b
@@ -89,7 +89,7 @@ Examples:
 @click.option("--dataset", metavar="NAME", help="With --ledger: the name of the losses in it.")
 @click.option("--revision", metavar="NAME", help="Names another file of losses; charged in addition.")
 @flags_in_errors()
-def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bits: str, **asked: Any) -> None:
+def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bits: str, **options: Any) -> None:
     """Play the rounds of LOSSES, a CSV or Parquet file whose columns are experts and whose rows are rounds.
 
     Writes the name of the expert that is played in each round, chosen before its losses are looked at. The certificate
@@ -101,10 +101,10 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     from labeldp.cli.ledger import describe_budget
     from labeldp.online import OnlineRun, run_online
 
-    warn_if_weak(asked["epsilon"], about="the losses of one round")
-    revision, experts = asked.pop("revision"), asked.pop("experts")
+    warn_if_weak(options["epsilon"], about="the losses of one round")
+    revision, experts = options.pop("revision"), options.pop("experts")
     columns = None if experts is None else tuple(experts.split(","))
-    wanted = OnlineRun(**asked, loss_bits=int(loss_bits), experts=columns)
+    wanted = OnlineRun(**options, loss_bits=int(loss_bits), experts=columns)
     with suggest_budget_change(ledger, dataset), progress("reading") as show:
         certificate = run_online(
             losses,
@@ -155,7 +155,7 @@ def online_plan_lines(plan: OnlinePlan) -> list[str]:
         "",
     ]
     rows = [["method", "regret at most", "holds"], [plan.method, most(plan.regret_bound), plan.holds]]
-    rows += [[each.method, most(each.regret_bound), each.holds] for each in plan.alternatives]
+    rows += [[other.method, most(other.regret_bound), other.holds] for other in plan.alternatives]
     return [*lines, *align_columns(rows), "", *(wrapped for note in _notes(plan) for wrapped in wrap(note, WIDTH))]
 
 

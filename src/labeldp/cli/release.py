@@ -33,7 +33,7 @@ Examples:
       --dataset bought --id id --engine spark --master yarn --out /shared/noisy
 """
 
-BAGS = ", ".join(name for name, each in COMMANDS.items() if each.on_bags)
+BAGS = ", ".join(name for name, entry in COMMANDS.items() if entry.on_bags)
 
 
 @click.command(epilog=RELEASE_EXAMPLES)
@@ -45,7 +45,7 @@ BAGS = ", ".join(name for name, each in COMMANDS.items() if each.on_bags)
     type=click.Choice(list(COMMANDS)),
     default="randomized-response",
     show_default=True,
-    help="; ".join(f"{name}: {each.help}" for name, each in COMMANDS.items()) + ".",
+    help="; ".join(f"{name}: {entry.help}" for name, entry in COMMANDS.items()) + ".",
 )
 @bag_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
@@ -75,10 +75,10 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
     from labeldp.fit import domain_of, release_bags, release_file
 
     warn_if_weak(options["epsilon"])
-    given = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
+    labels = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}
-    domain, delta = domain_of(**given), bags.get("delta", 0)
+    domain, delta = domain_of(**labels), bags.get("delta", 0)
     mechanism = COMMANDS[options["mechanism"]]
     if engine != "spark" and master is not None:
         raise click.UsageError("--master is for --engine spark")
@@ -93,10 +93,10 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
         certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **options)
     elif bags:
         raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {BAGS}")
-    elif given["interval"] is not None and "range" not in mechanism.domains:
-        numbers = [name for name, each in COMMANDS.items() if "range" in each.domains and not each.on_bags]
+    elif labels["interval"] is not None and "range" not in mechanism.domains:
+        numbers = [name for name, entry in COMMANDS.items() if "range" in entry.domains and not entry.on_bags]
         raise click.UsageError(f"--range goes with --mechanism {', '.join(numbers)}, or with bags: {BAGS}")
-    elif given["classes"] is not None and "classes" not in mechanism.domains:
+    elif labels["classes"] is not None and "classes" not in mechanism.domains:
         raise click.UsageError(
             f"--mechanism {options['mechanism']} is for numbers: it takes --range LOW,HIGH, not --classes"
         )
@@ -120,6 +120,6 @@ def _check_bags(mechanism: MechanismEntry, bags: dict[str, Any], in_place: bool)
         raise click.UsageError("--in-place is for one noisy label for each record: bags have sums")
     for name in bags:
         if name not in mechanism.options:
-            owner = next(each.command for each in COMMANDS.values() if name in each.options)
+            owner = next(entry.command for entry in COMMANDS.values() if name in entry.options)
             secret = ", whose weights are published; those of weighted-lba must stay secret"
             raise click.UsageError(f"--{name} is for {owner}{secret if name == 'weights' else ''}")

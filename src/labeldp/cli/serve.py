@@ -87,12 +87,12 @@ def admin_log(config: str, lines: int, head: str | None) -> None:
     from labeldp.privacy import LedgerError
     from labeldp.serve import Config, read_log
 
-    found = read_log(Config.read(config).state)
-    if head is not None and head not in {each["chain"] for each in found}:
+    entries = read_log(Config.read(config).state)
+    if head is not None and head not in {entry["chain"] for entry in entries}:
         raise LedgerError("the log does not hold this head: lines were cut off, or it is another log")
-    for each in found[-lines:] if lines > 0 else []:
-        click.echo(_line(each))
-    click.echo(f"{len(found):,} lines, chained. Head: {found[-1]['chain'] if found else 'none'}")
+    for entry in entries[-lines:] if lines > 0 else []:
+        click.echo(_line(entry))
+    click.echo(f"{len(entries):,} lines, chained. Head: {entries[-1]['chain'] if entries else 'none'}")
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ MOST_RECORDS, MOST_EPSILON = 10**12, 20.0
 
 
 @dataclass(frozen=True)
-class Curve:
+class LearningCurve:
     """How a score grows with the records that noise leaves.
 
     Records with noise tell as much as fewer records without. With `left` of those, a method reaches the share
@@ -88,7 +88,7 @@ class Way:
     trust: str
     model: str
     phrase: str
-    curves: Mapping[str, Curve]
+    curves: Mapping[str, LearningCurve]
     delta: bool = False
 
     @property
@@ -111,25 +111,28 @@ WAYS = (
         "auto",
         "each label is randomized once, and the best of several learners learns from all answers",
         {
-            "two classes": Curve(0.214, 0.64, 0.99, 4.98, 0.599),
-            "classes": Curve(0.24, 0.688, 0.99, 162, 0.671),
-            "numbers": Curve(0.297, 0.614, 0.955, 9.39, 0.38, None, 1.54),
+            "two classes": LearningCurve(0.214, 0.64, 0.99, 4.98, 0.599),
+            "classes": LearningCurve(0.24, 0.688, 0.99, 162, 0.671),
+            "numbers": LearningCurve(0.297, 0.614, 0.955, 9.39, 0.38, None, 1.54),
         },
     ),
     Way(
         "local",
         "linear",
         "each label is randomized once, and a linear model with a prior learns from all answers",
-        {"two classes": Curve(0.182, 0.614, 0.99, 7.41, 0.542), "classes": Curve(0.192, 0.648, 0.99, 259, 0.711)},
+        {
+            "two classes": LearningCurve(0.182, 0.614, 0.99, 7.41, 0.542),
+            "classes": LearningCurve(0.192, 0.648, 0.99, 259, 0.711),
+        },
     ),
     Way(
         "central",
         "linear",
         "a linear model learns from one noisy sum over all records",
         {
-            "two classes": Curve(0.231, 0.654, 0.99, 8.42, 0.408, 501),
-            "classes": Curve(0.195, 0.65, 0.99, 88.6, 0.386, 799),
-            "numbers": Curve(0.143, 0.46, 0.801, 9.44, 0.319, 4300, 0.468),
+            "two classes": LearningCurve(0.231, 0.654, 0.99, 8.42, 0.408, 501),
+            "classes": LearningCurve(0.195, 0.65, 0.99, 88.6, 0.386, 799),
+            "numbers": LearningCurve(0.143, 0.46, 0.801, 9.44, 0.319, 4300, 0.468),
         },
         delta=True,
     ),
@@ -138,9 +141,9 @@ WAYS = (
         "cells",
         "boosted trees learn from the noisy sums of many small cells of similar records",
         {
-            "two classes": Curve(0.2, 0.629, 0.99, 98.8, 1.8, 619),
-            "classes": Curve(0.2, 0.654, 0.99, 52.7, 0.458, 4450),
-            "numbers": Curve(0.229, 0.546, 0.887, 23, 0.309, 23700, 0.213),
+            "two classes": LearningCurve(0.2, 0.629, 0.99, 98.8, 1.8, 619),
+            "classes": LearningCurve(0.2, 0.654, 0.99, 52.7, 0.458, 4450),
+            "numbers": LearningCurve(0.229, 0.546, 0.887, 23, 0.309, 23700, 0.213),
         },
     ),
 )

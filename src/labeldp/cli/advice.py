@@ -1,20 +1,130 @@
-"""labeldp plan: options and words."""
+"""labeldp choose and labeldp plan: options and words."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from math import log10
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import align_columns, flags_in_errors, warn_if_weak
+from labeldp.cli.options import (
+    align_columns,
+    domain_options,
+    flags_in_errors,
+    person_options,
+    progress,
+    warn_if_weak,
+)
 
 if TYPE_CHECKING:
-    from labeldp.advice import PlanRow, Question, RecordsPlan
+    from labeldp.advice import PlanRow, SampleSizePlan, SampleSizeQuery
+    from labeldp.fit import Advice
 
-EXAMPLES = """\b
+WIDTH = 110
+"""The most characters in a line of sentences."""
+
+CHOOSE_EXAMPLES = """\b
+Examples:
+  labeldp choose people.csv --label bought --classes no,yes --epsilon 0.5 --id id
+  labeldp choose people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central --id id --json
+  labeldp choose people.csv --label hours --range 0,100 --epsilon 1 --rehearse
+"""
+
+
+@click.command("choose", epilog=CHOOSE_EXAMPLES)
+@click.argument("data", metavar="FILE", type=click.Path(path_type=str))
+@click.option("--label", required=True, metavar="COLUMN", help="The private column, which is never read.")
+@domain_options
+@click.option("--epsilon", required=True, metavar="NUMBER", help="What may be spent.")
+@click.option("--delta", default="0", show_default=True, metavar="NUMBER", help="What may be spent beside it.")
+@click.option(
+    "--trust",
+    type=click.Choice(["local", "central"]),
+    default="local",
+    show_default=True,
+    help="central: somebody may see the labels, and may also randomize each.",
+)
+@click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Record ids, not a feature.")
+@person_options
+@click.option("--rehearse", is_flag=True, help="Try the options on these features with made-up labels; takes minutes.")
+@click.option("--balance", metavar="SHARES", help="With --rehearse: the share of each class, if it is known: 0.9,0.1.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@flags_in_errors(records="FILE", dimension="FILE")
+def choose(
+    data: str,
+    *,
+    classes: str | None,
+    interval: str | None,
+    grid: int | None,
+    clip: bool,
+    epsilon: str,
+    delta: str,
+    trust: str,
+    label: str,
+    features: str | None,
+    id_column: str | None,
+    person_column: str | None,
+    per_person: int | None,
+    rehearse: bool,
+    balance: str | None,
+    as_json: bool,
+) -> None:
+    """Rank the ways to fit FILE, a CSV or Parquet table, before anything is spent.
+
+    For each: the options of labeldp fit, what to expect, why, and where that was measured. The answer follows from the
+    number of records, the feature columns and the options here; no label is read. `labeldp fit --method auto` takes
+    the first.
+    """
+    from labeldp.advice import choose_file
+    from labeldp.fit import domain_of
+
+    warn_if_weak(epsilon)
+    with progress("rehearsing", lines=True) as show:
+        advice = choose_file(
+            data,
+            domain_of(classes, interval, grid, clip=clip),
+            epsilon,
+            delta,
+            trust,
+            label=label,
+            columns=features,
+            id_column=id_column,
+            person_column=person_column,
+            per_person=per_person,
+            rehearse=rehearse,
+            balance=None if balance is None else balance.split(","),
+            progress=show,
+        )
+    click.echo(json.dumps(advice.to_json(), indent=2) if as_json else "\n".join(advice_lines(advice)))
+
+
+def advice_lines(advice: Advice) -> Iterator[str]:
+    """Yield the lines that `labeldp choose` prints."""
+    yield f"{advice.records:,} records, {advice.dimension:,} features."
+    if advice.remedy:
+        yield from wrap(f"{advice.remedy[0].upper()}{advice.remedy[1:]}.", WIDTH)
+    for rank, option in enumerate(advice.options, start=1):
+        yield ""
+        yield f"{rank}. {option.method}: expect {option.expected}"
+        yield from wrap(option.why, WIDTH, initial_indent="   ", subsequent_indent="   ")
+        yield f"   {option.command}"
+    if advice.options:
+        yield ""
+        yield from wrap(f"Measured: {advice.options[0].source}. {_how(advice)}", WIDTH)
+
+
+def _how(advice: Advice) -> str:
+    """Return how the scores are known."""
+    if advice.rehearsed:
+        return f"Rehearsed on {advice.rehearsed:,} rows with made-up labels: least and most of the teachers."
+    return "Expected by a rule: mean, least and most of the tables that it was set on, for as many records."
+
+
+PLAN_EXAMPLES = """\b
 Examples:
   labeldp plan --n 1e6 --d 4 --task classification --classes 2 --epsilon 0.1,1,4 --trust local,central
   labeldp plan --n 20640 --d 8 --range 0,500001 --epsilon 1 --protection label,full
@@ -23,7 +133,7 @@ Examples:
 """
 
 
-@click.command("plan", epilog=EXAMPLES)
+@click.command("plan", epilog=PLAN_EXAMPLES)
 @click.argument("data", required=False, metavar="[FILE]", type=click.Path(path_type=str))
 @click.option("--n", metavar="NUMBER", help="How many records, such as 1e6; a FILE has its own number.")
 @click.option("--d", metavar="NUMBER", help="How many features; a FILE has its own number.")
@@ -49,7 +159,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
 def plan(
-    data: str | None, label: str | None, features: str | None, id_column: str | None, as_json: bool, **asked: Any
+    data: str | None, label: str | None, features: str | None, id_column: str | None, as_json: bool, **options: Any
 ) -> None:
     """Show what to expect for a number of records and an epsilon, before any data is read.
 
@@ -57,47 +167,46 @@ def plan(
     learner to take with which tuning, and what a weaker or stronger promise would need. FILE, a CSV or Parquet
     table, gives the number of records and of features, and how many dimensions the features fill; no label is read.
     """
-    from labeldp.advice import Question, make_plan, read_features
+    from labeldp.advice import SampleSizeQuery, make_plan, read_features
     from labeldp.privacy import InputError
 
-    warn_if_weak(*asked["epsilon"].split(","))
+    warn_if_weak(*options["epsilon"].split(","))
     named = {"--label": label, "--features": features, "--id": id_column}
     if data is None:
         if extra := [name for name, value in named.items() if value is not None]:
             raise InputError(f"{extra[0]} goes with a FILE")
-        found = None
+        public = None
     else:
-        if "full" in asked["protection"]:
+        if "full" in options["protection"]:
             raise InputError("--protection full keeps features private: state --n and --d in place of a FILE")
-        found = read_features(data, label=label, columns=features, id_column=id_column)
-    answer = make_plan(Question.parse(**asked, features=found), found)
+        public = read_features(data, label=label, columns=features, id_column=id_column)
+    answer = make_plan(SampleSizeQuery.parse(**options, features=public), public)
     click.echo(json.dumps(answer.to_json(), indent=2) if as_json else "\n".join(plan_lines(answer)))
 
-
-WIDTH = 110
-"""The most characters in a line of sentences."""
 
 PROTECTED = {"label": "labels", "full": "features too"}
 
 
-def plan_lines(plan: RecordsPlan) -> list[str]:
+def plan_lines(plan: SampleSizePlan) -> list[str]:
     """Return the lines that `labeldp plan` prints."""
-    asked = plan.question
-    lines = [_about(asked), *_file_lines(plan), ""]
-    numbers = asked.task != "classification"
+    query = plan.question
+    lines = [_about(query), *_file_lines(plan), ""]
+    numbers = query.task != "classification"
     head = ["epsilon", "trust", "protects", "records needed", "risk falls as", "noise per cell"]
     head += ["off by"] if numbers else ["detects"]
-    head += ["clip at"] if asked.task == "heavy-tailed" else []
+    head += ["clip at"] if query.task == "heavy-tailed" else []
     lines += align_columns([[*head, "learner and tuning"], *(_cells(row) for row in plan.rows)])
     lines += ["", "What every promise would need, as multiples of the records that no privacy needs:", ""]
     names = list(next(iter(plan.alternatives.values())))
     spoken = [f"{trust}, {PROTECTED[what]}" for trust, what in (name.split() for name in names)]
-    found = [[f"{each:g}", *(times(needed[name]) for name in names)] for each, needed in plan.alternatives.items()]
-    lines += [*align_columns([["epsilon", *spoken], *found]), "", *_advice_lines(plan), *_notes(plan)]
+    multiples = [
+        [f"{epsilon:g}", *(times(needed[name]) for name in names)] for epsilon, needed in plan.alternatives.items()
+    ]
+    lines += [*align_columns([["epsilon", *spoken], *multiples]), "", *_advice_lines(plan), *_notes(plan)]
     return lines
 
 
-def _advice_lines(plan: RecordsPlan) -> list[str]:
+def _advice_lines(plan: SampleSizePlan) -> list[str]:
     """Return the lines on what to fit, which are those of `labeldp choose`; none where it has no answer."""
     if not plan.advice:
         return []
@@ -120,27 +229,27 @@ def times(multiple: float) -> str:
     return f"{multiple:.2g} x" if multiple >= 9.95 else f"{multiple:.2f} x"
 
 
-def _about(asked: Question) -> str:
+def _about(query: SampleSizeQuery) -> str:
     """Return the question as a sentence."""
-    if asked.interval:
-        labels = f"labels from {asked.interval[0]:g} to {asked.interval[1]:g}"
+    if query.interval:
+        labels = f"labels from {query.interval[0]:g} to {query.interval[1]:g}"
     else:
-        labels = f"{asked.classes} classes" if asked.classes else f"labels with {asked.moments or 0:g} moments"
-    return f"{asked.task.capitalize()}: {asked.records:,} records, {_counted(asked.dimension, 'feature')}, {labels}."
+        labels = f"{query.classes} classes" if query.classes else f"labels with {query.moments or 0:g} moments"
+    return f"{query.task.capitalize()}: {query.records:,} records, {_counted(query.dimension, 'feature')}, {labels}."
 
 
-def _file_lines(plan: RecordsPlan) -> list[str]:
+def _file_lines(plan: SampleSizePlan) -> list[str]:
     """Return the lines on the file, if one was given."""
-    found = plan.features
-    if found is None:
+    features = plan.features
+    if features is None:
         return []
-    lines = [f"{found.file}: {found.records:,} records, {_counted(found.dimension, 'feature column')}."]
-    if found.intrinsic_dimension is not None:
-        size = max(1, round(found.intrinsic_dimension))
-        lines.append(f"The features fill about {found.intrinsic_dimension:.1f} dimensions.")
+    lines = [f"{features.file}: {features.records:,} records, {_counted(features.dimension, 'feature column')}."]
+    if features.intrinsic_dimension is not None:
+        size = max(1, round(features.intrinsic_dimension))
+        lines.append(f"The features fill about {features.intrinsic_dimension:.1f} dimensions.")
         if size < plan.question.dimension:
             lines[-1] += f" Cells that follow them learn as in so many: plan with --d {size}."
-    return [*lines, *(f"Note: {note}" for note in found.notes)]
+    return [*lines, *(f"Note: {note}" for note in features.notes)]
 
 
 def _cells(row: PlanRow) -> list[str]:
@@ -160,20 +269,20 @@ def _learner(row: PlanRow) -> str:
     cells = f"{row.cells:,} of {row.cell_records:,.0f} records"
     if row.model == "cells":
         return f"cells: {cells}"
-    least = f", n_0 = {row.smallest:,}" if row.smallest else ""
-    return f"cubes of side {row.side:.2g}: {cells}{least}"
+    smallest = f", n_0 = {row.smallest:,}" if row.smallest else ""
+    return f"cubes of side {row.side:.2g}: {cells}{smallest}"
 
 
-def _notes(plan: RecordsPlan) -> list[str]:
+def _notes(plan: SampleSizePlan) -> list[str]:
     """Return sentences on how to read the table and on promises with too few records."""
-    asked = plan.question
-    classes = asked.task == "classification"
+    query = plan.question
+    classes = query.task == "classification"
     moves = "from one class to the other" if classes else "by half of the labels' range"
     unit = {
         "classification": "to the difference between the shares of two classes",
         "regression": "to its mean label",
         "heavy-tailed": "to its mean label; numbers are in units of the p-th root of the bound on E|label|^p",
-    }[asked.task]
+    }[query.task]
     lines = [
         "records needed: times those that learn as well without privacy. Sizes and errors assume that the truth moves "
         f"{moves} across the features; the ratios depend on it less.",
@@ -189,7 +298,7 @@ def _notes(plan: RecordsPlan) -> list[str]:
     return [wrapped for line in lines for wrapped in wrap(line, WIDTH)]
 
 
-def _fits(plan: RecordsPlan, row: PlanRow) -> bool:
+def _fits(plan: SampleSizePlan, row: PlanRow) -> bool:
     """Return whether some fit is expected to learn more than an average under the promise of a row."""
     advice = plan.advice.get((row.epsilon, row.trust)) if row.protection == "label" else None
     return advice is not None and bool(advice.options)
