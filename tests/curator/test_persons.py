@@ -18,7 +18,7 @@ from labeldp.curator import Curator, LedgerFile
 from labeldp.curator import curator as curator_file
 from labeldp.curator.persons import NO_PERSON, ONE_PERSON, PUBLIC_PERSONS, first_records, person_names, persons_digest
 from labeldp.mechanisms import GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
-from labeldp.privacy import InputError, LedgerError, Neighbors, PrivacyLoss, Public
+from labeldp.privacy import InputError, LedgerError, Neighbors, PrivacyLoss, Public, set_fields
 from labeldp.sampling import gaussian_law
 
 SYSTEM = ldp.SystemRandomness()
@@ -276,11 +276,14 @@ def test_weighted_sums_that_forget_that_the_labels_of_a_person_add_up_are_caught
 ) -> None:
     monkeypatch.setattr(llp_file, "STEPS_IN_WEIGHT", 4)
     whose = Public(PERSONS, why="made up")
-    real = llp_file.NoisyWeightedLLP.moved_by
+    real = llp_file.NoisyWeightedLLP._protect
     for wrong in ((3, 1, 1), (3, 3, 2)):  # what one record moves; what three records in three bags move
-        monkeypatch.setattr(
-            llp_file.NoisyWeightedLLP, "moved_by", lambda self, persons, wrong=wrong: (real(self, persons)[0], wrong)
-        )
+
+        def protect(self: Any, persons: Any, moves: tuple[int, int, int] = wrong) -> None:
+            real(self, persons)
+            set_fields(self, moves=moves)
+
+        monkeypatch.setattr(llp_file.NoisyWeightedLLP, "_protect", protect)
         mutant = llp(whose, stddev="auto", epsilon=2.0, delta=0.05)
         with pytest.raises(Unsafe):
             check_charge(mutant.privacy_loss(), weighted_pairs(mutant))

@@ -59,6 +59,9 @@ class Bagged(Mechanism):
     features: InitVar[Any] = None
     seed: InitVar[int] = 0
     partition: Any = field(init=False)
+    owners: Groups | None = field(init=False, default=None, repr=False)
+    moves: tuple[int, int, int] = field(init=False, default=(1, 1, 1), repr=False, compare=False)
+    """Of somebody all of whose labels change: the most records, squares of how many lie in each bag, and bags."""
     trust: ClassVar[Trust] = Trust.CENTRAL
     sums_features: ClassVar[bool] = False
     takes_sizes: ClassVar[bool] = False
@@ -77,28 +80,31 @@ class Bagged(Mechanism):
         released = (PublicInput.of(features, "features"),) if isinstance(features, Release) else ()
         set_fields(self, partition=partition, public_inputs=(PublicInput.of(source, "bags"), *released))
 
-    def moved_by(self, persons: Any) -> tuple[Groups, tuple[int, int, int]]:
-        """Return whose each record is, and what all labels of one person can move.
+    def _protect(self, persons: Any) -> None:
+        """Set whose each record is, and what all labels of one person can move.
 
         Args:
             persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`.
-
-        Returns:
-            The persons; and the most records, squares of how many lie in each bag, and bags, that anybody has.
 
         Raises:
             InputError: persons are not those of the records.
 
         Source: `docs/proofs/persons.md`.
         """
-        groups, bags = Groups.of_persons(persons), self.partition.of_record
-        if bags is None or groups.records != self.records:
+        owners, bags = Groups.of_persons(persons), self.partition.of_record
+        if bags is None or owners.records != self.records:
             raise InputError("must be one non-negative integer for each record", argument="persons")
-        pairs, counts = np.unique(groups.of_record * self.partition.count + bags, return_counts=True)
+        pairs, counts = np.unique(owners.of_record * self.partition.count + bags, return_counts=True)
         whose = pairs // self.partition.count
-        squares = np.zeros(groups.count, dtype=np.int64)
+        squares = np.zeros(owners.count, dtype=np.int64)
         np.add.at(squares, whose, counts**2)
-        return groups, (groups.most, int(squares.max()), int(np.bincount(whose).max()))
+        moves = owners.most, int(squares.max()), int(np.bincount(whose).max())
+        inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
+        set_fields(self, owners=owners, moves=moves, public_inputs=inputs)
+
+    @property
+    def protected(self) -> Groups | None:
+        return self.owners
 
     def person_loss(self, persons: Groups) -> PrivacyLoss:
         """See `Mechanism.person_loss`; a refusal names the mechanisms on bags that can be made for persons."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, Keys, ReleasedSums
-from labeldp.mechanisms import CELL_FAILURE, MAX_MU, MIN_MU, Domain, Groups, PublicInput
+from labeldp.mechanisms import CELL_FAILURE, MAX_MU, MIN_MU, Domain
 from labeldp.privacy import (
     MAX_BAG,
     MAX_EPSILON,
@@ -290,9 +290,6 @@ class NoisyWeightedLLP(Bagged):
     epsilon: float | None = None
     delta: float | None = None
     persons: InitVar[Any] = None
-    owners: Groups | None = field(init=False, default=None, repr=False)
-    moves: tuple[int, int, int] = field(init=False, default=(1, 1, 1), repr=False, compare=False)
-    """Of somebody all of whose labels change: the most records, squares of how many lie in each bag, and bags."""
     law: NoisyBags = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, bags: Any, features: Any, seed: int, persons: Any) -> None:
@@ -331,14 +328,7 @@ class NoisyWeightedLLP(Bagged):
             raise InputError(
                 'must be "rademacher" with persons: what Gaussian weights move has no bound', argument="weights"
             )
-        groups, moves = self.moved_by(persons)
-        inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
-        set_fields(self, owners=groups, moves=moves, public_inputs=inputs)
-
-    @property
-    def protected(self) -> Groups | None:
-        """Whose each record is, where persons are protected."""
-        return self.owners
+        super()._protect(persons)
 
     def _design(self) -> dict[str, Any]:
         """Return all arguments of `law` but its standard deviation."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, ReleasedSums
-from labeldp.mechanisms import Domain, Groups, PublicInput, gaussian_loss, smallest_stddev, word_stream
+from labeldp.mechanisms import Domain, gaussian_loss, smallest_stddev, word_stream
 from labeldp.privacy import (
     Floats,
     InputError,
@@ -82,9 +82,6 @@ class BagSum(Bagged):
     epsilon: float
     delta: float = 0.0
     persons: InitVar[Any] = None
-    owners: Groups | None = field(init=False, default=None, repr=False)
-    moves: tuple[int, int, int] = field(init=False, default=(1, 1, 1), repr=False, compare=False)
-    """Of somebody all of whose labels change: the most records, squares of how many lie in each bag, and bags."""
     stddev: int = field(init=False, default=0, repr=False, compare=False)
 
     def __post_init__(self, bags: Any, features: Any, seed: int, persons: Any) -> None:
@@ -106,17 +103,6 @@ class BagSum(Bagged):
         """Return the mechanism with Gaussian noise where a delta may be spent, else with Laplace noise."""
         noise = "gaussian" if decimal(delta, "delta") else "laplace"
         return cls(size, noise, epsilon=epsilon, delta=delta, **arguments)
-
-    def _protect(self, persons: Any) -> None:
-        """Set the noise to what all labels of a person move; refuse persons that are not those of the records."""
-        groups, moves = self.moved_by(persons)
-        inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
-        set_fields(self, owners=groups, moves=moves, public_inputs=inputs)
-
-    @property
-    def protected(self) -> Groups | None:
-        """Whose each record is, where persons are protected."""
-        return self.owners
 
     def _calibrate(self) -> None:
         """Compute the noise; refuse what no noise of 64 bits can promise."""

@@ -432,17 +432,12 @@ def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:
     """Yield for each distinct law one row of integer weights over all outputs for each input."""
     for table in mechanism.tables():
         if table.kind == "bits":
-            yield _two_bits(table)
+            zero, one = table.weights.tolist()  # the only two bits in which two labels differ, as one law
+            yield [[a * b for a in first for b in second] for first, second in ((one, zero), (zero, one))]
         elif table.kind == "noise and clamp":
             yield mechanism.weights().tolist()
         else:
             yield table.weights.tolist()
-
-
-def _two_bits(table: Table) -> list[Row]:
-    """Return the only two bits in which two labels differ, as one law over four outputs."""
-    zero, one = table.weights.tolist()
-    return [[a * b for a in first for b in second] for first, second in ((one, zero), (zero, one))]
 
 
 def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:

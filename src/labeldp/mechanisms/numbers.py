@@ -26,6 +26,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     check_choice,
+    check_integer,
     exp_bounds,
     positive_epsilon,
     set_fields,
@@ -243,8 +244,8 @@ class ResponseOnBins(FiniteMechanism):
         super().__post_init__()
         chances, inputs = _prior_of(self.domain, prior)
         largest = min(self.domain.size, MAX_BINS)
-        if self.bins != "best" and not (_is_integer(self.bins) and 2 <= int(self.bins) <= largest):
-            raise InputError(f'must be an integer from 2 to {largest}, or "best"', argument="bins")
+        if self.bins != "best":
+            check_integer(self.bins, "bins", 2, largest, advice=', or "best"')
         check_choice(self.cuts, "cuts", ("nearest", "even"))
         set_fields(self, chances=chances, public_inputs=inputs)
         first = _best_bins(chances, _odds(positive_epsilon(self.epsilon)), largest, self.bins)
@@ -354,10 +355,6 @@ class ResponseOnBins(FiniteMechanism):
 
 def _odds(epsilon: Fraction) -> float:
     return exp(min(float(epsilon), log(LARGEST_GROWTH)))
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _prior_of(domain: Any, prior: Any) -> tuple[Floats, tuple[PublicInput, ...]]:

@@ -91,9 +91,8 @@ class PartitionResponse(FiniteMechanism):
         if classes > MAX_CLASSES:  # the order of the classes has 16 bits for each
             raise InputError(f"must have at most {MAX_CLASSES:,} classes", argument="domain")
         groups = best_groups(classes, self.epsilon) if self.groups == "best" else self.groups
-        if isinstance(groups, bool) or not isinstance(groups, int | np.integer) or not 2 <= groups <= classes:
-            raise InputError(f'groups must be an integer from 2 to {classes}, the number of classes, or "best"')
-        set_fields(self, groups=int(groups), seed=_seed(self.seed))
+        groups = check_integer(groups, "groups", 2, classes, advice=', the number of classes, or "best"')
+        set_fields(self, groups=groups, seed=_seed(self.seed))
         self._calibrate()
 
     def _calibrate(self) -> None:
@@ -304,13 +303,12 @@ class SubsetResponse(FiniteMechanism):
         require_classes(self.domain)
         classes = self.domain.size
         size = best_size(classes, self.epsilon) if self.size == "best" else self.size
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size < classes:
-            raise InputError(f'size must be an integer from 1 to {classes - 1}, or "best"')
-        if classes * math.comb(classes, int(size)) > MAX_EXPANDED:
+        size = check_integer(size, "size", 1, classes - 1, advice=', or "best"')
+        if classes * math.comb(classes, size) > MAX_EXPANDED:
             raise InputError(
                 f"size = {size} of {classes} classes needs a table of more than 2**24 entries: take PartitionResponse"
             )
-        set_fields(self, size=int(size))
+        set_fields(self, size=size)
         self._calibrate()
 
     def _calibrate(self) -> None:

@@ -141,7 +141,10 @@ def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> 
     mu = _total_mu(sequence)
     gaps = float(epsilon) - lattice.losses()
     slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
-    pieces = _gaussian_deltas(gaps - slack, mu) if mu > 0 else -np.expm1(np.minimum(gaps - slack, 0.0))
+    if mu > 0:
+        pieces = np.array([gaussian_delta(float(gap), mu) for gap in gaps - slack])
+    else:
+        pieces = -np.expm1(np.minimum(gaps - slack, 0.0))
     finite = float(lattice.masses @ pieces) * (1 + lattice.relative_error + 2.0**-50 * (len(pieces) + 1))
     return min(1.0, finite + lattice.lost + _float_up(failure) + _SMALLEST)
 
@@ -223,11 +226,6 @@ def _total_mu(sequence: Sequence) -> float:
     squares = [count * Fraction(atom.mu) ** 2 for atom, count in sequence if isinstance(atom, Gaussian)]
     total = sum(squares, Fraction(0))
     return math.sqrt(_float_up(total)) * (1 + 2.0**-51) if total else 0.0
-
-
-def _gaussian_deltas(epsilons: Floats, mu: float) -> Floats:
-    """Upper bounds of the Gaussian curve at each epsilon (of any sign), shape as given."""
-    return np.array([gaussian_delta(float(value), mu) for value in epsilons])
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:

@@ -36,16 +36,16 @@ def set_fields(instance: Any, **values: Any) -> None:
         object.__setattr__(instance, name, value)
 
 
-def check_integer(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
+def check_integer(value: Any, name: str, least: int = 1, most: int | None = None, advice: str = "") -> int:
     """Return an integer of at least `least` and at most `most`; NumPy's integers become Python's.
 
     Raises:
-        InputError: another value, or another type.
+        InputError: another value, or another type; `advice` says what else is taken.
     """
     integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not integer or value < least or (most is not None and value > most):
         allowed = f", at least {least}" if most is None else f" from {least} to {most}"
-        raise InputError(f"must be an integer{allowed}", argument=name)
+        raise InputError(f"must be an integer{allowed}{advice}", argument=name)
     return int(value)
 
 
