@@ -22,6 +22,7 @@ from .bags import fit_bags as fit_bags
 from .bags import median_bags as median_bags
 from .bags import random_bags as random_bags
 from .curator import Curator as Curator
+from .curator import Ledger as Ledger
 from .curator import LedgerFile as LedgerFile
 from .estimators import LabelDPClassifier as LabelDPClassifier
 from .estimators import LabelDPRegressor as LabelDPRegressor
@@ -57,7 +58,6 @@ from .privacy import DomainError as DomainError
 from .privacy import InputError as InputError
 from .privacy import KeyedRandomness as KeyedRandomness
 from .privacy import LabelDPError as LabelDPError
-from .privacy import Ledger as Ledger
 from .privacy import LedgerError as LedgerError
 from .privacy import PrivacyLoss as PrivacyLoss
 from .privacy import PrivacyWarning as PrivacyWarning

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.curator import DatasetLedger, LedgerFile, WatchedCurator
+from labeldp.curator import DatasetLedger, Ledger, LedgerFile, WatchedCurator
 from labeldp.fit import (
     MIN_RECORDS,
     TRUSTS,
@@ -37,7 +38,6 @@ from labeldp.privacy import (
     Budget,
     BudgetExceeded,
     InputError,
-    Ledger,
     LedgerError,
     Path,
     RecordLoss,
@@ -132,12 +132,10 @@ class Spent:
         """Return the part that a charge used."""
         return path
 
-    def used(self, *, without: Collection[str] = ()) -> None:
-        """Return None: a fit by itself has a list of releases, and no filter."""
-
-    def spent_with(self, *, without: Collection[str] = ()) -> RecordLoss:
-        """Return what was spent; nothing without this fit."""
-        return total_loss(()) if without else self.loss
+    def used(self, *, without: Collection[str] = ()) -> Fraction:
+        """Return the share that is used up; nothing without this fit."""
+        whole = decimal(self.budget.epsilon, "epsilon")
+        return Fraction(0) if without else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / whole
 
 
 class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]

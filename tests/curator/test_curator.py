@@ -12,6 +12,7 @@ from curator.ledgers import LABELS
 from curator.ledgers import SYSTEM as fp_SYSTEM
 from fit.files import release
 from labeldp.curator import Curator as fp_Curator
+from labeldp.curator import Ledger
 from labeldp.curator import LedgerFile as fp_LedgerFile
 from labeldp.curator.curator import Curator, Fingerprint
 from labeldp.curator.ledger_file import LedgerFile
@@ -29,7 +30,6 @@ from labeldp.privacy import (
     DomainError,
     InputError,
     KeyedRandomness,
-    Ledger,
     Public,
     RandomnessKind,
     SystemRandomness,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from labeldp.privacy.accounts import USUAL_SHARES, open_filter
 
 import labeldp as ldp
 from curator.ledgers import DOMAIN, LABELS, SYSTEM, people
@@ -29,7 +30,6 @@ from labeldp.privacy import (
     Trust,
     joint_costs,
 )
-from labeldp.privacy.accounts import USUAL_SHARES, open_filter
 
 DELTA = "0.0383"
 

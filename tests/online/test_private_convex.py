@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labeldp.curator import Ledger
 from labeldp.online.convex.base import Ball, Box, Space
 from labeldp.online.learner import PrivateOnlineConvex
 from labeldp.online.planning import OnlinePlan, methods_of, plan_convex
 from labeldp.online.snapshots import dump_state, load_state
-from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Ledger, Neighbors
+from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Neighbors
 
 BODY = Ball(3, 0.5)
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import labeldp as ldp
-from labeldp.curator import LedgerFile
-from labeldp.privacy import Certificate, Ledger, Neighbors, PrivacyLoss, Request, Trust
+from labeldp.curator import Ledger, LedgerFile
+from labeldp.privacy import Certificate, Neighbors, PrivacyLoss, Request, Trust
 from labeldp.privacy.certificate import join_certificates
 
 Pair = tuple[tuple[float, float], ...]

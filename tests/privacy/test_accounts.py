@@ -1,10 +1,10 @@
 """Lists that are declared first, and which account the first charges choose."""
 
 import pytest
+from labeldp.privacy.accounts import declared, refused
 
 import labeldp as ldp
 from labeldp.privacy import BudgetExceeded, Filter, FixedList, PrivacyLoss, Row, account_from, settle
-from labeldp.privacy.accounts import declared, refused
 from privacy.test_filters import answer, reveal, worst_delta
 
 BUDGET = ldp.Budget(1, "0.0383", fixed=True)

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labeldp.privacy.accounts import Row
+from labeldp.privacy.filters import FREE, Cost, Costs, Filter, normal_deviation, response_mu
 from scipy.stats import norm
 
 import labeldp as ldp
@@ -26,10 +28,8 @@ from labeldp.privacy import (
     filters,
     joint_costs,
 )
-from labeldp.privacy.accounts import Row
 from labeldp.privacy.atoms import Curve
 from labeldp.privacy.composition import gaussian_delta
-from labeldp.privacy.filters import FREE, Cost, Costs, Filter, normal_deviation, response_mu
 
 Action = tuple[PrivacyLoss, list[tuple[float, float]]]
 """What may be released: its loss, and the probability of each output under either label."""

@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from labeldp.curator import Ledger
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.privacy import Budget, BudgetExceeded, InputError, Ledger, PrivacyLoss, Request
+from labeldp.privacy import Budget, BudgetExceeded, InputError, PrivacyLoss, Request
 
 pure = PrivacyLoss.pure
 

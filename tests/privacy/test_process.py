@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp.curator import LedgerFile
-from labeldp.privacy import InputError, KeyedRandomness, Ledger, Public, process
+from labeldp.curator import Ledger, LedgerFile
+from labeldp.privacy import InputError, KeyedRandomness, Public, process
 from labeldp.privacy.process import NotCopyable, SingleProcess
 
 FORKS = 16

@@ -6,6 +6,7 @@ from labeldp.curator.dataset_ledger import Change, Comparisons, DatasetLedger, E
 from labeldp.curator.declared import LOSSES, times
 from labeldp.curator.ledger_file import LedgerFile, copy_ledger
 from labeldp.curator.ledger_upkeep import back_up, move, restore, rotate_keys
+from labeldp.curator.memory_ledger import Ledger
 from labeldp.curator.observers import ObservedCurator, Recorded, RecordingCurator, Seen, WatchedCurator
 from labeldp.curator.persons import (
     NO_PERSON,
@@ -17,7 +18,6 @@ from labeldp.curator.persons import (
     person_names,
     persons_digest,
 )
-from labeldp.curator.shares import Share
 from labeldp.curator.traces import IDS_KIND
 
 __all__ = [
@@ -34,12 +34,12 @@ __all__ = [
     "DatasetLedger",
     "Entry",
     "Fingerprint",
+    "Ledger",
     "LedgerFile",
     "ObservedCurator",
     "Recorded",
     "RecordingCurator",
     "Seen",
-    "Share",
     "WatchedCurator",
     "back_up",
     "copy_ledger",

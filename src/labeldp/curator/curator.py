@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator.declared import classes_form
+from labeldp.curator.memory_ledger import Ledger
 from labeldp.curator.persons import (
     ONE_PERSON,
     PUBLIC_PERSONS,
@@ -26,7 +27,6 @@ from labeldp.privacy import (
     IdDigest,
     InputError,
     LabelDigest,
-    Ledger,
     LedgerLike,
     NotCopyable,
     Path,

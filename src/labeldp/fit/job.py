@@ -34,16 +34,12 @@ from labeldp.learners import Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
     Budget,
-    BudgetExceeded,
     Charge,
     InputError,
     Neighbors,
     Release,
-    decimal,
-    decimal_text,
     float_below,
     positive_epsilon,
-    rounded_up_text,
 )
 from labeldp.serve import RemoteCurator
 
@@ -325,26 +321,8 @@ class FitJob:
             if all(step.part is None for step in steps):  # else the parts are known when the learner asks for them
                 self.curator.require({step.name: step.loss for step in steps})
             return
-        budget = self.account.budget
         rest = self.recipe.remaining_charges(self.charged(), len(self.rows.features))
-        more = [(charge.path, charge.loss * self.times) for charge in rest]
-        if rest and decimal(budget.delta, "delta"):
-            self.account.foresee(more)
-            return
-        total = self.account.spent_with(more)
-        if not rest or budget.admits(total):
-            return
-        delta = budget.delta
-        if total.epsilon(delta) == float("inf"):
-            raise BudgetExceeded(
-                f"the budget of {self.settings.dataset!r} has no delta, and this fit asks for "
-                f"delta = {decimal_text(self.settings.delta)}"
-            )
-        spent, after = (rounded_up_text(loss.epsilon(delta), 12) for loss in (self.account.spent_with(), total))
-        raise BudgetExceeded(
-            f"the budget of {self.settings.dataset!r} is {budget}; spent so far: epsilon = {spent}; "
-            f"this fit would bring it to epsilon = {after} at that delta"
-        )
+        self.account.foresee([(charge.path, charge.loss * self.times) for charge in rest])
 
     def learn(self, on_release: Callable[[str, int, Mechanism], None], context: TrainingContext) -> Release[Model]:
         """Release labels and train; call `on_release` with step, number of records and mechanism of each release.

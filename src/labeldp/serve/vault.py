@@ -15,6 +15,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from labeldp._version import __version__
+from labeldp.accounting import PROMISE
 from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import restore
 from labeldp.privacy import (
@@ -98,8 +99,7 @@ class Holding:
         self._file = LedgerFile(served.ledger)
         self._file.add(served.name, served.budget, domain_in_file(served.domain))
         shares = {analyst: decimal(share, "shares") for analyst, share in served.shares.items()}
-        if shares != self._file.shares(served.name):
-            self._file.reserve(served.name, shares)
+        self._file.reserve(served.name, shares)
         table = open_table(served.labels)
         columns = [table.require(served.label, "label")]
         if served.id is not None:
@@ -275,12 +275,11 @@ class Vault(SingleProcess):
         """Answer how much of one's own share is used up."""
         holding = self._holding(analyst, content)
         ledger = holding.ledger(analyst.name)
-        used: Fraction = ledger.share_used
+        used: Fraction = ledger.used()
         return 200, {
             **self._described(holding, analyst),
             "used": str(used),
-            "words": f"{rounded_up_text(100 * float_above(used), 4)} % of your share is used up. With delta > 0 the "
-            "budget is promised of all releases together, and no smaller epsilon of those so far.",
+            "words": f"{rounded_up_text(100 * float_above(used), 4)} % of your share is used up. {PROMISE}",
         }
 
     def features(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
@@ -396,7 +395,7 @@ class Vault(SingleProcess):
         return holding.curator(analyst.name, run, splits)
 
     def _described(self, holding: Holding, analyst: Analyst) -> dict[str, Any]:
-        served, share = holding.served, holding.ledger(analyst.name).share
+        served = holding.served
         return {
             "dataset": served.name,
             "records": holding.records,
@@ -406,7 +405,7 @@ class Vault(SingleProcess):
             "features": list(served.features),
             "epsilon": str(served.budget.epsilon),
             "delta": str(served.budget.delta),
-            "share": str(share.part),
+            "share": str(decimal(served.shares[analyst.name], "shares")),
         }
 
     def close(self) -> None:
