@@ -78,7 +78,7 @@ def forked(kind: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.guarantee("labeldp.curator:Curator", "no_copy")
-@pytest.mark.guarantee("labeldp.privacy:Ledger", "no_copy")
+@pytest.mark.guarantee("labeldp.curator:Ledger", "no_copy")
 @pytest.mark.guarantee("labeldp.privacy:SingleProcess", "no_fork")
 @pytest.mark.parametrize("kind", ["memory", "part"])
 def test_a_fork_has_no_budget(kind: str, tmp_path: Path) -> None:

@@ -94,7 +94,6 @@ class Ledger(SingleProcess):
         self.check_process()
         return Spent(totals_within(self._books.entries, (0, 0)))
 
-    @property
     def used(self) -> Fraction:
         """The share of the budget that is used up by the record that paid most; with delta > 0 it is no epsilon."""
         self.check_process()
