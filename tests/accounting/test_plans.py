@@ -34,9 +34,10 @@ class User:
 def test_a_step_is_taken_once_by_each_of_disjoint_parts() -> None:
     user = User(Budget(9))
     user.declare(Step("a", pure(1)), Step("b", pure(2), LEFT))
-    user.declare(Step("c", pure(1)))  # declared already
     first, paid = user.release(pure("0.5"), LEFT)  # a smaller loss takes the step of its own part
     assert first is not None and paid == 3
+    user.declare(Step("c", pure(1)))  # it is paid already
+    assert user.declared.plans == ()
     assert user.release(pure(1), LEFT) == (first, 3)  # that of all records
     assert user.release(pure(1), RIGHT) == (first, 3)
     assert user.release(pure(1), RIGHT) == (None, 4)
@@ -44,15 +45,20 @@ def test_a_step_is_taken_once_by_each_of_disjoint_parts() -> None:
     assert user.release(pure(1), OTHER) == (None, 6)
 
 
-def test_what_is_declared_after_a_release_is_another_plan() -> None:
-    user = User(Budget(9))
-    user.declare(Step("a", pure(1)))
-    user.declare(Step("b", pure(1)), Step("c", pure(1)))  # one more than before
-    first, paid = user.release(PrivacyLoss.response(1, 5))
-    assert paid == 2
-    user.declare(Step("d", pure(1)), Step("e", PrivacyLoss.zero()), Step("f", pure(2)))  # the first has one left
-    assert user.release(pure(2))[0] not in (None, first)
-    assert user.release(pure(1)) == (first, 4)
+def test_what_is_declared_last_about_some_records_is_their_plan() -> None:
+    user = User(Budget(2))
+    user.declare(Step("a", pure(1), times=2))
+    user.declare(Step("b", pure("1.5")), Step("c", PrivacyLoss.zero()))  # another learner, after the first gave up
+    assert user.release(PrivacyLoss.response("1.5", 5))[1] == Fraction(3, 2)
+    user = User(Budget(2))
+    user.declare(Step("a", pure(2), LEFT))
+    user.declare(Step("b", pure(1), RIGHT), Step("c", pure(1), RIGHT))
+    assert user.release(pure(1), RIGHT)[1] == 2
+    assert user.release(pure(2), LEFT)[0] is not None
+    user = User(Budget(2))
+    user.release(pure(1), LEFT)
+    user.declare(Step("a", pure(1), LEFT), Step("b", pure(2), RIGHT))  # a plan for each part
+    assert len(user.declared.plans) == 2
 
 
 def test_a_declaration_that_is_refused_declares_nothing() -> None:
@@ -60,10 +66,10 @@ def test_a_declaration_that_is_refused_declares_nothing() -> None:
     with pytest.raises(BudgetExceeded, match="bring it to epsilon = 3; nothing was charged"):
         user.declare(Step("a", pure(1), times=3))
     assert user.declared.plans == () and user.books.entries == ()
-    user.declare(Step("a", pure(1)))
+    user.declare(Step("a", pure(1)), Step("c", pure("0.5")))
     with pytest.raises(BudgetExceeded):
         user.declare(Step("a", pure(1)), Step("b", pure("1.5")))
-    assert user.release(pure(1))[1] == 1
+    assert user.release(pure(1))[1] == Fraction(3, 2)
 
 
 @pytest.mark.parametrize("budget", [Budget(1), Budget(1, "1e-6")])

@@ -184,9 +184,9 @@ def test_what_is_asked_for_together_is_refused_together() -> None:
     left.require({"first": one})
     right.require({"first": one, "second": one})
     left.require({})
-    with pytest.raises(BudgetExceeded, match="this would bring it to epsilon = 3 "):
+    with pytest.raises(BudgetExceeded, match="this would bring it to epsilon = 3;"):
         left.require({"first": one, "second": one})
-    with pytest.raises(BudgetExceeded, match="spent so far: epsilon = 1; this would bring it to epsilon = 3 "):
+    with pytest.raises(BudgetExceeded, match="spent so far: epsilon = 1; this would bring it to epsilon = 3;"):
         holder.require({"first": one, "second": one})
     assert len(holder.ledger.charges) == 1
 

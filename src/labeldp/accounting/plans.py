@@ -1,7 +1,7 @@
 """Plans that were charged, and the books of an account: what was paid, and what is left of each plan."""
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
@@ -141,15 +141,16 @@ class Books:
 class Declarations:
     """The plans that a user of a ledger declared, of which nothing was released yet.
 
-    What is declared in several calls before the next release is one plan.
+    What is declared last about some records replaces what was declared about them before.
     """
 
     def __init__(self) -> None:
         self.plans: tuple[Plan, ...] = ()
-        self._last: Plan | None = None
 
     def add(self, books: Books, steps: Iterable[Step]) -> None:
-        """Declare releases, without those that a plan has left already; charge nothing.
+        """Declare releases, without those that a plan has left that was charged already; charge nothing.
+
+        Steps about different parts of one split are a plan for each part.
 
         Args:
             books: of the account that will be charged.
@@ -158,32 +159,34 @@ class Declarations:
         Raises:
             BudgetExceeded: the account does not admit them together; nothing was charged, and nothing is declared.
         """
-        trial, missing = [*books.plans, *map(OpenPlan, self.plans)], list[Step]()
-        needed = set[str]()
-        for step in steps:
-            for release in [replace(step, times=1)] * (step.times if step.loss != PrivacyLoss.zero() else 0):
-                for index, plan in enumerate(trial):
-                    if (number := plan.find(release)) is not None:
-                        trial[index] = plan.take(number, release)
-                        needed.add(plan.plan.name)
-                        break
-                else:
-                    missing.append(release)
-        plans, last = self.plans, self._last
-        if missing:
-            before = last or Plan(secrets.token_hex(8), ())
-            last = Plan(before.name, merged([*before.steps, *missing]))
-            plans = (*(plan for plan in self.plans if plan != before), last)
-            needed.add(last.name)
-        unpaid = tuple(step for plan in plans if plan.name in needed for step in plan.steps)
-        if unpaid:
-            books.account.admit(Block(unpaid), books.entries)
-        self.plans, self._last = plans, last
+        missing = merged(_unpaid(books.plans, steps))
+        parts: dict[object, list[Step]] = {}
+        apart = len({step.path[0][0] if step.path else None for step in missing}) == 1
+        for step in missing:
+            parts.setdefault(step.path[:1] if apart else (), []).append(step)
+        plans = tuple(Plan(secrets.token_hex(8), tuple(group)) for group in parts.values())
+        for plan in plans:
+            books.account.admit(Block(plan.steps), books.entries)
+        asked = Block(missing)
+        self.plans = (*(plan for plan in self.plans if not asked.meets(Block(plan.steps))), *plans)
 
     def charged(self, plan: OpenPlan | None) -> None:
-        """Take note of a release, and of the plan that it took a step of: what is declared next is another plan."""
-        self._last = None
+        """Take note of a release, and of the plan that it took a step of."""
         self.plans = tuple(other for other in self.plans if plan is None or other.name != plan.plan.name)
+
+
+def _unpaid(plans: Iterable[OpenPlan], steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the steps that no plan has left, one for each release."""
+    left = list(plans)
+    for step in steps:
+        for _ in range(step.times if step.loss != PrivacyLoss.zero() else 0):
+            release = replace(step, times=1)
+            for index, plan in enumerate(left):
+                if (number := plan.find(release)) is not None:
+                    left[index] = plan.take(number, release)
+                    break
+            else:
+                yield release
 
 
 def merged(steps: Iterable[Step]) -> tuple[Step, ...]:
