@@ -240,7 +240,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     assert done.status == 0, done.err
     assert [step for step, _ in steps(people)] == ["stage 1", "stage 2", "evaluation"]
     assert steps(people)[: len(known)] == charged
-    assert "spent epsilon = 1 " in labeldp("ledger", "show", "l.ledger").out
+    assert "spent epsilon = 1" in labeldp("ledger", "show", "l.ledger").out
     assert labeldp("certificate", "model").status == 0 and not list(people.glob(".*.partial"))
 
 

@@ -13,7 +13,7 @@ from labeldp.curator import Curator
 from labeldp.curator.observers import WatchedCurator
 from labeldp.learners import Model
 from labeldp.learners.model import assigned, label_epsilon
-from labeldp.privacy import Neighbors
+from labeldp.privacy import Neighbors, total_loss
 from learners.data import blobs
 from learners.data import curator as holding
 
@@ -43,7 +43,7 @@ def test_sums_of_all_labels_of_each_person(delta: float, numbers: bool) -> None:
     certificate = release.certificate
     assert certificate.neighbors is Neighbors.ONE_PERSON
     assert certificate.epsilon(delta) <= 4 and certificate.epsilon(delta) > 3.99
-    assert holder.ledger.spent.within(4, delta)
+    assert total_loss(holder.ledger.charges).within(4, delta)
     (_, trained, sums), (_, answered, _) = seen
     assert sums.protected is not None and sums.protected.count + answered == 120  # one label of each held-out person
     assert trained > sums.protected.count
@@ -75,7 +75,7 @@ def test_cells_cost_a_person_epsilon() -> None:
     holder = curator()
     release = ldp.fit_cells(FEATURES, holder, epsilon=4, rng=np.random.default_rng(0), evaluation=0.25)
     assert release.certificate.neighbors is Neighbors.ONE_PERSON
-    assert holder.ledger.spent.within(4, 0) and not holder.ledger.spent.within(2.9, 0)
+    assert total_loss(holder.ledger.charges).within(4, 0) and not total_loss(holder.ledger.charges).within(2.9, 0)
 
 
 def test_stages_keep_a_person_together() -> None:

@@ -25,6 +25,7 @@ from labeldp.privacy import (
     joint_loss,
     largest,
     max_loss,
+    numbers_of,
     rounded_up_text,
 )
 
@@ -235,22 +236,27 @@ def _pruned(costs: Iterable[Cost]) -> tuple[Cost, ...]:
 
 @dataclass(frozen=True)
 class Spent:
-    """What records paid, by sums.
+    """What records paid, by sums, and what is promised of everything.
 
     Args:
         totals: what a record may have paid, the largest of them.
+        promise: the budget.
 
-    Guarantee (sums): what was released is, by itself, within (epsilon, delta), however it was chosen.
-
-    Source: `docs/proofs/account.md`, Theorems 3 and 10.
+    Source: `docs/proofs/account.md`, Theorems 3, 5 and 10.
     """
 
     totals: tuple[Cost, ...]
+    promise: Budget
 
     def epsilon(self, delta: Any = 0) -> float:
-        """Return the sum of the losses of the record that paid most, infinite where their tails exceed delta."""
-        within = [total.loss if total.tail <= decimal(delta, "delta") else None for total in self.totals]
-        return max((math.inf if loss is None else float_above(loss) for loss in within), default=0.0)
+        """Return the sum of the losses of the record that paid most, or the budget where that is less.
+
+        It is infinite where the tails of the losses exceed delta, and the budget does, too.
+        """
+        asked, (epsilon, share) = decimal(delta, "delta"), numbers_of(self.promise)
+        losses = [total.loss if total.tail <= asked else None for total in self.totals]
+        total = max((math.inf if loss is None else float_above(loss) for loss in losses), default=0.0)
+        return min(total, float_above(epsilon)) if share <= asked else total
 
 
 class Admission(NamedTuple):

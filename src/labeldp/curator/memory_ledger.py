@@ -92,7 +92,7 @@ class Ledger(SingleProcess):
     def spent(self) -> Spent:
         """What the record that paid most was charged, by sums; with delta > 0 the budget is what is promised."""
         self.check_process()
-        return Spent(totals_within(self._books.entries, (0, 0)))
+        return Spent(totals_within(self._books.entries, (0, 0)), self._budget)
 
     def used(self) -> Fraction:
         """The share of the budget that is used up by the record that paid most; with delta > 0 it is no epsilon."""
