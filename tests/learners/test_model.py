@@ -10,7 +10,6 @@ from skops import io
 
 import labeldp as ldp
 from labeldp.curator import Curator
-from labeldp.curator.observers import WatchedCurator
 from labeldp.learners import Model
 from labeldp.learners.model import assigned, label_epsilon
 from labeldp.privacy import Neighbors, total_loss
@@ -37,9 +36,9 @@ def curator(persons: Any = PERSONS, labels: Any = LABELS, domain: Any = None) ->
 def test_sums_of_all_labels_of_each_person(delta: float, numbers: bool) -> None:
     holder = curator(domain=ldp.Interval(0, 1, grid=9) if numbers else None)
     seen: list[Any] = []
-    watched = WatchedCurator(holder, lambda step, records, made: seen.append((step, records, made)), {})
     rng = np.random.default_rng(0)
-    release = ldp.fit_linear(FEATURES, watched, epsilon=4, delta=delta, rng=rng, evaluation=0.25)
+    with holder.subscribe(lambda event: seen.append((event.step, len(event.rows), event.release.mechanism))):
+        release = ldp.fit_linear(FEATURES, holder, epsilon=4, delta=delta, rng=rng, evaluation=0.25)
     certificate = release.certificate
     assert certificate.neighbors is Neighbors.ONE_PERSON
     assert certificate.epsilon(delta) <= 4 and certificate.epsilon(delta) > 3.99
@@ -63,8 +62,8 @@ def test_heavy_persons_get_less_weight_where_that_helps() -> None:
     features = rng.normal(size=(900, 3))
     holder = curator(persons, (features[:, 0] > 0).astype(int))
     seen: list[Any] = []
-    watched = WatchedCurator(holder, lambda step, records, made: seen.append(made), {})
-    ldp.fit_linear(features, watched, epsilon=1, delta=1e-5, rng=rng)
+    with holder.subscribe(lambda event: seen.append(event.release.mechanism)):
+        ldp.fit_linear(features, holder, epsilon=1, delta=1e-5, rng=rng)
     rows = np.linalg.norm(seen[0].values(), axis=1)
     assert rows[:300].sum() < 10 * np.median(rows[300:])
     with_all = 300 * np.median(np.linalg.norm(features, axis=1))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from labeldp._version import __version__
 from labeldp.audit import LowerBound, audit_outputs
 from labeldp.audit.signing import check_signature
-from labeldp.curator import DatasetLedger, LedgerFile, Recorded, RecordingCurator, copy_ledger
+from labeldp.curator import DatasetLedger, LedgerFile, Recorded, copy_ledger
 from labeldp.fit import (
     DESCRIPTION,
     ESTIMATOR,
@@ -646,9 +646,8 @@ class _Again:
             job = FitJob.read(self.data, replace(self.settings, init=self.init), str(copy), str(copy) + " out", None)
         except InputError as error:
             raise _NotMade(f"this fit is refused today or of these data: {error}") from None
-        curator = RecordingCurator(job.curator, told)
-        with suppress(_Enough):
-            job.recipe.learn(job.rows, curator, rng=job.account.randomness, context=job.context)
+        with suppress(_Enough), job.curator.subscribe(told):
+            job.recipe.learn(job.rows, job.curator, rng=job.account.randomness, context=job.context)
         return seen, np.asarray(job.rows.codes)
 
 

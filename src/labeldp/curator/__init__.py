@@ -1,13 +1,12 @@
 """The curator, which holds the private labels, and the durable ledger that it charges."""
 
 from labeldp.curator.cohorts import Cohort
-from labeldp.curator.curator import Curator, Fingerprint, kind_of_ids, records_digest
+from labeldp.curator.curator import Curator, Fingerprint, Recorded, Subscribers, kind_of_ids, records_digest
 from labeldp.curator.dataset_ledger import Change, Comparisons, DatasetLedger, Entry
 from labeldp.curator.declared import LOSSES, times
 from labeldp.curator.ledger_file import LedgerFile, copy_ledger
 from labeldp.curator.ledger_upkeep import back_up, move, restore, rotate_keys
 from labeldp.curator.memory_ledger import Ledger
-from labeldp.curator.observers import ObservedCurator, Recorded, RecordingCurator, Seen, WatchedCurator
 from labeldp.curator.persons import (
     NO_PERSON,
     ONE_PERSON,
@@ -36,11 +35,8 @@ __all__ = [
     "Fingerprint",
     "Ledger",
     "LedgerFile",
-    "ObservedCurator",
     "Recorded",
-    "RecordingCurator",
-    "Seen",
-    "WatchedCurator",
+    "Subscribers",
     "back_up",
     "copy_ledger",
     "first_records",

@@ -15,7 +15,7 @@ from labeldp.curator import (
     Curator,
     DatasetLedger,
     LedgerFile,
-    WatchedCurator,
+    Recorded,
     person_names,
     persons_digest,
     records_digest,
@@ -36,6 +36,7 @@ from labeldp.privacy import (
     Budget,
     Charge,
     InputError,
+    LedgerError,
     Neighbors,
     Release,
     float_below,
@@ -49,6 +50,14 @@ OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"
 
 FROM_SERVER = "the server's features"
 """What is said in place of a file."""
+
+
+OTHER_BITS = (
+    "the step {!r} of this fit was charged before, and what it released cannot be found again: its rows of features "
+    "now have other bits (another machine, another version of labeldp or of a library); run it as it ran then, or give "
+    "--revision NAME to be charged in addition"
+)
+"""Said of a step that would be charged twice."""
 
 
 @dataclass(frozen=True)
@@ -330,8 +339,18 @@ class FitJob:
         Returns:
             The model; its certificate says that the labels of the test file are public, if there is one.
         """
-        watched = WatchedCurator(self.curator, on_release, self.charged())
-        release = self.recipe.learn(self.rows, watched, rng=self.account.randomness, context=context)
+        charged = self.charged()
+
+        def before(step: str, mechanism: Mechanism) -> None:
+            charge = charged.get(step)
+            if charge and mechanism.arrays() is None and charge.mechanism != mechanism.specification():
+                raise LedgerError(OTHER_BITS.format(step))
+
+        def after(event: Recorded) -> None:
+            on_release(event.step, len(event.rows), event.release.mechanism)
+
+        with self.curator.subscribe(after, before):
+            release = self.recipe.learn(self.rows, self.curator, rng=self.account.randomness, context=context)
         conditions = []
         if self.settings.chosen:
             conditions.append(f"{self.settings.chosen} was chosen by what is public: features and how many records")
