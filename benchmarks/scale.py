@@ -28,9 +28,9 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 import labeldp as ldp
-from labeldp.curator import LedgerFile
+from labeldp.curator import Ledger, LedgerFile
 from labeldp.fit import add_cohort, release_file
-from labeldp.privacy import Ledger, PrivacyLoss, Request
+from labeldp.privacy import PrivacyLoss, Request
 from labeldp.privacy.bag_loss import HiddenWeights
 
 NAMES = ("no", "yes", "perhaps")

@@ -18,7 +18,7 @@ from labeldp.mechanisms import (
     PartitionResponse,
     RandomizedResponseWithPrior,
 )
-from labeldp.privacy import InputError, Public, Trust
+from labeldp.privacy import InputError, Public, Trust, total_loss
 from labeldp.sgd import (
     ConvexLoss,
     LossClassifier,
@@ -340,7 +340,7 @@ def test_many_passes_cost_one_release() -> None:
     )
     assert np.mean(release.value.predict(features) == labels) > 0.9
     assert len(holder.ledger.charges) == 1
-    assert holder.ledger.spent.epsilon(DELTA) == pytest.approx(4, rel=1e-3)
+    assert total_loss(holder.ledger.charges).epsilon(DELTA) == pytest.approx(4, rel=1e-3)
     assert release.certificate.trust is Trust.LOCAL
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labeldp.curator import Curator, ObservedCurator, Seen
+from labeldp.curator import Curator, Recorded
 from labeldp.fit import networks
 from labeldp.learners import CHOSEN, fit_linear, fit_multistage
 from labeldp.mechanisms import LaplaceHistogram
@@ -31,6 +32,35 @@ BEST: dict[str, Literal["central", "local"]] = {"best": "central", "best-local":
 """The methods that are `fit_best`, and whom they trust."""
 Watch = Callable[[str, Any, int], None]
 """Called after each epoch: step, what was recorded, epochs of the step."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a simulation saw of one release.
+
+    Args:
+        step: name of the step.
+        records: number of labels.
+        mechanism: the mechanism in words.
+        candidates: mean size of the candidate sets, None without them.
+        covered: share of the records whose true class is among their candidates.
+    """
+
+    step: str
+    records: int
+    mechanism: str
+    candidates: float | None = None
+    covered: float | None = None
+
+    @classmethod
+    def of(cls, event: Recorded, codes: NDArray[Any]) -> "Seen":
+        """Return what a release shows to who knows the labels, codes of shape (n,)."""
+        mechanism, rows = event.release.mechanism, event.rows
+        sets = getattr(mechanism, "candidates", None)
+        if sets is None:
+            return cls(event.step, len(rows), str(mechanism))
+        inside = sets.membership()[np.arange(len(sets)), codes[rows]]
+        return cls(event.step, len(rows), str(mechanism), float(sets.sizes.mean()), float(inside.mean()))
 
 
 @dataclass(frozen=True)
@@ -144,8 +174,9 @@ class MultistageExperiment(Experiment[Run, Result]):
         clock.start(task.mapped.seconds if run.method == "linear" else (0.0, 0.0))
         show(run.title, 0.0)
         holder = Curator(task.train.labels, domain=task.domain, budget=Budget(run.epsilon, run.delta))
-        curator = ObservedCurator(holder, task.domain.encode(task.train.labels), seen)
-        outcome = perform(run, task, curator, place, clock.watch)
+        codes = task.domain.encode(task.train.labels)
+        with holder.subscribe(lambda event: seen.append(Seen.of(event, codes))):
+            outcome = perform(run, task, holder, place, clock.watch)
         return Result(
             run=run,
             metric=outcome.metric,
@@ -281,7 +312,7 @@ def constants(run: Run) -> Json:
     return dict(json.loads(json.dumps(found, default=asdict)))
 
 
-def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Outcome:
+def perform(run: Run, task: Task, curator: Curator, checkpoints: Path, watch: Watch) -> Outcome:
     """Learn and measure.
 
     Args:
@@ -321,7 +352,7 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
     return Outcome(task.metric, task.measure(release.value), release.certificate, tuple(steps))
 
 
-def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Release[Any]:
+def _staged(run: Run, task: Task, curator: Curator, checkpoints: Path, watch: Watch) -> Release[Any]:
     """Fit LP-1ST, LP-2ST or LP-3ST with the loss that knows the noise, temperature calibrated on released labels."""
     split, temperature = run.setting("split"), run.setting("temperature")
     counts = tuple((task.train.features.max(axis=0) + 1).tolist()) if task.ratings else None
@@ -342,7 +373,7 @@ def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
     )
 
 
-def _clusters(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
+def _clusters(run: Run, task: Task, curator: Curator) -> Outcome:
     """Measure noisy majorities of k-means clusters of all images, counted on training labels, on the test images.
 
     Source: Ghazi, appendix B, Figure 2.

@@ -13,7 +13,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.bags import NoisyWeightedLLP, fit_bags, random_bags
-from labeldp.curator import Curator
+from labeldp.curator import Curator, Ledger
 from labeldp.fit import networks
 from labeldp.learners import (
     Evidence,
@@ -35,7 +35,7 @@ from labeldp.mechanisms import (
     UnbiasedNumbers,
     debias,
 )
-from labeldp.privacy import Budget, Floats, Ledger, Public, Release, gather
+from labeldp.privacy import Budget, Floats, Public, Release, gather
 from papers.peers.footing import FACTORS, Footing
 
 Rng = np.random.Generator
@@ -192,7 +192,7 @@ def pate(side: Footing, epsilon: float, delta: float, rng: Rng) -> Outcome:
     queries = np.random.default_rng(1).permutation(len(side.columns))[: max(fitting, default=QUERIES[0])]
     votes = np.stack([_teach(side, parts == part, side.rows[queries]) for part in range(teachers)])
     shared = task.shared(len(queries))
-    ledger, mechanism = Ledger(Budget(epsilon, delta, fixed=True), name="votes"), shared.mechanism(each, 1.0)
+    ledger, mechanism = Ledger(Budget(epsilon, delta), name="votes"), shared.mechanism(each, 1.0)
     curators = [Curator(side.domain.decode(column), domain=side.domain, ledger=ledger) for column in votes.T]
     curators[0].require({f"question {number}": mechanism.privacy_loss() for number in range(len(curators))})
     answers = [curator.release(mechanism, rng=rng) for curator in curators]

@@ -20,6 +20,7 @@ from . import testing as testing
 from .bags import BagSum as BagSum
 from .bags import fit_bags as fit_bags
 from .curator import Curator as Curator
+from .curator import Ledger as Ledger
 from .curator import LedgerFile as LedgerFile
 from .estimators import LabelDPClassifier as LabelDPClassifier
 from .estimators import LabelDPRegressor as LabelDPRegressor
@@ -48,7 +49,6 @@ from .privacy import BudgetExceeded as BudgetExceeded
 from .privacy import Certificate as Certificate
 from .privacy import KeyedRandomness as KeyedRandomness
 from .privacy import LabelDPError as LabelDPError
-from .privacy import Ledger as Ledger
 from .privacy import PrivacyLoss as PrivacyLoss
 from .privacy import Public as Public
 from .privacy import Release as Release

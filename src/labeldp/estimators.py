@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from labeldp.curator import DatasetLedger, LedgerFile, WatchedCurator
+from labeldp.curator import DatasetLedger, Ledger, LedgerFile, Recorded
 from labeldp.fit import (
     FREE,
     MIN_RECORDS,
@@ -45,7 +45,6 @@ from labeldp.privacy import (
     Budget,
     BudgetExceeded,
     InputError,
-    Ledger,
     LedgerError,
     Release,
     SystemRandomness,
@@ -265,9 +264,12 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = recipe.settings
         ledger = Ledger(Budget(settings.epsilon, settings.delta), settings.dataset)
         job = FitJob.of_account(recipe, rows, ledger)
-        with right.use(ledger):
-            watched = WatchedCurator(job.curator, on_release, {})
-            return job, job.recipe.learn(job.rows, watched, rng=SystemRandomness(), context=TrainingContext())
+
+        def after(event: Recorded) -> None:
+            on_release(event.step, len(event.rows), event.release.mechanism)
+
+        with right.use(ledger), job.curator.subscribe(after):
+            return job, job.recipe.learn(job.rows, job.curator, rng=SystemRandomness(), context=TrainingContext())
 
     def _fit_by_ledger(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
         """Charge a ledger file, which finds again what it released."""

@@ -197,7 +197,7 @@ def test_labels_that_changed_are_refused_although_a_model_stands(labeldp: Callab
 KILLED = """
 import os, signal, sys
 from labeldp import cli
-from labeldp.curator import ledger_transaction, observers
+from labeldp.curator import curator, ledger_transaction
 from labeldp.fit import run
 
 def dying(function, when):
@@ -211,7 +211,7 @@ moment = sys.argv.pop(1)
 if moment == "the ledger appeared":
     ledger_transaction.LedgerTransaction.write = dying(ledger_transaction.LedgerTransaction.write, "before")
 elif moment == "between stages":
-    observers.WatchedCurator.release = dying(observers.WatchedCurator.release, "after")
+    curator.Curator.release = dying(curator.Curator.release, "after")
 else:
     run.write_json = dying(run.write_json, "before")
 cli.main()
@@ -240,7 +240,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     assert done.status == 0, done.err
     assert [step for step, _ in steps(people)] == ["stage 1", "stage 2", "evaluation"]
     assert steps(people)[: len(known)] == charged
-    assert "spent epsilon = 1 " in labeldp("ledger", "show", "l.ledger").out
+    assert "spent epsilon = 1" in labeldp("ledger", "show", "l.ledger").out
     assert labeldp("certificate", "model").status == 0 and not list(people.glob(".*.partial"))
 
 

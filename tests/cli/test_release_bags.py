@@ -36,7 +36,7 @@ def test_sums_of_similar_records(labeldp: Callable[..., Ran], people: Path) -> N
 
     again = labeldp(*order, "--out", "again.csv")
     assert again.status == 0 and (people / "again.csv").read_text() == (people / "sums.csv").read_text()
-    assert "spent epsilon = 1 " in labeldp("ledger", "show", "l.ledger").out
+    assert "spent epsilon = 1" in labeldp("ledger", "show", "l.ledger").out
     (people / "sums.csv").write_text((people / "sums.csv").read_text().replace("1", "2"))
     assert labeldp("certificate", "sums.csv").status != 0
 

@@ -12,6 +12,7 @@ from curator.ledgers import LABELS
 from curator.ledgers import SYSTEM as fp_SYSTEM
 from fit.files import release
 from labeldp.curator import Curator as fp_Curator
+from labeldp.curator import Ledger
 from labeldp.curator import LedgerFile as fp_LedgerFile
 from labeldp.curator.curator import Curator, Fingerprint
 from labeldp.curator.ledger_file import LedgerFile
@@ -29,7 +30,6 @@ from labeldp.privacy import (
     DomainError,
     InputError,
     KeyedRandomness,
-    Ledger,
     Public,
     RandomnessKind,
     SystemRandomness,
@@ -184,9 +184,9 @@ def test_what_is_asked_for_together_is_refused_together() -> None:
     left.require({"first": one})
     right.require({"first": one, "second": one})
     left.require({})
-    with pytest.raises(BudgetExceeded, match="this would bring it to epsilon = 3 "):
+    with pytest.raises(BudgetExceeded, match="this would bring it to epsilon = 3;"):
         left.require({"first": one, "second": one})
-    with pytest.raises(BudgetExceeded, match="spent so far: epsilon = 1; this would bring it to epsilon = 3 "):
+    with pytest.raises(BudgetExceeded, match="spent so far: epsilon = 1; this would bring it to epsilon = 3;"):
         holder.require({"first": one, "second": one})
     assert len(holder.ledger.charges) == 1
 

@@ -320,9 +320,10 @@ def test_a_budget_is_set_once_and_changed_on_purpose(path: Path) -> None:
         ledger.add("people", ldp.Budget(epsilon=2))
     ledger.set_budget("people", ldp.Budget(epsilon=2))
     curator(path).release(response(2), rng=SYSTEM)
-    with pytest.raises(ldp.BudgetExceeded, match="was spent already"):
-        ledger.set_budget("people", ldp.Budget(epsilon=1.9))
-    assert ledger.dataset("people").budget == ldp.Budget(epsilon=2.0)
+    ledger.set_budget("people", ldp.Budget(epsilon=1.9))
+    with pytest.raises(ldp.BudgetExceeded, match=r"spent so far: epsilon = 2; .* epsilon = 2\.01; nothing was charged"):
+        curator(path).release(response(0.01), rng=SYSTEM)
+    assert ledger.dataset("people").promised == ldp.Budget(Fraction(2), Fraction(0))
     with pytest.raises(ldp.privacy.LedgerError, match="no dataset 'nobody'"):
         ledger.set_budget("nobody", ldp.Budget(epsilon=1))
 

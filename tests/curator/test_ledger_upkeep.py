@@ -83,7 +83,7 @@ def test_the_same_budget_opens_a_restored_ledger_once(path: Path, tmp_path: Path
         curator(tmp_path / "third").release(response(0.1), rng=SYSTEM)
 
 
-@pytest.mark.parametrize("budget", [ldp.Budget(4, "1e-6"), ldp.Budget(4, "1e-6", fixed=True)])
+@pytest.mark.parametrize("budget", [ldp.Budget(4), ldp.Budget(4, "1e-6")])
 def test_a_restored_ledger_with_an_account_charges_nothing(path: Path, tmp_path: Path, budget: ldp.Budget) -> None:
     LedgerFile(path).add("people", budget)
     holder = curator(path)

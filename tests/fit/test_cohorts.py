@@ -217,7 +217,7 @@ def test_the_ledger_lists_its_cohorts(place: Path) -> None:
         "cohort june: 80 records since",
         "epsilon 0.5, cohort may",
         "epsilon 0.25, cohorts january and may",
-        "spent epsilon = 1.25 at that delta",
+        "spent epsilon = 1.25",
     ):
         assert line in said, said
 

@@ -28,8 +28,8 @@ import labeldp as ldp
 from conftest import table_of_people
 from labeldp import estimators
 from labeldp.cli import main
+from labeldp.curator import Ledger
 from labeldp.fit import simulate
-from labeldp.privacy import Ledger
 from slow import mostly_slow
 
 RNG = np.random.default_rng(0)

@@ -24,8 +24,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import labeldp as ldp
+from labeldp.curator import Ledger
 from labeldp.fit import arrays
-from labeldp.privacy import Ledger
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(600, 4))

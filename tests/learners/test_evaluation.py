@@ -25,7 +25,7 @@ from labeldp.learners import (
 )
 from labeldp.learners.evaluation import auc_estimate, clopper_pearson
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import InputError, NotInvertibleError, Release
+from labeldp.privacy import InputError, NotInvertibleError, Release, total_loss
 from learners.data import released, with_prior
 
 LN3 = 1.0986122886681098
@@ -304,7 +304,7 @@ def test_a_linear_model_is_evaluated_on_records_that_it_was_not_learned_from(err
     truth = float(np.mean((labels[seen.rows] - seen.predictions) ** 2))
     found = seen.squared_error(TINY)
     assert found.low < truth < found.high and seen.gain().low > 0
-    assert holder.ledger.spent.epsilon(1e-6) <= 4
+    assert total_loss(holder.ledger.charges).epsilon(1e-6) <= 4
 
 
 def bits(labels: np.ndarray, classes: int, epsilon: float, seed: int) -> Release:

@@ -10,10 +10,9 @@ from skops import io
 
 import labeldp as ldp
 from labeldp.curator import Curator
-from labeldp.curator.observers import WatchedCurator
 from labeldp.learners import Model
 from labeldp.learners.model import assigned, label_epsilon
-from labeldp.privacy import Neighbors
+from labeldp.privacy import Neighbors, total_loss
 from learners.data import blobs
 from learners.data import curator as holding
 
@@ -37,13 +36,13 @@ def curator(persons: Any = PERSONS, labels: Any = LABELS, domain: Any = None) ->
 def test_sums_of_all_labels_of_each_person(delta: float, numbers: bool) -> None:
     holder = curator(domain=ldp.Interval(0, 1, grid=9) if numbers else None)
     seen: list[Any] = []
-    watched = WatchedCurator(holder, lambda step, records, made: seen.append((step, records, made)), {})
     rng = np.random.default_rng(0)
-    release = ldp.fit_linear(FEATURES, watched, epsilon=4, delta=delta, rng=rng, evaluation=0.25)
+    with holder.subscribe(lambda event: seen.append((event.step, len(event.rows), event.release.mechanism))):
+        release = ldp.fit_linear(FEATURES, holder, epsilon=4, delta=delta, rng=rng, evaluation=0.25)
     certificate = release.certificate
     assert certificate.neighbors is Neighbors.ONE_PERSON
     assert certificate.epsilon(delta) <= 4 and certificate.epsilon(delta) > 3.99
-    assert holder.ledger.spent.within(4, delta)
+    assert total_loss(holder.ledger.charges).within(4, delta)
     (_, trained, sums), (_, answered, _) = seen
     assert sums.protected is not None and sums.protected.count + answered == 120  # one label of each held-out person
     assert trained > sums.protected.count
@@ -63,8 +62,8 @@ def test_heavy_persons_get_less_weight_where_that_helps() -> None:
     features = rng.normal(size=(900, 3))
     holder = curator(persons, (features[:, 0] > 0).astype(int))
     seen: list[Any] = []
-    watched = WatchedCurator(holder, lambda step, records, made: seen.append(made), {})
-    ldp.fit_linear(features, watched, epsilon=1, delta=1e-5, rng=rng)
+    with holder.subscribe(lambda event: seen.append(event.release.mechanism)):
+        ldp.fit_linear(features, holder, epsilon=1, delta=1e-5, rng=rng)
     rows = np.linalg.norm(seen[0].values(), axis=1)
     assert rows[:300].sum() < 10 * np.median(rows[300:])
     with_all = 300 * np.median(np.linalg.norm(features, axis=1))
@@ -75,7 +74,7 @@ def test_cells_cost_a_person_epsilon() -> None:
     holder = curator()
     release = ldp.fit_cells(FEATURES, holder, epsilon=4, rng=np.random.default_rng(0), evaluation=0.25)
     assert release.certificate.neighbors is Neighbors.ONE_PERSON
-    assert holder.ledger.spent.within(4, 0) and not holder.ledger.spent.within(2.9, 0)
+    assert total_loss(holder.ledger.charges).within(4, 0) and not total_loss(holder.ledger.charges).within(2.9, 0)
 
 
 def test_stages_keep_a_person_together() -> None:

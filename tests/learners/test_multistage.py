@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 import labeldp as ldp
 from labeldp.learners import KernelClassifier, cluster_prior, fit_multistage, fit_noisy
 from labeldp.learners.multistage import _joined, default_clusters, default_epsilon, feature_clusters
-from labeldp.privacy import BudgetExceeded, InputError, NotInvertibleError, Trust
+from labeldp.privacy import BudgetExceeded, InputError, NotInvertibleError, Trust, total_loss
 from learners.data import blobs, curator
 from slow import mostly_slow
 
@@ -685,5 +685,5 @@ def test_the_model_of_one_noisy_sum_is_a_prior_and_costs_what_it_cost() -> None:
     release = holder.release(mechanism, rng=SIMULATED(1))
     assert release.mechanism.sizes.mean() < 3
     assert np.mean(release.value == labels) > 0.9
-    assert 1.9 < holder.ledger.spent.epsilon(1e-6) <= 2.0
+    assert 1.9 < total_loss(holder.ledger.charges).epsilon(1e-6) <= 2.0
     assert release.certificate.epsilon(1e-6) == 2.3, "the budget: the prior has no pure epsilon"

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 
 import labeldp as ldp
 from labeldp.learners import RewardModel, preferences
-from labeldp.privacy import InputError, Public
+from labeldp.privacy import InputError, Public, total_loss
 
 DOMAIN = ldp.Classes(("A", "B"))
 
@@ -29,7 +29,7 @@ def learned(trust: Any, epsilon: float = 1.0, position: float = 0.0, **more: Any
     release = preferences(
         a, b, curator, epsilon=epsilon, delta=delta, trust=trust, rng=np.random.default_rng(1), **more
     )
-    assert curator.ledger.spent.within(str(epsilon), delta)
+    assert total_loss(curator.ledger.charges).within(str(epsilon), delta)
     return release
 
 

@@ -20,6 +20,7 @@ from labeldp.networks.best import (
     largest_weight,
     leaves_out_a_class,
 )
+from labeldp.privacy import total_loss
 
 Images = tuple[np.ndarray, np.ndarray]
 FILTERS = PatchFilters(side=12, filters=20)
@@ -70,7 +71,7 @@ def test_all_of_epsilon_is_one_release(
     )  # fmt: skip
     [charge] = release.certificate.entries
     assert charge.mechanism["mechanism"] == mechanism
-    assert holder.ledger.spent.within(str(epsilon), Fraction(str(delta)))
+    assert total_loss(holder.ledger.charges).within(str(epsilon), Fraction(str(delta)))
     assert release.certificate.epsilon(delta) > 0.98 * epsilon
     assert [step for step in STEPS if step in seen] == list(seen) and {"head", "network", "network 2"} <= set(seen)
     assert all(model.certificate.entries == release.certificate.entries for model in seen.values())
@@ -96,7 +97,7 @@ def test_an_evaluation_part_is_not_learned_from(training: Images) -> None:
         images, holder, epsilon=1.0, delta=1e-6, rng=np.random.default_rng(0), representation=FILTERS, evaluation=0.2
     )
     assert len(release.value.evaluation.rows) == 120
-    assert holder.ledger.spent.within("1", Fraction("1e-6"))
+    assert total_loss(holder.ledger.charges).within("1", Fraction("1e-6"))
     assert release.value.evaluation.accuracy().high > 0.8
 
 
@@ -157,7 +158,7 @@ def test_bad_arguments_charge_nothing(training: Images) -> None:
         holder = curator(labels)
         with pytest.raises(ldp.privacy.InputError, match=message):
             fit_best(images, holder, rng=np.random.default_rng(0), **{"epsilon": 1.0, "delta": 1e-6, **arguments})
-        assert holder.ledger.spent.epsilon(1e-6) == 0
+        assert total_loss(holder.ledger.charges).epsilon(1e-6) == 0
 
 
 def test_what_the_budget_does_not_admit_as_a_whole_is_not_begun(training: Images) -> None:
@@ -169,7 +170,7 @@ def test_what_the_budget_does_not_admit_as_a_whole_is_not_begun(training: Images
                 images, holder, epsilon=epsilon, delta=1e-6, rng=np.random.default_rng(0), representation=FILTERS,
                 evaluation=evaluation,
             )  # fmt: skip
-        assert holder.ledger.spent.epsilon(1e-6) == 0
+        assert total_loss(holder.ledger.charges).epsilon(1e-6) == 0
 
 
 def test_images_and_labels_belong_together(training: Images) -> None:

@@ -12,6 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 import labeldp as ldp
 from labeldp.networks import NetworkClassifier, Recipe, Record, SelfSupervised
 from labeldp.networks.selfsupervised import Bootstrap, Contrast
+from labeldp.privacy import total_loss
 
 METHODS = ("contrast", "byol")
 QUICK = Recipe(epochs=4, batch=64, peak=0.1, warmup=0.1, augment=("crop", "light"))
@@ -62,7 +63,7 @@ def test_it_is_a_representation_of_linear_models(fitted: SelfSupervised, trainin
             images, held, epsilon=8.0, delta=1e-6, rng=np.random.default_rng(0), representation=representation
         )
         assert np.mean(release.value.predict(test[0]) == test[1]) > 0.7
-        assert held.ledger.spent.epsilon(1e-6) <= 8.0
+        assert total_loss(held.ledger.charges).epsilon(1e-6) <= 8.0
 
 
 def test_it_is_where_a_network_starts(fitted: SelfSupervised, training: Images, test: Images) -> None:

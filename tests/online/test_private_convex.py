@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labeldp.curator import Ledger
 from labeldp.online.convex.base import Ball, Box, Unbounded
 from labeldp.online.learner import PrivateOnlineConvex
 from labeldp.online.planning import OnlinePlan, methods_of, plan_convex
 from labeldp.online.snapshots import dump_state, load_state
-from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Ledger, Neighbors
+from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Neighbors, total_loss
 
 BODY = Ball(3, 0.5)
 
@@ -76,7 +77,7 @@ def test_the_least_bound_is_taken_and_the_others_are_told() -> None:
 def test_rounds_are_charged_first_and_points_shown_before(method: str) -> None:
     ledger = Ledger(Budget(1.0, 1e-6), "clicks")
     one = learner(method, ledger=ledger)
-    assert len(ledger.charges) == 1 and ledger.spent.epsilon(1e-6) <= 1
+    assert len(ledger.charges) == 1 and total_loss(ledger.charges).epsilon(1e-6) <= 1
     gradients = np.random.default_rng(2).uniform(-0.5, 0.5, (200, 3))
     shown = one.predict()
     shown[:] = 9.0

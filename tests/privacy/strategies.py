@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import labeldp as ldp
-from labeldp.curator import LedgerFile
-from labeldp.privacy import Certificate, Ledger, Neighbors, PrivacyLoss, Request, Trust
+from labeldp.curator import Ledger, LedgerFile
+from labeldp.privacy import Certificate, Neighbors, PrivacyLoss, Request, Trust
 from labeldp.privacy.certificate import join_certificates
 
 Pair = tuple[tuple[float, float], ...]
@@ -220,9 +220,8 @@ def some_item(chance: random.Random) -> Menu:
 
 
 def some_budget(chance: random.Random) -> ldp.Budget:
-    """A random budget: with or without a delta, sometimes for a list that is declared first."""
-    delta = chance.choice((0, 0, 0.02, 0.1, 0.3))
-    return ldp.Budget(chance.choice((0.5, 0.8, 1, 1.5, 2, 3)), delta, fixed=bool(delta) and chance.random() < 0.15)
+    """A random budget: with or without a delta."""
+    return ldp.Budget(chance.choice((0.5, 0.8, 1, 1.5, 2, 3)), chance.choice((0, 0, 0.02, 0.1, 0.3)))
 
 
 def some_game(chance: random.Random, durable: bool) -> Game:

@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from labeldp.curator import Ledger
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.privacy import Budget, BudgetExceeded, InputError, Ledger, PrivacyLoss, Request
+from labeldp.privacy import Budget, BudgetExceeded, InputError, PrivacyLoss, Request
 
 pure = PrivacyLoss.pure
 
@@ -57,7 +58,7 @@ def test_what_is_no_budget_is_refused(epsilon: object, delta: object, sentence: 
         Budget(epsilon, delta)
 
 
-@pytest.mark.guarantee("labeldp.privacy:Ledger", "charged_first")
+@pytest.mark.guarantee("labeldp.curator:Ledger", "charged_first")
 def test_nothing_is_drawn_before_its_charge_is_recorded() -> None:
     ledger, seen = Ledger(Budget(1)), []
     mechanism = RandomizedResponse(domain=Classes(2), epsilon=1)
@@ -83,7 +84,7 @@ def test_a_refusal_says_what_it_would_come_to() -> None:
         BudgetExceeded, match=r"budget of 'income' is epsilon = 1, delta = 0; spent so far: epsilon = 0\.75"
     ) as e:
         ledger.record(request(pure("0.2500001")))
-    assert "bring it to epsilon = 1.0000001 at that delta" in str(e.value)
+    assert "bring it to epsilon = 1.0000001; nothing was charged" in str(e.value)
     assert len(ledger.charges) == 1
 
 
@@ -138,7 +139,7 @@ def test_what_a_ledger_shows() -> None:
 def test_a_budget_without_delta_says_so_where_a_release_has_one() -> None:
     """It said "this would bring it to epsilon = inf"."""
     ledger = Ledger(Budget(1.0), name="income")
-    words = "the budget of 'income' is epsilon = 1, delta = 0, and this costs a delta: ask for delta = 0, or give the"
+    words = "the budget of 'income' is epsilon = 1, delta = 0; spent so far: epsilon = 0; this costs a delta: ask for"
     with pytest.raises(BudgetExceeded, match=words):
         ledger.record(Request({}, PrivacyLoss.gaussian(0.1)))
     assert ledger.charges == ()

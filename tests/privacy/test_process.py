@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp.curator import LedgerFile
-from labeldp.privacy import InputError, KeyedRandomness, Ledger, Public, process
+from labeldp.curator import Ledger, LedgerFile
+from labeldp.privacy import InputError, KeyedRandomness, Public, process
 from labeldp.privacy.process import NotCopyable, SingleProcess
 
 FORKS = 16
@@ -78,7 +78,7 @@ def forked(kind: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.guarantee("labeldp.curator:Curator", "no_copy")
-@pytest.mark.guarantee("labeldp.privacy:Ledger", "no_copy")
+@pytest.mark.guarantee("labeldp.curator:Ledger", "no_copy")
 @pytest.mark.guarantee("labeldp.privacy:SingleProcess", "no_fork")
 @pytest.mark.parametrize("kind", ["memory", "part"])
 def test_a_fork_has_no_budget(kind: str, tmp_path: Path) -> None:

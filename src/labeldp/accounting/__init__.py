@@ -1,18 +1,32 @@
 """What charges add up to: costs, and accounts that keep a budget."""
 
-from labeldp.accounting.account import PROMISE, Account, Admission, Block, Entry, Limits, Policy, Step
+from labeldp.accounting.account import (
+    PROMISE,
+    Account,
+    Admission,
+    Entry,
+    Limits,
+    Policy,
+    Spent,
+    block_cost,
+    totals_within,
+)
 from labeldp.accounting.costs import Cost
-from labeldp.accounting.plans import DeclaredPlan
+from labeldp.accounting.plans import Books, Declarations, OpenPlan, Payment
 
 __all__ = [
     "PROMISE",
     "Account",
     "Admission",
-    "Block",
+    "Books",
     "Cost",
-    "DeclaredPlan",
+    "Declarations",
     "Entry",
     "Limits",
+    "OpenPlan",
+    "Payment",
     "Policy",
-    "Step",
+    "Spent",
+    "block_cost",
+    "totals_within",
 ]

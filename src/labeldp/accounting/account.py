@@ -6,16 +6,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from labeldp.accounting.costs import Cost, sequence_rate
 from labeldp.privacy import (
     LARGER_BUDGET,
+    Block,
     Budget,
     BudgetExceeded,
     Failure,
     Path,
     PrivacyLoss,
+    Span,
     decimal,
     failures,
     float_above,
@@ -23,11 +25,9 @@ from labeldp.privacy import (
     joint_loss,
     largest,
     max_loss,
+    numbers_of,
     rounded_up_text,
 )
-
-Span = tuple[int, int]
-"""The numbers of the first and the last cohort that a charge is about; (0, 0) without cohorts."""
 
 TAIL_SHARE, FAILURE_SHARE, RESERVE_SHARE = Fraction(1, 10), Fraction(1, 10), Fraction(1, 20)
 """Of delta what is kept for tails and for failures, and of the rates what is never spent: fixed for all accounts."""
@@ -54,15 +54,6 @@ class Entry(NamedTuple):
     span: Span
     path: Path
     cost: Cost
-
-
-class Step(NamedTuple):
-    """Equal releases: whose records they are about, what each costs, and how many there are."""
-
-    span: Span
-    path: Path
-    loss: PrivacyLoss
-    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -147,62 +138,45 @@ def _largest_square(epsilon: Fraction, delta: Fraction) -> Fraction:
     return Fraction(best) ** 2
 
 
-@dataclass(frozen=True)
-class Block:
-    """What is charged at once: one release, or one declared plan.
+@lru_cache(maxsize=1024)
+def _block_losses(block: Block) -> tuple[PrivacyLoss, ...]:
+    """What a record of a block may pay in all, one loss for each place that it may be in."""
+    span = block.span
+    cohorts = {
+        tuple(((step.path, step.loss), step.times) for step in block.steps if step.span[0] <= cohort <= step.span[1])
+        for cohort in range(span[0], span[1] + 1)
+    }
+    losses = {loss for charges in cohorts for loss in joint_loss(charges).losses}
+    return tuple(sorted(losses, key=repr))
 
-    A plan is charged to every record that it may meet, at the cost of the record that pays most.
+
+def block_cost(block: Block, limits: Limits, totals: Iterable[Cost]) -> Cost:
+    """Return what a block adds to both books: to every record that it may meet, what the one pays that pays most.
+
+    The loss book counts the pure epsilon, where there is one, or the epsilon at the smallest tail for which it has
+    room. The choice follows from costs alone.
 
     Args:
-        span: the cohorts.
-        path: the part of their records.
-        losses: what a record of these may pay in all, one for each place that it may be in.
+        block: one release, or one declared plan.
+        limits: of the account.
+        totals: what the records paid before.
     """
-
-    span: Span
-    path: Path
-    losses: tuple[PrivacyLoss, ...]
-
-    @classmethod
-    def of(cls, steps: Sequence[Step]) -> "Block":
-        """Return the block of all these steps together."""
-        span = (min(step.span[0] for step in steps), max(step.span[1] for step in steps))
-        path = steps[0].path
-        for step in steps:
-            same = [one == other for one, other in zip(path, step.path, strict=False)]
-            path = path[: same.index(False) if False in same else len(same)]
-        cohorts = {
-            tuple(((step.path, step.loss), step.times) for step in steps if step.span[0] <= cohort <= step.span[1])
-            for cohort in range(span[0], span[1] + 1)
-        }
-        losses = {loss for charges in cohorts for loss in joint_loss(charges).losses}
-        return cls(span, path, tuple(sorted(losses, key=repr)))
-
-    def cost(self, limits: Limits, totals: Iterable[Cost]) -> Cost:
-        """Return what it adds to both books.
-
-        The loss book counts the pure epsilon, where there is one, or the epsilon at the smallest tail for which it has
-        room. The choice follows from costs alone.
-
-        Args:
-            limits: of the account.
-            totals: what the records paid before.
-        """
-        rates = [sequence_rate(loss.atoms, limits.reserve, limits.failure, limits.rate) for loss in self.losses]
-        slow = Cost.largest(Cost(rate=rate, failure=failure) for rate, failure in rates)
-        before = list(totals)
-        spent = max((cost.tail for cost in before), default=Fraction(0))
-        tails = [*(limits.tail * part for part in TAIL_PARTS), max(Fraction(0), limits.tail - spent)]
-        points = [_pure(self.losses)]
-        for tail in tails:
-            if all(limits.holds_loss(cost + points[-1]) for cost in before):
-                break
-            if tail:
-                points.append(_at_tail(self.losses, tail))
-        fitting = (point for point in points if all(limits.holds_loss(cost + point) for cost in before))
-        bounded = (point for point in points if point.loss is not None)
-        point = next(fitting, next(bounded, points[0]))
-        return Cost(point.loss, point.tail, slow.rate, slow.failure)
+    losses = _block_losses(block)
+    rates = [sequence_rate(loss.atoms, limits.reserve, limits.failure, limits.rate) for loss in losses]
+    slow = Cost.largest(Cost(rate=rate, failure=failure) for rate, failure in rates)
+    before = list(totals)
+    spent = max((cost.tail for cost in before), default=Fraction(0))
+    tails = [*(limits.tail * part for part in TAIL_PARTS), max(Fraction(0), limits.tail - spent)]
+    points = [_pure(losses)]
+    for tail in tails:
+        if all(limits.holds_loss(cost + points[-1]) for cost in before):
+            break
+        if tail:
+            points.append(_at_tail(losses, tail))
+    fitting = (point for point in points if all(limits.holds_loss(cost + point) for cost in before))
+    bounded = (point for point in points if point.loss is not None)
+    point = next(fitting, next(bounded, points[0]))
+    return Cost(point.loss, point.tail, slow.rate, slow.failure)
 
 
 def _pure(losses: Iterable[PrivacyLoss]) -> Cost:
@@ -222,12 +196,17 @@ def _at_tail(losses: tuple[PrivacyLoss, ...], tail: Fraction) -> Cost:
 
 def record_totals(entries: Iterable[Entry], block: Block) -> tuple[Cost, ...]:
     """Return what a record of a block may have paid before; totals that another covers are left out."""
+    return totals_within(entries, block.span, block.path)
+
+
+def totals_within(entries: Iterable[Entry], span: Span, path: Path = ()) -> tuple[Cost, ...]:
+    """Return what a record of some cohorts, in a part of them, may have paid; see `record_totals`."""
     rows = list(entries)
     groups = {
         tuple((entry.path, entry.cost) for entry in rows if entry.span[0] <= cohort <= entry.span[1])
-        for cohort in range(block.span[0], block.span[1] + 1)
+        for cohort in range(span[0], span[1] + 1)
     }
-    return _pruned(cost for group in groups for cost in _totals(group, block.path))
+    return _pruned(cost for group in groups for cost in _totals(group, path))
 
 
 def _totals(charges: Sequence[tuple[Path, Cost]], within: Path) -> tuple[Cost, ...]:
@@ -255,12 +234,36 @@ def _pruned(costs: Iterable[Cost]) -> tuple[Cost, ...]:
     return tuple(maximal) if len(maximal) <= MAX_PLACES else (Cost.largest(maximal),)
 
 
-class Admission(NamedTuple):
-    """An admitted block: the limits that its account has, and what it costs."""
+@dataclass(frozen=True)
+class Spent:
+    """What records paid, by sums, and what is promised of everything.
 
-    policy: Policy
-    limits: Limits
-    cost: Cost
+    Args:
+        totals: what a record may have paid, the largest of them.
+        promise: the budget.
+
+    Source: `docs/proofs/account.md`, Theorems 3, 5 and 10.
+    """
+
+    totals: tuple[Cost, ...]
+    promise: Budget
+
+    def epsilon(self, delta: Any = 0) -> float:
+        """Return the sum of the losses of the record that paid most, or the budget where that is less.
+
+        It is infinite where the tails of the losses exceed delta, and the budget does, too.
+        """
+        asked, (epsilon, share) = decimal(delta, "delta"), numbers_of(self.promise)
+        losses = [total.loss if total.tail <= asked else None for total in self.totals]
+        total = max((math.inf if loss is None else float_above(loss) for loss in losses), default=0.0)
+        return min(total, float_above(epsilon)) if share <= asked else total
+
+
+class Admission(NamedTuple):
+    """An admitted block: its account, whose limits are decided, and what it adds to the books of its records."""
+
+    account: "Account"
+    entry: Entry
 
 
 @dataclass(frozen=True)
@@ -268,7 +271,7 @@ class Account:
     """What keeps one budget: for one analyst, or for everybody where no shares are reserved.
 
     Args:
-        name: of the dataset, for messages.
+        name: what has this budget, in words, for messages.
         budget: the budget.
         policy: how delta is divided; None before the first block.
         limits: of the books; None before the first block.
@@ -296,33 +299,44 @@ class Account:
         policies = [self.policy] if self.policy else list(Policy)
         for policy in policies:
             limits = self.limits or Limits.of(self.budget, policy)
-            cost = block.cost(limits, before)
+            cost = block_cost(block, limits, before)
             if all(limits.admit(total + cost) for total in before):
-                return Admission(policy, limits, cost)
-        raise self._refusal(block, before, limits, cost)
+                return Admission(replace(self, policy=policy, limits=limits), Entry(block.span, block.path, cost))
+        raise self._refusal(before, limits, cost)
 
     def under(self, budget: Budget) -> "Account":
         """Return the account with another budget; delta stays divided as it was."""
         return replace(self, budget=budget, limits=Limits.of(budget, self.policy) if self.policy else None)
 
-    def _refusal(self, block: Block, before: Sequence[Cost], limits: Limits, cost: Cost) -> BudgetExceeded:
+    def used(self, totals: Iterable[Cost]) -> Fraction:
+        """Return the share that is used up of the book with more room, for the record that paid most: no epsilon."""
+        limits = self.limits or Limits.of(self.budget, Policy.ADAPTIVE)
+        return max((limits.used(total) for total in totals), default=Fraction(0))
+
+    def _refusal(self, before: Sequence[Cost], limits: Limits, cost: Cost) -> BudgetExceeded:
         """Return a refusal that says how full the account is, and with delta = 0 what the sum would be."""
-        budget = f"the budget of {self.name!r} is {self.budget}"
+        budget = f"the budget of {self.name} is {self.budget}"
+        after = [total + cost for total in before]
         if not limits.tail and not limits.rate:
+            spent = f"spent so far: epsilon = {_largest_loss(before)}"
             if cost.loss is None or cost.tail:
-                missing = "this release needs a delta, and the budget has delta = 0: give the budget a delta"
-                return BudgetExceeded(f"{budget}; {missing}. {LARGER_BUDGET}")
-            epsilon = float_above(max((total + cost).loss or Fraction(0) for total in before))
-            return BudgetExceeded(
-                f"{budget}; this would bring it to epsilon = {rounded_up_text(epsilon, 12)}. {LARGER_BUDGET}"
-            )
-        used, after = (max(limits.used(total) for total in totals) for totals in (before, [t + cost for t in before]))
-        would = (
-            f"this would bring it to {_percent(after)}"
-            if after < 10**4
-            else "it has no room for a release of this kind"
+                why = "this costs a delta: ask for delta = 0, or give the budget a delta"
+            else:
+                why = f"this would bring it to epsilon = {_largest_loss(after)}"
+            return BudgetExceeded(f"{budget}; {spent}; {why}; nothing was charged. {LARGER_BUDGET}")
+        share = max(limits.used(total) for total in after)
+        would = f"this would bring it to {_percent(share)}" if share < 10**4 else "it has no room for this"
+        used = _percent(max(limits.used(total) for total in before))
+        return BudgetExceeded(
+            f"{budget}, of which {used} is used up; {would}; nothing was charged. {PROMISE} {LARGER_BUDGET}"
         )
-        return BudgetExceeded(f"{budget}, of which {_percent(used)} is used up; {would}. {PROMISE} {LARGER_BUDGET}")
+
+
+def _largest_loss(totals: Iterable[Cost]) -> str:
+    losses = [total.loss for total in totals]
+    if None in losses:
+        return "infinity"
+    return rounded_up_text(float_above(max(loss or Fraction(0) for loss in losses)), 12)
 
 
 PROMISE = "With delta > 0 the budget is what is promised of all releases together, and no smaller epsilon."

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from labeldp.curator import Curator
+from labeldp.curator import Curator, Ledger
 from labeldp.fit import (
     SCORES,
     Advice,
@@ -23,7 +23,7 @@ from labeldp.fit import (
     recipe_of,
 )
 from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.privacy import Budget, InputError, Ledger
+from labeldp.privacy import Budget, InputError
 from labeldp.tables import TableEncoder
 
 LEAST_REHEARSED, MOST_REHEARSED = 200, 5_000

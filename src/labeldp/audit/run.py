@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from labeldp._version import __version__
 from labeldp.audit import LowerBound, audit_outputs
 from labeldp.audit.signing import check_signature
-from labeldp.curator import DatasetLedger, LedgerFile, Recorded, RecordingCurator, copy_ledger
+from labeldp.curator import DatasetLedger, LedgerFile, Recorded, copy_ledger
 from labeldp.fit import (
     DESCRIPTION,
     ESTIMATOR,
@@ -303,21 +303,21 @@ def _ledger_checks(certificate: Certificate, path: str, fit: bool) -> list[Check
         account = LedgerFile(path).dataset(certificate.dataset)
     except LabelDPError:
         return found  # which says that there is no such dataset
-    charges, spent = account.charges, account.spent
+    charges = account.charges
     twice = [name for name, times in Counter(charge.id for charge in charges).items() if times > 1]
     found.append(
         Check(not twice, "The ledger has each charge once." if not twice else "A charge is TWICE in the ledger.")
     )
     budget, most = account.budget, _most_releases(charges)
     words = f"{len(charges)} release{'s' * (len(charges) != 1)}"
-    inside = budget.admits(spent)
+    inside = account.keeps_promise
     # At delta > 0 no epsilon of what was spent so far is a promise.
-    cost = "" if decimal(budget.delta, "delta") else f" they cost epsilon = {spent.epsilon():.6g},"
+    cost = "" if decimal(budget.delta, "delta") else f" they cost epsilon = {account.spent.epsilon():.6g},"
     found.append(
         Check(
             inside,
             f"{words} of {certificate.dataset!r} in all, up to {most} of one label;{cost} "
-            f"{'within' if inside else 'ABOVE'} its budget ({budget}).",
+            f"{'within' if inside else 'ABOVE'} its budget ({account.promised}).",
         )
     )
     return found
@@ -646,9 +646,8 @@ class _Again:
             job = FitJob.read(self.data, replace(self.settings, init=self.init), str(copy), str(copy) + " out", None)
         except InputError as error:
             raise _NotMade(f"this fit is refused today or of these data: {error}") from None
-        curator = RecordingCurator(job.curator, told)
-        with suppress(_Enough):
-            job.recipe.learn(job.rows, curator, rng=job.account.randomness, context=job.context)
+        with suppress(_Enough), job.curator.subscribe(told):
+            job.recipe.learn(job.rows, job.curator, rng=job.account.randomness, context=job.context)
         return seen, np.asarray(job.rows.codes)
 
 

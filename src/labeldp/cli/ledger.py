@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,21 +12,13 @@ import click
 from labeldp.cli.options import FILE, PATH, flags_in_errors, warn_if_weak
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from labeldp.curator import DatasetLedger
     from labeldp.privacy import Charge
-
-KINDS = ("gaussian", "zcdp")
-"""The kinds of filters."""
 
 GRID = 2
 """The grid of a declared range; ranges that differ in the grid alone are the same domain."""
 
-CHOICE = (
-    "Which records come is decided without a look at what was released; else guarantees are to be read at delta = 0, "
-    "and certificates say so."
-)
+CHOICE = "Which cohort a record is in must not depend on its label, and certificates say so."
 
 SECRECY = (
     "This file holds the keys to the noise of every release: it is as secret as the labels. "
@@ -53,7 +46,7 @@ def describe_ledger(path: str) -> str:
 def _dataset(account: DatasetLedger) -> str:
     """Describe one dataset: its budget, what was spent, and each release in a line."""
     from labeldp.curator import times
-    from labeldp.privacy import rounded_up_text
+    from labeldp.privacy import decimal, rounded_up_text
 
     lines = [balance_line(account)]
     for domain in account.domains:
@@ -63,11 +56,10 @@ def _dataset(account: DatasetLedger) -> str:
     if not account.cohorts and account.declared_records is not None:
         lines.append(f"  declared number of records: {account.declared_records:,}")
     for cohort in account.cohorts:
-        if (used := account.used(cohort.number)) is not None:
-            spent = f"used {percent(used)}"
+        if decimal(account.budget.delta, "delta"):
+            spent = f"used {percent(account.used(cohort.number))}"
         else:
-            cost = account.spent_of(cohort.name).epsilon(account.budget.delta)
-            spent = f"spent epsilon = {rounded_up_text(cost, 12)}"
+            spent = f"spent epsilon = {rounded_up_text(account.spent_of(cohort.name).epsilon(), 12)}"
         lines.append(f"  cohort {cohort.name}: {cohort.records:,} records since {_when(cohort.created)}; {spent}")
     if account.differences:
         lines.append(f"  other labels were refused {times(account.differences)}")
@@ -119,18 +111,17 @@ def describe_budget(path: str, name: str) -> str:
 
 def balance_line(account: DatasetLedger) -> str:
     """Return a dataset's budget and what was spent of it, as a line."""
-    from labeldp.privacy import PROMISE, Filter, FixedList, rounded_up_text
+    from labeldp.accounting import PROMISE
+    from labeldp.privacy import decimal, rounded_up_text
 
-    budget, kept, used, promised = account.budget, account.account, account.used(), account.promised
+    budget, promised = account.budget, account.promised
     largest = "" if str(promised) == str(budget) else f" Everything together keeps the largest that it had: {promised}."
-    if isinstance(kept, Filter) and used is not None:
-        said = f"budget {budget}, kept by a {kept.kind} filter; used {percent(used)} of it. {PROMISE}"
-    elif isinstance(kept, FixedList):
-        said = f"budget {budget}, for releases that are declared before the first; it is promised of them together."
+    if decimal(budget.delta, "delta"):
+        used = max(account.used_by.values(), default=Fraction(0))
+        said = f"budget {budget}; used {percent(used)} of it. {PROMISE}"
     else:
-        listed = ", for releases that are declared before the first" if budget.fixed else ""
-        cost = rounded_up_text(account.spent.epsilon(budget.delta), 12)
-        said = f"budget {budget}{listed}; spent epsilon = {cost} at that delta{'.' * bool(largest)}"
+        cost = rounded_up_text(account.spent.epsilon(), 12)
+        said = f"budget {budget}; spent epsilon = {cost}{'.' * bool(largest)}"
     return f"{account.name}: {said}{largest}"
 
 
@@ -145,8 +136,6 @@ def add_dataset(
     epsilon: str | None,
     delta: str | None = None,
     *,
-    kind: str | None = None,
-    fixed: bool = False,
     classes: str | None = None,
     interval: str | None = None,
     records: int | None = None,
@@ -159,7 +148,6 @@ def add_dataset(
         path: the ledger file.
         name: the dataset's name.
         epsilon, delta: the budget; with `change`, None leaves it as it is.
-        kind, fixed: what keeps a budget with a delta; see `Budget`.
         classes, interval: the domain of the labels, as on a command line, or None.
         records: how many records the dataset has, or None.
         change: whether to change an existing dataset.
@@ -168,7 +156,7 @@ def add_dataset(
     Raises:
         InputError: an argument is missing, or needs `change`.
         LedgerError: the dataset has another budget or domain already or, with `change`, does not exist.
-        BudgetExceeded: with `change`, more was spent already.
+        BudgetExceeded: with `change`, more is reserved to analysts.
     """
     from labeldp.curator import LedgerFile
     from labeldp.fit import domain_of
@@ -176,8 +164,6 @@ def add_dataset(
 
     if epsilon is None and delta is not None:
         raise InputError("--delta goes with --epsilon: a budget has both")
-    if epsilon is None and (kind is not None or fixed):
-        raise InputError("--kind and --fixed go with --epsilon and --delta: they say what keeps a budget")
     if why is not None and not change:
         raise InputError("--reason goes with --change: it is the reason of a change")
     domain = (
@@ -189,7 +175,7 @@ def add_dataset(
     if epsilon is not None and delta is None:
         known = change and ledger.exists and name in ledger.datasets()
         delta = ledger.dataset(name).budget.delta if known else "0"
-    budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta, kind=kind, fixed=fixed)
+    budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta)
     if not change:
         if budget is None and records is not None and name in ledger.datasets():
             budget = ledger.dataset(name).budget
@@ -205,10 +191,8 @@ def add_dataset(
     account = ledger.dataset(name)
     declared = account.domains
     labels = f"; its labels are {' or '.join(each.words for each in declared)}" if declared else ""
-    kept = ", for releases that are declared before the first" if account.budget.fixed else ""
-    kept = f", kept by a {account.budget.kind} filter" if account.budget.kind else kept
     count = "" if records is None else f"; it has {records:,} records"
-    return f"{name!r} in {path} has the budget {account.budget}{kept}{labels}{count}. {SECRECY}"
+    return f"{name!r} in {path} has the budget {account.budget}{labels}{count}. {SECRECY}"
 
 
 def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> str:
@@ -249,7 +233,6 @@ def ledger_show(path: str) -> None:
 LEDGER_EXAMPLES = """\b
 Examples:
   labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
-  labeldp ledger add people.ledger --dataset clicks --epsilon 3 --delta 1e-6 --kind zcdp
   labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
   labeldp ledger add people.ledger --dataset hours --records 1000
   labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
@@ -262,8 +245,6 @@ Examples:
 @click.option("--dataset", required=True, metavar="NAME", help="The dataset's name: one for each column of labels.")
 @click.option("--epsilon", metavar="NUMBER", help="The most that all its releases may cost together.")
 @click.option("--delta", metavar="NUMBER", help="The budget's delta; 0 by default.")
-@click.option("--kind", type=click.Choice(KINDS), help="With --delta: the filter that keeps it; gaussian by default.")
-@click.option("--fixed", is_flag=True, help="With --delta: only releases that are declared before the first.")
 @click.option("--classes", metavar="A,B,…|K", help="Declare what labels can be: class names, or K for codes 0 … K-1.")
 @click.option("--range", "interval", metavar="LOW,HIGH", help="Declare the range of labels that are numbers.")
 @click.option(
@@ -300,9 +281,8 @@ def ledger_add(
     With --cohort NAME --ids FILE --id COLUMN, add records that came later, which then pay for their own releases and
     for those of all records from now on. Their ids must be new; labels in FILE are not read, and nothing is charged.
 
-    A budget with a delta is kept by a filter, so that the cost of a release may be chosen after looking at others: the
-    budget is promised of all of them, and no smaller epsilon of those so far. With --fixed the releases are declared
-    before the first, and may cost more together.
+    The cost of a release may be chosen after looking at others. With a delta the budget is promised of all of them, and
+    no smaller epsilon of those so far.
 
     The budget is the most that all releases of the dataset may ever cost together. The first domain that labels are
     compared with is the declared one. To declare another is a change: whether labels fit can tell one bit about all of

@@ -69,7 +69,7 @@ def admin_budget(config: str) -> None:
         file = LedgerFile(served.ledger)
         click.echo(balance_line(file.dataset(served.name)))
         for analyst, share in served.shares.items():
-            used = percent(file.dataset(served.name, analyst=analyst).share_used)
+            used = percent(file.dataset(served.name, analyst=analyst).used())
             click.echo(f"  {analyst}: has a share of {share}, used {used} of it")
 
 

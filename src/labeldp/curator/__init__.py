@@ -1,12 +1,12 @@
 """The curator, which holds the private labels, and the durable ledger that it charges."""
 
 from labeldp.curator.cohorts import Cohort
-from labeldp.curator.curator import Curator, Fingerprint, kind_of_ids, records_digest
+from labeldp.curator.curator import Curator, Fingerprint, Recorded, Subscribers, kind_of_ids, records_digest
 from labeldp.curator.dataset_ledger import Change, Comparisons, DatasetLedger, Entry
 from labeldp.curator.declared import LOSSES, times
 from labeldp.curator.ledger_file import LedgerFile, copy_ledger
 from labeldp.curator.ledger_upkeep import back_up, move, restore, rotate_keys
-from labeldp.curator.observers import ObservedCurator, Recorded, RecordingCurator, Seen, WatchedCurator
+from labeldp.curator.memory_ledger import Ledger
 from labeldp.curator.persons import (
     NO_PERSON,
     ONE_PERSON,
@@ -17,7 +17,6 @@ from labeldp.curator.persons import (
     person_names,
     persons_digest,
 )
-from labeldp.curator.shares import Share
 from labeldp.curator.traces import IDS_KIND
 
 __all__ = [
@@ -34,13 +33,10 @@ __all__ = [
     "DatasetLedger",
     "Entry",
     "Fingerprint",
+    "Ledger",
     "LedgerFile",
-    "ObservedCurator",
     "Recorded",
-    "RecordingCurator",
-    "Seen",
-    "Share",
-    "WatchedCurator",
+    "Subscribers",
     "back_up",
     "copy_ledger",
     "first_records",

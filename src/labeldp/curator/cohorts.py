@@ -34,11 +34,8 @@ BUCKETS = 256
 SHOWN_COHORTS = 10
 """The most cohorts that a sentence names; of more it names the first and the last."""
 
-CONDITION = (
-    "the choice to add records to the dataset, and which, did not depend on what was released of it before; or the "
-    "guarantee is read at delta = 0"
-)
-"""What certificates say in a dataset of several cohorts. Proof: `docs/proofs/cohorts.md`."""
+CONDITION = "which cohort a record is in does not depend on its label"
+"""What certificates say in a dataset of several cohorts. Proof: `docs/proofs/account.md`, Theorem 9."""
 
 NO_COHORTS = "the dataset {name!r} takes no cohorts: {why}. Records that came later are a dataset of their own"
 

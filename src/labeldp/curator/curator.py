@@ -3,12 +3,15 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.curator.memory_ledger import Ledger
 from labeldp.curator.persons import (
     ONE_PERSON,
     PUBLIC_PERSONS,
@@ -25,7 +28,6 @@ from labeldp.privacy import (
     IdDigest,
     InputError,
     LabelDigest,
-    Ledger,
     LedgerLike,
     NotCopyable,
     Path,
@@ -147,6 +149,58 @@ class Fingerprint:
         return "Fingerprint(<secret>)"
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A release, for a subscriber of its curator.
+
+    Args:
+        step: name of the step, or "release".
+        release: the value with its certificate and its mechanism.
+        rows: which records of the subscribed curator it is about, shape (n,).
+    """
+
+    step: str
+    release: Release[Any]
+    rows: NDArray[np.intp] = field(repr=False)
+
+
+@final
+class Subscribers:
+    """Who is told of the releases of a curator and of its parts."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[NDArray[np.intp], Callable[[Recorded], None], Callable[[str, Mechanism], None]]] = []
+
+    @contextmanager
+    def add(
+        self,
+        rows: NDArray[np.intp],
+        callback: Callable[[Recorded], None],
+        before: Callable[[str, Mechanism], None] = lambda step, mechanism: None,
+    ) -> Iterator[None]:
+        """Tell somebody of releases while the body runs; see `Curator.subscribe`.
+
+        Args:
+            rows: the records of their curator, ascending, shape (n,).
+            callback, before: as there.
+        """
+        self._calls.append((rows, callback, before))
+        try:
+            yield
+        finally:
+            self._calls.pop()
+
+    def before(self, step: str | None, mechanism: Mechanism) -> None:
+        """Ask everybody whether something may be released."""
+        for _, _, before in self._calls:
+            before(step or "release", mechanism)
+
+    def after(self, step: str | None, release: Release[Any], rows: NDArray[np.intp]) -> None:
+        """Tell everybody of a release of some rows."""
+        for whole, callback, _ in self._calls:
+            callback(Recorded(step or "release", release, np.searchsorted(whole, rows)))
+
+
 class Curator(NotCopyable):
     """Holds the private labels of one dataset, and releases nothing before it is charged.
 
@@ -260,6 +314,7 @@ class Curator(NotCopyable):
             raise InputError(ONE_PERSON, argument="persons")
         self._population = json.dumps([account.enroll(), kind_of_ids(names), domain.to_json()])
         self._domain, self._ledger, self._run, self._whole = domain, account, run, self
+        self._subscribers, self._rows = Subscribers(), np.arange(len(codes))
         self._set(codes, names, None if whose is None else numbered(whose), (), ())
 
     def _set(self, codes: NDArray[Any], ids: Any, persons: Any, path: Path, reasons: tuple[str, ...]) -> None:
@@ -316,6 +371,7 @@ class Curator(NotCopyable):
                 f"mechanism must be on the domain of the labels, {self._domain!r}, not {mechanism.domain!r}"
             )
         mechanism.check_records(self.records)
+        self._subscribers.before(step, mechanism)
         randomness = self._admitted(rng)
         self._ledger.check_process()
         request = self._request(mechanism, randomness, step)
@@ -324,7 +380,20 @@ class Curator(NotCopyable):
         if ids is None and noise.kind is RandomnessKind.KEYED:
             ids = np.arange(self.records, dtype=np.uint64)
         drawn = self._ledger.draw(request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=ids))
-        return Release(drawn.value, drawn.certificate, drawn.mechanism)
+        release = Release(drawn.value, drawn.certificate, drawn.mechanism)
+        self._subscribers.after(step, release, self._rows)
+        return release
+
+    def subscribe(
+        self, callback: Callable[[Recorded], None], before: Callable[[str, Mechanism], None] = lambda *_: None
+    ) -> AbstractContextManager[None]:
+        """Call `callback` after each release of these records or of parts of them, while a body runs.
+
+        Args:
+            callback: takes each release; it never sees a label.
+            before: takes step and mechanism before anything is charged; what it raises refuses the release.
+        """
+        return self._subscribers.add(self._rows, callback, before)
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
         """Raise BudgetExceeded if the budget does not admit all these steps; charge nothing.
@@ -427,6 +496,7 @@ class Curator(NotCopyable):
         part = object.__new__(Curator)
         part.__dict__.update(self.__dict__)
         persons = None if self._persons is None else self._persons[rows]
+        part._rows = self._rows[rows]
         part._set(self._codes[rows], ids, persons, (*self._path, *place), reasons)
         return part
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from sqlite3 import Connection
 from typing import Any, TypeVar, final
 
 from labeldp._version import __version__
+from labeldp.accounting import Account, Books, Cost, Declarations, Spent, totals_within
+from labeldp.accounting import Entry as PaidEntry
 from labeldp.curator.cohorts import (
     COHORTS,
     Cohort,
@@ -28,20 +29,20 @@ from labeldp.curator.columns import column_name
 from labeldp.curator.datasets import (
     OPENS,
     PERSONS,
-    WITH_ACCOUNT,
     Dataset,
-    account_of,
     add_command,
     as_declared,
     budget_from,
-    budgets_from,
     charge_from,
     closed_by,
+    cost_digest,
     dataset_names,
     declare_first,
     find_dataset,
     insert_dataset,
     is_closed,
+    known_dataset,
+    made_digest,
     now,
     pin_persons,
     pinned_from,
@@ -52,42 +53,27 @@ from labeldp.curator.datasets import (
     unknown_dataset,
 )
 from labeldp.curator.declared import Declared
-from labeldp.curator.ledger_accounts import check_account, has_account, keep_account, paid_from, pay, read_paid
 from labeldp.curator.ledger_store import Store
-from labeldp.curator.ledger_totals import (
-    CohortTotals,
-    bounds_from,
-    check_cohorts,
-    cost_digest,
-    made_digest,
-    paid_in_all,
-    read_bounds,
-    read_totals,
-)
-from labeldp.curator.ledger_transaction import LedgerTransaction
-from labeldp.curator.shares import (
-    SHARES,
-    Share,
-    paid_by,
-    paid_from_texts,
-    pay_share,
-    row_of,
-    share_of,
-    shares_from,
-    shares_of,
+from labeldp.curator.ledger_transaction import LedgerTransaction, Paid
+from labeldp.curator.paid import (
+    StoredAccount,
+    account_of,
+    accounts_of,
+    path_from,
+    promised_of,
+    read_books,
+    whole_span,
+    write_payment,
 )
 from labeldp.curator.stored import stored
 from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
 from labeldp.mechanisms import GAPS, Domain
 from labeldp.privacy import (
-    Account,
     Budget,
     Certificate,
     Charge,
     DomainError,
     Drawn,
-    Filter,
-    FixedList,
     InputError,
     KeyedRandomness,
     LabelDPError,
@@ -96,18 +82,13 @@ from labeldp.privacy import (
     NotCopyable,
     Path,
     Pinned,
-    Plans,
     PrivacyLoss,
-    RecordLoss,
     Release,
     Request,
-    Row,
     Span,
     Step,
-    declared,
     derive_key,
     gather,
-    joint_costs,
     largest_of,
     warn_of_weak_budget,
 )
@@ -139,6 +120,12 @@ _OTHER_COUNT = (
     "Where records were added or removed, name the new state (revision, --revision NAME), and if their number was "
     "declared, change it: {} --change --records {}"
 )
+
+
+def paid_from(row: Any) -> PaidEntry:
+    """Return what a release added to the books, from its row."""
+    (low, high), path, cost = row
+    return PaidEntry((low, high), tuple((str(split), int(part)) for split, part in path), Cost.from_texts(*cost))
 
 
 def commitment(secret: bytes, charge: str, labels: str) -> str:
@@ -223,10 +210,6 @@ class Comparisons:
     column: str = ""
 
 
-def _rows(span: Span, costs: Iterable[tuple[Path, PrivacyLoss]]) -> list[Row]:
-    return [Row(span, path, loss) for path, loss in costs]
-
-
 @final
 class DatasetLedger(NotCopyable):
     """The ledger of one dataset in a `LedgerFile`, for a curator; get one from `LedgerFile.dataset`.
@@ -260,8 +243,7 @@ class DatasetLedger(NotCopyable):
         self.revision = revision
         self._store, self._secret, self._proposed = store, secret, budget
         self._cohort, self._records, self._other_ids = cohort, records, other_ids
-        self._declared: list[Row] = []
-        self._plans = Plans()
+        self._declared = Declarations()
 
     @property
     def is_new(self) -> bool:
@@ -271,7 +253,7 @@ class DatasetLedger(NotCopyable):
     @property
     def budget(self) -> Budget:
         """Budget of the dataset; for a new one, the budget with which it will be added."""
-        rows = self._store.rows("SELECT epsilon, delta, kind FROM dataset WHERE name = ?", (self._dataset,))
+        rows = self._store.rows("SELECT epsilon, delta FROM dataset WHERE name = ?", (self._dataset,))
         if rows:
             return budget_from(*rows[0])
         if self._proposed is None:
@@ -279,27 +261,64 @@ class DatasetLedger(NotCopyable):
         return self._proposed
 
     @property
-    def account(self) -> Account | None:
-        """What keeps the budget of a dataset with delta > 0: a `Filter` or a `FixedList`; None before the first charge.
+    def account(self) -> Account:
+        """What keeps the budget that this analyst is charged to.
 
-        Of a filter the budget is promised, and no smaller epsilon of what was spent so far.
+        Raises:
+            LedgerError: nothing is reserved for the analyst.
+            BudgetExceeded: nobody is named, and all of the budget is reserved to analysts.
         """
-        rows = self._store.rows("SELECT account FROM dataset WHERE name = ?", (self._dataset,))
-        return account_of(rows[0][0]) if rows and has_account(self.budget) else None
+        return self._books().account
 
-    def used(self, cohort: int | None = None, *, without: Collection[str] = ()) -> Fraction | None:
-        """Return the share of its filter that was used up; None without a filter.
+    def used(self, cohort: int | None = None, *, without: Collection[str] = ()) -> Fraction:
+        """Return the share that is used up of the budget that this analyst is charged to; it is no epsilon.
+
+        It depends on the analyst's own charges alone.
 
         Args:
             cohort: the number of a cohort; by default the one where it is most.
             without: ids of charges that are left out.
         """
-        rule = self.account
-        if not isinstance(rule, Filter):
-            return None
-        rows = self._totals(without).rows
-        cohorts = range(max(1, len(self.cohorts))) if cohort is None else [cohort]
-        return max(rule.used(joint_costs(rule, rows, each)) for each in cohorts)
+        books = self._books(without)
+        span = whole_span(len(self.cohorts)) if cohort is None else (cohort, cohort)
+        return books.account.used(totals_within(books.entries, span))
+
+    @property
+    def used_by(self) -> dict[str, Fraction]:
+        """The share that each analyst has used up of their budget, by name; "" stands for whoever names none."""
+        return {account.analyst: books.account.used(self._totals(books)) for account, books in self._all_books()}
+
+    @property
+    def keeps_promise(self) -> bool:
+        """Whether all accounts are within the largest budgets that they had."""
+        return all(
+            books.account.under(Budget(*largest_of(account.counted))).used(self._totals(books)) <= 1
+            for account, books in self._all_books()
+        )
+
+    def _all_books(self) -> list[tuple[StoredAccount, Books]]:
+        if self.is_new:
+            return []
+        with self._store.connected() as connection:
+            dataset = known_dataset(connection, self._store.path, self._dataset)
+            accounts = accounts_of(connection, dataset).values()
+            return [(account, read_books(connection, dataset, account)) for account in accounts]
+
+    def _totals(self, books: Books) -> tuple[Cost, ...]:
+        return totals_within(books.entries, whole_span(len(self.cohorts)))
+
+    def _books(self, without: Collection[str] = ()) -> Books:
+        """Read what was charged to this analyst, but for charges with some ids; no account is opened."""
+        if self.is_new:
+            return Books(Account(repr(self.name), self.budget))
+        with self._store.connected() as connection:
+            dataset = replace(known_dataset(connection, self._store.path, self._dataset), name=self.name)
+            books = read_books(connection, dataset, account_of(connection, dataset, self.analyst))
+        if without:
+            rows = self._rows("SELECT charge, paid FROM release", "AND analyst = ? AND paid IS NOT NULL", self.analyst)
+            paid = [stored(text, paid_from) for charge, text in rows if charge_from(charge).id not in without]
+            return replace(books, entries=tuple(paid))
+        return books
 
     @property
     def records(self) -> int | None:
@@ -335,12 +354,12 @@ class DatasetLedger(NotCopyable):
 
     @property
     def promised(self) -> Budget:
-        """What everything that is released of the dataset keeps: the largest epsilon and the largest delta.
-
-        Those of all budgets under which it was charged, and of the budget that it has now.
-        """
-        last = self._rows("SELECT charge FROM release", WITH_ACCOUNT, order="id DESC LIMIT 1")
-        return Budget(*largest_of(budgets_from(last, self.budget)))
+        """What everything that is released of the dataset keeps: the largest epsilon and the largest delta it had."""
+        if self.is_new:
+            return self.budget
+        with self._store.connected() as connection:
+            dataset = known_dataset(connection, self._store.path, self._dataset)
+            return promised_of(dataset.budget, list(accounts_of(connection, dataset).values()))
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -348,41 +367,26 @@ class DatasetLedger(NotCopyable):
         return tuple(charge_from(text) for (text,) in self._rows("SELECT charge FROM release"))
 
     @property
-    def spent(self) -> RecordLoss:
-        """Privacy loss of all charges together: the most that a record of any cohort pays.
+    def spent(self) -> Spent:
+        """What the record that paid most was charged by all analysts, by sums; with delta > 0 the budget is promised.
 
-        With delta > 0 its curve is that of a list that was fixed in advance. Where releases were chosen after looking
-        at others, the promise is the budget; see `account`.
+        A declared plan was charged as a whole.
         """
-        return self._totals().loss(range(max(1, len(self.cohorts))))
+        return self._spent(whole_span(len(self.cohorts)))
 
-    def spent_of(self, cohort: str) -> RecordLoss:
-        """Return the privacy loss of all charges that a record of one cohort pays."""
+    def spent_of(self, cohort: str) -> Spent:
+        """Return what a record of one cohort was charged, by sums."""
         [number] = [each.number for each in self.cohorts if each.name == cohort]
-        return self._totals().loss([number])
+        return self._spent((number, number))
 
-    def spent_with(self, more: Iterable[tuple[Path, PrivacyLoss]] = (), *, without: Collection[str] = ()) -> RecordLoss:
-        """Return the most that a record of these pays.
-
-        Args:
-            more: further charges: parts of these records, and losses.
-            without: ids of charges that are left out.
-        """
-        low, high = self._scope().span
-        return self._totals(without).loss(range(low, high + 1), more)
+    def _spent(self, span: Span) -> Spent:
+        rows = self._rows("SELECT low, high, path, loss, tail, rate, failure FROM paid", order="rowid")
+        entries = [PaidEntry((low, high), path_from(path), Cost.from_texts(*cost)) for low, high, path, *cost in rows]
+        return Spent(totals_within(entries, span), self.promised)
 
     def part(self, path: Path) -> Path:
         """Return the part of a cohort, or of all records, that a charge used: without the step to the cohort."""
         return without_cohort(path, self._secret)
-
-    def _totals(self, without: Collection[str] = ()) -> CohortTotals:
-        """Read what was charged, equal charges counted, but for charges with some ids."""
-        if without:
-            kept = ((each, each.certificate.entries[0]) for each in self.entries)
-            return CohortTotals.of(
-                (each.span, each.part, charge.loss) for each, charge in kept if charge.id not in without
-            )
-        return CohortTotals(self._rows("SELECT low, high, path, loss, times FROM total", order="rowid"))
 
     @property
     def cohorts(self) -> tuple[Cohort, ...]:
@@ -419,30 +423,6 @@ class DatasetLedger(NotCopyable):
     def charged_to(self) -> dict[str, str]:
         """The id of every charge of all revisions, and the analyst whose share it was charged to."""
         return dict(self._rows("SELECT json_extract(charge, '$.id'), analyst FROM release"))
-
-    @property
-    def share(self) -> Share | None:
-        """The share of the budget that is the analyst's; None where nothing is reserved and nobody is named.
-
-        Raises:
-            LedgerError: nothing is reserved for the analyst.
-        """
-        parts = shares_from(self._rows(SHARES, order="analyst"))
-        return share_of(parts, self.analyst, self.budget, self.account, self.name)
-
-    @property
-    def share_used(self) -> Fraction:
-        """How much of the share is used up, from 0 to 1: it depends on the analyst's own charges alone."""
-        if (share := self.share) is None:
-            raise LedgerError(f"nothing of the budget of {self.name!r} is reserved: LedgerFile.reserve")
-        known = self._charged()
-        cohorts = range(max(1, len(self.cohorts)))
-        return max(share.own.used(joint_costs(share.rule, known, each)) for each in cohorts)
-
-    def _charged(self) -> list[Row]:
-        """The charges of this analyst."""
-        rows = self._rows("SELECT low, high, charge FROM release", "AND analyst = ?", self.analyst)
-        return [row_of(*row, secret=self._secret) for row in rows]
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -639,14 +619,13 @@ class DatasetLedger(NotCopyable):
     def require(self, requests: Sequence[Request]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
         asked = Counter((request.step, request.path, request.loss) for request in requests)
-        span = self._scope().span
-        more: list[tuple[Path, PrivacyLoss]] = []
+        span, steps = self._scope().span, []
         for (step, path, loss), times in asked.items():
-            more += [(path, loss)] * max(0, times - self._known(span, step, path, loss))
-        self._check(span, more)
-        self._declared = list(declared(self._declared, _rows(span, more)))
-        place = self._scope().path(self._secret)
-        self._plans.declare((Step((*place, *path), loss) for path, loss in more), secrets.token_hex(8))
+            if (missing := times - self._known(span, step, path, loss)) > 0:
+                steps.append(Step(step or "", loss, path, missing, span))
+        self._refuse_closed(steps)
+        if steps:
+            self._declared.add(self._books(), steps)
 
     def has_charged(self, request: Request) -> bool:
         """Return whether these records and this revision have a release with the same step, part and loss."""
@@ -657,26 +636,11 @@ class DatasetLedger(NotCopyable):
         where = "AND cost = ? AND low = ? AND high = ? AND step IS ? AND analyst = ?"
         return len(self._state_rows("SELECT 1 FROM release", where, cost_digest(path, loss), *span, step, self.analyst))
 
-    def _check(self, span: Span, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
-        """Raise BudgetExceeded unless the budget admits more charges of some cohorts, LedgerError if it is closed."""
-        budget, more = self.budget, list(more)
-        if more:
+    def _refuse_closed(self, steps: Sequence[Step]) -> None:
+        """Raise LedgerError if something is asked for and the dataset is closed."""
+        if steps:
             changes = self._rows("SELECT what, before FROM change", OPENS)
             refuse_closed(closed_by(changes), self._store.path, self._dataset)
-        if (share := self.share) is not None:
-            texts = self._rows("SELECT cohort, cost FROM share_paid", "AND analyst = ?", self.analyst, order="cohort")
-            asked = [row for row in _rows(span, more) if row.loss != PrivacyLoss.zero()]
-            share.check(paid_from_texts(texts, span), self._charged, asked)
-            return
-        if has_account(budget):
-            paid = self._rows("SELECT cohort, pure, rate, failure, tail FROM paid", order="cohort")
-            asked = [row for row in _rows(span, more) if row.loss != PrivacyLoss.zero()]
-            if asked:
-                given = (self.account, paid_from(paid, span), self._totals, asked, self._declared, self.name)
-                check_account(budget, *given)
-            return
-        bounds = bounds_from(self._rows("SELECT cohort, pure, rho, failures FROM bound", order="cohort"), span)
-        check_cohorts(budget, bounds, self._totals, more, self.name)
 
     def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
         """Raise BudgetExceeded if the budget cannot admit more charges of these records, known up to their splits.
@@ -684,8 +648,11 @@ class DatasetLedger(NotCopyable):
         Args:
             more: parts of these records, and the most that each charge costs.
         """
-        if not isinstance(self.account, FixedList):  # which says it of each charge as it is asked for
-            self._check(self._scope().span, more)
+        span = self._scope().span
+        steps = [Step("", loss, path, 1, span) for path, loss in more]
+        self._refuse_closed(steps)
+        if steps:
+            Declarations().add(self._books(), steps)
 
     def check_labels(self, request: Request) -> None:
         """Raise LedgerError if the labels are not those of earlier requests, and record it; charge nothing."""
@@ -705,7 +672,9 @@ class DatasetLedger(NotCopyable):
         first = 0 if self._cohort is None else self._cohort.number
         span = (first, first) if self._records is None else self._scope().span
         if not self._has_made(span, mechanism.specification()):
-            self._check(span, [((), mechanism.privacy_loss() * times)])
+            step = Step("", mechanism.privacy_loss() * times, span=span)
+            self._refuse_closed([step])
+            self._books().charge(step, self._declared.plans)
 
     def _has_made(self, span: Span, specification: Any) -> bool:
         """Return whether this revision has a release of all of some records by such a mechanism.
@@ -731,16 +700,23 @@ class DatasetLedger(NotCopyable):
             BudgetExceeded: nothing was charged and nothing drawn.
             LedgerError: the labels changed, or the file cannot be used; nothing was charged.
         """
+        paid = None
         with self._transaction(request) as transaction:
-            found = transaction.find_held(request, mechanism)
-            known = None if found else transaction.find_recomputable(request)
-            if known:
-                found = Drawn(make(), mechanism, known[1])
-            elif found is None:
-                charge = self._charge(transaction, request)
+            drawn = transaction.find_held(request, mechanism)
+            charged = None if drawn else transaction.find_recomputable(request)
+            if charged:
+                drawn = Drawn(make(), mechanism, charged[1])
+            elif drawn is None:
+                paid = self._charge(transaction, request)
                 value = make()
-                found = Drawn(value, mechanism, transaction.write(request, mechanism, charge, value))
-        return found
+                drawn = Drawn(value, mechanism, transaction.write(request, mechanism, paid, value))
+        self._committed(paid)
+        return drawn
+
+    def _committed(self, paid: Paid | None) -> None:
+        """Take note of a charge that is on disk."""
+        if paid is not None and paid.payment is not None:
+            self._declared.charged(paid.payment.plan)
 
     def charge_stream(self, request: Request, mechanism: Any) -> Certificate:
         """Commit the charge of a release that is not stored, or find it again; return its certificate.
@@ -751,8 +727,13 @@ class DatasetLedger(NotCopyable):
             BudgetExceeded, LedgerError: as `draw` does.
         """
         with self._transaction(request) as transaction:
-            known = transaction.find_recomputable(request)
-            return known[1] if known else transaction.write(request, mechanism, self._charge(transaction, request))
+            charged = transaction.find_recomputable(request)
+            if charged:
+                return charged[1]
+            paid = self._charge(transaction, request)
+            certificate = transaction.write(request, mechanism, paid)
+        self._committed(paid)
+        return certificate
 
     def find_stream(self, request: Request) -> Charge | None:
         """Return the charge of a stream that was charged before, or None; charge nothing.
@@ -819,69 +800,33 @@ class DatasetLedger(NotCopyable):
                 raise LedgerError(f"the dataset {self._dataset!r} was added or replaced meanwhile: run again")
             yield connection, replace(known, name=self.name)
 
-    def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
-        """Return a new charge; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
+    def _charge(self, transaction: LedgerTransaction, request: Request) -> Paid:
+        """Charge a request; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
         dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
         refuse_closed(is_closed(connection, dataset.id), self._store.path, self._dataset)
-        parts = shares_of(connection, dataset.id)
-        share = share_of(parts, self.analyst, dataset.budget, dataset.account, self.name)
-        if share is not None:
-            self._take(transaction, request, share)
-        account = dataset.account if share else self._settled(transaction, request)
-        bounds, totals = read_bounds(connection, dataset.id, scope.span), partial(read_totals, connection, dataset.id)
-        if account is None and share is None:
-            check_cohorts(dataset.budget, bounds, totals, [(request.path, request.loss)], self.name)
+        account = account_of(connection, dataset, self.analyst)
+        step = Step(request.step or "", request.loss, request.path, 1, scope.span)
+        payment = read_books(connection, dataset, account).charge(step, self._declared.plans)
         if request.persons is not None:
             pin_persons(connection, dataset.id, request.persons)
-        path, name = (*scope.path(dataset.secret), *request.path), secrets.token_hex(8)
+        prefix, name = scope.path(dataset.secret), secrets.token_hex(8)
+        path = (*prefix, *request.path)
         if request.loss == PrivacyLoss.zero():  # a note, no release
-            return Charge(name, path, request.loss, request.mechanism)
-        warn_of_weak_budget(dataset.budget.epsilon, dataset.budget.delta, request.records)
-        total = ""
-        if not self.analyst and not has_account(dataset.budget):
-            total = paid_in_all(bounds, totals(), request.path, request.loss)
+            return Paid(Charge(name, path, request.loss, request.mechanism))
+        budget = account.account.budget
+        warn_of_weak_budget(budget.epsilon, budget.delta, request.records)
+        plan, versions = write_payment(connection, dataset, account, payment, prefix)
+        shared = bool(self.analyst) or len(accounts_of(connection, dataset)) > 1
         facts = {
             "charged": now(),
             "version": __version__,
             "records": str(request.records or ""),
-            "total": total,
             "commitment": commitment(dataset.secret, name, request.labels),
+            "share": (repr(self.analyst) if self.analyst else "those who name no analyst") if shared else "",
         }
-        kept = {fact: text for fact, text in facts.items() if text}
-        plan, own = self._plans.take(path, request.loss), derive_key(dataset.secret, b"account").hex()[:16]
-        query = f"SELECT charge FROM release WHERE dataset = ? {WITH_ACCOUNT} ORDER BY id DESC LIMIT 1"
-        last = connection.execute(query, (dataset.id,))
-        budgets = budgets_from(last.fetchall(), dataset.budget)
-        return Charge(name, path, request.loss, request.mechanism, kept, plan, own, budgets)
-
-    def _take(self, transaction: LedgerTransaction, request: Request, share: Share) -> None:
-        """Pay a new charge to a share, and to the account of the dataset; raise BudgetExceeded if it does not fit."""
-        if request.loss == PrivacyLoss.zero():
-            return
-        dataset, connection, span = transaction.dataset, transaction.connection, transaction.scope.span
-        asked = Row(span, request.path, request.loss)
-        share.check(paid_by(connection, dataset.id, self.analyst, span), self._charged, [asked])
-        pay_share(connection, dataset.id, self.analyst, share.rule, asked)
-        if isinstance(dataset.account, Filter):
-            pay(connection, dataset.id, dataset.account, asked)
-
-    def _settled(self, transaction: LedgerTransaction, request: Request) -> Account | None:
-        """Pay a new charge to the account of the dataset, and return it; None at delta = 0 and where nothing is paid.
-
-        The first charge chooses the account, and writes it down.
-        """
-        dataset, connection, span = transaction.dataset, transaction.connection, transaction.scope.span
-        if not has_account(dataset.budget) or request.loss == PrivacyLoss.zero():
-            return None
-        asked = Row(span, request.path, request.loss)
-        totals = partial(read_totals, connection, dataset.id)
-        given = (dataset.account, read_paid(connection, dataset.id, span), totals, [asked], self._declared, self.name)
-        account = check_account(dataset.budget, *given)
-        if account != dataset.account:
-            keep_account(connection, dataset, account, totals())
-        if isinstance(account, Filter):
-            pay(connection, dataset.id, account, asked)
-        return account
+        given = {fact: text for fact, text in facts.items() if text}
+        number = derive_key(dataset.secret, b"account", self.analyst.encode()).hex()[:16]
+        return Paid(Charge(name, path, request.loss, request.mechanism, given, plan, number, versions), payment)
 
     def holds(self, charge: Charge) -> bool:
         """Return whether a charge is in this ledger as it is in a certificate, and its commitment is to the labels.

@@ -1,5 +1,6 @@
 """The datasets of a ledger file: their names, budgets, keys and first declared domains."""
 
+import hashlib
 import json
 import secrets
 import shlex
@@ -15,18 +16,18 @@ from labeldp.curator.declared import Declared, declare, declared_domains
 from labeldp.curator.stored import as_written, stored
 from labeldp.mechanisms import Domain
 from labeldp.privacy import (
-    Account,
     Budget,
     Charge,
     InputError,
     LedgerError,
     Numbers,
     Pinned,
-    account_from,
-    decimal,
+    PrivacyLoss,
     did_you_mean,
+    numbers_of,
     stored_fraction,
 )
+from labeldp.privacy import Path as ChargePath
 
 SECRET_BYTES = 32
 
@@ -45,21 +46,15 @@ class Dataset:
     name: str
     budget: Budget
     secret: bytes = field(repr=False)
-    account: Account | None = None
     generation: int = 1
     records: int | None = None
 
 
 def find_dataset(connection: Connection, name: str) -> Dataset | None:
     """Return the dataset of a name, or None."""
-    query = "SELECT id, epsilon, delta, kind, secret, account, generation, records FROM dataset WHERE name = ?"
+    query = "SELECT id, epsilon, delta, secret, generation, records FROM dataset WHERE name = ?"
     row = connection.execute(query, (name,)).fetchone()
-    return None if row is None else Dataset(row[0], name, budget_from(*row[1:4]), row[4], account_of(row[5]), *row[6:])
-
-
-def account_of(text: str | None) -> Account | None:
-    """Return the account in the row of a dataset; None before its first charge."""
-    return None if text is None else stored(text, account_from)
+    return None if row is None else Dataset(row[0], name, budget_from(*row[1:3]), *row[3:])
 
 
 def pinned_from(rows: Sequence[tuple[Any, ...]]) -> Pinned:
@@ -113,8 +108,8 @@ def add_command(path: Path, name: str) -> str:
 def insert_dataset(connection: Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:
     """Insert a dataset with a given secret, or a new one."""
     connection.execute(
-        "INSERT INTO dataset (name, epsilon, delta, kind, secret, created) VALUES (?, ?, ?, ?, ?, ?)",
-        (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now()),
+        "INSERT INTO dataset (name, epsilon, delta, secret, created) VALUES (?, ?, ?, ?, ?)",
+        (name, *map(str, numbers_of(budget)), secret or secrets.token_bytes(SECRET_BYTES), now()),
     )
 
 
@@ -178,31 +173,28 @@ def charge_from(text: str) -> Charge:
     return stored(text, Charge.from_json)
 
 
-def budget_texts(budget: Budget) -> tuple[str, str, str | None]:
-    """Return epsilon and delta as exact texts, integers or fractions of integers, and what is to keep them."""
-    epsilon, delta = str(decimal(budget.epsilon, "epsilon")), str(decimal(budget.delta, "delta"))
-    return epsilon, delta, "fixed" if budget.fixed else budget.kind
+def budget_from(epsilon: str, delta: str) -> Budget:
+    """Return the budget with these exact numbers."""
+    return as_written(lambda: Budget(_number(epsilon), _number(delta)))
 
 
-def budget_from(epsilon: str, delta: str, kind: str | None = None) -> Budget:
-    """Return the inverse of `budget_texts`."""
-    fixed = kind == "fixed"
-    return as_written(lambda: Budget(_number(epsilon), _number(delta), None if fixed else kind, fixed))
+def numbers_from(rows: Any) -> tuple[Numbers, ...]:
+    """Return budgets from their exact texts."""
+    return tuple((stored_fraction(epsilon), stored_fraction(delta)) for epsilon, delta in rows)
 
 
-WITH_ACCOUNT = "AND json_extract(charge, '$.account') IS NOT NULL"
-"""Charges that name the account that keeps their budget: all but notes."""
+def cost_digest(path: ChargePath, loss: PrivacyLoss) -> str:
+    """Return a digest of where a charge belongs and what it costs, the same for the same costs."""
+    return _digest(json.dumps(path), json.dumps(loss.to_json(), sort_keys=True))
 
 
-def numbers_of(budget: Budget) -> Numbers:
-    """Return epsilon and delta of a budget, exact."""
-    return decimal(budget.epsilon, "epsilon"), decimal(budget.delta, "delta")
+def made_digest(specification: Any) -> str:
+    """Return a digest of a mechanism's public specification."""
+    return _digest(json.dumps(specification, sort_keys=True))
 
 
-def budgets_from(rows: Sequence[tuple[Any, ...]], budget: Budget) -> tuple[Numbers, ...]:
-    """Return the budgets under which a dataset was charged, from the row of its last charge, and its budget now."""
-    charged = charge_from(rows[0][0]).budgets if rows else ()
-    return tuple(dict.fromkeys((*charged, numbers_of(budget))))
+def _digest(*texts: str) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _number(text: str) -> float | Fraction:

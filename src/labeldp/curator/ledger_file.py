@@ -4,7 +4,6 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from fractions import Fraction
 from pathlib import Path
 from sqlite3 import Connection, connect
 from typing import Any, final
@@ -17,7 +16,6 @@ from labeldp.curator.datasets import (
     Dataset,
     add_command,
     as_declared,
-    budget_texts,
     declare_first,
     find_dataset,
     insert_dataset,
@@ -28,13 +26,11 @@ from labeldp.curator.datasets import (
     unknown_dataset,
 )
 from labeldp.curator.declared import Declared, declare, declared_domains
-from labeldp.curator.ledger_accounts import change_account, has_account
 from labeldp.curator.ledger_store import Store
-from labeldp.curator.ledger_totals import read_totals
-from labeldp.curator.shares import OWNER, SHARES, check_shares, reserve, shares_from
+from labeldp.curator.paid import OWNER, accounts_of, change_budget, reserve
 from labeldp.curator.traces import ANY_KIND
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, BudgetExceeded, InputError, LedgerError, NotCopyable, decimal, derive_key
+from labeldp.privacy import Budget, InputError, LedgerError, NotCopyable, decimal, derive_key, numbers_of
 
 
 @final
@@ -115,7 +111,7 @@ class LedgerFile(NotCopyable):
                 )
             if known is None:
                 insert_dataset(connection, name, budget)
-            elif not _is_same(known.budget, budget):
+            elif numbers_of(known.budget) != numbers_of(budget):
                 raise LedgerError(
                     f"the dataset {name!r} has a budget already ({known.budget}); "
                     "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
@@ -129,13 +125,16 @@ class LedgerFile(NotCopyable):
     def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
         """Change the budget of a dataset and record the change; what was spent stays spent.
 
+        What is promised from then on is the largest epsilon and the largest delta that it had: a smaller budget only
+        refuses more. Shares that were reserved keep their budgets.
+
         Args:
             name: name of the dataset.
             budget: the new budget.
             why: the reason, in words.
 
         Raises:
-            BudgetExceeded: more was spent already; or releases were admitted with a delta, and it has none.
+            BudgetExceeded: it is less than what is reserved to analysts.
             LedgerError: the dataset does not exist.
         """
         self.change(name, budget, None, why)
@@ -238,23 +237,24 @@ class LedgerFile(NotCopyable):
                 insert_cohort(connection, known, self.path, cohort, found, compared)
 
     def reserve(self, name: str, shares: Mapping[str, Any]) -> None:
-        """Reserve a share of a dataset's budget to each analyst, in place of what was reserved before.
+        """Reserve a share of a dataset's budget to each analyst: an account of their own.
 
-        With shares whether a release is admitted depends on what the same analyst was charged, and on nobody else: at
-        delta = 0 a share is of epsilon, else of the rates and the failures of the filter. What nobody has stays with
-        whoever opens the ledger without naming an analyst.
+        Whether a release is admitted then depends on what the same analyst was charged, and on nobody else. Whoever
+        names no analyst has all that is left by their first release, so reserve shares before it. A share is never
+        divided again, and what is not used of it returns to nobody.
 
         Args:
             name: name of the dataset.
-            shares: for each analyst a share from 0 to 1, a decimal or a fraction; at most 1 together.
+            shares: for each analyst a share of epsilon and delta, a decimal or a fraction above 0; at most 1 together.
+                Analysts who have that share already keep it.
 
         Guarantee (analysts_together): analysts who show each other everything never learn more than the budget of the
             dataset promises.
 
         Raises:
             InputError: not such shares.
-            BudgetExceeded: somebody was charged more than their share; nothing was changed.
-            LedgerError: the dataset does not exist, or a list of releases keeps its budget.
+            BudgetExceeded: less is left of the budget; nothing was changed.
+            LedgerError: the dataset does not exist, or an analyst has another share.
 
         Examples:
             >>> import tempfile, labeldp as ldp
@@ -262,8 +262,8 @@ class LedgerFile(NotCopyable):
             >>> ledger = LedgerFile(folder.name + "/ledger.db")
             >>> ledger.add("people", ldp.Budget(epsilon=2))
             >>> ledger.reserve("people", {"ana": "0.5", "ben": "0.25"})
-            >>> str(ledger.dataset("people", analyst="ana").share.part)
-            '1/2'
+            >>> str(ledger.shares("people")["ana"])
+            'epsilon = 1, delta = 0'
             >>> folder.cleanup()
         """
         parts = {}
@@ -273,15 +273,15 @@ class LedgerFile(NotCopyable):
         with self._store.writing() as connection:
             reserve(connection, known_dataset(connection, self.path, name), parts)
 
-    def shares(self, name: str) -> dict[str, Fraction]:
-        """Return the share of the budget of a dataset that is reserved to each analyst; empty where nothing is.
+    def shares(self, name: str) -> dict[str, Budget]:
+        """Return the budget that is reserved to each analyst; empty where nothing is.
 
         Args:
             name: name of the dataset.
         """
-        whose = "WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY analyst"
-        parts = shares_from(self._store.rows(f"{SHARES} {whose}", (name,)))
-        return {analyst: part for analyst, part in parts.items() if analyst != OWNER}
+        with self._store.connected() as connection:
+            accounts = accounts_of(connection, known_dataset(connection, self.path, name))
+        return {analyst: stored.account.budget for analyst, stored in accounts.items() if analyst != OWNER}
 
     def dataset(
         self,
@@ -364,29 +364,11 @@ def copy_ledger(path: str | os.PathLike[str], target: Path, *, values: bool) -> 
 
 
 def _change_budget(connection: Connection, dataset: Dataset, budget: Budget, why: str | None) -> None:
-    cohorts = range(max(1, len(cohorts_of(connection, dataset.id))))
-    spent, texts = read_totals(connection, dataset.id).loss(cohorts), budget_texts(budget)
-    if not (has_account(budget) and dataset.account) and not budget.admits(spent):
-        raise BudgetExceeded(
-            f"the budget of {dataset.name!r} cannot be {budget}: "
-            f"epsilon = {spent.epsilon(budget.delta):.6g} at that delta was spent already"
-        )
-    same = _is_same(dataset.budget, budget)
+    same = numbers_of(dataset.budget) == numbers_of(budget)
     if not same:
-        change_account(connection, dataset, budget, read_totals(connection, dataset.id))
-        kind = texts[2] or (budget_texts(dataset.budget)[2] if has_account(budget) else None)
-        place = (*texts[:2], kind, dataset.id)
-        connection.execute("UPDATE dataset SET epsilon = ?, delta = ?, kind = ? WHERE id = ?", place)
-        if (changed := find_dataset(connection, dataset.name)) is not None:
-            check_shares(connection, changed)
+        change_budget(connection, dataset, budget)
     if not same or is_closed(connection, dataset.id):
         record_change(connection, dataset, "budget", str(dataset.budget), str(budget), why)
-
-
-def _is_same(known: Budget, asked: Budget) -> bool:
-    """Return whether a budget asks for no more than is known: one that names no account takes that of the dataset."""
-    (*had, kind), (*numbers, wanted) = budget_texts(known), budget_texts(asked)
-    return had == numbers and wanted in (None, kind)
 
 
 def _change_domain(connection: Connection, dataset: Dataset, column: str, declared: Declared, why: str | None) -> None:

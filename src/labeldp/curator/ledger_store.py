@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from labeldp.curator.stored import as_written
 from labeldp.privacy import LedgerError, most_bytes
 
-SCHEMA_NUMBER = 8
+SCHEMA_NUMBER = 1
 """The number of the tables below, which the file begins with. A file of any other number is refused."""
 
 APPLICATION = int.from_bytes(b"ldpL", "big")
@@ -43,13 +43,25 @@ MAX_BYTES = 900_000_000
 SCHEMA = f"""
 BEGIN;
 CREATE TABLE dataset (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon TEXT NOT NULL, delta TEXT NOT NULL, kind TEXT,
-    account TEXT, generation INTEGER NOT NULL DEFAULT 1, records INTEGER, secret BLOB NOT NULL, created TEXT NOT NULL
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    generation INTEGER NOT NULL DEFAULT 1, records INTEGER, secret BLOB NOT NULL, created TEXT NOT NULL
 );
-CREATE TABLE share (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, part TEXT NOT NULL,
+CREATE TABLE account (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    versions TEXT NOT NULL, policy TEXT, loss TEXT, tail TEXT, rate TEXT, failure TEXT, reserve TEXT,
     PRIMARY KEY (dataset, analyst)
 );
+CREATE TABLE paid (
+    dataset INTEGER NOT NULL, analyst TEXT NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL, path TEXT NOT NULL,
+    loss TEXT, tail TEXT NOT NULL, rate TEXT, failure TEXT NOT NULL, PRIMARY KEY (dataset, analyst, low, high, path),
+    FOREIGN KEY (dataset, analyst) REFERENCES account
+);
+CREATE TABLE plan (
+    name TEXT PRIMARY KEY, dataset INTEGER NOT NULL, analyst TEXT NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL,
+    steps TEXT NOT NULL, taken TEXT NOT NULL, done INTEGER NOT NULL, FOREIGN KEY (dataset, analyst) REFERENCES account
+);
+CREATE INDEX plan_of_account ON plan (dataset, analyst, done);
+CREATE TABLE request (digest TEXT PRIMARY KEY, content TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE person (
     dataset INTEGER PRIMARY KEY REFERENCES dataset (id), digest TEXT NOT NULL, whole INTEGER NOT NULL
 );
@@ -81,27 +93,12 @@ CREATE TABLE release (
     generation INTEGER NOT NULL, revision TEXT NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL,
     analyst TEXT NOT NULL, form TEXT NOT NULL CHECK (form IN ('held', 'stream')), identity TEXT NOT NULL, stage TEXT,
     step TEXT, charge TEXT NOT NULL, cost TEXT NOT NULL, made TEXT, certificate TEXT NOT NULL, value BLOB, arrays BLOB,
-    created TEXT NOT NULL, UNIQUE (dataset, label_column, generation, revision, form, identity)
+    paid TEXT, request TEXT REFERENCES request (digest), created TEXT NOT NULL,
+    UNIQUE (dataset, label_column, generation, revision, form, identity)
 );
 CREATE INDEX release_of_stage ON release (dataset, label_column, generation, revision, stage) WHERE stage IS NOT NULL;
 CREATE INDEX release_of_cost ON release (dataset, label_column, generation, revision, cost, step);
 CREATE INDEX release_of_made ON release (dataset, label_column, generation, revision, made);
-CREATE TABLE total (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), low INTEGER NOT NULL, high INTEGER NOT NULL, cost TEXT NOT NULL,
-    path TEXT NOT NULL, loss TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (dataset, low, high, cost)
-);
-CREATE TABLE bound (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), cohort INTEGER NOT NULL, pure TEXT, rho TEXT,
-    failures TEXT NOT NULL, PRIMARY KEY (dataset, cohort)
-);
-CREATE TABLE paid (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), cohort INTEGER NOT NULL, pure TEXT, rate TEXT,
-    failure TEXT NOT NULL, tail TEXT NOT NULL, PRIMARY KEY (dataset, cohort)
-);
-CREATE TABLE share_paid (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, cohort INTEGER NOT NULL,
-    cost TEXT NOT NULL, PRIMARY KEY (dataset, analyst, cohort)
-);
 CREATE TABLE change (
     id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), what TEXT NOT NULL,
     before TEXT NOT NULL, after TEXT NOT NULL, why TEXT, created TEXT NOT NULL

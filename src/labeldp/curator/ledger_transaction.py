@@ -2,19 +2,36 @@
 
 from dataclasses import dataclass, field, replace
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.accounting import Payment
 from labeldp.curator.cohorts import Scope
-from labeldp.curator.datasets import STATE, Dataset, State, charge_from, now, restorations, text_of
+from labeldp.curator.datasets import (
+    STATE,
+    Dataset,
+    State,
+    charge_from,
+    cost_digest,
+    made_digest,
+    now,
+    restorations,
+    text_of,
+)
 from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_store import pack, unpack
-from labeldp.curator.ledger_totals import add_charge, cost_digest, made_digest
 from labeldp.curator.stored import stored
 from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
 from labeldp.privacy import Certificate, Charge, Drawn, RandomnessKind, Request, Trust
+
+
+class Paid(NamedTuple):
+    """A charge, and how it was paid; a note is not."""
+
+    charge: Charge
+    payment: Payment | None = None
 
 
 @dataclass(frozen=True)
@@ -81,8 +98,9 @@ class LedgerTransaction:
         ).fetchone()
         return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
 
-    def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
+    def write(self, request: Request, mechanism: Any, paid: Paid, value: Any = None) -> Certificate:
         """Store a release and return its certificate; a stream has no value."""
+        charge, entry = paid.charge, paid.payment and paid.payment.entry
         restored = restorations(self.connection, self.dataset.id)
         more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)
         request = replace(request, conditions=(*request.conditions, *more))
@@ -106,10 +124,10 @@ class LedgerTransaction:
             "low": self.scope.span[0],
             "high": self.scope.span[1],
             "analyst": request.analyst,
+            "paid": None if entry is None else text_of([*entry[:2], entry.cost.to_texts()]),
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
-        add_charge(self.connection, self.dataset.id, self.scope.span, request.path, charge.loss)
         return certificate
 
 

@@ -15,7 +15,7 @@ from labeldp.curator import (
     Curator,
     DatasetLedger,
     LedgerFile,
-    WatchedCurator,
+    Recorded,
     person_names,
     persons_digest,
     records_digest,
@@ -34,16 +34,13 @@ from labeldp.learners import Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
     Budget,
-    BudgetExceeded,
     Charge,
     InputError,
+    LedgerError,
     Neighbors,
     Release,
-    decimal,
-    decimal_text,
     float_below,
     positive_epsilon,
-    rounded_up_text,
 )
 from labeldp.serve import RemoteCurator
 
@@ -53,6 +50,14 @@ OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"
 
 FROM_SERVER = "the server's features"
 """What is said in place of a file."""
+
+
+OTHER_BITS = (
+    "the step {!r} of this fit was charged before, and what it released cannot be found again: its rows of features "
+    "now have other bits (another machine, another version of labeldp or of a library); run it as it ran then, or give "
+    "--revision NAME to be charged in addition"
+)
+"""Said of a step that would be charged twice."""
 
 
 @dataclass(frozen=True)
@@ -325,26 +330,8 @@ class FitJob:
             if all(step.part is None for step in steps):  # else the parts are known when the learner asks for them
                 self.curator.require({step.name: step.loss for step in steps})
             return
-        budget = self.account.budget
         rest = self.recipe.remaining_charges(self.charged(), len(self.rows.features))
-        more = [(charge.path, charge.loss * self.times) for charge in rest]
-        if rest and decimal(budget.delta, "delta"):
-            self.account.foresee(more)
-            return
-        total = self.account.spent_with(more)
-        if not rest or budget.admits(total):
-            return
-        delta = budget.delta
-        if total.epsilon(delta) == float("inf"):
-            raise BudgetExceeded(
-                f"the budget of {self.settings.dataset!r} has no delta, and this fit asks for "
-                f"delta = {decimal_text(self.settings.delta)}"
-            )
-        spent, after = (rounded_up_text(loss.epsilon(delta), 12) for loss in (self.account.spent_with(), total))
-        raise BudgetExceeded(
-            f"the budget of {self.settings.dataset!r} is {budget}; spent so far: epsilon = {spent}; "
-            f"this fit would bring it to epsilon = {after} at that delta"
-        )
+        self.account.foresee([(charge.path, charge.loss * self.times) for charge in rest])
 
     def learn(self, on_release: Callable[[str, int, Mechanism], None], context: TrainingContext) -> Release[Model]:
         """Release labels and train; call `on_release` with step, number of records and mechanism of each release.
@@ -352,8 +339,18 @@ class FitJob:
         Returns:
             The model; its certificate says that the labels of the test file are public, if there is one.
         """
-        watched = WatchedCurator(self.curator, on_release, self.charged())
-        release = self.recipe.learn(self.rows, watched, rng=self.account.randomness, context=context)
+        charged = self.charged()
+
+        def before(step: str, mechanism: Mechanism) -> None:
+            charge = charged.get(step)
+            if charge and mechanism.arrays() is None and charge.mechanism != mechanism.specification():
+                raise LedgerError(OTHER_BITS.format(step))
+
+        def after(event: Recorded) -> None:
+            on_release(event.step, len(event.rows), event.release.mechanism)
+
+        with self.curator.subscribe(after, before):
+            release = self.recipe.learn(self.rows, self.curator, rng=self.account.randomness, context=context)
         conditions = []
         if self.settings.chosen:
             conditions.append(f"{self.settings.chosen} was chosen by what is public: features and how many records")

@@ -4,9 +4,11 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, final
 
-from labeldp.privacy import Budget, BudgetExceeded, Ledger, Path, RecordLoss, SingleProcess, total_loss
+from labeldp.curator import Ledger
+from labeldp.privacy import Budget, BudgetExceeded, Path, RecordLoss, SingleProcess, decimal, total_loss
 
 FREE = (
     "Scores cost nothing: a fitted model has its own in evaluation_, and cross-validation is free on labels that were "
@@ -77,8 +79,10 @@ class Spent:
         """Return the part that a charge used."""
         return path
 
-    def used(self, *, without: Collection[str] = ()) -> None:
-        """Return None: a fit by itself has a list of releases, and no filter."""
+    def used(self, *, without: Collection[str] = ()) -> Fraction:
+        """Return the share that is used up; nothing without this fit."""
+        whole = decimal(self.budget.epsilon, "epsilon")
+        return Fraction(0) if without else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / whole
 
     def spent_with(self, *, without: Collection[str] = ()) -> RecordLoss:
         """Return what was spent; nothing without this fit."""

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.curator import Curator
+from labeldp.curator import Curator, Ledger
 from labeldp.fit.recipe import MAX_SIMULATED, Recipe
 from labeldp.fit.summary import Curve, CurvePoint, Importance
 from labeldp.learners import Evaluation, Model, NumberEvaluation
 from labeldp.mechanisms import debias
-from labeldp.privacy import Budget, InputError, Ledger, Release
+from labeldp.privacy import Budget, InputError, Release
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 

@@ -380,8 +380,8 @@ def budget_use(
 ) -> BudgetUse:
     """Return where the budget stands: what is left is rounded down, to 0 if it is only what rounding left over.
 
-    Of a filter it is shares of the budget: no epsilon of what was spent so far is promised. A server's is the
-    analyst's own share; what was used before this fit is what is not of this fit.
+    What was used before, and what is left, are shares of the fuller book: with delta > 0 no epsilon of what was spent
+    so far is promised. A server's is the analyst's own share; what was used before this fit is what is not of this fit.
 
     Args:
         account: what was charged.
@@ -391,20 +391,15 @@ def budget_use(
     """
     budget = account.budget
     delta, total = float(decimal(budget.delta, "delta")), decimal(budget.epsilon, "epsilon")
-    used = account.used() if isinstance(account, RemoteAccount) else account.used(without=later)
-    if used is not None:
-        if isinstance(account, RemoteAccount):
-            earlier = max(Fraction(0), used * total - decimal(certificate.epsilon(delta), "epsilon"))
-        else:
-            earlier = (account.used(without={*ids, *later}) or 0) * total
-        rest = (1 - used) * total
-        parts = (total, earlier, certificate.epsilon(delta), rest if rest > total / 10_000 else 0)
-        return BudgetUse(*(Cost(float(part), delta) for part in parts))
-    assert not isinstance(account, RemoteAccount)
-    left = total - decimal(account.spent_with(without=later).epsilon(budget.delta), "epsilon")
-    before = account.spent_with(without={*ids, *later})
-    costs = (total, before.epsilon(delta), certificate.epsilon(delta), left if left > total / 10_000 else 0)
-    return BudgetUse(*(Cost(float(cost), delta) for cost in costs))
+    if isinstance(account, RemoteAccount):
+        used = account.used()
+        earlier = max(Fraction(0), used * total - decimal(certificate.epsilon(delta), "epsilon"))
+    else:
+        used = account.used(without=later)
+        earlier = account.used(without={*ids, *later}) * total
+    rest = (1 - used) * total
+    parts = (total, earlier, certificate.epsilon(delta), rest if rest > total / 10_000 else 0)
+    return BudgetUse(*(Cost(float(part), delta) for part in parts))
 
 
 def _dropped(job: FitJob) -> tuple[Dropped, ...]:

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from labeldp.curator import Ledger
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.online.learner import OnlineLedger
 from labeldp.privacy import (
     Budget,
     Certificate,
     InputError,
-    Ledger,
     Neighbors,
     PrivacyLoss,
     RandomSource,

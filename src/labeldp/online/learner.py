@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.curator import Ledger
 from labeldp.online.convex.base import (
     NEEDS_SAMPLER,
     Ball,
@@ -33,7 +34,6 @@ from labeldp.privacy import (
     Charge,
     Floats,
     InputError,
-    Ledger,
     LedgerLike,
     Neighbors,
     Path,
@@ -333,8 +333,6 @@ class ChargedLearner(SingleProcess):
     ) -> None:
         """Set the attributes that a new learner and one from a snapshot have in common."""
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
-        if decimal(budget.delta, "delta"):
-            budget = replace(budget, fixed=True)  # epochs are about disjoint rounds: each may cost all of it
         self._ledger: OnlineLedger = Ledger(budget, dataset) if ledger is None else ledger
         if not callable(getattr(self._ledger, "draw", None)):
             raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import LOSSES, DatasetLedger, LedgerFile
+from labeldp.curator import LOSSES, DatasetLedger, Ledger, LedgerFile
 from labeldp.online.experts.kernel import Actions, check_levels, quantize
 from labeldp.online.learner import HorizonCharge
 from labeldp.online.planning import OnlinePlan, plan_experts
@@ -30,7 +30,6 @@ from labeldp.privacy import (
     InputError,
     KeyedRandomness,
     LabelDPError,
-    Ledger,
     decimal,
     json_value,
     set_fields,

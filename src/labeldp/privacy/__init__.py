@@ -1,23 +1,9 @@
 """What is promised: neighbors, privacy loss, certificate, ledger, budget, randomness."""
 
-from labeldp.privacy.accounts import (
-    PROMISE,
-    USUAL_SHARES,
-    Account,
-    FixedList,
-    Row,
-    Span,
-    account_from,
-    declared,
-    joint_costs,
-    open_filter,
-    refused,
-    settle,
-)
 from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
 from labeldp.privacy.bag_loss import MAX_BAG, HiddenWeights, NoisyBag, bag_ends, binomial
 from labeldp.privacy.buckets import Buckets
-from labeldp.privacy.budget import KINDS, LARGER_BUDGET, Budget, whole_cost
+from labeldp.privacy.budget import LARGER_BUDGET, Budget, numbers_of, whole_cost
 from labeldp.privacy.certificate import (
     Certificate,
     CuratorLike,
@@ -33,12 +19,14 @@ from labeldp.privacy.certificate import (
     weak_promise,
 )
 from labeldp.privacy.charges import (
+    Block,
     Charge,
     Numbers,
     Path,
     Plan,
-    Plans,
+    Span,
     Step,
+    can_take,
     joint_loss,
     largest_of,
     most_met,
@@ -74,7 +62,6 @@ from labeldp.privacy.exact import (
     smallest_integer,
     smallest_positive,
 )
-from labeldp.privacy.filters import Cost, Costs, Filter
 from labeldp.privacy.ids import (
     BLOCK,
     IdDigest,
@@ -95,7 +82,7 @@ from labeldp.privacy.ids import (
     refuse_repeats,
     text_ids,
 )
-from labeldp.privacy.ledger import Drawn, Ledger, LedgerLike, Pinned, Request, check_budget
+from labeldp.privacy.ledger import Drawn, LedgerLike, Pinned, Request
 from labeldp.privacy.loss import Largest, PrivacyLoss, RecordLoss
 from labeldp.privacy.process import NotCopyable, SingleProcess
 from labeldp.privacy.randomness import (
@@ -121,7 +108,6 @@ from labeldp.privacy.renyi import (
     switching_rdp,
 )
 from labeldp.privacy.stored import check_growth, json_value, most_bytes, stored_fraction
-from labeldp.privacy.totals import Bound, Totals
 from labeldp.privacy.validate import (
     MAX_EPSILON,
     AnyFloats,
@@ -144,36 +130,28 @@ from labeldp.privacy.validate import (
 
 __all__ = [
     "BLOCK",
-    "KINDS",
     "LARGER_BUDGET",
     "MAX_BAG",
     "MAX_EPSILON",
     "MAX_RATE",
     "ORDERS",
-    "PROMISE",
     "RENYI_ROUNDING",
-    "USUAL_SHARES",
     "WORD",
-    "Account",
     "AnyFloats",
     "Argument",
     "Atom",
-    "Bound",
+    "Block",
     "Buckets",
     "Budget",
     "BudgetExceeded",
     "Certificate",
     "Charge",
-    "Cost",
-    "Costs",
     "CuratorLike",
     "Curve",
     "Discrete",
     "DomainError",
     "Drawn",
     "Failure",
-    "Filter",
-    "FixedList",
     "Flags",
     "Floats",
     "Gaussian",
@@ -187,7 +165,6 @@ __all__ = [
     "LabelDPError",
     "LabelDigest",
     "Largest",
-    "Ledger",
     "LedgerError",
     "LedgerLike",
     "Neighbors",
@@ -199,7 +176,6 @@ __all__ = [
     "Path",
     "Pinned",
     "Plan",
-    "Plans",
     "PrivacyLoss",
     "PrivacyWarning",
     "Public",
@@ -212,17 +188,14 @@ __all__ = [
     "Release",
     "Request",
     "Response",
-    "Row",
     "SingleProcess",
     "Span",
     "Step",
     "Switching",
     "SystemRandomness",
     "Texts",
-    "Totals",
     "Trust",
     "Words",
-    "account_from",
     "add_digests",
     "are_integers",
     "as_bound",
@@ -231,7 +204,7 @@ __all__ = [
     "bag_ends",
     "binomial",
     "bounded_range_rdp",
-    "check_budget",
+    "can_take",
     "check_choice",
     "check_curator",
     "check_delta",
@@ -248,7 +221,6 @@ __all__ = [
     "curve_masses",
     "decimal",
     "decimal_text",
-    "declared",
     "derive_key",
     "did_you_mean",
     "exact_positive",
@@ -263,7 +235,6 @@ __all__ = [
     "has_repeats",
     "hidden_ids",
     "integer_ids",
-    "joint_costs",
     "joint_loss",
     "json_value",
     "label_width",
@@ -275,16 +246,14 @@ __all__ = [
     "most_bytes",
     "most_met",
     "normal_cdf",
-    "open_filter",
+    "numbers_of",
     "positive_epsilon",
     "rdp_delta",
     "record_words",
     "refuse_repeats",
-    "refused",
     "requested_delta",
     "rounded_up_text",
     "set_fields",
-    "settle",
     "smallest",
     "smallest_below",
     "smallest_integer",

@@ -151,8 +151,7 @@ class Certificate:
         likely = f"Changing {changed} makes any published result at most {factor} times more likely{except_for}"
         if promise.kind == "budget":
             return [f"{likely}." if factor else "", self._kept(promise)]
-        plan = next((block.plan for block in promise.blocks if block.plan), None)
-        steps = sum(step.times for step in plan.steps) if plan else 1
+        steps = max((sum(step.times for step in block.steps) for block in promise.blocks), default=1)
         whole = f"This counts all {steps} steps of a declared plan, those not taken included." if steps > 1 else ""
         return [whole, f"{likely}{BEYOND}." if factor else "", SHOWN if steps == 1 else ""]
 
@@ -160,11 +159,17 @@ class Certificate:
         """Return whose budget is promised."""
         charges = [charge for block in promise.blocks for charge in block.charges]
         changed = any(len(set(charge.budgets)) > 1 for charge in charges)
+        shares = {charge.facts.get("share") for charge in charges}
         whose = "the budget of the dataset" if len(promise.budgets) == 1 else "the budgets of its ledgers added up"
+        about, except_for = "everything that is released", ""
+        if len(shares) == 1 and None not in shares:
+            [share] = shares
+            whose, about = f"the share of {share}", f"everything that is released to {share}"
+            except_for = BEYOND_SHARE
         largest = ", the largest that it had, by whoever fixes that number beforehand" if changed else ""
         return (
-            f"This is {whose}{largest}: it covers everything that is released, now or later, however each release was "
-            "chosen, as long as the budget is not raised."
+            f"This is {whose}{largest}: it covers {about}, now or later, however each release was chosen, as long as "
+            f"the budget is not raised{except_for}."
         )
 
     def _of(self) -> str:
@@ -254,6 +259,9 @@ class Public(Generic[T]):
 
 BEYOND = ", beyond what other releases of the same records tell"
 """The limit of a promise about some releases of a dataset."""
+
+BEYOND_SHARE = ", beyond what releases to others tell"
+"""The limit of a promise about the releases to one analyst."""
 
 SHOWN = "Which of several releases is shown must not depend on their outputs."
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
-from itertools import combinations, product
-from typing import Any, NamedTuple, TypeVar, final
+from itertools import combinations, product, takewhile
+from typing import Any, TypeVar
 
 from labeldp.privacy.atoms import Response
 from labeldp.privacy.exact import decimal, float_above
@@ -22,12 +22,27 @@ MAX_PLACES = 32
 """The losses of more places than this are joined into one that covers them."""
 
 
-class Step(NamedTuple):
-    """Equal releases of a plan: the part of the records that they use, what each costs, and how many there are."""
+Span = tuple[int, int]
+"""The numbers of the first and the last cohort that a charge is about; (0, 0) without cohorts."""
 
-    path: Path
+
+@dataclass(frozen=True)
+class Step:
+    """Equal releases: what each costs, the records that they use, and how many there are.
+
+    Args:
+        name: of the release, for its reader; it decides nothing.
+        loss: what each costs.
+        path: the part of the records.
+        times: how many there are.
+        span: the cohorts of the records.
+    """
+
+    name: str = field(compare=False)
     loss: PrivacyLoss
+    path: Path = ()
     times: int = 1
+    span: Span = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -48,13 +63,14 @@ class Plan:
     steps: tuple[Step, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values, exact."""
-        return {"name": self.name, "steps": [[_listed(path), loss.to_json(), n] for path, loss, n in self.steps]}
+        """Return plain JSON values, exact, without cohorts and the names of steps."""
+        rows = [[_listed(step.path), step.loss.to_json(), step.times] for step in self.steps]
+        return {"name": self.name, "steps": rows}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Plan":
         """Return the plan that `to_json` wrote."""
-        steps = [Step(_path(path), PrivacyLoss.from_json(loss), int(times)) for path, loss, times in value["steps"]]
+        steps = [Step("", PrivacyLoss.from_json(loss), _path(path), int(times)) for path, loss, times in value["steps"]]
         if not steps or min(step.times for step in steps) < 1:
             raise ValueError("a plan has steps")
         return cls(str(value["name"]), tuple(steps))
@@ -69,8 +85,7 @@ class Charge:
     """One use of the labels: its cost, the part of the records that it used, and the mechanism's public description.
 
     `facts` is what a ledger file wrote down when it was charged, in texts: "charged" (UTC, ISO 8601), "version" of
-    labeldp, "records", "commitment" to the labels and, at delta = 0, "total": what a record had paid by then for all of
-    the dataset's charges, as `Budget` is written.
+    labeldp, "records", "commitment" to the labels and, where shares of the budget are reserved, "share": whose it is.
 
     Args:
         plan: the plan that it is a step of, or None.
@@ -102,13 +117,12 @@ class Charge:
 
     @property
     def history(self) -> str:
-        """When it was charged, by what, and what the dataset had paid by then, as a sentence; "" if it is not known."""
+        """When it was charged, and by what, as a sentence; "" where nobody says."""
         if not self.facts:
             return ""
-        records, total = self.facts.get("records"), self.facts.get("total")
+        records = self.facts.get("records")
         about = f" for {int(records):,} records" if records else ""
-        so_far = f"; the dataset had then paid {total}" if total else ""
-        return f"Charged {self.facts['charged']}{about}, by labeldp {self.facts['version']}{so_far}."
+        return f"Charged {self.facts['charged']}{about}, by labeldp {self.facts['version']}."
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Charge":
@@ -119,10 +133,11 @@ class Charge:
         account = str(value.get("account", ""))
         if bool(account) != bool(budgets) or not all(epsilon > 0 <= delta < 1 for epsilon, delta in budgets):
             raise ValueError("an account has a budget")
-        if plan is not None and not any(_fits(step, _path(value["path"]), loss) for step in plan.steps):
+        if plan is not None and not any(can_take(step, Step("", loss, _path(value["path"]))) for step in plan.steps):
             raise ValueError("a charge is a step of its plan")
-        known = (plan, account, budgets)
-        return cls(str(value["id"]), _path(value["path"]), loss, dict(value["mechanism"]), facts, *known)
+        return cls(
+            str(value["id"]), _path(value["path"]), loss, dict(value["mechanism"]), facts, plan, account, budgets
+        )
 
 
 def _listed(path: Path) -> list[list[Any]]:
@@ -133,66 +148,15 @@ def _path(value: Iterable[Any]) -> Path:
     return tuple((str(split), int(part)) for split, part in value)
 
 
-@final
-class Plans:
-    """The plans that were declared to a ledger by one user of it, and what was taken of them.
-
-    Guarantee (steps_once): which step a release takes is decided before its output, and no record meets a step more
-        often than it was declared.
-    """
-
-    def __init__(self) -> None:
-        self._steps: dict[str, list[Step]] = {}
-        self._taken: dict[str, list[tuple[int, Path]]] = {}
-        self._open = ""
-
-    def declare(self, steps: Iterable[Step], name: str) -> None:
-        """Declare releases: those that no plan has left go to the last one, or to a new one if that was begun.
-
-        Args:
-            steps: the releases.
-            name: of the new plan.
-        """
-        before = {plan: list(taken) for plan, taken in self._taken.items()}
-        missing: Counter[tuple[Path, PrivacyLoss]] = Counter()
-        for path, loss, times in steps:
-            if loss != PrivacyLoss.zero():
-                missing[path, loss] += sum(not self._place(path, loss) for _ in range(times))
-        self._taken = before
-        more = [Step(*cost, times) for cost, times in missing.items() if times]
-        if more:
-            self._open = self._open or name
-            self._taken.setdefault(self._open, [])
-            self._steps.setdefault(self._open, []).extend(more)
-
-    def take(self, path: Path, loss: PrivacyLoss) -> Plan | None:
-        """Return the plan that has a step left for a release, which takes it; None if there is none."""
-        self._open = ""
-        name = self._place(path, loss)
-        return Plan(name, tuple(self._steps[name])) if name else None
-
-    def _place(self, path: Path, loss: PrivacyLoss) -> str:
-        """Take a step of the first plan that has one left, of the smallest part and the very loss before others."""
-        for name, steps in self._steps.items():
-            order = sorted(range(len(steps)), key=lambda i: (-len(steps[i].path), steps[i].loss != loss))
-            for number in order:
-                if _fits(steps[number], path, loss):
-                    depth = len(steps[number].path)
-                    met = [other[depth:] for place, other in self._taken[name] if place == number]
-                    if most_met((inner, 1) for inner in (*met, path[depth:])) <= steps[number].times:
-                        self._taken[name].append((number, path))
-                        return name
-        return ""
-
-
-def _fits(step: Step, path: Path, loss: PrivacyLoss) -> bool:
-    """Return whether a release may take a step: about its records or a part of them, at its cost or a smaller pure one.
+def can_take(step: Step, release: Step) -> bool:
+    """Return whether a release may take a step: about its records or some of them, at its cost or a smaller pure one.
 
     Any pure loss is dominated by randomized response over two answers.
     """
-    if path[: len(step.path)] != step.path:
+    inside = step.span[0] <= release.span[0] and release.span[1] <= step.span[1]
+    if not inside or release.path[: len(step.path)] != step.path:
         return False
-    atoms = step.loss.atoms
+    atoms, loss = step.loss.atoms, release.loss
     pure = len(atoms) == 1 and atoms[0][1] == 1 and isinstance(atoms[0][0], Response) and atoms[0][0].classes == 2
     below = pure and loss.max_loss is not None and loss.max_loss <= (step.loss.max_loss or 0)
     return step.loss == loss or below
@@ -282,42 +246,52 @@ def share_records(one: Path, other: Path) -> bool:
 
 @dataclass(frozen=True)
 class Block:
-    """What was decided at once: one release, or one declared plan. It keeps its own curve, whatever else is released.
+    """What was decided at once: one release, or one plan. It keeps its own curve, whatever else is released.
 
     Args:
-        charges: those of its releases that are counted.
+        steps: its releases, of a plan all, taken or not.
+        charges: those of its releases that a certificate counts.
     """
 
-    charges: tuple[Charge, ...]
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan; None of one release."""
-        return self.charges[0].plan
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """Its releases, of a plan all, taken or not."""
-        first = self.charges[0]
-        return (Step(first.path, first.loss),) if first.plan is None else first.plan.steps
+    steps: tuple[Step, ...]
+    charges: tuple[Charge, ...] = field(default=(), compare=False)
 
     @property
     def loss(self) -> RecordLoss:
         """Its own loss, that of the record that pays most."""
         return joint_loss(((step.path, step.loss), step.times) for step in self.steps)
 
+    @property
+    def span(self) -> Span:
+        """The cohorts that it is about."""
+        return min(step.span[0] for step in self.steps), max(step.span[1] for step in self.steps)
+
+    @property
+    def path(self) -> Path:
+        """The smallest part of the records that holds those of all steps."""
+        return tuple(
+            parts[0] for parts in takewhile(_are_equal, zip(*(step.path for step in self.steps), strict=False))
+        )
+
     def meets(self, other: "Block") -> bool:
         """Return whether some record may be in both."""
         return any(share_records(mine.path, theirs.path) for mine, theirs in product(self.steps, other.steps))
 
 
+def _are_equal(parts: Sequence[Any]) -> bool:
+    return len(set(parts)) == 1
+
+
 def blocks_of(charges: Iterable[Charge]) -> list[Block]:
     """Return the blocks of charges that cost something."""
-    found: dict[Plan | str, list[Charge]] = {}
+    groups: dict[Plan | str, list[Charge]] = {}
     for charge in charges:
         if charge.loss != PrivacyLoss.zero():
-            found.setdefault(charge.plan or charge.id, []).append(charge)
-    return [Block(tuple(several)) for several in found.values()]
+            groups.setdefault(charge.plan or charge.id, []).append(charge)
+    return [
+        Block(plan.steps if isinstance(plan, Plan) else (Step("", group[0].loss, group[0].path),), tuple(group))
+        for plan, group in groups.items()
+    ]
 
 
 @dataclass(frozen=True)

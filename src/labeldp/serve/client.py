@@ -5,7 +5,8 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, final
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from labeldp.curator import Recorded, Subscribers
 from labeldp.mechanisms import Domain, Mechanism
 from labeldp.privacy import (
     BudgetExceeded,
@@ -211,6 +213,7 @@ class RemoteCurator:
     ) -> None:
         self._server, self._dataset, self._domain, self._records = server, dataset, domain, records
         self._run, self._reason, self._splits = run, reason, splits
+        self._subscribers, self._rows = Subscribers(), np.arange(records)
 
     @property
     def records(self) -> int:
@@ -309,12 +312,21 @@ class RemoteCurator:
                 "must be SystemRandomness(): the server draws the noise, and no simulation", argument="rng"
             )
         mechanism.check_records(self._records)
+        self._subscribers.before(step, mechanism)
         request = {"mechanism": described(mechanism), "step": step or "", "reason": self._reason}
         answer = self._ask("release", request)
         certificate = Certificate.from_json(answer["certificate"])
         restored = answer["restored"]
         restored_mechanism = mechanism if restored is None else mechanism.restored(unpacked(restored, "restored"))
-        return Release(unpacked(answer["value"], "value"), certificate, restored_mechanism)
+        release = Release(unpacked(answer["value"], "value"), certificate, restored_mechanism)
+        self._subscribers.after(step, release, self._rows)
+        return release
+
+    def subscribe(
+        self, callback: Callable[[Recorded], None], before: Callable[[str, Mechanism], None] = lambda *_: None
+    ) -> AbstractContextManager[None]:
+        """Call `callback` after each release while a body runs; see `Curator.subscribe`."""
+        return self._subscribers.add(self._rows, callback, before)
 
     def certificate(self, charge: str) -> Certificate:
         """Return the certificate of an earlier release to the same analyst.
@@ -332,14 +344,14 @@ class RemoteCurator:
         if numbers.shape != (self._records,) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
             raise InputError("parts must be one non-negative integer for each record")
         numbers = numbers.astype(np.int64)
-        sizes = np.bincount(numbers)
-        return [
-            RemoteCurator(
-                self._server, self._dataset, self._domain, int(size), self._run, self._reason,
-                (*self._splits, (numbers, part, parts.why)),
+        curators = []
+        for part, size in enumerate(np.bincount(numbers)):
+            splits = (*self._splits, (numbers, part, parts.why))
+            curators.append(
+                RemoteCurator(self._server, self._dataset, self._domain, int(size), self._run, self._reason, splits)
             )
-            for part, size in enumerate(sizes)
-        ]  # fmt: skip
+            curators[-1]._subscribers, curators[-1]._rows = self._subscribers, self._rows[numbers == part]
+        return curators
 
     def limited(self, most: int) -> tuple["RemoteCurator", NDArray[np.intp]]:
         """Refuse: a curator without persons has one record of each."""

@@ -288,7 +288,7 @@ def _served(name: str, content: Any, folder: Path, analysts: Mapping[str, Analys
     path = f"dataset.{name}"
     table = _Table(content, path)
     number = (int, float, str)
-    budget = Budget(table.take("epsilon", number), table.take("delta", number, 0.0), table.take("kind", str, None))
+    budget = Budget(table.take("epsilon", number), table.take("delta", number, 0.0))
     allowed = tuple(table.take("mechanisms", list, list(MECHANISMS)))
     for mechanism in allowed:
         if mechanism not in MECHANISMS:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from labeldp._version import __version__
+from labeldp.accounting import PROMISE
 from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import restore
 from labeldp.privacy import (
@@ -98,8 +99,7 @@ class HeldDataset:
         self._file = LedgerFile(config.ledger)
         self._file.add(config.name, config.budget, domain_in_file(config.domain))
         shares = {analyst: decimal(share, "shares") for analyst, share in config.shares.items()}
-        if shares != self._file.shares(config.name):
-            self._file.reserve(config.name, shares)
+        self._file.reserve(config.name, shares)
         table = open_table(config.labels)
         columns = [table.require(config.label, "label")]
         if config.id is not None:
@@ -275,12 +275,11 @@ class Vault(SingleProcess):
         """Answer how much of one's own share is used up."""
         dataset = self._dataset(analyst, content)
         ledger = dataset.ledger(analyst.name)
-        used: Fraction = ledger.share_used
+        used: Fraction = ledger.used()
         return 200, {
             **self._described(dataset, analyst),
             "used": str(used),
-            "words": f"{rounded_up_text(100 * float_above(used), 4)} % of your share is used up. With delta > 0 the "
-            "budget is promised of all releases together, and no smaller epsilon of those so far.",
+            "words": f"{rounded_up_text(100 * float_above(used), 4)} % of your share is used up. {PROMISE}",
         }
 
     def features(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
@@ -396,7 +395,7 @@ class Vault(SingleProcess):
         return dataset.curator(analyst.name, run, splits)
 
     def _described(self, dataset: HeldDataset, analyst: Analyst) -> dict[str, Any]:
-        config, share = dataset.config, dataset.ledger(analyst.name).share
+        config = dataset.config
         return {
             "dataset": config.name,
             "records": dataset.records,
@@ -406,7 +405,7 @@ class Vault(SingleProcess):
             "features": list(config.features),
             "epsilon": str(config.budget.epsilon),
             "delta": str(config.budget.delta),
-            "share": str(share.part),
+            "share": str(decimal(config.shares[analyst.name], "shares")),
         }
 
     def close(self) -> None:

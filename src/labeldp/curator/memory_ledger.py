@@ -1,0 +1,177 @@
+"""The ledger in memory, which charges releases to a budget."""
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, TypeVar, final
+
+from labeldp.accounting import Account, Books, Declarations, Spent, totals_within
+from labeldp.privacy import (
+    Budget,
+    Charge,
+    Drawn,
+    InputError,
+    Pinned,
+    Request,
+    SingleProcess,
+    Step,
+    numbers_of,
+    warn_of_weak_budget,
+)
+
+Encoded = TypeVar("Encoded")
+
+
+@final
+class Ledger(SingleProcess):
+    """The charges about one set of labels, in memory.
+
+    It belongs to the process that made it. Where several processes release (forked workers, a process pool, a web
+    server with workers), use a ledger file, which all of them share: `LedgerFile(path).dataset(name)`.
+
+    Guarantee (charged_first, no_copy): nothing is drawn before its charge is recorded, and no charge passes the budget;
+        a fork, a copy or a pickle of it has no budget.
+    """
+
+    _why_no_copy = (
+        "a Ledger in memory cannot be copied or pickled: each copy would spend the same budget again. Use a ledger "
+        "file, LedgerFile(path).dataset(name), which all processes share"
+    )
+    _why_no_fork = (
+        "this ledger in memory belongs to the process that made it, and a fork would spend the same budget again: use "
+        "a ledger file, LedgerFile(path).dataset(name), which all processes share"
+    )
+
+    def __init__(self, budget: Budget, name: str = "labels") -> None:
+        if not isinstance(budget, Budget):
+            raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
+        self._budget = budget
+        self.name = name
+        self._charges: list[Charge] = []
+        self._books = Books(Account(repr(name), budget))
+        self._declared = Declarations()
+        self._pinned = Pinned()
+        self._curators = 0
+        self._lock = threading.Lock()
+        self._token = secrets.token_hex(8)
+        self._claim_process()
+
+    @property
+    def budget(self) -> Budget:
+        """The most that all charges may cost together; it never changes."""
+        return self._budget
+
+    @property
+    def analyst(self) -> str:
+        """Nobody: a ledger in memory reserves no shares."""
+        return ""
+
+    @property
+    def digest_key(self) -> None:
+        """None: a ledger in memory never finds a release again, so it does not fingerprint labels."""
+        return None
+
+    @property
+    def ids_key(self) -> None:
+        """None: noise that does not depend on ids needs no names of records."""
+        return None
+
+    @property
+    def randomness(self) -> None:
+        """None: keyed noise needs a ledger file, which keeps the key and notices labels that changed."""
+        return None
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """Every charge so far, oldest first."""
+        self.check_process()
+        return tuple(self._charges)
+
+    @property
+    def spent(self) -> Spent:
+        """What the record that paid most was charged, by sums; with delta > 0 the budget is what is promised."""
+        self.check_process()
+        return Spent(totals_within(self._books.entries, (0, 0)), self._budget)
+
+    def used(self) -> Fraction:
+        """The share of the budget that is used up by the record that paid most; with delta > 0 it is no epsilon."""
+        self.check_process()
+        return self._books.account.used(self.spent.totals)
+
+    def of_records(self, records: str | None) -> "Ledger":
+        """Return this ledger: one in memory does not tell records apart."""
+        return self
+
+    def check_persons(self, persons: str | None) -> None:
+        """See `Pinned.check`."""
+        self._pinned.check(persons, self.name)
+
+    def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
+        """Return the result of `encode`: a ledger in memory remembers neither domains nor refusals."""
+        return encode()
+
+    def enroll(self) -> str:
+        """Return a new name: whether two curators hold the same records is not known here."""
+        self.check_process()
+        with self._lock:
+            self._curators += 1
+            return f"curator {self._curators}"
+
+    def record(self, request: Request) -> Charge:
+        """Charge a request.
+
+        Raises:
+            BudgetExceeded: it would pass the budget; nothing was charged.
+        """
+        self.check_process()
+        release = self._step(request)
+        with self._lock:
+            self._pinned.check(request.persons, self.name)
+            books, plan, _ = self._books.charge(release, self._declared.plans)
+            warn_of_weak_budget(self.budget.epsilon, self.budget.delta, request.records)
+            self._books = books
+            self._declared.charged(plan)
+            charge = Charge(
+                secrets.token_hex(8),
+                release.path,
+                request.loss,
+                request.mechanism,
+                plan=plan.plan if plan else None,
+                account=self._token,
+                budgets=(numbers_of(self.budget),),
+            )
+            if request.persons is not None and self._pinned.persons is None:
+                self._pinned = Pinned(request.persons, not self._charges)
+            self._charges.append(charge)
+        return charge
+
+    def require(self, requests: Sequence[Request]) -> None:
+        """Refuse requests that the budget would not admit together; a ledger in memory finds none of them again.
+
+        Raises:
+            BudgetExceeded: nothing was charged.
+        """
+        self.check_process()
+        with self._lock:
+            self._declared.add(self._books, map(self._step, requests))
+
+    def has_charged(self, request: Request) -> bool:
+        """Return False: a ledger in memory finds nothing again."""
+        return False
+
+    def check_labels(self, request: Request) -> None:
+        """Refuse nothing: a ledger in memory does not fingerprint labels."""
+
+    def _step(self, request: Request) -> Step:
+        # Splits of two ledgers never count as one: their records may overlap in any way.
+        path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
+        return Step(request.step or "", request.loss, path)
+
+    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+        """Charge first, then draw."""
+        charge = self.record(request)
+        return Drawn(make(), mechanism, request.certificate(charge, mechanism, self.name))
+
+    def __repr__(self) -> str:
+        return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"
