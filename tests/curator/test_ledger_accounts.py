@@ -23,8 +23,8 @@ from labeldp.privacy import (
     FixedList,
     Neighbors,
     NoisyBag,
+    PendingCharge,
     PrivacyLoss,
-    Request,
     Row,
     Trust,
     joint_costs,
@@ -42,7 +42,7 @@ def opened(path: Path, budget: ldp.Budget) -> DatasetLedger:
 def charge(ledger: DatasetLedger, loss: PrivacyLoss, path: Any = (), name: str = "release", step: Any = None) -> Any:
     """Charge some loss: labels and traces are made up."""
     traces = (("row numbers", "classes", "digest"),)
-    request = Request({"mechanism": name}, loss, path, labels="digest", traces=traces, step=step)
+    request = PendingCharge({"mechanism": name}, loss, path, labels="digest", traces=traces, step=step)
     return ledger.draw(request, Released(name), lambda: np.zeros(3)).certificate
 
 
@@ -95,7 +95,7 @@ def test_one_release_at_its_exact_cost_is_admitted_whatever_it_is(tmp_path: Path
 def test_a_list_that_is_declared_before_the_first_may_cost_what_its_curve_says(tmp_path: Path) -> None:
     loss, path = PrivacyLoss.pure("0.1"), tmp_path / "l.db"
     ledger = opened(path, ldp.Budget(3, 1e-6))
-    ledger.require([Request({}, loss, step=f"{number}") for number in range(46)])
+    ledger.require([PendingCharge({}, loss, step=f"{number}") for number in range(46)])
     for number in range(46):
         charge(ledger, loss, name=f"{number}", step=f"{number}")
     assert isinstance(ledger.account, FixedList)
@@ -117,7 +117,7 @@ def test_a_filter_that_is_asked_for_admits_one_after_another(tmp_path: Path, kin
 def test_a_fixed_budget_admits_its_list_alone(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "l.db", ldp.Budget(3, 1e-6, fixed=True))
     one, two = PrivacyLoss.pure("0.1"), PrivacyLoss.pure("0.2")
-    ledger.require([Request({}, one), Request({}, two)])
+    ledger.require([PendingCharge({}, one), PendingCharge({}, two)])
     charge(ledger, two, name="b")
     charge(ledger, one, name="a")
     for loss in (one, PrivacyLoss.pure("0.001")):
@@ -143,7 +143,7 @@ def test_a_refused_release_pins_nothing(tmp_path: Path) -> None:
         charge(ledger, PrivacyLoss.pure(2))
     with pytest.raises(RuntimeError):
         ledger.draw(
-            Request({}, PrivacyLoss.pure(1), labels="d", traces=(("row numbers", "classes", "digest"),)),
+            PendingCharge({}, PrivacyLoss.pure(1), labels="d", traces=(("row numbers", "classes", "digest"),)),
             Released("r"),
             lambda: (_ for _ in ()).throw(RuntimeError()),
         )
@@ -175,11 +175,11 @@ def test_certificates_of_what_was_chosen_late_promise_the_budget_alone(tmp_path:
     assert "No finite epsilon is promised at delta = 1e-07" in together.at("1e-7")
     again = type(together).from_json(json.loads(json.dumps(together.to_json())))
     assert again.at(1e-6) == together.at(1e-6)
-    ledger.require([Request({}, loss, step=step) for step in ("c", "d")])
+    ledger.require([PendingCharge({}, loss, step=step) for step in ("c", "d")])
     declared = join_certificates([charge(ledger, loss, name=name, step=name) for name in ("c", "d")])
     assert declared.at(1e-6) != together.at(1e-6) and "all 2 steps of a declared plan" in declared.at(1e-6)
     assert declared.epsilon(1e-6) < 1
-    ledger.require([Request({}, loss, step="e")])  # declared after a look at those
+    ledger.require([PendingCharge({}, loss, step="e")])  # declared after a look at those
     more = [charge(ledger, loss, name=name, step=name) for name in ("e", "f")]
     for several in ([declared, more[0]], more):
         assert "This is the budget" in join_certificates(several).at(1e-6)
@@ -247,7 +247,7 @@ def test_a_history_at_delta_0_that_does_not_fit_is_closed(tmp_path: Path) -> Non
     charge(people(path), loss, name="7", step="7")  # found again, and costs nothing
     assert len(people(path).charges) == 40 and people(path).account is None
     with pytest.raises(ldp.BudgetExceeded, match="was declared in no list"):
-        people(path).require([Request({}, loss, step="x"), Request({}, loss, step="y")])
+        people(path).require([PendingCharge({}, loss, step="x"), PendingCharge({}, loss, step="y")])
     with pytest.raises(ldp.BudgetExceeded, match="was declared in no list"):
         charge(people(path), loss, name="z", step="z")
 
@@ -284,7 +284,7 @@ def test_a_change_after_a_look_moves_nothing_from_failures_to_rates(tmp_path: Pa
     """Else randomized response, and then failures or another budget and rates, would be 1.07 delta together."""
     path, one = tmp_path / "l.db", PrivacyLoss.pure("0.2")
     ledger = opened(path, ldp.Budget(1, DELTA))
-    ledger.require([Request({}, one, step="a"), Request({}, PrivacyLoss.failure("0.038"), step="b")])
+    ledger.require([PendingCharge({}, one, step="a"), PendingCharge({}, PrivacyLoss.failure("0.038"), step="b")])
     charge(ledger, one, step="a")
     before = people(path).account
     assert isinstance(before, Filter) and before.failure == Fraction("0.038")
@@ -304,7 +304,7 @@ def test_a_list_that_is_turned_into_a_filter_does_not_choose_what_delta_is_kept_
     path, file = tmp_path / "l.db", LedgerFile(tmp_path / "l.db")
     curve, failure = PrivacyLoss.curve(NoisyBag("gaussian", 0.8, 64, 64)), PrivacyLoss.failure("3e-7")
     ledger = opened(path, ldp.Budget(1, 1e-6))
-    ledger.require([Request({}, curve, step="a"), Request({}, failure, step="b")])
+    ledger.require([PendingCharge({}, curve, step="a"), PendingCharge({}, failure, step="b")])
     charge(ledger, curve, step="a")
     assert isinstance(people(path).account, FixedList)
     rows = people(path).account.rows  # type: ignore[union-attr]
@@ -317,7 +317,9 @@ def test_a_list_that_is_turned_into_a_filter_does_not_choose_what_delta_is_kept_
 def test_a_filter_takes_what_a_list_declared_and_keeps_its_kind(tmp_path: Path) -> None:
     path, file = tmp_path / "l.db", LedgerFile(tmp_path / "l.db")
     ledger = opened(path, ldp.Budget(3, 1e-6, fixed=True))
-    ledger.require([Request({}, PrivacyLoss.pure("0.3"), step="a"), Request({}, PrivacyLoss.pure(2), step="b")])
+    ledger.require(
+        [PendingCharge({}, PrivacyLoss.pure("0.3"), step="a"), PendingCharge({}, PrivacyLoss.pure(2), step="b")]
+    )
     charge(ledger, PrivacyLoss.pure("0.3"), step="a")
     with pytest.raises(ldp.BudgetExceeded, match="no filter of it admits"):
         file.set_budget("people", ldp.Budget(1, 1e-6, kind="zcdp"))  # enough for the one that was charged
@@ -359,7 +361,7 @@ def test_a_list_that_fits_may_go_on_with_a_filter(tmp_path: Path) -> None:
     charge(people(path), PrivacyLoss.pure("0.4"), name="late")
     assert people(path).used() == Fraction(7, 20)
     ledger, other = opened(tmp_path / "m.db", ldp.Budget(3, 1e-6)), LedgerFile(tmp_path / "m.db")
-    ledger.require([Request({}, PrivacyLoss.pure("0.1"), step=f"{number}") for number in range(41)])
+    ledger.require([PendingCharge({}, PrivacyLoss.pure("0.1"), step=f"{number}") for number in range(41)])
     charge(ledger, PrivacyLoss.pure("0.1"), name="0", step="0")
     with pytest.raises(ldp.BudgetExceeded, match="no filter of it admits"):
         other.set_budget("people", ldp.Budget("3.5", 1e-6, kind="gaussian"))
@@ -405,7 +407,7 @@ def test_a_charge_says_what_the_dataset_has_paid_by_then(tmp_path: Path) -> None
         "at most epsilon = 2.1, delta = 0",
     ]
     listed = opened(tmp_path / "listed.db", ldp.Budget(3, 1e-6, fixed=True))
-    listed.require([Request({}, PrivacyLoss.pure("0.1"))])
+    listed.require([PendingCharge({}, PrivacyLoss.pure("0.1"))])
     [entry] = charge(listed, PrivacyLoss.pure("0.1")).entries
     assert "total" not in entry.facts  # with a delta nobody can promise it
     assert entry.account and entry.budgets == ((Fraction(3), Fraction(1, 10**6)),)
@@ -421,7 +423,7 @@ def test_what_a_list_keeps_stays_a_list_where_either_budget_says_so(tmp_path: Pa
     ):
         path = tmp_path / f"{new!r}.db"
         ledger = opened(path, old)
-        ledger.require([Request({"mechanism": "release"}, cheap)])
+        ledger.require([PendingCharge({"mechanism": "release"}, cheap)])
         assert all(charge(ledger, cheap).assumptions) and isinstance(people(path).account, FixedList)
         LedgerFile(path).set_budget("people", new)
         assert isinstance(people(path).account, kept)

@@ -18,7 +18,7 @@ from curator.ledgers import DOMAIN, SYSTEM, curator, people, response
 from labeldp.curator import LedgerFile
 from labeldp.curator.ledger_store import SCHEMA
 from labeldp.curator.ledger_totals import add_charge, check_cohorts, cost_digest, read_bounds, read_totals
-from labeldp.privacy import Bound, PrivacyLoss, Request, Span, total_loss
+from labeldp.privacy import Bound, PendingCharge, PrivacyLoss, Span, total_loss
 
 
 class Killed(BaseException):
@@ -161,11 +161,11 @@ def test_steps_are_found_by_their_cost_before_a_run(tmp_path: Path) -> None:
     holder = curator(path, budget=1, run="fit")
     mechanism = response(0.5)
     loss = mechanism.privacy_loss()
-    asked = [Request({}, loss, step="fit: one"), Request({}, loss, step="fit: two")]
+    asked = [PendingCharge({}, loss, step="fit: one"), PendingCharge({}, loss, step="fit: two")]
     holder.release(mechanism, rng=SYSTEM, step="one")
     holder.ledger.require(asked)
     with pytest.raises(ldp.BudgetExceeded):
-        holder.ledger.require([*asked, Request({}, loss, step="fit: three")])
+        holder.ledger.require([*asked, PendingCharge({}, loss, step="fit: three")])
     holder.ledger.afford(response(0.5))  # found again
     holder.ledger.afford(response("0.49"))
     with pytest.raises(ldp.BudgetExceeded):

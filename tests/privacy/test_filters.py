@@ -20,8 +20,8 @@ from labeldp.privacy import (
     Largest,
     NoisyBag,
     Path,
+    PendingCharge,
     PrivacyLoss,
-    Request,
     Switching,
     filters,
     joint_costs,
@@ -414,12 +414,12 @@ def test_filters_and_costs_are_written_exactly() -> None:
 
 def test_a_ledger_in_memory_keeps_a_filter_where_the_budget_names_one() -> None:
     ledger = ldp.Ledger(ldp.Budget(1, "0.0383", kind="gaussian"))
-    ledger.record(Request({}, PrivacyLoss.pure("0.5")))
+    ledger.record(PendingCharge({}, PrivacyLoss.pure("0.5")))
     with pytest.raises(ldp.BudgetExceeded, match=r"kept by a filter .* no smaller epsilon"):
-        ledger.record(Request({}, PrivacyLoss.failure("0.0383")))
-    ledger.record(Request({}, PrivacyLoss.pure("0.5")))
+        ledger.record(PendingCharge({}, PrivacyLoss.failure("0.0383")))
+    ledger.record(PendingCharge({}, PrivacyLoss.pure("0.5")))
     with pytest.raises(ldp.BudgetExceeded, match="kept by a filter"):
-        ledger.record(Request({}, PrivacyLoss.pure("0.1")))
+        ledger.record(PendingCharge({}, PrivacyLoss.pure("0.1")))
     assert len(ledger.charges) == 2
 
 

@@ -95,12 +95,12 @@ from labeldp.privacy import (
     NewLedgerWarning,
     NotCopyable,
     Path,
+    PendingCharge,
     Pinned,
     Plans,
     PrivacyLoss,
     RecordLoss,
     Release,
-    Request,
     Row,
     Span,
     Step,
@@ -636,7 +636,7 @@ class DatasetLedger(NotCopyable):
         columns = [self._column.encode()] if self._column else []
         return derive_key(self._secret, b"population", self.revision.encode(), *columns).hex()[:16]
 
-    def require(self, requests: Sequence[Request]) -> None:
+    def require(self, requests: Sequence[PendingCharge]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
         asked = Counter((request.step, request.path, request.loss) for request in requests)
         span = self._scope().span
@@ -648,7 +648,7 @@ class DatasetLedger(NotCopyable):
         place = self._scope().path(self._secret)
         self._plans.declare((Step((*place, *path), loss) for path, loss in more), secrets.token_hex(8))
 
-    def has_charged(self, request: Request) -> bool:
+    def has_charged(self, request: PendingCharge) -> bool:
         """Return whether these records and this revision have a release with the same step, part and loss."""
         return self._known(self._scope().span, request.step, request.path, request.loss) > 0
 
@@ -687,7 +687,7 @@ class DatasetLedger(NotCopyable):
         if not isinstance(self.account, FixedList):  # which says it of each charge as it is asked for
             self._check(self._scope().span, more)
 
-    def check_labels(self, request: Request) -> None:
+    def check_labels(self, request: PendingCharge) -> None:
         """Raise LedgerError if the labels are not those of earlier requests, and record it; charge nothing."""
         with self._transaction(request, keep=False):
             pass
@@ -716,7 +716,7 @@ class DatasetLedger(NotCopyable):
         found = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
         return any(self._records is None or high == span[1] for (high,) in found)
 
-    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return the stored answer to the same request.
 
         Args:
@@ -742,7 +742,7 @@ class DatasetLedger(NotCopyable):
                 found = Drawn(value, mechanism, transaction.write(request, mechanism, charge, value))
         return found
 
-    def charge_stream(self, request: Request, mechanism: Any) -> Certificate:
+    def charge_stream(self, request: PendingCharge, mechanism: Any) -> Certificate:
         """Commit the charge of a release that is not stored, or find it again; return its certificate.
 
         Its noise must be `randomness.bind(request.context())`, so that it can be recomputed at any time.
@@ -754,7 +754,7 @@ class DatasetLedger(NotCopyable):
             known = transaction.find_recomputable(request)
             return known[1] if known else transaction.write(request, mechanism, self._charge(transaction, request))
 
-    def find_stream(self, request: Request) -> Charge | None:
+    def find_stream(self, request: PendingCharge) -> Charge | None:
         """Return the charge of a stream that was charged before, or None; charge nothing.
 
         If the labels changed, that is counted before it is disclosed.
@@ -768,7 +768,7 @@ class DatasetLedger(NotCopyable):
         return None
 
     @contextmanager
-    def _transaction(self, request: Request, *, keep: bool = True) -> Iterator[LedgerTransaction]:
+    def _transaction(self, request: PendingCharge, *, keep: bool = True) -> Iterator[LedgerTransaction]:
         """Open a transaction on the dataset; refuse labels that changed, and store the traces of others if `keep`."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
@@ -786,7 +786,7 @@ class DatasetLedger(NotCopyable):
         if not same:
             raise LedgerError(_OTHER_LABELS.format(self._called))
 
-    def _begin(self, connection: Connection, dataset: Dataset, request: Request) -> LedgerTransaction:
+    def _begin(self, connection: Connection, dataset: Dataset, request: PendingCharge) -> LedgerTransaction:
         """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
         self._check_persons(pinned_of(connection, dataset.id), request.persons, cohorts)
@@ -819,7 +819,7 @@ class DatasetLedger(NotCopyable):
                 raise LedgerError(f"the dataset {self._dataset!r} was added or replaced meanwhile: run again")
             yield connection, replace(known, name=self.name)
 
-    def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
+    def _charge(self, transaction: LedgerTransaction, request: PendingCharge) -> Charge:
         """Return a new charge; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
         dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
         refuse_closed(is_closed(connection, dataset.id), self._store.path, self._dataset)
@@ -854,7 +854,7 @@ class DatasetLedger(NotCopyable):
         budgets = budgets_from(last.fetchall(), dataset.budget)
         return Charge(name, path, request.loss, request.mechanism, kept, plan, own, budgets)
 
-    def _take(self, transaction: LedgerTransaction, request: Request, share: Share) -> None:
+    def _take(self, transaction: LedgerTransaction, request: PendingCharge, share: Share) -> None:
         """Pay a new charge to a share, and to the account of the dataset; raise BudgetExceeded if it does not fit."""
         if request.loss == PrivacyLoss.zero():
             return
@@ -865,7 +865,7 @@ class DatasetLedger(NotCopyable):
         if isinstance(dataset.account, Filter):
             pay(connection, dataset.id, dataset.account, asked)
 
-    def _settled(self, transaction: LedgerTransaction, request: Request) -> Account | None:
+    def _settled(self, transaction: LedgerTransaction, request: PendingCharge) -> Account | None:
         """Pay a new charge to the account of the dataset, and return it; None at delta = 0 and where nothing is paid.
 
         The first charge chooses the account, and writes it down.

@@ -90,7 +90,7 @@ from labeldp.privacy.ids import (
     refuse_repeats,
     text_ids,
 )
-from labeldp.privacy.ledger import Drawn, Ledger, LedgerLike, Pinned, Request, check_budget
+from labeldp.privacy.ledger import Drawn, Ledger, LedgerLike, PendingCharge, Pinned, check_budget
 from labeldp.privacy.loss import Largest, PrivacyLoss, RecordLoss
 from labeldp.privacy.process import NotCopyable, SingleProcess
 from labeldp.privacy.randomness import (
@@ -190,6 +190,7 @@ __all__ = [
     "NotInvertibleError",
     "Numbers",
     "Path",
+    "PendingCharge",
     "Pinned",
     "Plan",
     "Plans",
@@ -203,7 +204,6 @@ __all__ = [
     "RecordIds",
     "RecordLoss",
     "Release",
-    "Request",
     "Response",
     "Row",
     "SingleProcess",

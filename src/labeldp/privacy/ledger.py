@@ -30,7 +30,7 @@ ARRAY_DIGESTS = ("candidates", "groups")
 
 
 @dataclass(frozen=True)
-class Request:
+class PendingCharge:
     """A charge that a curator asks of a ledger, with everything that the outcome and its noise depend on.
 
     Args:
@@ -172,19 +172,19 @@ class LedgerLike(Protocol):
     def enroll(self) -> str:
         """Return a name for one more curator: only parts of records under one name are charged in parallel."""
 
-    def require(self, requests: Sequence[Request]) -> None:
+    def require(self, requests: Sequence[PendingCharge]) -> None:
         """Refuse requests that the budget would not admit together; nothing is charged.
 
         Releases that the ledger may find again do not count: only their step, path and loss are known so early.
         """
 
-    def has_charged(self, request: Request) -> bool:
+    def has_charged(self, request: PendingCharge) -> bool:
         """Return whether the ledger may find a release again: of these records, with the same step, part and loss."""
 
-    def check_labels(self, request: Request) -> None:
+    def check_labels(self, request: PendingCharge) -> None:
         """Refuse labels that are not those of earlier requests, if the ledger has a `digest_key` to tell."""
 
-    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
 
 
@@ -206,7 +206,7 @@ class Pinned:
         A charge for persons counts for their records as well, so where records alone were protected it may follow.
 
         Args:
-            persons: as in `Request`.
+            persons: as in `PendingCharge`.
             name: of the dataset.
 
         Raises:
@@ -318,7 +318,7 @@ class Ledger(SingleProcess):
             self._curators += 1
             return f"curator {self._curators}"
 
-    def record(self, request: Request) -> Charge:
+    def record(self, request: PendingCharge) -> Charge:
         """Charge a request.
 
         Raises:
@@ -337,7 +337,7 @@ class Ledger(SingleProcess):
             self._totals.add(charge.path, charge.loss)
         return charge
 
-    def require(self, requests: Sequence[Request]) -> None:
+    def require(self, requests: Sequence[PendingCharge]) -> None:
         """Refuse requests that the budget would not admit together; a ledger in memory finds none of them again.
 
         Raises:
@@ -350,11 +350,11 @@ class Ledger(SingleProcess):
             self._declared = list(declared(self._declared, _rows(asked)))
             self._plans.declare((Step(charge.path, charge.loss) for charge in asked), secrets.token_hex(8))
 
-    def has_charged(self, request: Request) -> bool:
+    def has_charged(self, request: PendingCharge) -> bool:
         """Return False: a ledger in memory finds nothing again."""
         return False
 
-    def check_labels(self, request: Request) -> None:
+    def check_labels(self, request: PendingCharge) -> None:
         """Refuse nothing: a ledger in memory does not fingerprint labels."""
 
     def _check(self, more: Sequence[Charge]) -> Account | None:
@@ -366,14 +366,14 @@ class Ledger(SingleProcess):
         charged = [Row((0, 0), path, loss, times) for (path, loss), times in self._totals.counted.items()]
         return settle(self.budget, self._account, charged, _rows(more), self._declared, self.name)
 
-    def _charge(self, request: Request) -> Charge:
+    def _charge(self, request: PendingCharge) -> Charge:
         # Splits of two ledgers never count as one: their records may overlap in any way.
         path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
         limits = decimal(self.budget.epsilon, "epsilon"), decimal(self.budget.delta, "delta")
         own = {"account": self._token, "budgets": (limits,)}
         return Charge(secrets.token_hex(8), path, request.loss, request.mechanism, **own)  # type: ignore[arg-type]
 
-    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge first, then draw."""
         charge = self.record(request)
         return Drawn(make(), mechanism, request.certificate(charge, mechanism, self.name))
