@@ -115,6 +115,8 @@ from labeldp.privacy.renyi import (
     rdp_delta,
     switching_rdp,
 )
+from labeldp.privacy.request import NamedFile, Request, Source, number_text
+from labeldp.privacy.scope import Scope, Unit
 from labeldp.privacy.search import largest, smallest, smallest_below, smallest_integer, smallest_positive
 from labeldp.privacy.stored import check_growth, json_value, most_bytes, stored_fraction
 from labeldp.privacy.totals import Bound, Totals
@@ -183,6 +185,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LedgerLike",
+    "NamedFile",
     "Neighbors",
     "NewLedgerWarning",
     "NoisyBag",
@@ -204,9 +207,12 @@ __all__ = [
     "RecordIds",
     "RecordLoss",
     "Release",
+    "Request",
     "Response",
     "Row",
+    "Scope",
     "SingleProcess",
+    "Source",
     "Span",
     "Step",
     "Switching",
@@ -214,6 +220,7 @@ __all__ = [
     "Texts",
     "Totals",
     "Trust",
+    "Unit",
     "Words",
     "account_from",
     "add_digests",
@@ -268,6 +275,7 @@ __all__ = [
     "most_bytes",
     "most_met",
     "normal_cdf",
+    "number_text",
     "open_filter",
     "positive_epsilon",
     "rdp_delta",
