@@ -101,6 +101,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     RecordLoss,
     Release,
+    Request,
     Row,
     Span,
     Step,
@@ -254,7 +255,9 @@ class DatasetLedger(NotCopyable):
         column: str = "",
         analyst: str = "",
         other_ids: bool = False,
+        request: Request | None = None,
     ) -> None:
+        self.request = request
         self.name, self._dataset, self._column = column_name(name, column), name, column
         self.analyst = analyst
         self.revision = revision
@@ -503,7 +506,23 @@ class DatasetLedger(NotCopyable):
     def _of(self, cohort: Cohort | None, records: str | None) -> "DatasetLedger":
         """Return the same ledger, of some records."""
         given = (self._store, self._dataset, self.revision, self._secret, self._proposed)
-        return DatasetLedger(*given, cohort, records, self._column, self.analyst, self._other_ids)
+        return DatasetLedger(*given, cohort, records, self._column, self.analyst, self._other_ids, self.request)
+
+    def of_request(self, request: Request) -> "DatasetLedger":
+        """Return the same ledger, which keeps what was asked beside each charge and each release found again."""
+        ledger = self._of(self._cohort, self._records)
+        ledger.request = request
+        return ledger
+
+    def find_request(self, digest: str) -> Request | None:
+        """Return what was asked, by its digest, or None if this file was never asked it."""
+        rows = self._store.rows("SELECT content FROM request WHERE digest = ?", (digest,))
+        return stored(rows[0][0], Request.from_json) if rows else None
+
+    def requested(self, charge: str) -> str | None:
+        """Return the digest of what a charge was first asked for by; None where nobody said it."""
+        rows = self._rows("SELECT request FROM release", "AND json_extract(charge, '$.id') = ?", charge)
+        return rows[0][0] if rows else None
 
     def of_cohort(self, cohort: str) -> "DatasetLedger":
         """Return the ledger of the records of one cohort; raise LedgerError if there is none of that name."""
@@ -739,7 +758,7 @@ class DatasetLedger(NotCopyable):
             elif found is None:
                 charge = self._charge(transaction, request)
                 value = make()
-                found = Drawn(value, mechanism, transaction.write(request, mechanism, charge, value))
+                found = Drawn(value, mechanism, transaction.write(request, mechanism, charge, value, self._asked))
         return found
 
     def charge_stream(self, request: PendingCharge, mechanism: Any) -> Certificate:
@@ -752,7 +771,14 @@ class DatasetLedger(NotCopyable):
         """
         with self._transaction(request) as transaction:
             known = transaction.find_recomputable(request)
-            return known[1] if known else transaction.write(request, mechanism, self._charge(transaction, request))
+            if known:
+                return known[1]
+            charge = self._charge(transaction, request)
+            return transaction.write(request, mechanism, charge, asked=self._asked)
+
+    @property
+    def _asked(self) -> str | None:
+        return None if self.request is None else self.request.digest
 
     def find_stream(self, request: PendingCharge) -> Charge | None:
         """Return the charge of a stream that was charged before, or None; charge nothing.
@@ -780,6 +806,8 @@ class DatasetLedger(NotCopyable):
             if same:
                 if keep:
                     transaction.keep_traces(request)
+                if keep and self.request is not None:
+                    transaction.keep_request(self.request)
                 yield transaction
             else:
                 transaction.count_difference()  # on disk before it is disclosed

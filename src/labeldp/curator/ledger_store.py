@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from labeldp.curator.stored import as_written
 from labeldp.privacy import LedgerError, most_bytes
 
-SCHEMA_NUMBER = 8
+SCHEMA_NUMBER = 9
 """The number of the tables below, which the file begins with. A file of any other number is refused."""
 
 APPLICATION = int.from_bytes(b"ldpL", "big")
@@ -76,12 +76,14 @@ CREATE TABLE difference (
     dataset INTEGER NOT NULL REFERENCES dataset (id), label_column TEXT NOT NULL, generation INTEGER NOT NULL,
     revision TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (dataset, label_column, generation, revision)
 );
+CREATE TABLE request (digest TEXT PRIMARY KEY, content TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE release (
     id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), label_column TEXT NOT NULL,
     generation INTEGER NOT NULL, revision TEXT NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL,
     analyst TEXT NOT NULL, form TEXT NOT NULL CHECK (form IN ('held', 'stream')), identity TEXT NOT NULL, stage TEXT,
     step TEXT, charge TEXT NOT NULL, cost TEXT NOT NULL, made TEXT, certificate TEXT NOT NULL, value BLOB, arrays BLOB,
-    created TEXT NOT NULL, UNIQUE (dataset, label_column, generation, revision, form, identity)
+    request TEXT REFERENCES request (digest), created TEXT NOT NULL,
+    UNIQUE (dataset, label_column, generation, revision, form, identity)
 );
 CREATE INDEX release_of_stage ON release (dataset, label_column, generation, revision, stage) WHERE stage IS NOT NULL;
 CREATE INDEX release_of_cost ON release (dataset, label_column, generation, revision, cost, step);

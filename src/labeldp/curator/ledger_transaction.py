@@ -14,7 +14,7 @@ from labeldp.curator.ledger_store import pack, unpack
 from labeldp.curator.ledger_totals import add_charge, cost_digest, made_digest
 from labeldp.curator.stored import stored
 from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
-from labeldp.privacy import Certificate, Charge, Drawn, PendingCharge, RandomnessKind, Trust
+from labeldp.privacy import Certificate, Charge, Drawn, PendingCharge, RandomnessKind, Request, Trust
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ class LedgerTransaction:
         place = (*self.state, *self.scope.span)
         rows = [(*place, *kinds, digest) for kinds, digest in new.items()]
         self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def keep_request(self, request: Request) -> None:
+        """Store what was asked, once."""
+        row = (request.digest, text_of(request.to_json()), now())
+        self.connection.execute("INSERT OR IGNORE INTO request VALUES (?, ?, ?)", row)
 
     def count_difference(self) -> None:
         """Count a refusal of labels that are not those of earlier requests, since it discloses that they differ."""
@@ -81,8 +86,15 @@ class LedgerTransaction:
         ).fetchone()
         return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
 
-    def write(self, request: PendingCharge, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
-        """Store a release and return its certificate; a stream has no value."""
+    def write(
+        self, request: PendingCharge, mechanism: Any, charge: Charge, value: Any = None, asked: str | None = None
+    ) -> Certificate:
+        """Store a release and return its certificate; a stream has no value.
+
+        Args:
+            request, mechanism, charge, value: of the release.
+            asked: the digest of what was asked for first, or None.
+        """
         restored = restorations(self.connection, self.dataset.id)
         more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)
         request = replace(request, conditions=(*request.conditions, *more))
@@ -106,6 +118,7 @@ class LedgerTransaction:
             "low": self.scope.span[0],
             "high": self.scope.span[1],
             "analyst": request.analyst,
+            "request": asked,
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)

@@ -39,9 +39,11 @@ from .registry import METHODS as METHODS
 from .registry import RECIPES as RECIPES
 from .registry import TRUSTS as TRUSTS
 from .registry import recipe_of as recipe_of
+from .release import release_again as release_again
 from .release import release_file as release_file
 from .release_bags import read_bags as read_bags
 from .release_bags import release_bags as release_bags
+from .release_bags import release_bags_again as release_bags_again
 from .rows import GivenRows as GivenRows
 from .rows import distinct_ids as distinct_ids
 from .run import fit_file as fit_file

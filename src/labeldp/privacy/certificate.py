@@ -81,7 +81,8 @@ class Certificate:
 
     Everything in it is public. `entries` are the charges that the released value depends on, so
     that join_certificates releases can be charged once each. `cohorts` names those of the dataset that it is about,
-    and is empty where that is all of it. `request` is what was asked, in the certificate of a file or a model.
+    and is empty where that is all of it. `request` is what was asked, in the certificate of a file or a model; certificates
+    of the same promise are equal, whatever was asked.
     """
 
     entries: tuple[Charge, ...]
@@ -92,7 +93,7 @@ class Certificate:
     published: str
     assumptions: tuple[str, ...] = ()
     cohorts: tuple[str, ...] = ()
-    request: Request | None = None
+    request: Request | None = field(default=None, repr=False, compare=False)
 
     def epsilon(self, delta: Any = 0.0) -> float:
         """Return the smallest epsilon that may be promised at one delta, rounded up, or infinity; see `promised`."""

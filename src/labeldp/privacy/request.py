@@ -3,15 +3,17 @@
 import hashlib
 import json
 import math
+import os
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from numbers import Integral
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 
+from labeldp._version import __version__
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, decimal_text
 from labeldp.privacy.scope import Scope, Unit
@@ -66,6 +68,12 @@ class Source:
     rows: int = 0
     digest: str = ""
 
+    @classmethod
+    def of(cls, data: Any, label: str = "", ids: str | None = None, persons: str | None = None) -> "Source":
+        """Return the source of rows in a file, or in memory: files are named without their folder."""
+        name = Path(data).name if isinstance(data, str | os.PathLike) else ""
+        return cls(name, label, ids or "", persons or "")
+
 
 @dataclass(frozen=True)
 class NamedFile:
@@ -110,12 +118,46 @@ class Request:
         options = {name: _plain(value) for name, value in self.options.items() if value is not None}
         object.__setattr__(self, "options", options)
 
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        does: str,
+        dataset: str,
+        source: Source,
+        epsilon: Any,
+        delta: Any,
+        *,
+        domain: Any = None,
+        cohort: str | None = None,
+        revision: str | None = None,
+        cap: int | None = None,
+        files: Mapping[str, NamedFile] | None = None,
+        **options: Any,
+    ) -> "Request":
+        """Return what is asked of this version; options that are None are left out."""
+        unit = Unit.PERSON if source.persons else Unit.RECORD
+        scope = replace(Scope.parse(dataset, cohort=cohort or "", revision=revision or ""), unit=unit)
+        numbers = number_text(epsilon, "epsilon"), number_text(delta, "delta")
+        labels = {} if domain is None else domain.to_json()
+        return cls(kind, does, scope, source, *numbers, labels, options, cap or 0, files or {}, __version__)
+
     @property
     def digest(self) -> str:
         """The SHA-256 of the request without version and file names."""
         files = {name: replace(file, name="") for name, file in self.files.items()}
         nameless = replace(self, source=replace(self.source, name=""), files=files, version="")
         return hashlib.sha256(json.dumps(nameless.to_json(), sort_keys=True).encode()).hexdigest()
+
+    def only(self, *names: str) -> dict[str, Any]:
+        """Return the options, of which there are no others than these.
+
+        Raises:
+            InputError: another option.
+        """
+        if unknown := [name for name in self.options if name not in names]:
+            raise InputError(f"the request has an option {unknown[0]!r}, which this labeldp does not know")
+        return dict(self.options)
 
     def command(
         self, program: str = "labeldp", *, ledger: str = "LEDGER", out: str = "OUT", curator: str | None = None
@@ -203,7 +245,7 @@ class Request:
             request.kind in KINDS,
             _NAME.fullmatch(request.does),
             all(isinstance(text, str) for text in texts),
-            all(PurePath(name).name == name for name in names),
+            all(Path(name).name == name for name in names),
             all(_DIGEST.fullmatch(digest) for digest in (request.source.digest, *(f.digest for f in files.values()))),
             all(type(number) is int and 0 <= number < 1 << 62 for number in numbers),
             all(isinstance(text, str) and stored_fraction(text) >= 0 for text in (request.epsilon, request.delta)),
