@@ -17,18 +17,17 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.curator import DatasetLedger, LedgerFile, WatchedCurator
+from labeldp.curator import DatasetLedger, LedgerFile
 from labeldp.fit import (
     MIN_RECORDS,
     TRUSTS,
-    FitJob,
     FitSettings,
     FitSummary,
     GivenRows,
-    Recipe,
+    Job,
     Stage,
     TrainingContext,
-    recipe_of,
+    prepare,
     summarize,
 )
 from labeldp.learners import Model, check_columns, number_table
@@ -43,7 +42,6 @@ from labeldp.privacy import (
     RecordLoss,
     Release,
     SingleProcess,
-    SystemRandomness,
     check_choice,
     decimal,
     float_below,
@@ -208,16 +206,16 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{least}, and has n_samples={table.num_rows}", argument="X")
         self._check_count(table.num_rows)
         self._records = table.num_rows
-        rows, recipe = GivenRows.of(table, labels, ids, settings.domain, persons), recipe_of(settings)
-        recipe.check_share(table.num_rows)
-        recipe.check(rows, TrainingContext())
+        rows, ledger = GivenRows.of(table, labels, ids, settings.domain, persons), self.ledger
         stages: list[Stage] = []
 
         def on_release(step: str, records: int, mechanism: Mechanism) -> None:
             stages.append(Stage.of(step, records, mechanism))
 
-        fit = self._fit_once if self.ledger is None else self._fit_by_ledger
-        job, release = fit(recipe, rows, on_release)
+        if ledger is None:
+            job, release = self._fit_once(settings, rows, on_release)
+        else:
+            job, release = self._fit_by_ledger(settings, rows, os.fspath(ledger), on_release)
         used = cast(GivenRows, job.rows)
         model, evaluation = release.value, release.value.evaluation
         assert evaluation is not None and evaluation.rows is not None
@@ -261,9 +259,11 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         account: Any = Spent(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
-        job = FitJob(replace(recipe, settings=settings), "", repr(self), given, None, account, None)
+        request = self.certificate_.request
+        assert request is not None
+        job = Job(request, replace(recipe, settings=settings), given, account)
         release = Release(replace(model, encoder=None), self.certificate_)
-        summary = summarize(job, release, stages, lambda text, share: None)
+        summary = summarize(job, release, stages, lambda text, share: None, repr(self))
         return summary if summary.created else replace(summary, created=created)
 
     def _settings(self) -> FitSettings:
@@ -296,22 +296,21 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                 argument="X",
             )
 
-    def _fit_once(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
+    def _fit_once(self, settings: FitSettings, rows: GivenRows, on_release: OnRelease) -> tuple[Job, Release[Model]]:
         """Use up the right to fit, unless the labels are refused before they are charged."""
-        right: RightToFit | None = getattr(self, "_right", None)
+        ledger = Ledger(Budget(settings.epsilon, settings.delta), settings.dataset)
+        job, right = prepare(settings, rows, ledger), getattr(self, "_right", None)
         if right is None:
             raise BudgetExceeded(NO_RIGHT)
-        settings = recipe.settings
-        ledger = Ledger(Budget(settings.epsilon, settings.delta), settings.dataset)
-        job = FitJob.of_account(recipe, rows, ledger)
         with right.use(ledger):
-            watched = WatchedCurator(job.curator, on_release, {})
-            return job, job.recipe.learn(job.rows, watched, rng=SystemRandomness(), context=TrainingContext())
+            return job, job.learn(on_release, TrainingContext())
 
-    def _fit_by_ledger(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
+    def _fit_by_ledger(
+        self, settings: FitSettings, rows: GivenRows, ledger: str, on_release: OnRelease
+    ) -> tuple[Job, Release[Model]]:
         """Charge a ledger file, which finds again what it released."""
         try:
-            job = FitJob.of_rows(recipe, rows, os.fspath(self.ledger))  # type: ignore[arg-type]
+            job = prepare(settings, rows, ledger)
             if self._is_clone and self.records is None and cast(DatasetLedger, job.account).records is None:
                 raise InputError(CLONE, argument="records")
             job.require_budget()

@@ -18,7 +18,9 @@ from .choice import kind_of as kind_of
 from .choice import trust_name as trust_name
 from .cohorts import add_cohort as add_cohort
 from .demo import run_demo as run_demo
-from .job import FitJob as FitJob
+from .job import Job as Job
+from .job import prepare as prepare
+from .job import read_rows as read_rows
 from .parsing import classes_of as classes_of
 from .parsing import decimal_float as decimal_float
 from .parsing import domain_of as domain_of

@@ -81,8 +81,8 @@ class Certificate:
 
     Everything in it is public. `entries` are the charges that the released value depends on, so
     that join_certificates releases can be charged once each. `cohorts` names those of the dataset that it is about,
-    and is empty where that is all of it. `request` is what was asked, in the certificate of a file or a model; certificates
-    of the same promise are equal, whatever was asked.
+    and is empty where that is all of it. `request` is what was asked, in the certificate of a file or a model:
+    certificates of the same promise are equal, whatever was asked.
     """
 
     entries: tuple[Charge, ...]

@@ -25,9 +25,6 @@ KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "
 CATALOG_FLAGS = {"fit": "--model", "release": "--mechanism", "aggregate": "--mechanism", "online": "--method"}
 """The option that names what is taken from a catalog."""
 
-CHOSEN = ("stages", "prior")
-"""What is chosen with the model, where a rule chooses it."""
-
 NOT_TYPED = ("chosen", "server")
 """Options that no command line has."""
 
@@ -179,11 +176,9 @@ class Request:
         words += _typed("delta", self.delta if self.delta != "0" or self.kind == "online" else "")
         words += [*_typed("id", self.source.ids), *_typed("person", self.source.persons)]
         words += [*_typed("per-person", self.cap), "--out", out]
-        chosen = self.options.get("method") == "auto"
-        words += [] if chosen else [CATALOG_FLAGS[self.kind], self.does]
+        words += [] if "chosen" in self.options else [CATALOG_FLAGS[self.kind], self.does]
         for name, value in self.options.items():
-            if name not in NOT_TYPED and not (chosen and name in CHOSEN):
-                words += _typed(name, value)
+            words += [] if name in NOT_TYPED else _typed(name, value)
         words += [*_typed("features", self.source.features), *_typed("cohort", self.scope.cohort)]
         words += _typed("revision", self.scope.revision)
         words += [word for name, file in self.files.items() for word in _typed(name, file.name)]
