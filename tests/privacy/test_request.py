@@ -136,7 +136,7 @@ def test_what_a_stranger_wrote_is_refused(change: Callable[[dict[str, Any]], Non
     content = REQUESTS["fit"].to_json()
     Request.from_json(content)
     change(content)
-    with pytest.raises(InputError, match="^this is not a request of labeldp$"):
+    with pytest.raises(InputError, match=r"^this is not a request of labeldp$"):
         Request.from_json(content)
 
 

@@ -27,7 +27,7 @@ from labeldp.fit.registry import recipe_of
 from labeldp.fit.rows import GivenRows, ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
 from labeldp.fit.settings import FitSettings, Ids, public_digest
 from labeldp.images import names_images
-from labeldp.learners import EVALUATED, Model
+from labeldp.learners import EVALUATED, Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
     Budget,
@@ -164,6 +164,11 @@ class Job:
     def file(self) -> str:
         """The name of the data file, without its folder."""
         return FROM_SERVER if not self.request.source.name and self.settings.curator else self.request.source.name
+
+    @property
+    def sampler(self) -> Any:
+        """The version of the sampler: with another one the ledger finds no release again, and charges new ones."""
+        return evaluation_mechanism(self.settings.domain, self.settings.epsilon).specification()["sampler"]
 
     @property
     def times(self) -> int:

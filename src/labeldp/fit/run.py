@@ -28,7 +28,7 @@ from labeldp.fit.settings import FitSettings
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import Charge, CuratorLike, InputError, Request
+from labeldp.privacy import Charge, CuratorLike, InputError
 from labeldp.tables import atomic_directory
 
 Progress = Callable[[str, float], None]
@@ -120,7 +120,7 @@ def fit_file(
             show("learning", 0.1)
 
         show("learning", 0.0)  # what is refused is refused before the first release
-        with checkpoint_folder(out, job.request, wanted=job.recipe.resumable) as checkpoints:
+        with checkpoint_folder(out, job, wanted=job.recipe.resumable) as checkpoints:
             context = replace(job.context, checkpoints=checkpoints, show=lambda text, done: show(text, 0.1 + done / 2))
             release = job.learn(on_release, context)
         show("evaluating", 0.6)
@@ -154,6 +154,7 @@ def existing_result(job: Job, folder: Path) -> FitSummary:
         raise refusal from None
     request = certificate.request
     same = request is not None and replace(request, version="") == replace(job.request, version="")
+    same = same and {charge.mechanism.get("sampler", job.sampler) for charge in certificate.entries} == {job.sampler}
     if summary is None or not same or not _holds(job, certificate.entries):
         raise refusal
     if isinstance(job.curator, Curator):  # a server has compared them as it started
@@ -187,12 +188,12 @@ def _note_what_is_new(job: Job, ledger: str | None, note: Callable[[str], None])
 
 
 @contextmanager
-def checkpoint_folder(out: str, request: Request, *, wanted: bool) -> Iterator[Path | None]:
+def checkpoint_folder(out: str, job: Job, *, wanted: bool) -> Iterator[Path | None]:
     """Yield the folder OUT.training for checkpoints; remove it if the body ends well or no training had begun.
 
     Args:
         out: the directory that the fit will write.
-        request: what is asked for, of which version.
+        job: the fit: checkpoints are of a request, a version and a sampler.
         wanted: whether the fit keeps checkpoints; if not, None is yielded.
 
     Raises:
@@ -202,7 +203,7 @@ def checkpoint_folder(out: str, request: Request, *, wanted: bool) -> Iterator[P
         yield None
         return
     folder = Path(out).with_name(f"{Path(out).name}.training")
-    mark, text = folder / "fit", json.dumps(request.to_json(), sort_keys=True)  # which fit the checkpoints are of
+    mark, text = folder / "fit", json.dumps([job.request.to_json(), job.sampler], sort_keys=True)
     if folder.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == text):
         raise InputError(
             f"{folder} holds checkpoints of another fit: finish that one, remove them, or name another --out"
