@@ -88,7 +88,7 @@ def audited(results: Path, place: Path, given: str) -> str:
     asked: dict[str, Any] = {"render": render_report}
     if given == "ledger":
         data = str(results / ARTIFACTS[place.name])
-        asked |= {"ledger": str(results / "l.ledger"), "data": data, "settings": MODELS.get(place.name)}
+        asked |= {"ledger": str(results / "l.ledger"), "data": data}
     if given == "signature":
         asked |= {"signed_by": str(results / "me.pem.pub")}
     try:

@@ -115,7 +115,7 @@ from labeldp.privacy.renyi import (
     rdp_delta,
     switching_rdp,
 )
-from labeldp.privacy.request import NamedFile, Request, Source, number_text
+from labeldp.privacy.request import REQUEST_KINDS, NamedFile, Request, Source, number_text
 from labeldp.privacy.scope import Scope, Unit
 from labeldp.privacy.search import largest, smallest, smallest_below, smallest_integer, smallest_positive
 from labeldp.privacy.stored import check_growth, json_value, most_bytes, stored_fraction
@@ -147,6 +147,7 @@ __all__ = [
     "ORDERS",
     "PROMISE",
     "RENYI_ROUNDING",
+    "REQUEST_KINDS",
     "USUAL_SHARES",
     "WORD",
     "Account",

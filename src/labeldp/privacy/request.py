@@ -19,7 +19,7 @@ from labeldp.privacy.exact import decimal, decimal_text
 from labeldp.privacy.scope import Scope, Unit
 from labeldp.privacy.stored import stored_fraction
 
-KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "online run"}
+REQUEST_KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "online run"}
 """What can be asked, and the command that asks it."""
 
 CATALOG_FLAGS = {"fit": "--model", "release": "--mechanism", "aggregate": "--mechanism", "online": "--method"}
@@ -85,7 +85,7 @@ class Request:
     """What a command, an estimator or a call asked for; it is made before a label is read.
 
     Args:
-        kind: a key of `KINDS`.
+        kind: a key of `REQUEST_KINDS`.
         does: the name of a learner, mechanism or online method in its catalog.
         scope: whose labels.
         source: from where.
@@ -182,7 +182,7 @@ class Request:
         words += [*_typed("features", self.source.features), *_typed("cohort", self.scope.cohort)]
         words += _typed("revision", self.scope.revision)
         words += [word for name, file in self.files.items() for word in _typed(name, file.name)]
-        return shlex.join([program, *KINDS[self.kind].split(), *filter(None, words)])
+        return shlex.join([program, *REQUEST_KINDS[self.kind].split(), *filter(None, words)])
 
     def _domain_words(self) -> list[str]:
         """Return the options that declare the labels."""
@@ -237,7 +237,7 @@ class Request:
         texts += [getattr(request.source, name) for name in ("label", "ids", "persons")]
         numbers = [request.cap, request.source.rows]
         checks = (
-            request.kind in KINDS,
+            request.kind in REQUEST_KINDS,
             _NAME.fullmatch(request.does),
             all(isinstance(text, str) for text in texts),
             all(Path(name).name == name for name in names),
