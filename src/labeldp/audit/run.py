@@ -258,11 +258,13 @@ def _ledger_checks(certificate: Certificate, path: str, is_fit: bool) -> tuple[l
             f"{'within' if inside else 'ABOVE'} its budget ({budget}).",
         )
     )
-    check, request = _request_check(certificate, account, path)
+    check, request = _request_check(certificate, account, path, is_fit)
     return [*checks, check], request
 
 
-def _request_check(certificate: Certificate, account: DatasetLedger, path: str) -> tuple[Check, Request | None]:
+def _request_check(
+    certificate: Certificate, account: DatasetLedger, path: str, is_fit: bool
+) -> tuple[Check, Request | None]:
     """Compare the request of a certificate with the ledger's copy, and return that.
 
     The copy differs at most in the version and the names of files.
@@ -271,6 +273,10 @@ def _request_check(certificate: Certificate, account: DatasetLedger, path: str) 
     if not any(account.requested(charge.id) for charge in certificate.entries):
         return Check(None, f"Unverified: the ledger {path} does not say what was asked."), None
     copy = None if request is None else account.find_request(request.digest)
-    if request is None or copy is None or (copy.digest, copy.scope.name) != (request.digest, certificate.dataset):
+    if (
+        copy is None
+        or request is None
+        or (copy.digest, copy.scope.name, copy.kind == "fit") != (request.digest, certificate.dataset, is_fit)
+    ):
         return Check(False, f"What was asked, by the certificate, is NOT what the ledger {path} was asked."), None
     return Check(True, f"What was asked, by the certificate, is what the ledger {path} was asked."), copy

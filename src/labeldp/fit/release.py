@@ -143,7 +143,12 @@ def release_file(
     stream = Stream.of(parts, label, id_column, chosen, in_place, block_rows, progress, persons)
     cost = whole_cost(chosen.privacy_loss() * stream.times)
     source = Source.of(data, label, id_column, person_column)
-    options = {"cohort": cohort, "revision": revision, "in_place": in_place or None, "other_ids": other_ids or None}
+    options: dict[str, Any] = {
+        "cohort": cohort,
+        "revision": revision,
+        "in_place": in_place or None,
+        "other_ids": other_ids or None,
+    }
     request = Request.of("release", mechanism, dataset, source, epsilon, 0, domain=domain, **options)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=cost)
     account, target = account.of_request(request), Path(out)

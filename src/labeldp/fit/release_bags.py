@@ -130,7 +130,7 @@ def release_bags(
         arguments["persons"] = Public(numbered(person_names(records.persons, b"")), why=WHOSE)
     made = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
     source = Source.of(data, label, id_column, person_column)
-    options = {"size": size, "bags": bags, **own, "other_ids": other_ids or None}
+    options: dict[str, Any] = {"size": size, "bags": bags, **own, "other_ids": other_ids or None}
     options |= {"cohort": cohort, "revision": revision, "domain": domain}
     request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, **options)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)

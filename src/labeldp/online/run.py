@@ -204,8 +204,8 @@ def run_online_again(
     """Play a run as it was asked for before; see `run_online`."""
     epsilon, delta = stored_fraction(request.epsilon), stored_fraction(request.delta)
     run = OnlineRun(epsilon, delta, request.does, **request.only(*OPTIONS))
-    account = {"ledger": ledger, "dataset": request.scope.name, "revision": request.scope.revision or None}
-    return run_online(data, run, out=out, progress=progress, **account)
+    name, revision = request.scope.name, request.scope.revision or None
+    return run_online(data, run, out=out, ledger=ledger, dataset=name, revision=revision, progress=progress)
 
 
 def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:

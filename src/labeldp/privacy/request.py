@@ -134,7 +134,7 @@ class Request:
     ) -> "Request":
         """Return what is asked of this version; options that are None are left out."""
         unit = Unit.PERSON if source.persons else Unit.RECORD
-        scope = replace(Scope.parse(dataset, cohort=cohort or "", revision=revision or ""), unit=unit)
+        scope = Scope.parse(dataset, cohort=cohort or "", revision=revision or "", unit=unit)
         numbers = number_text(epsilon, "epsilon"), number_text(delta, "delta")
         labels = {} if domain is None else domain.to_json()
         return cls(kind, does, scope, source, *numbers, labels, options, cap or 0, files or {}, __version__)
@@ -233,7 +233,7 @@ class Request:
         files = {name: NamedFile(**file) for name, file in dict(value.pop("files", {})).items()}
         request = cls(**value, scope=Scope(**scope), source=Source(**source), files=files)
         names = [request.source.name, *(file.name for file in files.values())]
-        texts = [*vars(request.scope).values(), *source.get("features"), *names, request.version, *files]
+        texts = [*vars(request.scope).values(), *source["features"], *names, request.version, *files]
         texts += [getattr(request.source, name) for name in ("label", "ids", "persons")]
         numbers = [request.cap, request.source.rows]
         checks = (
@@ -273,7 +273,7 @@ def _plain(value: Any) -> Any:
     """Return a list as a tuple, and an integer of NumPy as one of Python."""
     if isinstance(value, list):
         return tuple(value)
-    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+    return value if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
 
 
 def _is_plain(value: Any) -> bool:

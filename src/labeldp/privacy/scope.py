@@ -34,7 +34,7 @@ class Scope:
     unit: Unit = Unit.RECORD
 
     @classmethod
-    def parse(cls, text: str, **fields: str) -> "Scope":
+    def parse(cls, text: str, *, unit: Unit = Unit.RECORD, **fields: str) -> "Scope":
         """Return the scope that "survey/income" or "survey" names.
 
         Raises:
@@ -43,7 +43,9 @@ class Scope:
         if not all(name.isprintable() for name in (text, *fields.values())):
             raise InputError("must be a printable name", argument="dataset")
         dataset, slash, column = text.rpartition("/")
-        return cls(dataset, column, **fields) if slash and dataset and column else cls(text, **fields)
+        if not (slash and dataset and column):
+            dataset, column = text, ""
+        return cls(dataset, column, unit=unit, **fields)
 
     @property
     def name(self) -> str:
