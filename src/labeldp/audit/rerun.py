@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from labeldp.fit import (
     read_rows,
     statements,
 )
-from labeldp.mechanisms import Domain, FiniteMechanism
+from labeldp.mechanisms import Domain, FiniteMechanism, load
 from labeldp.privacy import (
     Certificate,
     InputError,
@@ -121,8 +120,7 @@ class Rerun:
         """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
         ledger, out = folder / "ledger", folder / f"again-{open_parts(self.path).tables[0].path.name}"
         copy_ledger(self.ledger, ledger, values=False)
-        module, function = RERUNS[request.kind].split(":")
-        again: Certificate = getattr(import_module(module), function)(
+        again: Certificate = load(RERUNS[request.kind])(
             request,
             self.data,
             ledger=ledger,
