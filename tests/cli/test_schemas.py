@@ -122,7 +122,7 @@ def written(labeldp: Run, people: Path) -> Iterator[tuple[str, Any]]:
 def test_what_commands_write_is_what_the_schemas_say(labeldp: Run, people: Path) -> None:
     found = list(written(labeldp, people))
     assert {name: wrong for name, content in found if (wrong := problems(name, content))} == {}
-    assert {name for name, _ in found} | {"certificate"} == set(SCHEMAS)
+    assert {name for name, _ in found} | {"certificate", "request"} == set(SCHEMAS)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
