@@ -16,16 +16,16 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from labeldp.curator import DatasetLedger, Ledger, LedgerFile, Recorded
+from labeldp.curator import DatasetLedger, Ledger, LedgerFile
 from labeldp.fit import (
     FREE,
     MIN_RECORDS,
     NO_RIGHT,
     TRUSTS,
-    FitJob,
     FitSettings,
     FitSummary,
     GivenRows,
+    Job,
     Recipe,
     RightToFit,
     Spent,
@@ -35,6 +35,7 @@ from labeldp.fit import (
     feature_rows,
     feature_table,
     label_column,
+    prepare,
     recipe_with,
     refuse_label,
     summarize,
@@ -47,7 +48,6 @@ from labeldp.privacy import (
     InputError,
     LedgerError,
     Release,
-    SystemRandomness,
     check_choice,
     decimal,
     float_below,
@@ -149,8 +149,6 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         self._records = records
         recipe = recipe_with(settings, self.estimator, features, sample_weight)
         rows = GivenRows.of(None if wraps else features, records, labels, ids, settings.domain, persons)
-        recipe.check_share(records)
-        recipe.check(rows, TrainingContext())
         stages: list[Stage] = []
 
         def on_release(step: str, count: int, mechanism: Mechanism) -> None:
@@ -171,8 +169,9 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if self.model_.domain.target == "classes":
             self.classes_ = self.model_.classes_
-        self.certificate_ = release.certificate
         recipe = job.recipe
+        # What a program holds cannot be asked for again by its name.
+        self.certificate_ = replace(release.certificate, request=None if wraps else release.certificate.request)
         if isinstance(recipe, WrappedEstimator):
             recipe = replace(recipe, features=None, weights=None)
         self._told = recipe, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
@@ -218,9 +217,11 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         account: Any = Spent(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
-        job = FitJob(replace(recipe, settings=settings), "", repr(self), given, None, account, None)
+        request = self.certificate_.request
+        assert request is not None
+        job = Job(request, replace(recipe, settings=settings), given, account)
         release = Release(replace(model, encoder=None), self.certificate_)
-        summary = summarize(job, release, stages, lambda text, share: None)
+        summary = summarize(job, release, stages, lambda text, share: None, repr(self))
         return summary if summary.created else replace(summary, created=created)
 
     def _settings(self) -> FitSettings:
@@ -256,25 +257,20 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                 argument="X",
             )
 
-    def _fit_once(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
+    def _fit_once(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[Job, Release[Model]]:
         """Use up the right to fit, unless the labels are refused before they are charged."""
-        right: RightToFit | None = getattr(self, "_right", None)
-        if right is None:
-            raise BudgetExceeded(NO_RIGHT)
         settings = recipe.settings
         ledger = Ledger(Budget(settings.epsilon, settings.delta), settings.dataset)
-        job = FitJob.of_account(recipe, rows, ledger)
+        job, right = prepare(settings, rows, ledger, recipe=recipe), getattr(self, "_right", None)
+        if right is None:
+            raise BudgetExceeded(NO_RIGHT)
+        with right.use(ledger):
+            return job, job.learn(on_release, TrainingContext())
 
-        def after(event: Recorded) -> None:
-            on_release(event.step, len(event.rows), event.release.mechanism)
-
-        with right.use(ledger), job.curator.subscribe(after):
-            return job, job.recipe.learn(job.rows, job.curator, rng=SystemRandomness(), context=TrainingContext())
-
-    def _fit_by_ledger(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
+    def _fit_by_ledger(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[Job, Release[Model]]:
         """Charge a ledger file, which finds again what it released."""
         try:
-            job = FitJob.of_rows(recipe, rows, os.fspath(self.ledger))  # type: ignore[arg-type]
+            job = prepare(recipe.settings, rows, os.fspath(self.ledger), recipe=recipe)  # type: ignore[arg-type]
             if self._is_clone and self.records is None and cast(DatasetLedger, job.account).records is None:
                 raise InputError(CLONE, argument="records")
             job.require_budget()

@@ -88,7 +88,7 @@ def audited(results: Path, place: Path, given: str) -> str:
     asked: dict[str, Any] = {"render": render_report}
     if given == "ledger":
         data = str(results / ARTIFACTS[place.name])
-        asked |= {"ledger": str(results / "l.ledger"), "data": data, "settings": MODELS.get(place.name)}
+        asked |= {"ledger": str(results / "l.ledger"), "data": data}
     if given == "signature":
         asked |= {"signed_by": str(results / "me.pem.pub")}
     try:
@@ -161,7 +161,9 @@ class Artifact:
     def meaning(self) -> Any:
         """Return what is claimed: a promise and values, without what no reader sees."""
         content = self.content()
-        promise = Certificate.from_json(content["certificate"]).to_json()
+        certificate = Certificate.from_json(content["certificate"])
+        request = None if certificate.request is None else certificate.request.digest
+        promise = replace(certificate, request=None).to_json() | {"request": request}
         if not self.is_model:
             return promise, content["column"], self.read().to_pydict()
         summary = FitSummary.from_json(json.loads((self.place / SUMMARY).read_text()))
@@ -310,8 +312,33 @@ def forged_model(rng: random.Random, artifact: Artifact, results: Path) -> None:
         place.write_text(json.dumps(content))
 
 
+def forged_request(rng: random.Random, artifact: Artifact, results: Path) -> None:
+    """Ask for something else: a valid request, that of another result, or none."""
+    content = artifact.content()
+    certificate = content["certificate"]
+    request = certificate["request"]
+    kind = rng.choice(["epsilon", "delta", "label", "rows", "does", "option", "unit", "other", "none"])
+    if kind in ("epsilon", "delta"):
+        request[kind] = rng.choice(["0.5", "3", "1/3"])
+    elif kind in ("label", "rows"):
+        request["source"][kind] = {"label": "age", "rows": 41}[kind]
+    elif kind == "does":
+        request["does"] = rng.choice(["cells", "unary-encoding", "weighted-lba", "doubling"])
+    elif kind == "option":
+        request.setdefault("options", {})[rng.choice(["in_place", "trust", "size", "levels"])] = rng.choice([7, "x"])
+    elif kind == "unit":
+        request["scope"]["unit"] = "person"
+    elif kind == "other":
+        others = [name for name in ARTIFACTS if name != artifact.place.name]
+        certificate["request"] = Artifact(results / rng.choice(others)).content()["certificate"]["request"]
+    else:
+        del certificate["request"]
+    artifact.write_content(content)
+
+
 FORGERIES: tuple[Forgery, ...] = (
     forged_certificate, forged_certificate, forged_certificate, no_charge, swapped, forged_values, forged_model,
+    forged_request,
 )  # fmt: skip
 
 
@@ -328,6 +355,22 @@ def forged(rng: random.Random, results: Path, folder: Path, suffixes: tuple[str,
         return artifact, artifact.meaning() != honest.meaning()
     except Exception:  # what cannot be read claims nothing that is honest
         return artifact, True
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_a_valid_request_that_the_ledger_was_not_asked_fails(results: Path, tmp_path: Path, name: str) -> None:
+    for suffix in ("", ".certificate.json"):
+        if (place := results / f"{name}{suffix}").exists():
+            (shutil.copytree if place.is_dir() else shutil.copy)(place, tmp_path / place.name)
+    artifact = Artifact(tmp_path / name)
+    content = artifact.content()
+    content["certificate"]["request"]["epsilon"] = "0.25"
+    artifact.write_content(content)
+    artifact.in_order()
+    result = audit_run(str(artifact.place), ledger=str(results / "l.ledger"), render=render_report)
+    assert result.verdict == "fails"
+    [sentence] = [check.sentence for check in result.checks if check.holds is False]
+    assert sentence.startswith("What was asked, by the certificate, is NOT what the ledger")
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])

@@ -12,7 +12,7 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings
-from labeldp.fit.job import FitJob
+from labeldp.fit.job import prepare, read_rows
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = (*FIT, "--model", "logistic", "--out", "model")
@@ -75,8 +75,9 @@ def test_the_word_is_said_again_by_the_command_of_the_report_and_names_no_other_
     assert labeldp(*fit, PUBLIC).status == 0
     found = summary(people)
     assert found["command"].endswith(f"--test public.csv {PUBLIC}")
-    job = FitJob.read("people.csv", _settings(), "l.ledger", "model", "public.csv")
-    assert found["request"] == job.request and job.command.endswith("--test public.csv")
+    rows, public = read_rows("people.csv", _settings(), "public.csv")
+    request = prepare(_settings(), rows, "l.ledger", data="people.csv", public=public).request
+    assert found["request"] == request.digest and request.command().endswith("--test public.csv")
 
 
 def _settings() -> FitSettings:

@@ -92,7 +92,7 @@ def written(labeldp: Run, people: Path) -> Iterator[tuple[str, Any]]:
     yield "released-folder", read("released/_certificate.json")
     ran("sign", "released.csv", "--key", "me.pem", "--new-key")
     yield "signature", read("released.csv.signature")
-    audited = ("--ledger", "csv.ledger", "--data", "people.csv", "--id", "id", "--json")
+    audited = ("--ledger", "csv.ledger", "--data", "people.csv", "--json")
     yield "audit", json.loads(ran("audit", "released.csv", *audited))
     losses = np.random.default_rng(0).random((30, 3))
     np.savetxt(people / "losses.csv", losses, delimiter=",", header="a,b,c", comments="")
@@ -122,7 +122,7 @@ def written(labeldp: Run, people: Path) -> Iterator[tuple[str, Any]]:
 def test_what_commands_write_is_what_the_schemas_say(labeldp: Run, people: Path) -> None:
     found = list(written(labeldp, people))
     assert {name: wrong for name, content in found if (wrong := problems(name, content))} == {}
-    assert {name for name, _ in found} | {"certificate"} == set(SCHEMAS)
+    assert {name for name, _ in found} | {"certificate", "request"} == set(SCHEMAS)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

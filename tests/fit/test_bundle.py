@@ -32,7 +32,6 @@ from labeldp.fit.bundle import (
     _dumped,
     certify,
     read_certified,
-    read_records,
 )
 from labeldp.learners import (
     CellClassifier,
@@ -106,7 +105,7 @@ def test_arrays_that_are_one_stay_one() -> None:
 
 def refusal(model: Path) -> str:
     """What reading the directory says, after whoever changed it wrote a certificate that agrees."""
-    certify(model, read_certified(model)[0], read_records(model))
+    certify(model, read_certified(model)[0])
     with pytest.raises(ldp.privacy.InputError) as caught:
         Bundle.read(model)
     return str(caught.value)

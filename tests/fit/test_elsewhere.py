@@ -14,8 +14,7 @@ import pytest
 import labeldp as ldp
 from labeldp.cli import main
 from labeldp.curator import copy_ledger
-from labeldp.fit.job import FitJob
-from labeldp.fit.registry import recipe_of
+from labeldp.fit.job import prepare
 from labeldp.fit.rows import PrivateRows
 from labeldp.fit.settings import FitSettings
 from labeldp.tables import open_table
@@ -117,7 +116,7 @@ def test_it_is_the_fit_that_it_would_be_beside_the_labels(
         settings = replace(settings, method="auto", chosen=taken.name, **taken.settings(settings.delta))
     rows = PrivateRows.read("whole.csv", settings)
     account = copy.dataset("people", analyst="ana")
-    job = FitJob.of_account(recipe_of(settings, images=False), rows, account)
+    job = prepare(settings, rows, account)
     here = job.learn(lambda *_: None, job.context)
     there = ldp.load("model")
     assert np.array_equal(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from contextlib import nullcontext
 from typing import Any
@@ -59,13 +58,6 @@ def audit() -> None:
 @click.argument("path", type=PATH)
 @click.option("--ledger", type=FILE, metavar="FILE", help="The ledger that was charged: are the charges in it?")
 @click.option("--data", type=PATH, metavar="DATA", help="With --ledger: the private file; the values are made again.")
-@click.option(
-    "--id",
-    "id_column",
-    metavar="COLUMN",
-    help="The ids of records, where a release in place or of weighted sums has none.",
-)
-@click.option("--experts", metavar="NAMES", help="The columns that an online run chose between, if not all.")
 @click.option("--init", type=PATH, metavar="DIR", help="The model that a fit started from, as its --init.")
 @click.option("--test", type=FILE, metavar="FILE", help="The public test file of a fit, as its --test.")
 @click.option(
@@ -75,9 +67,7 @@ def audit() -> None:
 @click.option("--out", type=FILE, metavar="FILE.html", help="A new page that an auditor signs, with two printed pages.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
-def run(
-    path: str, ledger: str | None, data: str | None, experts: str | None, out: str | None, as_json: bool, **named: Any
-) -> None:
+def run(path: str, data: str | None, out: str | None, as_json: bool, **options: Any) -> None:
     """Check what fit, release or online run wrote; `labeldp audit PATH` is enough.
 
     With --ledger the whole certificate is compared with that of the ledger. With --data, too, the released values are
@@ -98,66 +88,28 @@ def run(
     from labeldp.report import render_audit, render_report
     from labeldp.tables import atomic_write
 
-    named["experts"] = None if experts is None else tuple(experts.split(","))
-    settings = _settings(path) if data is not None else None
     page = nullcontext() if out is None else atomic_write(out, private=data is not None)
     with page as draft, progress("reading") as show:
-        given = {"settings": settings, "render": render_report, "progress": show, **named}
-        found = audit_run(path, ledger=ledger, data=data, **given)
+        result = audit_run(path, data=data, render=render_report, progress=show, **options)
         if draft is not None:
-            draft.write_text(render_audit(found), encoding="utf-8", newline="\n")
+            draft.write_text(render_audit(result), encoding="utf-8", newline="\n")
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2))
+        click.echo(json.dumps(result.to_json(), indent=2))
     else:
-        for check in worst_first(found.checks):
+        for check in worst_first(result.checks):
             click.echo(check.sentence)
-        if found.bound is not None:
-            click.echo(f"Claim: epsilon = {rounded_up_text(found.claim)}. From the released values {found.bound}.")
-        for sentence in found.not_checked:
+        if result.bound is not None:
+            click.echo(f"Claim: epsilon = {rounded_up_text(result.claim)}. From the released values {result.bound}.")
+        for sentence in result.not_checked:
             click.echo(f"Not checked. {sentence}")
-        if found.secret:
+        if result.secret:
             click.echo("Computed from raw labels: this is as secret as they are.")
         if out is not None:
             click.echo(f"Page: {out}")
-    sys.exit(_STATUSES[found.verdict])
+    sys.exit(_STATUSES[result.verdict])
 
 
 _STATUSES = {"holds": 0, "fails": 1, "unverified": 2}
-
-
-def _settings(path: str) -> Any:
-    """Return the settings of a fit by its summary; None of what cannot be made again here.
-
-    That is what is no fit, names options that are none, or learned from labels that a server holds.
-    """
-    from pathlib import Path
-
-    from labeldp.cli.fit import fit
-    from labeldp.fit import FitSettings, verify
-    from labeldp.privacy import json_value
-
-    place = Path(path) / "summary.json"
-    if not place.is_file() or not verify(path).holds:
-        return None
-    try:
-        words = shlex.split(json_value(place.read_text(encoding="utf-8"))["command"])
-        options = fit.make_context("fit", words[2:]).params
-    except (ValueError, KeyError, TypeError, click.ClickException):
-        return None
-    for name in (
-        "data",
-        "ledger",
-        "out",
-        "test",
-        "test_labels_are_public",
-        "token_file",
-        "server_certificate",
-        "reason",
-    ):
-        options.pop(name)
-    if options["curator"] is not None:
-        return None
-    return FitSettings.parse(**options)
 
 
 @audit.command(epilog=TABLE_EXAMPLES)

@@ -81,6 +81,7 @@ from labeldp.privacy import (
     NewLedgerWarning,
     NotCopyable,
     Path,
+    PendingCharge,
     Pinned,
     PrivacyLoss,
     Release,
@@ -237,7 +238,9 @@ class DatasetLedger(NotCopyable):
         column: str = "",
         analyst: str = "",
         other_ids: bool = False,
+        request: Request | None = None,
     ) -> None:
+        self.request = request
         self.name, self._dataset, self._column = column_name(name, column), name, column
         self.analyst = analyst
         self.revision = revision
@@ -483,7 +486,23 @@ class DatasetLedger(NotCopyable):
     def _of(self, cohort: Cohort | None, records: str | None) -> "DatasetLedger":
         """Return the same ledger, of some records."""
         given = (self._store, self._dataset, self.revision, self._secret, self._proposed)
-        return DatasetLedger(*given, cohort, records, self._column, self.analyst, self._other_ids)
+        return DatasetLedger(*given, cohort, records, self._column, self.analyst, self._other_ids, self.request)
+
+    def of_request(self, request: Request) -> "DatasetLedger":
+        """Return the same ledger, which keeps what was asked beside each charge and each release found again."""
+        ledger = self._of(self._cohort, self._records)
+        ledger.request = request
+        return ledger
+
+    def find_request(self, digest: str) -> Request | None:
+        """Return what was asked, by its digest, or None if this file was never asked it."""
+        rows = self._store.rows("SELECT content FROM request WHERE digest = ?", (digest,))
+        return stored(rows[0][0], Request.from_json) if rows else None
+
+    def requested(self, charge: str) -> str | None:
+        """Return the digest of what a charge was first asked for by; None where nobody said it."""
+        rows = self._rows("SELECT request FROM release", "AND json_extract(charge, '$.id') = ?", charge)
+        return rows[0][0] if rows else None
 
     def of_cohort(self, cohort: str) -> "DatasetLedger":
         """Return the ledger of the records of one cohort; raise LedgerError if there is none of that name."""
@@ -616,7 +635,7 @@ class DatasetLedger(NotCopyable):
         columns = [self._column.encode()] if self._column else []
         return derive_key(self._secret, b"population", self.revision.encode(), *columns).hex()[:16]
 
-    def require(self, requests: Sequence[Request]) -> None:
+    def require(self, requests: Sequence[PendingCharge]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
         asked = Counter((request.step, request.path, request.loss) for request in requests)
         span, steps = self._scope().span, []
@@ -627,7 +646,7 @@ class DatasetLedger(NotCopyable):
         if steps:
             self._declared.add(self._books(), steps)
 
-    def has_charged(self, request: Request) -> bool:
+    def has_charged(self, request: PendingCharge) -> bool:
         """Return whether these records and this revision have a release with the same step, part and loss."""
         return self._known(self._scope().span, request.step, request.path, request.loss) > 0
 
@@ -654,7 +673,7 @@ class DatasetLedger(NotCopyable):
         if steps:
             Declarations().add(self._books(), steps)
 
-    def check_labels(self, request: Request) -> None:
+    def check_labels(self, request: PendingCharge) -> None:
         """Raise LedgerError if the labels are not those of earlier requests, and record it; charge nothing."""
         with self._transaction(request, keep=False):
             pass
@@ -685,7 +704,7 @@ class DatasetLedger(NotCopyable):
         found = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
         return any(self._records is None or high == span[1] for (high,) in found)
 
-    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return the stored answer to the same request.
 
         Args:
@@ -709,7 +728,7 @@ class DatasetLedger(NotCopyable):
             elif drawn is None:
                 paid = self._charge(transaction, request)
                 value = make()
-                drawn = Drawn(value, mechanism, transaction.write(request, mechanism, paid, value))
+                drawn = Drawn(value, mechanism, transaction.write(request, mechanism, paid, value, self._asked))
         self._committed(paid)
         return drawn
 
@@ -718,7 +737,7 @@ class DatasetLedger(NotCopyable):
         if paid is not None and paid.payment is not None:
             self._declared.charged(paid.payment.plan)
 
-    def charge_stream(self, request: Request, mechanism: Any) -> Certificate:
+    def charge_stream(self, request: PendingCharge, mechanism: Any) -> Certificate:
         """Commit the charge of a release that is not stored, or find it again; return its certificate.
 
         Its noise must be `randomness.bind(request.context())`, so that it can be recomputed at any time.
@@ -731,11 +750,15 @@ class DatasetLedger(NotCopyable):
             if charged:
                 return charged[1]
             paid = self._charge(transaction, request)
-            certificate = transaction.write(request, mechanism, paid)
+            certificate = transaction.write(request, mechanism, paid, asked=self._asked)
         self._committed(paid)
         return certificate
 
-    def find_stream(self, request: Request) -> Charge | None:
+    @property
+    def _asked(self) -> str | None:
+        return None if self.request is None else self.request.digest
+
+    def find_stream(self, request: PendingCharge) -> Charge | None:
         """Return the charge of a stream that was charged before, or None; charge nothing.
 
         If the labels changed, that is counted before it is disclosed.
@@ -749,7 +772,7 @@ class DatasetLedger(NotCopyable):
         return None
 
     @contextmanager
-    def _transaction(self, request: Request, *, keep: bool = True) -> Iterator[LedgerTransaction]:
+    def _transaction(self, request: PendingCharge, *, keep: bool = True) -> Iterator[LedgerTransaction]:
         """Open a transaction on the dataset; refuse labels that changed, and store the traces of others if `keep`."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
@@ -761,13 +784,15 @@ class DatasetLedger(NotCopyable):
             if same:
                 if keep:
                     transaction.keep_traces(request)
+                if keep and self.request is not None:
+                    transaction.keep_request(self.request)
                 yield transaction
             else:
                 transaction.count_difference()  # on disk before it is disclosed
         if not same:
             raise LedgerError(_OTHER_LABELS.format(self._called))
 
-    def _begin(self, connection: Connection, dataset: Dataset, request: Request) -> LedgerTransaction:
+    def _begin(self, connection: Connection, dataset: Dataset, request: PendingCharge) -> LedgerTransaction:
         """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
         self._check_persons(pinned_of(connection, dataset.id), request.persons, cohorts)
@@ -800,7 +825,7 @@ class DatasetLedger(NotCopyable):
                 raise LedgerError(f"the dataset {self._dataset!r} was added or replaced meanwhile: run again")
             yield connection, replace(known, name=self.name)
 
-    def _charge(self, transaction: LedgerTransaction, request: Request) -> Paid:
+    def _charge(self, transaction: LedgerTransaction, request: PendingCharge) -> Paid:
         """Charge a request; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
         dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
         refuse_closed(is_closed(connection, dataset.id), self._store.path, self._dataset)

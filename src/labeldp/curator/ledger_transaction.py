@@ -24,7 +24,7 @@ from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_store import pack, unpack
 from labeldp.curator.stored import stored
 from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
-from labeldp.privacy import Certificate, Charge, Drawn, RandomnessKind, Request, Trust
+from labeldp.privacy import Certificate, Charge, Drawn, PendingCharge, RandomnessKind, Request, Trust
 
 
 class Paid(NamedTuple):
@@ -52,16 +52,21 @@ class LedgerTransaction:
     scope: Scope
     records: str | None = field(repr=False)
 
-    def has_same_labels(self, request: Request) -> bool:
+    def has_same_labels(self, request: PendingCharge) -> bool:
         """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
         return are_expected(self._traces(), request, self.scope.span)
 
-    def keep_traces(self, request: Request) -> None:
+    def keep_traces(self, request: PendingCharge) -> None:
         """Store the traces of a request, with which later ones are compared."""
         new = new_traces(self._traces(), request, self.scope.span, self.records)
         place = (*self.state, *self.scope.span)
         rows = [(*place, *kinds, digest) for kinds, digest in new.items()]
         self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def keep_request(self, request: Request) -> None:
+        """Store what was asked, once."""
+        row = (request.digest, text_of(request.to_json()), now())
+        self.connection.execute("INSERT OR IGNORE INTO request VALUES (?, ?, ?)", row)
 
     def count_difference(self) -> None:
         """Count a refusal of labels that are not those of earlier requests, since it discloses that they differ."""
@@ -74,7 +79,7 @@ class LedgerTransaction:
     def _traces(self) -> Traces:
         return traces_of(self.connection, self.state)
 
-    def find_held(self, request: Request, mechanism: Any) -> Drawn | None:
+    def find_held(self, request: PendingCharge, mechanism: Any) -> Drawn | None:
         """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
         query = f"SELECT value, certificate, arrays FROM release WHERE {STATE} AND form = 'held' AND "
         row = self.connection.execute(query + "identity = ?", (*self.state, text_of(request.identity()))).fetchone()
@@ -88,7 +93,7 @@ class LedgerTransaction:
         certificate = stored(row[1], Certificate.from_json)
         return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
 
-    def find_recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
+    def find_recomputable(self, request: PendingCharge) -> tuple[Charge, Certificate] | None:
         """Return charge and certificate of the same request with keyed noise, which gives the same bits, or None."""
         if request.randomness is not RandomnessKind.KEYED:
             return None
@@ -98,8 +103,15 @@ class LedgerTransaction:
         ).fetchone()
         return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
 
-    def write(self, request: Request, mechanism: Any, paid: Paid, value: Any = None) -> Certificate:
-        """Store a release and return its certificate; a stream has no value."""
+    def write(
+        self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, asked: str | None = None
+    ) -> Certificate:
+        """Store a release and return its certificate; a stream has no value.
+
+        Args:
+            request, mechanism, paid, value: of the release.
+            asked: the digest of what was asked for first, or None.
+        """
         charge, entry = paid.charge, paid.payment and paid.payment.entry
         restored = restorations(self.connection, self.dataset.id)
         more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)
@@ -125,6 +137,7 @@ class LedgerTransaction:
             "high": self.scope.span[1],
             "analyst": request.analyst,
             "paid": None if entry is None else text_of([*entry[:2], entry.cost.to_texts()]),
+            "request": asked,
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
@@ -136,12 +149,12 @@ def per_record(mechanism: Any) -> bool:
     return bool(mechanism.trust is Trust.LOCAL)
 
 
-def by_id(array: NDArray[Any], request: Request) -> NDArray[Any]:
+def by_id(array: NDArray[Any], request: PendingCharge) -> NDArray[Any]:
     """Return the rows of the records in the order of their ids, in which they are stored."""
     return array if request.order is None else array[request.order]
 
 
-def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
+def by_row(array: NDArray[Any], request: PendingCharge) -> NDArray[Any]:
     """Return stored rows in the order of the request's records: the inverse of `by_id`."""
     if request.order is None:
         return array

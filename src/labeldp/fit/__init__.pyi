@@ -22,7 +22,9 @@ from .choice import kind_of as kind_of
 from .choice import trust_name as trust_name
 from .cohorts import add_cohort as add_cohort
 from .demo import run_demo as run_demo
-from .job import FitJob as FitJob
+from .job import Job as Job
+from .job import prepare as prepare
+from .job import read_rows as read_rows
 from .once import FREE as FREE
 from .once import NO_RIGHT as NO_RIGHT
 from .once import RightToFit as RightToFit
@@ -47,9 +49,11 @@ from .registry import METHODS as METHODS
 from .registry import RECIPES as RECIPES
 from .registry import TRUSTS as TRUSTS
 from .registry import recipe_of as recipe_of
+from .release import release_again as release_again
 from .release import release_file as release_file
 from .release_bags import read_bags as read_bags
 from .release_bags import release_bags as release_bags
+from .release_bags import release_bags_again as release_bags_again
 from .rows import GivenRows as GivenRows
 from .rows import distinct_ids as distinct_ids
 from .run import fit_file as fit_file

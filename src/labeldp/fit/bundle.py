@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.fit.registry import METHODS, RECIPES
 from labeldp.fit.rows import ImageShape
-from labeldp.fit.settings import Ids, public_digest
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Certificate, InputError, check_growth, checked_certificate, json_value
 from labeldp.tables import TableEncoder, atomic_write
@@ -230,49 +228,13 @@ def _version_beside(path: Path) -> str:
         return ""
 
 
-@dataclass(frozen=True)
-class CertifiedRecords:
-    """Whose labels were fitted, by what is public of them.
-
-    Args:
-        count: how many records.
-        id_column: the name of their ids, or None where they have row numbers.
-        sha256: see `public_digest`.
-    """
-
-    count: int
-    id_column: str | None
-    sha256: str
-
-    @classmethod
-    def of(cls, features: NDArray[Any], ids: Ids | None, id_column: str | None) -> "CertifiedRecords":
-        """Return what is certified of records; ids count as texts, in whose order records are digested.
-
-        Args:
-            features: encoded, shape (n, …).
-            ids: of the records, or None for row numbers.
-            id_column: the name of the ids.
-        """
-        if ids is not None:
-            ids = ids if isinstance(ids, list) else [str(each).encode() for each in ids.tolist()]
-            order = sorted(range(len(ids)), key=ids.__getitem__)
-            features, ids = features[order], [ids[row] for row in order]
-        return cls(len(features), id_column, public_digest(features, ids, id_column))
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of all of it."""
-        return certificate_digest(asdict(self))
-
-
-def certify(folder: Path, certificate: Certificate, records: CertifiedRecords) -> None:
-    """Write the certificate with digests of all that it covers, and whose labels it is about."""
+def certify(folder: Path, certificate: Certificate) -> None:
+    """Write the certificate with digests of all that it covers."""
     files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
     content = {
         "format": FORMAT,
         "certificate": certificate.to_json(),
         "files": files,
-        "records": asdict(records),
     }
     # Sorted: what a ledger finds again has its names in another order than what was just charged.
     write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
@@ -291,27 +253,9 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
     certificate = checked_certificate(content.get("certificate"), folder)
     changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
     if SUMMARY not in changed:
-        summary, records = read_json(folder / SUMMARY), _records(content, folder)
-        same = summary.get("certificate_digest") == certificate_digest(content["certificate"])
-        same = same and summary.get("records_digest") == records.digest
+        same = read_json(folder / SUMMARY).get("certificate_digest") == certificate_digest(content["certificate"])
         changed += [] if same else [CERTIFICATE]
     return certificate, tuple(changed)
-
-
-def read_records(folder: Path) -> CertifiedRecords:
-    """Return whose labels were fitted.
-
-    Raises:
-        InputError: the directory has no certificate of ours.
-    """
-    return _records(read_json(folder / CERTIFICATE), folder)
-
-
-def _records(content: dict[str, Any], folder: Path) -> CertifiedRecords:
-    records = content.get("records")
-    if not isinstance(records, dict) or records.keys() != {"count", "id_column", "sha256"}:
-        raise InputError(f"{folder / CERTIFICATE} is damaged: it does not say which records it is about")
-    return CertifiedRecords(**records)
 
 
 def certificate_digest(content: Any) -> str:

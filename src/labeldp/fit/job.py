@@ -1,52 +1,55 @@
-"""A requested fit: its settings and files are read and checked, and nothing is charged yet."""
+"""A requested fit: what is asked is read and checked, and nothing is charged yet."""
 
-import hashlib
-import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from labeldp.curator import (
     Curator,
     DatasetLedger,
+    Ledger,
     LedgerFile,
     Recorded,
     person_names,
     persons_digest,
     records_digest,
 )
-from labeldp.fit.bundle import CertifiedRecords
-from labeldp.fit.choice import WAYS, Option, Way, advise
-from labeldp.fit.elsewhere import RemoteAccount
+from labeldp.fit.choice import WAYS, Option, advise
 from labeldp.fit.networks import PretrainedModel
 from labeldp.fit.persons import Owners, best_cap, counted, named_ids
 from labeldp.fit.recipe import Recipe, TrainingContext
 from labeldp.fit.registry import recipe_of
 from labeldp.fit.rows import GivenRows, ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
-from labeldp.fit.settings import FitSettings
+from labeldp.fit.settings import FitSettings, Ids, public_digest
 from labeldp.images import names_images
-from labeldp.learners import Model, evaluation_mechanism
+from labeldp.learners import EVALUATED, Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
     Budget,
+    Certificate,
     Charge,
     InputError,
     LedgerError,
+    NamedFile,
     Neighbors,
     Release,
+    Request,
+    Source,
+    SystemRandomness,
+    decimal,
     float_below,
     positive_epsilon,
 )
-from labeldp.serve import RemoteCurator
+from labeldp.privacy import Path as Part
 
 OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
 """Suffixes of files that are neither a table nor a source of images; a file with another one is read by its content."""
-
 
 FROM_SERVER = "the server's features"
 """What is said in place of a file."""
@@ -61,181 +64,122 @@ OTHER_BITS = (
 
 
 @dataclass(frozen=True)
-class FitJob:
-    """A requested fit, with everything read and nothing charged.
+class RemoteAccount:
+    """A share of a dataset that a server holds: a ledger's dataset to everything else in a fit.
+
+    Charges, and how they are found again, are the server's; here nothing is known of them but what it answers.
 
     Args:
+        server: the curator of the dataset, as `labeldp.connect` returns it.
+    """
+
+    server: Any
+    is_new = False
+    columns = ()
+    ids_key = digest_key = None
+    entries = own_entries = charges = ()
+
+    @classmethod
+    def of(cls, server: Any, settings: FitSettings, records: int, ids: Ids | None) -> "RemoteAccount":
+        """Return the account of a fit, after comparing what is public of its rows with the server's.
+
+        Raises:
+            InputError: other records than the server's, or an option that servers do not know.
+        """
+        for name in ("cohort", "revision", "person_column", "other_ids"):
+            if getattr(settings, name):
+                flag = "other-ids" if name == "other_ids" else name.partition("_")[0]
+                raise InputError(f"--{flag} does not go with --curator: a server has one state of all records")
+        if records != server.records:
+            raise InputError(
+                f"--curator: the server has labels of {server.records:,} records, and the file has {records:,}: the "
+                "rows must be those of the labels, in their order"
+            )
+        if ids is not None:
+            server.check_ids(ids)
+        return cls(server)
+
+    @property
+    def name(self) -> str:
+        """The dataset's."""
+        return str(self.server.dataset)
+
+    @property
+    def randomness(self) -> SystemRandomness:
+        """Of which nothing is taken: the server draws the noise."""
+        return SystemRandomness()
+
+    @cached_property
+    def budget(self) -> Budget:
+        """The analyst's share of the dataset's epsilon, at the delta of the whole."""
+        content = self.server.budget
+        return Budget(decimal(content["epsilon"], "epsilon") * Fraction(content["share"]), content["delta"])
+
+    def used(self) -> Fraction:
+        """Return how much of the share is used up by now."""
+        return Fraction(self.server.budget["used"])
+
+    def holds(self, charges: Iterable[Charge]) -> bool:
+        """Return whether the server released these to the same analyst."""
+        try:
+            return all(self.server.certificate(charge.id).entries[0] == charge for charge in charges)
+        except InputError:
+            return False
+
+    def part(self, path: Part) -> Part:
+        """Return the part of the records that a charge was about."""
+        return path
+
+    def charged_at(self, certificate: Certificate) -> str:
+        """Return when the last of some releases was charged, as the server says."""
+        return max((str(charge.facts.get("charged", "")) for charge in certificate.entries), default="")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A requested fit, with everything read and nothing charged; `prepare` makes it.
+
+    Args:
+        request: what was asked for.
         recipe: how the model is learned.
-        file: the name of the data file, without its folder.
-        command: the command line that identifies the fit; it does not say that test labels are public.
-        rows: the private rows.
+        rows: the private rows that are used.
+        account: what is charged: the dataset of a ledger file, a ledger in memory, or a share of a server's dataset.
         public: the rows of a test file, or None.
-        account: the dataset of the ledger to charge, or the share of a dataset that a server holds.
         init: a network whose weights the training starts from, or None.
         choice: what `--method auto` chose just now; None where nothing was, or the ledger held a choice.
-        whole: all private rows, where `rows` are those of each person that are used.
+        all_rows: all private rows, where `rows` are those of each person that are used.
         owners: whose they are, where persons are protected.
     """
 
+    request: Request
     recipe: Recipe
-    file: str
-    command: str
     rows: Rows
-    public: PublicRows | None
-    account: DatasetLedger | RemoteAccount
-    init: PretrainedModel | None
+    account: Any
+    public: PublicRows | None = None
+    init: PretrainedModel | None = None
     choice: Option | None = None
-    whole: Rows | None = None
+    all_rows: Rows | None = None
     owners: Owners | None = None
-
-    @classmethod
-    def read(
-        cls, data: str | pa.Table, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None
-    ) -> "FitJob":
-        """Read and check the settings, then the files.
-
-        Args:
-            data, settings, out, test: see `fit_file`.
-            held: the ledger file, or the curator of the labels that a server holds.
-
-        Raises:
-            InputError, LedgerError: a setting, a file or the ledger cannot be used; nothing was charged.
-        """
-        images = isinstance(data, str) and _names_images(data)
-        if images and settings.curator is not None:
-            raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
-        if settings.chooses and not images:
-            return cls._chosen(data, settings, held, out, test)
-        recipe = recipe_of(settings, images=images)
-        rows, public = _read_files(data, settings, test)
-        command = recipe.settings.command(data, held, out, test)
-        return cls._of(recipe, data, rows, public, held, command)._checked()
-
-    @classmethod
-    def of_rows(cls, recipe: Recipe, rows: Rows, ledger: str) -> "FitJob":
-        """Return the fit of rows that a program holds.
-
-        Raises:
-            InputError, LedgerError: the rows or the ledger cannot be used; nothing was charged.
-        """
-        return cls.of_account(recipe, rows, _account(ledger, recipe.settings, rows))
-
-    @classmethod
-    def of_account(cls, recipe: Recipe, rows: Rows, account: Any) -> "FitJob":
-        """Return the fit of rows that a program holds, charged to a ledger that may be one in memory."""
-        job = cls(recipe, "", "", rows, None, account, None)
-        return job if recipe.settings.person_column is None else job._of_persons()
-
-    @classmethod
-    def _chosen(
-        cls, data: str | pa.Table, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None
-    ) -> "FitJob":
-        """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
-
-        Raises:
-            InputError: options that would be chosen, or nothing is left to choose from.
-        """
-        plain = FitSettings(settings.label, settings.domain, settings.epsilon, settings.delta, settings.dataset)
-        for name in ("model", "stages", "prior", "epochs", "init", "cells", "neighbors"):
-            if getattr(settings, name) != getattr(plain, name):
-                raise InputError(f"--{name} does not go with --method auto, which chooses it")
-        rows, public = _read_files(data, settings, test)
-        assert isinstance(rows, PrivateRows)
-        command = settings.command(data, held, out, test)
-
-        def job_of(way: Way) -> FitJob:
-            taken = {"delta": 0.0, **way.settings(settings.delta), "chosen": way.name}
-            return cls._of(recipe_of(replace(settings, **taken)), data, rows, public, held, command)
-
-        for way in WAYS:
-            if way.admissible(settings.domain, settings.trust):
-                job = job_of(way)
-                if job.holds_choice():
-                    return job._checked()
-        records, dimension = rows.features.shape
-        epsilon = settings.epsilon
-        if rows.persons is not None:
-            job = job_of(next(way for way in WAYS if way.admissible(settings.domain, settings.trust)))
-            assert job.owners is not None
-            sizes, most = job.owners.sizes, settings.per_person
-            records, epsilon = counted(sizes, most, epsilon, settings.domain, settings.trust)
-        best = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).best
-        return replace(job_of(next(way for way in WAYS if way.name == best.method)), choice=best)._checked()
-
-    @classmethod
-    def _of(
-        cls,
-        recipe: Recipe,
-        data: str | pa.Table,
-        rows: Rows,
-        public: PublicRows | None,
-        held: str | RemoteCurator,
-        command: str,
-    ) -> "FitJob":
-        """Return a fit of what was read and its dataset in the ledger; see `_checked`."""
-        settings = recipe.settings
-        account: DatasetLedger | RemoteAccount
-        if isinstance(held, RemoteCurator):
-            account = RemoteAccount.of(held, settings, len(rows.features), rows.ids)
-        else:
-            account = _account(held, settings, rows)
-        init = None if settings.init is None else PretrainedModel.read(settings.init, account)
-        job = cls(
-            recipe, Path(data).name if isinstance(data, str) else FROM_SERVER, command, rows, public, account, init
-        )
-        return job if settings.person_column is None else job._of_persons()
-
-    def _checked(self) -> "FitJob":
-        """Return this fit, after checking that it can be done.
-
-        Raises:
-            InputError: it cannot; nothing was charged.
-        """
-        self.recipe.check_share(len(self.rows.features))
-        self.recipe.check(self.rows, self.context)
-        return self
-
-    def _of_persons(self) -> "FitJob":
-        """Return this fit of the records of each person that are used, at what each of their answers may cost.
-
-        Raises:
-            InputError: a model that cannot protect persons.
-        """
-        settings, rows = self.settings, self.rows
-        assert isinstance(rows, PrivateRows | GivenRows) and not isinstance(self.account, RemoteAccount)
-        if settings.stages != 1 or settings.prior != "none":
-            raise InputError("--stages and --prior do not go with --person: every record is answered, or summed, once")
-        one_by_one, most = settings.trust == "local", settings.per_person
-        if one_by_one and most is None:
-            sizes = Owners.of(rows.persons, rows.ids, None, self.account).sizes
-            most = best_cap(sizes, settings.epsilon, settings.domain)
-        owners = Owners.of(rows.persons, rows.ids, most, self.account)
-        shared = replace(settings, per_person=owners.most)
-        if one_by_one:
-            each = float_below(positive_epsilon(settings.epsilon) / owners.most)
-            shared = replace(shared, epsilon=each, shared=settings.epsilon)
-        # A model was chosen already: its recipe alone takes another epsilon.
-        recipe = replace(self.recipe, settings=shared)
-        job = replace(self, recipe=recipe, rows=rows.take(owners.rows), whole=rows, owners=owners)
-        self.account.check_persons(job._map)
-        return job
-
-    @property
-    def _map(self) -> str:
-        """A digest of the map from records to persons, as the ledger keeps it."""
-        assert isinstance(self.whole, PrivateRows | GivenRows) and not isinstance(self.account, RemoteAccount)
-        key = self.account.ids_key or b""
-        return persons_digest(named_ids(self.whole.ids, self.account), person_names(self.whole.persons, key), key)
-
-    @property
-    def times(self) -> int:
-        """How often a person pays for a release that answers records one by one."""
-        return self.owners.most if self.owners is not None and self.settings.trust == "local" else 1
 
     @property
     def settings(self) -> FitSettings:
         """The settings of the fit."""
         return self.recipe.settings
+
+    @property
+    def file(self) -> str:
+        """The name of the data file, without its folder."""
+        return FROM_SERVER if not self.request.source.name and self.settings.curator else self.request.source.name
+
+    @property
+    def sampler(self) -> Any:
+        """The version of the sampler: with another one the ledger finds no release again, and charges new ones."""
+        return evaluation_mechanism(self.settings.domain, self.settings.epsilon).specification()["sampler"]
+
+    @property
+    def times(self) -> int:
+        """How often a person pays for a release that answers records one by one."""
+        return self.owners.most if self.owners is not None and self.settings.trust == "local" else 1
 
     @property
     def context(self) -> TrainingContext:
@@ -244,34 +188,20 @@ class FitJob:
 
     @cached_property
     def run(self) -> str:
-        """The name of the run in the ledger: of this fit alone, or of all whose recipe shares its releases."""
-        return self._run_of_labels if self.recipe.shares_releases else self._run_of_fit
+        """The name of the run in the ledger: the digest of the request, without what no release depends on.
 
-    @property
-    def _run_of_fit(self) -> str:
-        digest = self.init.digest if self.init else ""
-        return self.settings.run(self.rows.features, self.rows.ids, digest)
-
-    @property
-    def _run_of_labels(self) -> str:
-        asked = replace(self.settings, model="", cells=None, neighbors=None, chosen=None)
-        return asked.run(np.empty((len(self.rows.features), 0)), self.rows.ids)
-
-    @property
-    def request(self) -> str:
-        """A digest of the public part of the request: settings, file names, features, the test file, the sampler.
-
-        The sampler is in it because, with another one, the ledger would not find the releases, and charge new ones.
+        A default counts as it is: it is not charged again for being asked for. Of models that share their releases no
+        option counts.
         """
-        test = "" if self.public is None else self.public.digest()
-        mechanism = evaluation_mechanism(self.settings.domain, self.settings.epsilon).specification()
-        return hashlib.sha256(json.dumps([self.command, self._run_of_fit, test, mechanism]).encode()).hexdigest()
-
-    @property
-    def records(self) -> CertifiedRecords:
-        """Whose labels are fitted, by what is public of them."""
-        whole = self.rows if self.whole is None else self.whole
-        return CertifiedRecords.of(whole.features, whole.ids, self.settings.id_column)
+        settings = replace(self.settings, curator=None, other_ids=False)
+        if settings.evaluation == EVALUATED:
+            settings = replace(settings, evaluation=None)
+        files = {name: file for name, file in self.request.files.items() if name == "init"}
+        source = replace(self.request.source, features=())
+        request = settings.request(source, cap=self.request.cap, files=files)
+        if self.recipe.shares_releases:
+            request = replace(request, does="labels", source=replace(source, digest=""), options={})
+        return request.digest
 
     @cached_property
     def curator(self) -> Any:
@@ -281,12 +211,12 @@ class FitJob:
         """
         if isinstance(self.account, RemoteAccount):
             return self.account.server.of_run(self.run)
-        whole = self.rows if self.whole is None else self.whole
+        rows = self.all_rows or self.rows
         curator = Curator.of_codes(
-            lambda: whole.codes,
+            lambda: rows.codes,
             domain=self.settings.domain,
             ledger=self.account,
-            ids=whole.ids,
+            ids=rows.ids,
             run=self.run,
             persons=None if self.owners is None else self.owners.names,
         )
@@ -297,18 +227,19 @@ class FitJob:
 
         A step that names its mechanism may share the charge of another run.
         """
+        if isinstance(self.account, Ledger):
+            return {}
         charges = [
             ((entry.step or "").rpartition(": "), replace(entry.certificate.entries[0], path=entry.part))
             for entry in self.account.own_entries
             if (entry.certificate.neighbors is Neighbors.ONE_PERSON) == (self.owners is not None)
         ]
-        found = {step: charge for (run, _, step), charge in charges if run == self.run}
+        by_step = {step: charge for (run, _, step), charge in charges if run == self.run}
         for step in self.recipe.steps(len(self.rows.features)):
             alike = (charge for _, charge in charges if not charge.path and charge.mechanism == step.mechanism)
-            same = [charge for charge in alike if charge.loss == step.loss * self.times]
-            if same:
-                found.setdefault(step.name, same[0])
-        return found
+            if same := [charge for charge in alike if charge.loss == step.loss * self.times]:
+                by_step.setdefault(step.name, same[0])
+        return by_step
 
     def holds_choice(self) -> bool:
         """Return whether the ledger was charged for this very run: a choice stays, whatever a newer rule says.
@@ -337,7 +268,7 @@ class FitJob:
         """Release labels and train; call `on_release` with step, number of records and mechanism of each release.
 
         Returns:
-            The model; its certificate says that the labels of the test file are public, if there is one.
+            The model; its certificate has the request, and says that labels of a test file are public.
         """
         charged = self.charged()
 
@@ -349,31 +280,148 @@ class FitJob:
         def after(event: Recorded) -> None:
             on_release(event.step, len(event.rows), event.release.mechanism)
 
+        rng = self.account.randomness or SystemRandomness()
         with self.curator.subscribe(after, before):
-            release = self.recipe.learn(self.rows, self.curator, rng=self.account.randomness, context=context)
+            release = self.recipe.learn(self.rows, self.curator, rng=rng, context=context)
         conditions = []
         if self.settings.chosen:
             conditions.append(f"{self.settings.chosen} was chosen by what is public: features and how many records")
         if self.public is not None:
             conditions.append(f"the labels of {self.public.file} are public")
-        if not conditions:
-            return release
         assumptions = (*release.certificate.assumptions, *conditions)
-        return replace(release, certificate=replace(release.certificate, assumptions=assumptions))
+        return replace(release, certificate=replace(release.certificate, assumptions=assumptions, request=self.request))
 
 
-def _account(path: str, settings: FitSettings, rows: Rows) -> DatasetLedger:
-    """Return the dataset of a ledger file as it charges these records."""
+def prepare(
+    settings: FitSettings,
+    rows: Rows,
+    ledger: Any,
+    *,
+    data: Any = None,
+    public: PublicRows | None = None,
+    recipe: Recipe | None = None,
+) -> Job:
+    """Return a fit, after checking that it can be done; no label is read, and nothing is charged.
+
+    Args:
+        settings: what is asked for.
+        rows: the private rows.
+        ledger: the path of a ledger file, a dataset of one, a ledger in memory, or the curator of labels on a server.
+        data: the file that the rows were read from; None for rows in memory.
+        public: the rows of a test file, or None.
+        recipe: how the model is learned, if a program made it; by default what the settings say.
+
+    Raises:
+        InputError, LedgerError: an option, the rows or the ledger cannot be used; nothing was charged.
+    """
+    source = replace(
+        Source.of(data, settings.label, settings.id_column, settings.person_column),
+        features=settings.features or (),
+        rows=len(rows.features),
+        digest=public_digest(rows.features, rows.ids, settings.id_column),
+    )
+    if settings.chooses and not isinstance(rows, ImageRows):
+        job = _chosen(settings, rows, ledger, source, public)
+    else:
+        job = _job(settings, rows, ledger, source, public, recipe)
+    job.recipe.check_share(len(job.rows.features))
+    job.recipe.check(job.rows, job.context)
+    return job
+
+
+def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, public: PublicRows | None) -> Job:
+    """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
+
+    Raises:
+        InputError: options that would be chosen, or nothing is left to choose from.
+    """
+    plain = FitSettings(settings.label, settings.domain, settings.epsilon, settings.delta, settings.dataset)
+    for name in ("model", "stages", "prior", "epochs", "init", "cells", "neighbors"):
+        if getattr(settings, name) != getattr(plain, name):
+            raise InputError(f"--{name} does not go with --method auto, which chooses it")
+    jobs: dict[str, Job] = {}
+    for way in WAYS:
+        if way.admissible(settings.domain, settings.trust):
+            jobs[way.name] = _job(replace(settings, chosen=way.name), rows, ledger, source, public)
+            if jobs[way.name].holds_choice():
+                return jobs[way.name]
+    records, dimension = rows.features.shape
+    epsilon, owners = settings.epsilon, next(iter(jobs.values())).owners
+    if owners is not None:
+        records, epsilon = counted(owners.sizes, settings.per_person, epsilon, settings.domain, settings.trust)
+    best = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).best
+    return replace(jobs[best.method], choice=best)
+
+
+def _job(
+    settings: FitSettings,
+    rows: Rows,
+    ledger: Any,
+    source: Source,
+    public: PublicRows | None,
+    recipe: Recipe | None = None,
+) -> Job:
+    """Return a fit whose model is chosen."""
+    chosen = settings
+    if settings.chosen is not None:
+        taken = {way.name: way.settings(settings.delta) for way in WAYS}.get(settings.chosen)
+        if taken is None:
+            raise InputError(f"--method auto has no way {settings.chosen!r}")
+        chosen = replace(settings, **{"delta": 0.0, **taken})
+    recipe = recipe or recipe_of(chosen, images=isinstance(rows, ImageRows))
+    account = _account(ledger, recipe.settings, rows)
+    init = None if settings.init is None else PretrainedModel.read(settings.init, account)
+    used, owners = rows, None
+    if settings.person_column is not None:
+        shared, owners = _shared(recipe.settings, rows, account)
+        # A model was chosen already: its recipe alone takes another epsilon.
+        recipe, used = replace(recipe, settings=shared), rows.take(owners.rows)  # type: ignore[union-attr]
+    files = {} if init is None else {"init": NamedFile(Path(str(settings.init)).name, init.digest)}
+    files |= {} if public is None else {"test": NamedFile(public.file, public.digest())}
+    request = settings.request(source, cap=0 if owners is None else owners.most, files=files)
+    if isinstance(account, DatasetLedger):
+        account = account.of_request(request)
+    return Job(request, recipe, used, account, public, init, None, rows, owners)
+
+
+def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners]:
+    """Return the settings of a fit of the records of each person that are used, and whose they are.
+
+    Raises:
+        InputError: a model that cannot protect persons.
+    """
+    assert isinstance(rows, PrivateRows | GivenRows)
+    if settings.stages != 1 or settings.prior != "none":
+        raise InputError("--stages and --prior do not go with --person: every record is answered, or summed, once")
+    one_by_one, cap = settings.trust == "local", settings.per_person
+    if one_by_one and cap is None:
+        sizes = Owners.of(rows.persons, rows.ids, None, account).sizes
+        cap = best_cap(sizes, settings.epsilon, settings.domain)
+    owners = Owners.of(rows.persons, rows.ids, cap, account)
+    shared = replace(settings, per_person=owners.most)
+    if one_by_one:
+        cost = float_below(positive_epsilon(settings.epsilon) / owners.most)
+        shared = replace(shared, epsilon=cost, shared=settings.epsilon)
+    key = account.ids_key or b""
+    account.check_persons(persons_digest(named_ids(rows.ids, account), person_names(rows.persons, key), key))
+    return shared, owners
+
+
+def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
+    """Return what is charged for these records: of a ledger file the dataset, of a server a share."""
+    if isinstance(ledger, DatasetLedger | Ledger):
+        return ledger
+    if not isinstance(ledger, str | os.PathLike):
+        return RemoteAccount.of(ledger, settings, len(rows.features), rows.ids)
     budget = Budget(settings.asked, settings.delta)
-    ledger = LedgerFile(path)
-    whole = ledger.dataset(
+    dataset = LedgerFile(ledger).dataset(
         settings.dataset,
         cohort=settings.cohort,
         revision=settings.revision,
         other_ids=settings.other_ids,
         budget=budget,
     )
-    account = whole.of_records(records_digest(rows.ids, whole))
+    account = dataset.of_records(records_digest(rows.ids, dataset))
     account.check_domain(settings.domain)  # before the budget: a larger one would not help
     account.check_count(len(rows.features))
     if settings.person_column is None:
@@ -384,6 +432,25 @@ def _account(path: str, settings: FitSettings, rows: Rows) -> DatasetLedger:
             "are public. Name the columns that are"
         )
     return account
+
+
+def read_rows(data: str | pa.Table, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:
+    """Return the private rows, and the public ones of a test file or None; no label of the private ones is read.
+
+    Raises:
+        InputError: an option does not go with such data, or a file cannot be used.
+    """
+    images = isinstance(data, str) and _names_images(data)
+    if images and settings.curator is not None:
+        raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
+    if not settings.chooses or images:
+        recipe_of(settings, images=images)  # refuses options before files are read
+    if images:
+        assert isinstance(data, str)
+        images_of = ImageRows.read(data, settings)
+        return images_of, None if test is None else public_images(test, data, settings, images_of)
+    table = PrivateRows.read(data, settings)
+    return table, None if test is None else public_rows(test, data, settings, table)
 
 
 def _names_images(data: str) -> bool:
@@ -401,12 +468,3 @@ def _names_images(data: str) -> bool:
             "MNIST's or CIFAR's files or of a folder of pictures for each class"
         )
     return names_images(data)
-
-
-def _read_files(data: str | pa.Table, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:
-    """Return the private rows, and the public ones of a test file or None."""
-    if isinstance(data, str) and names_images(data):
-        images = ImageRows.read(data, settings)
-        return images, None if test is None else public_images(test, data, settings, images)
-    table = PrivateRows.read(data, settings)
-    return table, None if test is None else public_rows(test, data, settings, table)

@@ -8,9 +8,7 @@ from typing import Any, ClassVar, final
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from labeldp.curator import DatasetLedger
 from labeldp.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
-from labeldp.fit.elsewhere import RemoteAccount
 from labeldp.fit.recipe import (
     MIN_RECORDS,
     WHICH_ARE_TRUE,
@@ -176,7 +174,7 @@ class PretrainedModel:
     digest: str
 
     @classmethod
-    def read(cls, path: str, account: DatasetLedger | RemoteAccount) -> "PretrainedModel":
+    def read(cls, path: str, account: Any) -> "PretrainedModel":
         """Read the network in a directory that `labeldp fit` wrote.
 
         Args:

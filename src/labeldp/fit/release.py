@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,15 @@ from labeldp.privacy import (
     IdDigest,
     InputError,
     LabelDPError,
+    PendingCharge,
     RecordIds,
     Request,
+    Source,
     Texts,
     check_choice,
     float_below,
     positive_epsilon,
+    stored_fraction,
     whole_cost,
 )
 from labeldp.tables import (
@@ -139,10 +142,18 @@ def release_file(
     chosen: FiniteMechanism = row.load()(domain=domain, epsilon=each)
     stream = Stream.of(parts, label, id_column, chosen, in_place, block_rows, progress, persons)
     cost = whole_cost(chosen.privacy_loss() * stream.times)
+    source = Source.of(data, label, id_column, person_column)
+    options: dict[str, Any] = {
+        "cohort": cohort,
+        "revision": revision,
+        "in_place": in_place or None,
+        "other_ids": other_ids or None,
+    }
+    request = Request.of("release", mechanism, dataset, source, epsilon, 0, domain=domain, **options)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=cost)
-    target = Path(out)
+    account, target = account.of_request(request), Path(out)
     if os.path.lexists(target):
-        return _existing_result(stream, account, target)
+        return _existing_result(stream, account, target, request)
     if target.absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     if stream.parts.are_many and target.resolve().is_relative_to(stream.parts.place.resolve()):
@@ -160,20 +171,51 @@ def release_file(
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
         if persons is not None and note:
             note(f"a person has {persons.most:,} records at most; each answer costs its person epsilon = {each:.6g}")
-        request, digests = stream.check(account, spool, seen)
-        certificate = account.charge_stream(request, chosen)
+        pending, digests = stream.check(account, spool, seen)
+        certificate = account.charge_stream(pending, chosen)
         if isinstance(output, ReleaseWriter):
             for part in range(len(seen)):
-                stream.draw(account, request, spool, seen, part, output)
+                stream.draw(account, pending, spool, seen, part, output)
         else:
             for part, name in enumerate(stream.parts.names):
                 made_of = {"charge": certificate.to_json(), **stream.made_of(part, seen[part], digests[part])}
-                draw = partial(stream.draw, account, request, spool, seen, part)
+                draw = partial(stream.draw, account, pending, spool, seen, part)
                 if not output.write(name, made_of, draw) and note:
                     note(f"{name} was finished by an earlier run")
         stream.require_same_files("released: nothing was published")
+        certificate = replace(certificate, request=request)
         output.certify(certificate.to_json())
     return certificate
+
+
+def release_again(
+    request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
+) -> Certificate:
+    """Release a label column as it was asked for before; see `release_file`."""
+    source, options = request.source, request.only("in_place", "other_ids")
+    return release_file(
+        data,
+        mechanism=request.does,
+        out=out,
+        id_column=source.ids or None,
+        person_column=source.persons or None,
+        progress=progress,
+        **account_of(request, ledger),
+        **options,
+    )
+
+
+def account_of(request: Request, ledger: Path) -> dict[str, Any]:
+    """Return the arguments of a release that say whose labels it is about, and what it costs."""
+    return {
+        "label": request.source.label,
+        "domain": Domain.from_json(request.domain),
+        "epsilon": stored_fraction(request.epsilon),
+        "ledger": ledger,
+        "dataset": request.scope.name,
+        "cohort": request.scope.cohort or None,
+        "revision": request.scope.revision or None,
+    }
 
 
 def _output(stream: "Stream", target: Path) -> AbstractContextManager[ReleaseWriter | FolderWriter]:
@@ -288,7 +330,7 @@ class Stream:
                 seen.append(Seen(begin, start - begin, first, len(spool)))
         return seen, None if self.id_column is None else records.hexdigest()
 
-    def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[Request, list[str]]:
+    def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[PendingCharge, list[str]]:
         """Compare the labels that were set aside with the domain; what is wrong is refused here, once all is read.
 
         Returns:
@@ -297,8 +339,8 @@ class Stream:
         found, scheme, digests = account.compare(
             self.mechanism.domain, lambda: self._fingerprinted(account, spool, seen)
         )
-        request = found.request(account, self.mechanism, scheme)
-        return (request if self.persons is None else self.persons.charged(request, account)), digests
+        pending = found.request(account, self.mechanism, scheme)
+        return (pending if self.persons is None else self.persons.charged(pending, account)), digests
 
     def _fingerprinted(
         self, account: DatasetLedger, spool: Spool, seen: list["Seen"]
@@ -327,7 +369,7 @@ class Stream:
     def draw(
         self,
         account: DatasetLedger,
-        request: Request,
+        pending: PendingCharge,
         spool: Spool,
         seen: list["Seen"],
         part: int,
@@ -337,7 +379,7 @@ class Stream:
 
         The rest of a table that is released in place is read again, and refused if ids or labels are others now.
         """
-        noise = account.randomness.bind(request.context())
+        noise = account.randomness.bind(pending.context())
         changed = LabelDPError(
             f"{self.parts.tables[part].path} changed while it was being released: nothing was published"
         )
@@ -444,7 +486,7 @@ def _has_text(column: pa.Field) -> bool:
     return True
 
 
-def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Certificate:
+def _existing_result(stream: Stream, account: DatasetLedger, target: Path, request: Request) -> Certificate:
     """Return the certificate of an output that stands already, if it is the one asked for, else raise InputError."""
     refusal = InputError(f"{target} exists already and is not this release; choose another name or remove it first")
     many = target.is_dir()
@@ -459,6 +501,7 @@ def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Ce
         account = account.of_records(records)
         charge: Charge | None = account.find_stream(stream.check(account, spool, seen)[0])
     same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
+    same = same and certificate.request is not None and certificate.request.digest == request.digest
     unchanged = is_folder_as_certified if many else is_as_certified
     if not (same and content["column"] == stream.released and unchanged(target)):
         raise refusal

@@ -16,6 +16,7 @@ from labeldp.bags import Bagged, ReleasedSums, halved_at_medians, public_halves,
 from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, person_names
 from labeldp.fit.persons import check_person
 from labeldp.fit.persons import person_column as read_persons
+from labeldp.fit.release import Progress, account_of
 from labeldp.fit.rows import by_id, distinct_ids
 from labeldp.fit.verify import verify_file
 from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain
@@ -27,8 +28,11 @@ from labeldp.privacy import (
     LabelDPError,
     Public,
     Release,
+    Request,
+    Source,
     check_choice,
     decimal,
+    stored_fraction,
 )
 from labeldp.tables import (
     BLOCK_ROWS,
@@ -125,7 +129,12 @@ def release_bags(
     if records.persons is not None:
         arguments["persons"] = Public(numbered(person_names(records.persons, b"")), why=WHOSE)
     made = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
+    source = Source.of(data, label, id_column, person_column)
+    options: dict[str, Any] = {"size": size, "bags": bags, **own, "other_ids": other_ids or None}
+    options |= {"cohort": cohort, "revision": revision, "domain": domain}
+    request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, **options)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
+    account = account.of_request(request)
     if records.persons is None:
         account.check_persons(None)
     if Path(out).absolute() == Path(ledger).absolute():
@@ -148,8 +157,26 @@ def release_bags(
         for start in range(0, len(arrays[-1]), BLOCK_ROWS):
             *others, sums = (pa.array(each[start : start + BLOCK_ROWS]) for each in arrays)
             writer.write(sums, pa.RecordBatch.from_arrays(others, names=list(names[:-1])))
-        writer.certify(release.certificate.to_json())
-    return release.certificate
+        certificate = replace(release.certificate, request=request)
+        writer.certify(certificate.to_json())
+    return certificate
+
+
+def release_bags_again(
+    request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
+) -> Certificate:
+    """Release sums over bags as they were asked for before; see `release_bags`."""
+    source, options = request.source, request.only("size", "bags", "noisy", "weights", "rows", "other_ids")
+    return release_bags(
+        data,
+        mechanism=request.does,
+        out=out,
+        delta=stored_fraction(request.delta),
+        id_column=source.ids or None,
+        person_column=source.persons or None,
+        **account_of(request, ledger),
+        **options,
+    )
 
 
 @dataclass(frozen=True)

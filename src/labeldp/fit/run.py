@@ -1,5 +1,6 @@
 """`labeldp fit`: from a file of private labels to a directory with model, certificate and report."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -21,15 +22,13 @@ from labeldp.fit.bundle import (
     write_json,
     write_text,
 )
-from labeldp.fit.elsewhere import RemoteAccount
-from labeldp.fit.job import FitJob
+from labeldp.fit.job import Job, RemoteAccount, prepare, read_rows
 from labeldp.fit.persons import owner_note
 from labeldp.fit.settings import FitSettings
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import Charge, InputError
-from labeldp.serve import RemoteCurator
+from labeldp.privacy import Charge, CuratorLike, InputError
 from labeldp.tables import atomic_directory
 
 Progress = Callable[[str, float], None]
@@ -44,7 +43,7 @@ def fit_file(
     settings: FitSettings,
     *,
     ledger: str | None = None,
-    curator: RemoteCurator | None = None,
+    curator: CuratorLike | None = None,
     out: str,
     test: str | None = None,
     test_labels_are_public: bool = False,
@@ -95,19 +94,22 @@ def fit_file(
         )
     if (ledger is None) == (curator is None) or (curator is None) != (settings.curator is None):
         raise InputError("--ledger or --curator must be given, and not both: where the labels are, and what is charged")
-    held = ledger if curator is None else curator
-    assert held is not None
     if data is None and curator is None:
         raise InputError("DATA must be given, or --curator of a server that has features")
     if data is None and settings.id_column is not None:
         raise InputError("--id goes with DATA: a server's own features are in the order of its labels")
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
-    source = curator.features() if data is None and curator is not None else data
+
+    def job_of() -> Job:
+        source = curator.features() if data is None else data  # type: ignore[union-attr]
+        rows, public = read_rows(source, settings, test)
+        return prepare(settings, rows, ledger if curator is None else curator, data=data, public=public)
+
     if (Path(out) / CERTIFICATE).is_file():
-        return existing_result(FitJob.read(source, settings, held, out, test), Path(out))
+        return existing_result(job_of(), Path(out))
     with atomic_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
-        job = FitJob.read(source, settings, held, out, test)
+        job = job_of()
         job.require_budget()
         if note:
             _note_what_is_new(job, ledger, note)
@@ -118,23 +120,26 @@ def fit_file(
             show("learning", 0.1)
 
         show("learning", 0.0)  # what is refused is refused before the first release
-        with checkpoint_folder(out, job.request, wanted=job.recipe.resumable) as checkpoints:
+        with checkpoint_folder(out, job, wanted=job.recipe.resumable) as checkpoints:
             context = replace(job.context, checkpoints=checkpoints, show=lambda text, done: show(text, 0.1 + done / 2))
             release = job.learn(on_release, context)
         show("evaluating", 0.6)
-        summary = summarize(job, release, tuple(stages), show)
+        address = settings.curator
+        if address is not None and address.startswith("unix:"):
+            address = f"unix:{Path(address).name}"
+        files = {"ledger": Path(ledger or "").name, "out": Path(out).name}
+        summary = summarize(job, release, tuple(stages), show, job.request.command(curator=address, **files))
         digest = certificate_digest(release.certificate.to_json())
-        records = job.records
-        summary = replace(summary, request=job.request, certificate_digest=digest, records_digest=records.digest)
+        summary = replace(summary, request=job.request.digest, certificate_digest=digest)
         Bundle(release.value, job.rows.encoder).write(folder)
         write_json(folder / SUMMARY, summary.to_json())
         if render is not None:
             write_text(folder / REPORT, render(summary))
-        certify(folder, release.certificate, records)
+        certify(folder, release.certificate)
     return summary
 
 
-def existing_result(job: FitJob, folder: Path) -> FitSummary:
+def existing_result(job: Job, folder: Path) -> FitSummary:
     """Return the summary in `folder` if this same fit wrote it; charge nothing.
 
     Raises:
@@ -147,21 +152,24 @@ def existing_result(job: FitJob, folder: Path) -> FitSummary:
         summary = None if changed else FitSummary.from_json(read_json(folder / SUMMARY))
     except InputError:
         raise refusal from None
-    if summary is None or summary.request != job.request or not _holds(job, certificate.entries):
+    request = certificate.request
+    same = request is not None and replace(request, version="") == replace(job.request, version="")
+    same = same and {charge.mechanism.get("sampler", job.sampler) for charge in certificate.entries} == {job.sampler}
+    if summary is None or not same or not _holds(job, certificate.entries):
         raise refusal
     if isinstance(job.curator, Curator):  # a server has compared them as it started
         job.curator.check_labels()
     return summary
 
 
-def _holds(job: FitJob, charges: tuple[Charge, ...]) -> bool:
+def _holds(job: Job, charges: tuple[Charge, ...]) -> bool:
     """Return whether all these were charged to the account of a fit."""
     if isinstance(job.account, RemoteAccount):
         return job.account.holds(charges)
     return {charge.id for charge in charges} <= {charge.id for charge in job.account.charges}
 
 
-def _note_what_is_new(job: FitJob, ledger: str | None, note: Callable[[str], None]) -> None:
+def _note_what_is_new(job: Job, ledger: str | None, note: Callable[[str], None]) -> None:
     """Tell the user what was chosen, of a new budget, and which index of pandas was left out."""
     if job.choice:
         note(f"--method auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")
@@ -180,12 +188,12 @@ def _note_what_is_new(job: FitJob, ledger: str | None, note: Callable[[str], Non
 
 
 @contextmanager
-def checkpoint_folder(out: str, request: str, *, wanted: bool) -> Iterator[Path | None]:
+def checkpoint_folder(out: str, job: Job, *, wanted: bool) -> Iterator[Path | None]:
     """Yield the folder OUT.training for checkpoints; remove it if the body ends well or no training had begun.
 
     Args:
         out: the directory that the fit will write.
-        request: a digest of the request; see `FitJob.request`.
+        job: the fit: checkpoints are of a request, a version and a sampler.
         wanted: whether the fit keeps checkpoints; if not, None is yielded.
 
     Raises:
@@ -195,13 +203,13 @@ def checkpoint_folder(out: str, request: str, *, wanted: bool) -> Iterator[Path 
         yield None
         return
     folder = Path(out).with_name(f"{Path(out).name}.training")
-    mark = folder / "fit"  # says which fit the checkpoints are of
-    if folder.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == request):
+    mark, text = folder / "fit", json.dumps([job.request.to_json(), job.sampler], sort_keys=True)
+    if folder.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == text):
         raise InputError(
             f"{folder} holds checkpoints of another fit: finish that one, remove them, or name another --out"
         )
     folder.mkdir(mode=0o700, exist_ok=True)
-    write_text(mark, request)
+    write_text(mark, text)
     try:
         yield folder
     except BaseException:

@@ -2,17 +2,25 @@
 
 import hashlib
 import json
-import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.fit.parsing import decimal_float, domain_of, domain_words, epsilon_of
+from labeldp.fit.parsing import decimal_float, domain_of, epsilon_of
 from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
+from labeldp.privacy import (
+    Budget,
+    InputError,
+    NamedFile,
+    Request,
+    Source,
+    decimal,
+    float_above,
+    stored_fraction,
+)
 from labeldp.tables import domain_in_file
 
 Ids = list[bytes] | NDArray[Any]
@@ -20,6 +28,9 @@ Ids = list[bytes] | NDArray[Any]
 
 STAGES = 1
 """What measured best (`docs/results/learning.md`)."""
+
+OPTIONS = ("trust", "method", "chosen", "epochs", "cells", "neighbors", "evaluation", "other_ids")
+"""The settings that are options of a request; without a chosen model `stages` and `prior`, too."""
 
 
 @dataclass(frozen=True)
@@ -142,78 +153,70 @@ class FitSettings:
             **others,
         )
 
-    def command(self, data: Any, ledger: Any, out: str, test: str | None) -> str:
-        """Return the command line that repeats the fit; files by name, not by folder."""
-        words = ["labeldp", "fit", *([Path(data).name] if isinstance(data, str) else [])]
-        if self.curator is None:
-            words += ["--label", self.label, *domain_words(self.domain)]
-            held = ["--ledger", Path(ledger).name]
-        else:
-            held = [
-                "--curator",
-                f"unix:{Path(self.curator).name}" if self.curator.startswith("unix:") else self.curator,
-            ]
-        words += ["--epsilon", decimal_text(self.asked), *held, "--dataset", self.dataset]
-        words += ["--delta", decimal_text(self.delta)] if self.delta else []
-        words += ["--id", self.id_column] if self.id_column else []
-        words += ["--person", self.person_column] if self.person_column else []
-        words += ["--per-person", str(self.per_person)] if self.per_person else []
-        words += ["--out", Path(out).name, "--trust", self.trust]
-        if self.method != "auto":
-            words += ["--model", self.model, "--stages", str(self.stages), "--prior", self.prior]
-        words += ["--method", self.method] if self.method else []
-        words += ["--epochs", str(self.epochs)] if self.epochs else []
-        words += ["--init", Path(self.init).name] if self.init else []
-        words += ["--cells", str(self.cells)] if self.cells else []
-        words += ["--neighbors", str(self.neighbors)] if self.neighbors else []
-        words += ["--evaluation", decimal_text(self.evaluation)] if self.evaluation else []
-        words += ["--features", ",".join(self.features)] if self.features else []
-        words += ["--cohort", self.cohort] if self.cohort else []
-        words += ["--revision", self.revision] if self.revision else []
-        words += ["--test", Path(test).name] if test else []
-        return shlex.join(words)
-
-    def run(self, features: NDArray[Any], ids: Ids | None, init: str = "") -> str:
-        """Return a name for the run: the same settings on the same features and ids find their stages again.
+    def request(self, source: Source, *, cap: int = 0, files: Mapping[str, NamedFile] | None = None) -> Request:
+        """Return what is asked for.
 
         Args:
-            features: public.
-            ids: of the records, or None for row numbers.
-            init: a digest of the first weights, where they are not fresh.
+            source: the rows.
+            cap: how many records of one person are used; 0 without persons.
+            files: public files beside the data.
         """
-        description: list[Any] = [
-            self.label,
-            *self.domain.to_json().get("classes", [self.domain.to_json()]),
-            str(self.epsilon),
-            self.model,
-            self.stages,
-            self.prior,
-        ]
-        description += [str(self.delta)] if self.delta else []
-        others: dict[str, Any] = {"method": self.method, "epochs": self.epochs, "init": init}
-        others |= {"cells": self.cells, "neighbors": self.neighbors, "chosen": self.chosen}
-        # The share that is a default, too, gives the same parts: they are not charged again for being asked for.
-        from labeldp.learners import EVALUATED
+        options = {name: getattr(self, name) or None for name in OPTIONS}
+        if self.chosen is None:
+            options |= {"stages": self.stages, "prior": self.prior}
+        account = {"domain": self.domain, "cohort": self.cohort, "revision": self.revision}
+        options |= {"server": self.curator is not None or None, **account}
+        return Request.of(
+            "fit", self.model, self.dataset, source, self.asked, self.delta, cap=cap, files=files, **options
+        )
 
-        share = None if self.evaluation == EVALUATED else self.evaluation
-        others |= {"person": self.person_column, "evaluation": share}
-        description += [[name, value] for name, value in others.items() if value]
-        return f"fit {public_digest(features, ids, self.id_column, json.dumps(description))[:32]}"
+    @classmethod
+    def of(cls, request: Request, init: str | None = None) -> "FitSettings":
+        """Return the settings that asked for this.
+
+        Args:
+            request: of a fit in this process: one of labels on a server is not asked again without it.
+            init: the directory with the first weights, where there are some.
+
+        Raises:
+            InputError: not such a request.
+        """
+        domain, source = Domain.from_json(request.domain), request.source
+        if request.kind != "fit" or not isinstance(domain, Classes | Interval):
+            raise InputError("is not of a fit", argument="request")
+        epsilon, delta = (float_above(stored_fraction(text)) for text in (request.epsilon, request.delta))
+        return cls(
+            source.label,
+            domain,
+            epsilon,
+            delta,
+            request.scope.name,
+            cohort=request.scope.cohort or None,
+            revision=request.scope.revision or None,
+            features=source.features or None,
+            model=request.does,
+            id_column=source.ids or None,
+            person_column=source.persons or None,
+            per_person=request.cap or None,
+            init=init,
+            **request.only(*OPTIONS, "stages", "prior"),
+        )
 
 
-def public_digest(features: NDArray[Any], ids: Ids | None, id_column: str | None, begin: str = "") -> str:
-    """Return the SHA-256 of features and ids, which are public, in this order of the records.
+def public_digest(features: NDArray[Any], ids: Ids | None, id_column: str | None) -> str:
+    """Return the SHA-256 of features and ids, which are public; ids count as texts, in whose order records are taken.
 
     Args:
         features: encoded, shape (n, …).
         ids: of the records, or None for row numbers.
         id_column: the name of the ids.
-        begin: what is digested before them.
     """
-    digest = hashlib.sha256(begin.encode())
-    digest.update(repr(features.shape).encode() + np.ascontiguousarray(features).tobytes())
     if ids is not None:
-        texts = isinstance(ids, list)
-        digest.update(json.dumps([id_column, texts, [len(each) for each in ids] if texts else []]).encode())
-        digest.update(b"".join(ids) if isinstance(ids, list) else np.ascontiguousarray(ids).tobytes())
+        ids = ids if isinstance(ids, list) else [str(number).encode() for number in ids.tolist()]
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        features, ids = features[order], [ids[row] for row in order]
+    digest = hashlib.sha256(repr(features.shape).encode() + np.ascontiguousarray(features).tobytes())
+    if ids is not None:
+        digest.update(json.dumps([id_column, True, [len(text) for text in ids]]).encode())
+        digest.update(b"".join(ids))
     return digest.hexdigest()

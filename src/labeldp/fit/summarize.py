@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from labeldp._version import __version__
 from labeldp.curator import DatasetLedger
 from labeldp.fit.copies import copy_warnings
-from labeldp.fit.elsewhere import RemoteAccount
-from labeldp.fit.job import FitJob
+from labeldp.fit.job import Job, RemoteAccount
 from labeldp.fit.remedies import better_models, narrower_interval
 from labeldp.fit.rows import PublicRows
 from labeldp.fit.simulate import TWO_SIDED, importances, simulated_curve
@@ -62,7 +61,7 @@ LEFT_OUT = "left out "
 
 
 def summarize(
-    job: FitJob, release: Release[Model], stages: tuple[Stage, ...], show: Callable[[str, float], None]
+    job: Job, release: Release[Model], stages: tuple[Stage, ...], show: Callable[[str, float], None], command: str
 ) -> FitSummary:
     """Return everything that the report says.
 
@@ -71,6 +70,7 @@ def summarize(
         release: the model with its evaluation.
         stages: the parts of the records and how they were answered.
         show: told what is being done.
+        command: what asks for the same again.
     """
     model, settings, recipe = release.value, job.settings, job.recipe
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
@@ -93,7 +93,7 @@ def summarize(
         label=settings.label,
         features=tuple(encoder.names),
         model=recipe.describe(model),
-        command=f"{job.command} {PUBLIC_FLAG}" if job.public else job.command,
+        command=f"{command} {PUBLIC_FLAG}" if job.public else command,
         sentence=certificate.at(settings.delta),
         certificate=tuple(
             CertificateRow(
@@ -211,7 +211,7 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
     return {"classes": (), "numbers": numbers, "warnings": () if public else tuple(warnings)}
 
 
-def _remedies(job: FitJob, model: Model) -> tuple[str, ...]:
+def _remedies(job: Job, model: Model) -> tuple[str, ...]:
     """Return what would help; nothing where persons pay, who would have to be counted anew."""
     settings, (records, *shape) = job.settings, job.rows.features.shape
     if job.owners is not None:
@@ -343,7 +343,7 @@ def _mechanism(entry: Charge) -> str:
     return ", ".join([str(entry.mechanism.get("mechanism", "a mechanism")), *numbers])
 
 
-def _published(job: FitJob, release: Release[Model]) -> tuple[str, ...]:
+def _published(job: Job, release: Release[Model]) -> tuple[str, ...]:
     """Return what left the private side, a sentence each, and what else the written files hold."""
     texts = release.certificate.published.split("; ")
     sentences = [text[0].upper() + text[1:] + "." for text in texts]
@@ -357,7 +357,7 @@ def _published(job: FitJob, release: Release[Model]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _records(job: FitJob, path: Path) -> str:
+def _records(job: Job, path: Path) -> str:
     """Return whose labels a charge was about, in words."""
     whole = "all records" if job.settings.cohort is None else f"the cohort {job.settings.cohort!r}"
     return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in job.account.part(path)) or whole
@@ -402,7 +402,7 @@ def budget_use(
     return BudgetUse(*(Cost(float(part), delta) for part in parts))
 
 
-def _dropped(job: FitJob) -> tuple[Dropped, ...]:
+def _dropped(job: Job) -> tuple[Dropped, ...]:
     """Return the columns that were asked for and are not used, and what the encoder says of them."""
     found, encoder = [], job.rows.encoder
     for column in job.rows.columns:

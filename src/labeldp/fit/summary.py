@@ -368,7 +368,6 @@ class FitSummary(FiniteFields):
         accuracy: debiased accuracy of the model, of classes.
         baseline: debiased accuracy of always answering the most frequent class, chosen on other released labels.
         held_out: how many records the model did not learn from, and was measured on; 0 where it learned from all.
-        records_digest: of what the certificate's file says of the records, so that a change of either shows.
         remedies: sentences on what would make the model better, or its interval narrower.
         class_scores: each class, in the order of `classes`.
         gain: by how much the accuracy is above the baseline, compared record by record.
@@ -382,7 +381,7 @@ class FitSummary(FiniteFields):
         stages: the parts of the records.
         warnings: sentences that a reader must see before believing a number.
         notes: sentences on how feature columns were read.
-        request: a digest of what was asked for, by which the same fit is known again.
+        request: the digest of what was asked for, which the certificate has in full.
         images: what the records are where they are images, as a phrase; then there are no features.
         certificate_digest: of the certificate beside the summary, so that a change of either shows.
         numbers: what is known of a model of numbers.
@@ -428,7 +427,6 @@ class FitSummary(FiniteFields):
     picture: Picture | None = None
     gain: Estimated | None = None
     held_out: int = 0
-    records_digest: str = ""
     remedies: tuple[str, ...] = ()
     class_scores: tuple[ClassScore, ...] = ()
 

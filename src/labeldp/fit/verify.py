@@ -17,12 +17,11 @@ from labeldp.fit.bundle import (
     REPORT,
     SUMMARY,
     Bundle,
-    CertifiedRecords,
     read_certified,
     read_json,
-    read_records,
 )
 from labeldp.fit.rows import distinct_ids
+from labeldp.fit.settings import public_digest
 from labeldp.fit.summary import Cost, FitSummary
 from labeldp.images import names_images, open_images
 from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
@@ -198,20 +197,21 @@ def check_records(path: str, data: str) -> Check:
     folder = Path(path)
     if not (folder / CERTIFICATE).is_file():
         raise InputError(f"{path} has no digest of records to compare {data} with: it must be a model")
-    known = read_records(folder)
-    bundle = Bundle.read(folder)
+    request = read_certified(folder)[0].request
+    if request is None or not request.source.digest:
+        raise InputError(f"the certificate of {path} does not say which records the model was learned from")
+    source, bundle = request.source, Bundle.read(folder)
     if isinstance(bundle.encoder, TableEncoder):
-        features, ids = _table(bundle.encoder, data, known.id_column)
+        features, ids = _table(bundle.encoder, data, source.ids or None)
     elif names_images(data):
-        label = str(read_json(folder / SUMMARY).get("label"))
-        features, ids = open_images(data, label=label).train.features, None
+        features, ids = open_images(data, label=source.label).train.features, None
     else:
         raise InputError(f"{data} must be a source of images, as those of {path} are")
-    if CertifiedRecords.of(features, ids, known.id_column) != known:
+    if (len(features), public_digest(features, ids, source.ids or None)) != (source.rows, source.digest):
         return Check(False, f"The features and ids of {data} are NOT those that the model was learned from.")
-    what = "features" if known.id_column is None else "features and ids"
+    what = "features and ids" if source.ids else "features"
     return Check(
-        True, f"The {what} of the {known.count:,} records in {data} are those that the model was learned from."
+        True, f"The {what} of the {source.rows:,} records in {data} are those that the model was learned from."
     )
 
 

@@ -69,6 +69,7 @@ from .prefix_sums import toeplitz_stddev as toeplitz_stddev
 from .run import OnlineRun as OnlineRun
 from .run import count as count
 from .run import run_online as run_online
+from .run import run_online_again as run_online_again
 from .snapshots import dump_state as dump_state
 from .snapshots import from_plain as from_plain
 from .snapshots import load_state as load_state

@@ -37,12 +37,12 @@ from labeldp.privacy import (
     LedgerLike,
     Neighbors,
     Path,
+    PendingCharge,
     PrivacyLoss,
     Randomness,
     RandomnessKind,
     RandomSource,
     RecordLoss,
-    Request,
     SingleProcess,
     SystemRandomness,
     Trust,
@@ -146,8 +146,8 @@ class HorizonCharge:
         """Return the certificate of an earlier charge."""
         return self._request(rng, charge.path).certificate(charge, self, dataset)
 
-    def _request(self, rng: Randomness, path: Path) -> Request:
-        return Request(
+    def _request(self, rng: Randomness, path: Path) -> PendingCharge:
+        return PendingCharge(
             mechanism=self.specification(),
             loss=self.loss,
             path=path,
@@ -167,7 +167,9 @@ def claim(ledger: LedgerLike, mechanism: HorizonCharge, rounds: int, owner: byte
     if ledger.digest_key is None:
         return True
     mine = np.frombuffer(owner, np.uint8)
-    request = Request(claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, traces=mechanism.traces)
+    request = PendingCharge(
+        claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, traces=mechanism.traces
+    )
     return np.array_equal(ledger.draw(request, mechanism, lambda: mine).value, mine)
 
 

@@ -9,7 +9,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -30,9 +30,12 @@ from labeldp.privacy import (
     InputError,
     KeyedRandomness,
     LabelDPError,
+    Request,
+    Source,
     decimal,
     json_value,
     set_fields,
+    stored_fraction,
 )
 from labeldp.tables import (
     ReleaseWriter,
@@ -65,6 +68,10 @@ DRAFT_NAME = re.compile(rf"\.{re.escape(RUN_FILE)}(\.[0-9a-f]+)?\.partial")
 
 PANDAS_INDEX = "__index_level_0__"
 """The name that pandas gives to an index without a name in a Parquet file."""
+
+
+OPTIONS = ("neighbors", "loss_bits", "horizon", "levels", "experts")
+"""The options of a run that a request holds beside the method and what it costs."""
 
 
 def count(text: Any, name: str, low: int, digits: int) -> int:
@@ -111,13 +118,6 @@ class OnlineRun:
             raise InputError(f"must be at least the number of rows, {rows:,}, not {rounds:,}", argument="horizon")
         settings = (self.epsilon, self.delta, self.method, self.neighbors, self.loss_bits)
         return plan_experts(experts, rounds, *settings), rounds
-
-    def request(self, names: tuple[str, ...], *account: Any) -> str:
-        """Return a digest of the settings and of the account that pays."""
-        settings = {name: str(value) for name, value in vars(self).items()}
-        return hashlib.sha256(
-            json.dumps([STATE_VERSION, BLOCK_CELLS, settings, names, [str(part) for part in account]]).encode()
-        ).hexdigest()
 
 
 def run_online(
@@ -166,11 +166,15 @@ def run_online(
     name, target, budget = _named(ledger, dataset, revision), _free(Path(out)), Budget(run.epsilon, run.delta)
     table = open_table(data)
     losses = LossFile(table, experts_of(table, run.experts), run, progress)
+    settings = {option: vars(run)[option] or None for option in OPTIONS}
+    source = Source.of(data)
+    request = Request.of("online", run.method, name, source, run.epsilon, run.delta, revision=revision, **settings)
     account: Ledger | DatasetLedger = Ledger(budget, name)
     if ledger is not None:
-        account = LedgerFile(ledger).dataset(name, revision=revision, budget=budget)
+        account = LedgerFile(ledger).dataset(name, revision=revision, budget=budget).of_request(request)
+    mark = json.dumps([STATE_VERSION, BLOCK_CELLS, request.digest, losses.names, str(ledger)])
     with (
-        unfinished(target, run.request(losses.names, ledger, name, revision)) as state,
+        unfinished(target, hashlib.sha256(mark.encode()).hexdigest()) as state,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
         rows = losses.counted()
@@ -188,8 +192,19 @@ def run_online(
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
         losses.play(mechanism, state, digests, rows, coins)
         state.publish(losses.names, rows, writer)
+        certificate = replace(certificate, request=request)
         writer.certify(certificate.to_json())
     return certificate
+
+
+def run_online_again(
+    request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
+) -> Certificate:
+    """Play a run as it was asked for before; see `run_online`."""
+    epsilon, delta = stored_fraction(request.epsilon), stored_fraction(request.delta)
+    run = OnlineRun(epsilon, delta, request.does, **request.only(*OPTIONS))
+    name, revision = request.scope.name, request.scope.revision or None
+    return run_online(data, run, out=out, ledger=ledger, dataset=name, revision=revision, progress=progress)
 
 
 def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:

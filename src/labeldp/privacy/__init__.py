@@ -82,7 +82,7 @@ from labeldp.privacy.ids import (
     refuse_repeats,
     text_ids,
 )
-from labeldp.privacy.ledger import Drawn, LedgerLike, Pinned, Request
+from labeldp.privacy.ledger import Drawn, LedgerLike, PendingCharge, Pinned
 from labeldp.privacy.loss import Largest, PrivacyLoss, RecordLoss
 from labeldp.privacy.process import NotCopyable, SingleProcess
 from labeldp.privacy.randomness import (
@@ -107,6 +107,8 @@ from labeldp.privacy.renyi import (
     rdp_delta,
     switching_rdp,
 )
+from labeldp.privacy.request import REQUEST_KINDS, NamedFile, Request, Source, number_text
+from labeldp.privacy.scope import Scope, Unit
 from labeldp.privacy.stored import check_growth, json_value, most_bytes, stored_fraction
 from labeldp.privacy.validate import (
     MAX_EPSILON,
@@ -136,6 +138,7 @@ __all__ = [
     "MAX_RATE",
     "ORDERS",
     "RENYI_ROUNDING",
+    "REQUEST_KINDS",
     "WORD",
     "AnyFloats",
     "Argument",
@@ -167,6 +170,7 @@ __all__ = [
     "Largest",
     "LedgerError",
     "LedgerLike",
+    "NamedFile",
     "Neighbors",
     "NewLedgerWarning",
     "NoisyBag",
@@ -174,6 +178,7 @@ __all__ = [
     "NotInvertibleError",
     "Numbers",
     "Path",
+    "PendingCharge",
     "Pinned",
     "Plan",
     "PrivacyLoss",
@@ -188,13 +193,16 @@ __all__ = [
     "Release",
     "Request",
     "Response",
+    "Scope",
     "SingleProcess",
+    "Source",
     "Span",
     "Step",
     "Switching",
     "SystemRandomness",
     "Texts",
     "Trust",
+    "Unit",
     "Words",
     "add_digests",
     "are_integers",
@@ -246,6 +254,7 @@ __all__ = [
     "most_bytes",
     "most_met",
     "normal_cdf",
+    "number_text",
     "numbers_of",
     "positive_epsilon",
     "rdp_delta",

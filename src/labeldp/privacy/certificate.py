@@ -16,6 +16,7 @@ from labeldp.privacy.errors import InputError, PrivacyWarning
 from labeldp.privacy.exact import decimal, decimal_text, float_above, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
+from labeldp.privacy.request import Request
 from labeldp.privacy.stored import stored_fraction
 
 T = TypeVar("T")
@@ -91,7 +92,8 @@ class Certificate:
 
     Everything in it is public. `entries` are the charges that the released value depends on, so
     that join_certificates releases can be charged once each. `cohorts` names those of the dataset that it is about,
-    and is empty where that is all of it.
+    and is empty where that is all of it. `request` is what was asked, in the certificate of a file or a model:
+    certificates of the same promise are equal, whatever was asked.
     """
 
     entries: tuple[Charge, ...]
@@ -102,6 +104,7 @@ class Certificate:
     published: str
     assumptions: tuple[str, ...] = ()
     cohorts: tuple[str, ...] = ()
+    request: Request | None = field(default=None, repr=False, compare=False)
 
     def epsilon(self, delta: Any = 0.0) -> float:
         """Return the smallest epsilon that may be promised at one delta, rounded up, or infinity; see `promised`."""
@@ -190,6 +193,7 @@ class Certificate:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; the loss is written exactly."""
         cohorts = {"cohorts": list(self.cohorts)} if self.cohorts else {}
+        request = {} if self.request is None else {"request": self.request.to_json()}
         return {
             "entries": [entry.to_json() for entry in self.entries],
             "dataset": self.dataset,
@@ -199,6 +203,7 @@ class Certificate:
             "published": self.published,
             "assumptions": list(self.assumptions),
             **cohorts,
+            **request,
         }
 
     @classmethod
@@ -218,6 +223,7 @@ class Certificate:
                 published=value["published"],
                 assumptions=tuple(value["assumptions"]),
                 cohorts=tuple(value.get("cohorts", ())),
+                request=Request.from_json(value["request"]) if "request" in value else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise InputError("this is not a certificate of labeldp") from error

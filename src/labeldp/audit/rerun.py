@@ -1,0 +1,310 @@
+"""Ask again what was asked: on a copy of the ledger, from the ledger's copy of the request."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.audit.black_box import LowerBound, audit_outputs
+from labeldp.curator import DatasetLedger, Recorded, copy_ledger
+from labeldp.fit import (
+    DESCRIPTION,
+    ESTIMATOR,
+    SUMMARY,
+    Check,
+    FitSettings,
+    FitSummary,
+    Job,
+    budget_use,
+    file_digest,
+    fit_file,
+    prepare,
+    read_certified,
+    read_json,
+    read_rows,
+    statements,
+)
+from labeldp.mechanisms import Domain, FiniteMechanism, load
+from labeldp.privacy import (
+    Certificate,
+    InputError,
+    LabelDPError,
+    PrivacyLoss,
+    RandomnessKind,
+    Request,
+    Trust,
+)
+from labeldp.tables import TableFile, codes_of, column_digest, domain_in_file, open_parts, read_certificate
+
+RERUNS = {
+    "release": "labeldp.fit:release_again",
+    "aggregate": "labeldp.fit:release_bags_again",
+    "online": "labeldp.online:run_online_again",
+}
+"""What asks again for a file, by the kind of the request: a module, which is imported then, and a function of it."""
+
+MOST_AUDITED = 200_000
+"""Records of a release that a lower bound looks at: a sample of more shows hardly more."""
+
+MOST_LABELS, LEAST_OUTPUTS = 6, 20
+"""Labels between which a lower bound searches, the most frequent ones, and how many outputs each of them has."""
+
+_SEED = 20_261_122
+"""Of samples and halves, which may not depend on outputs."""
+
+NOT_MADE = "Unverified: the values were not made again"
+
+Progress = Callable[[str, float], None]
+
+Result = tuple[list[Check], LowerBound | None, list[str]]
+"""Checks, a lower bound or None, and what was not checked, with the reason."""
+
+
+class _Enough(BaseException):
+    """All releases of a certificate were seen; no error, so that no learner takes it for one."""
+
+
+class _NotMade(Exception):
+    """Why values are not made again."""
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """The values of a certificate, made again from data and keys.
+
+    Args:
+        path: the result.
+        certificate: of the result.
+        request: what was asked, as the ledger has it; None where it does not say.
+        ledger, data: the ledger file and the private data.
+        init, test: of a fit: the model that it started from, and its public test file.
+        progress: called with what is being done, and a share.
+    """
+
+    path: str
+    certificate: Certificate
+    request: Request | None
+    ledger: str
+    data: str
+    init: str | None
+    test: str | None
+    progress: Progress
+
+    def run(self) -> Result:
+        """Return what the values show that were made again."""
+        if self.certificate.randomness is not RandomnessKind.KEYED:
+            kind = self.certificate.randomness.value
+            return [Check(None, f"{NOT_MADE}: their noise is no function of a key ({kind}).")], None, []
+        with tempfile.TemporaryDirectory(prefix="labeldp-audit-") as folder:
+            os.chmod(folder, 0o700)
+            try:
+                if self.request is None:
+                    raise _NotMade("the ledger does not say what was asked")
+                if self.request.kind in RERUNS:
+                    return self._file(self.request, Path(folder))
+                return self._fit(self.request, Path(folder))
+            except _NotMade as why:
+                return [Check(None, f"{NOT_MADE}: {why}.")], None, []
+            except InputError:
+                raise
+            except LabelDPError as error:
+                return [Check(False, f"The values could NOT be made again from {self.data}: {error}")], None, []
+
+    def _file(self, request: Request, folder: Path) -> Result:
+        """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
+        ledger, out = folder / "ledger", folder / f"again-{open_parts(self.path).tables[0].path.name}"
+        copy_ledger(self.ledger, ledger, values=False)
+        again: Certificate = load(RERUNS[request.kind])(
+            request,
+            self.data,
+            ledger=ledger,
+            out=out,
+            progress=lambda text, share: self.progress("values", 0.2 + 0.6 * share),
+        )
+        if again.entries != self.certificate.entries:
+            return [Check(False, f"The values could NOT be made again: {self.data} is not what was charged.")], None, []
+        check = self._same(out)
+        if not check.holds:
+            return [check], None, []
+        if request.kind != "release":
+            outputs = {"aggregate": "sums of one release", "online": "decisions of one run"}[request.kind]
+            return [check], None, [f"A lower bound: the {outputs} are one output."]
+        self.progress("lower bound", 0.8)
+        domain, label = Domain.from_json(request.domain), request.source.label
+        codes = [
+            codes_of(block, label, domain_in_file(domain))
+            for table in open_parts(self.data).tables
+            for block in table.blocks([label])
+        ]
+        values = _numbers(list(_column(open_parts(out).tables, read_certificate(out)["column"])))
+        return [check], *_bounded(np.concatenate(codes), values, domain)
+
+    def _same(self, again: Path) -> Check:
+        """Compare a file that was made again with the published one: all columns, since the digest covers one."""
+        remade, published = (open_parts(path).tables for path in (again, self.path))
+        columns = remade[0].columns
+        same = all(table.columns == columns for table in published) and all(
+            len({column_digest(_column(tables, name)) for tables in (remade, published)}) == 1 for name in columns
+        )
+        words = "Made again from the data and the ledger's keys, "
+        if same:
+            return Check(True, f"{words}every released value is the same.")
+        return Check(False, f"{words}released values are NOT the same.")
+
+    def _fit(self, request: Request, folder: Path) -> Result:
+        """Make the releases of a fit again, up to the last one; then learn once more."""
+        if request.options.get("server"):
+            raise _NotMade("its labels are on a server")
+        if "init" not in request.files and self.init is not None:
+            raise InputError("is not of this fit, which started from nothing", argument="init")
+        if "init" in request.files and self.init is None:
+            raise _NotMade("its training started from another network; --init names its directory")
+        settings = FitSettings.of(request, self.init)
+        wanted = {charge.id for charge in self.certificate.entries if charge.loss != PrivacyLoss.zero()}
+        (stored, job), (drawn, _) = (
+            self._releases(settings, folder / name, wanted, values)
+            for name, values in (("held", True), ("keys", False))
+        )
+        if wanted - set(stored):
+            return [Check(False, f"The values could NOT be made again: {self.data} gives other releases.")], None, []
+        again = sorted(wanted & set(drawn))
+        words = f"the {len(again)} release{'s have' if len(again) > 1 else ' has'}"
+        if not all(np.array_equal(stored[name].release.value, drawn[name].release.value) for name in again):
+            return (
+                [Check(False, f"Drawn again from the ledger's keys, {words} NOT the values that were stored.")],
+                None,
+                [],
+            )
+        checks = []
+        if again:
+            sentence = f"Drawn again from the data and the ledger's keys, {words} the values that were stored."
+            checks.append(Check(True, sentence))
+        if len(again) < len(wanted):
+            checks.append(
+                Check(
+                    None,
+                    f"Unverified: {len(wanted) - len(again)} of {len(wanted)} releases are in the ledger and were not "
+                    "drawn again: what they were asked for follows from a model, which learned otherwise here (other "
+                    "versions, or another machine).",
+                )
+            )
+        elif "test" in request.files and self.test is None:
+            checks.append(Check(None, f"{NOT_MADE}: the fit had a public test file; --test names it."))
+        else:
+            checks.append(self._learned(settings, job.account, folder))
+        self.progress("lower bound", 0.9)
+        plain = [release for release in stored.values() if _answers_alike(release)]
+        if not plain:
+            return checks, None, ["A lower bound: no release answers each record by one and the same law."]
+        largest = max(plain, key=lambda release: len(release.rows))
+        release, codes = largest.release, np.asarray(job.rows.codes)
+        return checks, *_bounded(codes[largest.rows], np.asarray(release.value), release.mechanism.domain)
+
+    def _learned(self, settings: FitSettings, account: DatasetLedger, folder: Path) -> Check:
+        """Run the whole fit again with the releases that are stored, and compare all that it writes."""
+        bundle, again = Path(self.path), folder / "model"
+        try:
+            summary = fit_file(
+                self.data,
+                settings,
+                ledger=str(folder / "held"),
+                out=str(again),
+                test=self.test,
+                test_labels_are_public=self.test is not None,
+            )
+            stored = FitSummary.from_json(read_json(bundle / SUMMARY))
+        except LabelDPError as error:
+            return Check(None, f"{NOT_MADE}: the fit does not run here as it did: {error}.")
+        stated, restated = statements(self.certificate), statements(read_certified(again)[0])
+        changed = [name for name in stated if stated[name] != restated[name]]
+        if changed:
+            return Check(
+                False, f"Learned again, the certificate is NOT the same: it states otherwise {', '.join(changed)}."
+            )
+        changed = [name for name in (DESCRIPTION, ESTIMATOR) if file_digest(bundle / name) != file_digest(again / name)]
+        # What files are called, and what the ledger holds since, is not of this fit.
+        typed = {name: getattr(stored, name) for name in ("command", "certificate_digest", "file")}
+        ids = {charge.id for charge in self.certificate.entries}
+        budgets = [budget_use(account, self.certificate, ids, later) for later in self._later(account, ids)]
+        if stored != replace(summary, **typed, budget=stored.budget) or stored.budget not in budgets:
+            changed.append(SUMMARY)
+        if changed:
+            return Check(
+                None,
+                f"Unverified: learned again, {' and '.join(changed)} came out otherwise: by other versions, on another "
+                "machine, after a change of the budget, or somebody changed them.",
+            )
+        return Check(True, "Learned again from the data and these releases, the model and its summary are the same.")
+
+    def _later(self, account: DatasetLedger, ids: set[str]) -> Iterator[set[str]]:
+        """Yield the charges that came after a fit was written, for each time since its last charge."""
+        charges = [charge.id for charge in account.charges]
+        for end in range(max(charges.index(name) for name in ids) + 1, len(charges) + 1):
+            yield set(charges[end:])
+
+    def _releases(
+        self, settings: FitSettings, copy: Path, wanted: set[str], values: bool
+    ) -> tuple[dict[str, Recorded], Job]:
+        """Learn once more on a copy of the ledger, until all wanted charges were seen."""
+        copy_ledger(self.ledger, copy, values=values)
+        seen: dict[str, Recorded] = {}
+
+        def record(release: Recorded) -> None:
+            for charge in release.release.certificate.entries:  # its own, and those that it rests on, seen before
+                seen.setdefault(charge.id, release)
+            if wanted <= set(seen):
+                raise _Enough
+
+        try:
+            rows, _ = read_rows(self.data, settings, None)
+            job = prepare(settings, rows, str(copy), data=self.data)
+        except InputError as error:
+            raise _NotMade(f"this fit is refused today or of these data: {error}") from None
+        with suppress(_Enough), job.curator.subscribe(record):
+            job.recipe.learn(job.rows, job.curator, rng=job.account.randomness, context=job.context)
+        return seen, job
+
+
+def _answers_alike(recorded: Recorded) -> bool:
+    """Return whether each record was answered by itself, and by the same law."""
+    mechanism = recorded.release.mechanism
+    return isinstance(mechanism, FiniteMechanism) and mechanism.trust is Trust.LOCAL and mechanism.records is None
+
+
+def _column(tables: Iterable[TableFile], name: str) -> Iterator[Any]:
+    """Yield a column of a table of several files, by blocks."""
+    return (block.column(0) for table in tables for block in table.blocks([name]))
+
+
+def _numbers(blocks: list[Any]) -> NDArray[Any]:
+    """Return a released column as an array: texts of bits become rows of bits."""
+    values = np.concatenate([np.asarray(block.to_pylist()) for block in blocks])
+    if (
+        values.dtype.kind == "U"
+        and set("".join(values[:1000])) <= {"0", "1"}
+        and len({len(value) for value in values}) == 1
+    ):
+        width = len(values[0])
+        return values.view("U1").reshape(len(values), -1)[:, :width].astype(np.int8) if width > 1 else values
+    return values
+
+
+def _bounded(codes: NDArray[Any], outputs: NDArray[Any], domain: Domain) -> tuple[LowerBound | None, list[str]]:
+    """Return a lower bound from the answers to records of different labels, or why there is none."""
+    places = np.arange(len(codes))
+    if len(places) > MOST_AUDITED:
+        places = np.random.default_rng(_SEED).choice(len(codes), MOST_AUDITED, replace=False)
+    labels, counts = np.unique(codes[places], return_counts=True)
+    frequent = labels[np.argsort(-counts, kind="stable")][:MOST_LABELS]
+    chosen = [label for label in frequent.tolist() if int((codes[places] == label).sum()) >= LEAST_OUTPUTS]
+    if len(chosen) < 2:
+        return None, [f"A lower bound: fewer than two labels have {LEAST_OUTPUTS} records."]
+    names = np.asarray(domain.decode(np.array(chosen))).tolist()
+    samples = {name: outputs[places[codes[places] == label]] for name, label in zip(names, chosen, strict=True)}
+    return audit_outputs(samples, seed=_SEED), []

@@ -1,0 +1,283 @@
+"""What was asked, in full: what is needed to ask the same again, and nothing that was found in labels."""
+
+import hashlib
+import json
+import math
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from labeldp._version import __version__
+from labeldp.privacy.errors import InputError
+from labeldp.privacy.exact import decimal, decimal_text
+from labeldp.privacy.scope import Scope, Unit
+from labeldp.privacy.stored import stored_fraction
+
+REQUEST_KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "online run"}
+"""What can be asked, and the command that asks it."""
+
+CATALOG_FLAGS = {"fit": "--model", "release": "--mechanism", "aggregate": "--mechanism", "online": "--method"}
+"""The option that names what is taken from a catalog."""
+
+NOT_TYPED = ("chosen", "server")
+"""Options that no command line has."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_DIGEST = re.compile(r"([0-9a-f]{64})?")
+
+
+def number_text(value: Any, name: str) -> str:
+    """Return a number exactly: its shortest decimal where a float means it, else a ratio.
+
+    Raises:
+        InputError: not a finite number.
+    """
+    exact = decimal(value, name)
+    near = float(exact)
+    return decimal_text(near) if decimal(near, name) == exact else str(exact)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows came from, and which columns play which part; all of it is public.
+
+    Args:
+        name: of the file, without its folder; empty for rows in memory.
+        label: the private column.
+        ids: the column of record ids; empty for row numbers.
+        persons: the column that says whose each record is; empty to protect each record by itself.
+        features: the feature columns that were named; empty for all.
+        rows: how many there are, where that is known before labels are read; else 0.
+        digest: the SHA-256 of features and ids, where they are learned from; else empty.
+    """
+
+    name: str = ""
+    label: str = ""
+    ids: str = ""
+    persons: str = ""
+    features: tuple[str, ...] = ()
+    rows: int = 0
+    digest: str = ""
+
+    @classmethod
+    def of(cls, data: Any, label: str = "", ids: str | None = None, persons: str | None = None) -> "Source":
+        """Return the source of rows in a file, or in memory: files are named without their folder."""
+        name = Path(data).name if isinstance(data, str | os.PathLike) else ""
+        return cls(name, label, ids or "", persons or "")
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """A public file that was given beside the data: its name without its folder, and the SHA-256 of its content."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command, an estimator or a call asked for; it is made before a label is read.
+
+    Args:
+        kind: a key of `REQUEST_KINDS`.
+        does: the name of a learner, mechanism or online method in its catalog.
+        scope: whose labels.
+        source: from where.
+        epsilon, delta: exact numbers as texts; see `number_text`.
+        domain: the declared labels, as `Domain.to_json` gives them; empty for losses.
+        options: further options by name: truth values, numbers, texts, and tuples of them.
+        cap: how many records of one person are used at most; 0 without persons, and where all are used.
+        files: public files beside the data, by what they are for: "test" and "init".
+        version: of labeldp.
+
+    Guarantee (no_labels): two sets of labels of the same records give the same request, byte for byte.
+    """
+
+    kind: str
+    does: str
+    scope: Scope
+    source: Source
+    epsilon: str
+    delta: str = "0"
+    domain: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cap: int = 0
+    files: Mapping[str, NamedFile] = field(default_factory=dict)
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        options = {name: _plain(value) for name, value in self.options.items() if value is not None}
+        object.__setattr__(self, "options", options)
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        does: str,
+        dataset: str,
+        source: Source,
+        epsilon: Any,
+        delta: Any,
+        *,
+        domain: Any = None,
+        cohort: str | None = None,
+        revision: str | None = None,
+        cap: int | None = None,
+        files: Mapping[str, NamedFile] | None = None,
+        **options: Any,
+    ) -> "Request":
+        """Return what is asked of this version; options that are None are left out."""
+        unit = Unit.PERSON if source.persons else Unit.RECORD
+        scope = Scope.parse(dataset, cohort=cohort or "", revision=revision or "", unit=unit)
+        numbers = number_text(epsilon, "epsilon"), number_text(delta, "delta")
+        labels = {} if domain is None else domain.to_json()
+        return cls(kind, does, scope, source, *numbers, labels, options, cap or 0, files or {}, __version__)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the request without version and file names."""
+        files = {name: replace(file, name="") for name, file in self.files.items()}
+        nameless = replace(self, source=replace(self.source, name=""), files=files, version="")
+        return hashlib.sha256(json.dumps(nameless.to_json(), sort_keys=True).encode()).hexdigest()
+
+    def only(self, *names: str) -> dict[str, Any]:
+        """Return the options, of which there are no others than these.
+
+        Raises:
+            InputError: another option.
+        """
+        if unknown := [name for name in self.options if name not in names]:
+            raise InputError(f"the request has an option {unknown[0]!r}, which this labeldp does not know")
+        return dict(self.options)
+
+    def command(
+        self, program: str = "labeldp", *, ledger: str = "LEDGER", out: str = "OUT", curator: str | None = None
+    ) -> str:
+        """Return the command line that asks the same again.
+
+        Args:
+            program: how labeldp is called.
+            ledger: the ledger file that is charged; empty for none.
+            out: the output.
+            curator: the address of the server that holds the labels, in place of a ledger, columns and domain.
+        """
+        words = [*([self.source.name] if self.source.name or curator is not None else ["DATA"])]
+        if curator is None:
+            words += [*_typed("label", self.source.label), *self._domain_words()]
+        account = ["--ledger", ledger, "--dataset", self.scope.name] if ledger else []
+        account = account if curator is None else ["--curator", curator, "--dataset", self.scope.name]
+        words += ["--epsilon", self.epsilon, *account]
+        words += _typed("delta", self.delta if self.delta != "0" or self.kind == "online" else "")
+        words += [*_typed("id", self.source.ids), *_typed("person", self.source.persons)]
+        words += [*_typed("per-person", self.cap), "--out", out]
+        words += [] if "chosen" in self.options else [CATALOG_FLAGS[self.kind], self.does]
+        for name, value in self.options.items():
+            words += [] if name in NOT_TYPED else _typed(name, value)
+        words += [*_typed("features", self.source.features), *_typed("cohort", self.scope.cohort)]
+        words += _typed("revision", self.scope.revision)
+        words += [word for name, file in self.files.items() for word in _typed(name, file.name)]
+        return shlex.join([program, *REQUEST_KINDS[self.kind].split(), *filter(None, words)])
+
+    def _domain_words(self) -> list[str]:
+        """Return the options that declare the labels."""
+        if "classes" in self.domain:
+            return ["--classes", ",".join(map(str, self.domain["classes"]))]
+        if not self.domain:
+            return []
+        low, high = (decimal_text(float(Fraction(self.domain[end]))) for end in ("low", "high"))
+        words = ["--range", f"{low},{high}", "--grid", str(self.domain["grid"])]
+        return [*words, "--clip"] if self.domain.get("clip") else words
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; what is empty is left out."""
+        content: dict[str, Any] = {
+            "kind": self.kind,
+            "does": self.does,
+            "scope": self.scope.to_json(),
+            "source": {name: _listed(value) for name, value in vars(self.source).items() if value},
+            "domain": dict(self.domain),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "options": {name: _listed(value) for name, value in self.options.items()},
+            "cap": self.cap,
+            "files": {name: dict(vars(file)) for name, file in self.files.items()},
+            "version": self.version,
+        }
+        return {name: value for name, value in content.items() if value or name == "scope"}
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Request":
+        """Return the request that `to_json` wrote; nothing of a stranger's file is believed.
+
+        Names are only compared with catalogs by whoever asks again, and no path or module is in a request.
+
+        Raises:
+            InputError: not a request.
+        """
+        try:
+            return cls._checked(dict(value))
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise InputError("this is not a request of labeldp") from error
+
+    @classmethod
+    def _checked(cls, value: dict[str, Any]) -> "Request":
+        scope, source = dict(value.pop("scope")), dict(value.pop("source"))
+        scope["unit"] = Unit(scope.get("unit", "record"))
+        source["features"] = tuple(source.get("features", ()))
+        files = {name: NamedFile(**file) for name, file in dict(value.pop("files", {})).items()}
+        request = cls(**value, scope=Scope(**scope), source=Source(**source), files=files)
+        names = [request.source.name, *(file.name for file in files.values())]
+        texts = [*vars(request.scope).values(), *source["features"], *names, request.version, *files]
+        texts += [getattr(request.source, name) for name in ("label", "ids", "persons")]
+        numbers = [request.cap, request.source.rows]
+        checks = (
+            request.kind in REQUEST_KINDS,
+            _NAME.fullmatch(request.does),
+            all(isinstance(text, str) for text in texts),
+            all(Path(name).name == name for name in names),
+            all(_DIGEST.fullmatch(digest) for digest in (request.source.digest, *(f.digest for f in files.values()))),
+            all(type(number) is int and 0 <= number < 1 << 62 for number in numbers),
+            all(isinstance(text, str) and stored_fraction(text) >= 0 for text in (request.epsilon, request.delta)),
+            all(_NAME.fullmatch(name.replace("_", "-")) and _is_plain(part) for name, part in request.options.items()),
+            isinstance(request.domain, dict) and all(_is_plain(_plain(part)) for part in request.domain.values()),
+        )
+        if not all(checks):
+            raise ValueError("a part of it is no such value")
+        return request
+
+
+def _typed(name: str, value: Any) -> list[str]:
+    """Return an option as it is typed; nothing where it has no value."""
+    if value is None or value is False or value in ("", (), 0):
+        return []
+    flag = f"--{name.replace('_', '-')}"
+    if value is True:
+        return [flag]
+    if isinstance(value, tuple):
+        return [flag, ",".join(map(str, value))]
+    return [flag, decimal_text(value) if isinstance(value, float) else str(value)]
+
+
+def _listed(value: Any) -> Any:
+    """Return a tuple as a list, which JSON has."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _plain(value: Any) -> Any:
+    """Return a list as a tuple, and an integer of NumPy as one of Python."""
+    if isinstance(value, list):
+        return tuple(value)
+    return value if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is a truth value, a finite number, a text, or a tuple of such."""
+    if isinstance(value, tuple):
+        return all(not isinstance(part, tuple) and _is_plain(part) for part in value)
+    return isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
