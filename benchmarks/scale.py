@@ -30,7 +30,7 @@ from pyarrow import csv, parquet
 import labeldp as ldp
 from labeldp.curator import Ledger, LedgerFile
 from labeldp.fit import add_cohort, release_file
-from labeldp.privacy import PrivacyLoss, Request
+from labeldp.privacy import PendingCharge, PrivacyLoss
 from labeldp.privacy.bag_loss import HiddenWeights
 
 NAMES = ("no", "yes", "perhaps")
@@ -238,7 +238,7 @@ def in_memory(repeats: int) -> list[str]:
         def charge(losses: list[PrivacyLoss]) -> Ledger:
             ledger = Ledger(ldp.Budget(epsilon=1000, delta=1e-6))
             for loss in losses:
-                ledger.record(Request({}, loss))
+                ledger.record(PendingCharge({}, loss))
             return ledger
 
         equal = [PrivacyLoss.pure("0.001")] * count
@@ -262,19 +262,21 @@ def in_file(repeats: int) -> list[str]:
         for count in (10, 1000, 10_000, 100_000):
             with account._open() as (connection, dataset):  # in one transaction: 100,000 waits for a disk say nothing
                 for place in range(held, count):
-                    request = Request(
+                    request = PendingCharge(
                         {"place": place}, mechanism.privacy_loss(), labels=str(place), traces=traces, step="a stage"
                     )
                     if place == held:
                         transaction = account._begin(connection, dataset, request)
                     transaction.write(request, mechanism, account._charge(transaction, request))
             held = count
-            request = Request(mechanism.specification(), mechanism.privacy_loss(), labels="0", traces=traces)
+            request = PendingCharge(mechanism.specification(), mechanism.privacy_loss(), labels="0", traces=traces)
 
-            def append(request: Request = request) -> None:
+            def append(request: PendingCharge = request) -> None:
                 nonlocal held
                 held += 1
-                account.charge_stream(Request({"place": held}, request.loss, labels="0", traces=traces), mechanism)
+                account.charge_stream(
+                    PendingCharge({"place": held}, request.loss, labels="0", traces=traces), mechanism
+                )
 
             one, spent = seconds(append, 20 * repeats), seconds(lambda: account.spent, repeats)
             size = path.stat().st_size / 1e6

@@ -20,7 +20,7 @@ from labeldp.curator import DatasetLedger, Ledger, LedgerFile
 from labeldp.curator.datasets import Dataset, cost_digest
 from labeldp.curator.ledger_store import SCHEMA
 from labeldp.curator.paid import StoredAccount, read_books, write_payment
-from labeldp.privacy import Neighbors, NoisyBag, PrivacyLoss, Request, Span, Step, Trust
+from labeldp.privacy import Neighbors, NoisyBag, PendingCharge, PrivacyLoss, Span, Step, Trust
 from labeldp.privacy.certificate import join_certificates
 
 DELTA = "0.0383"
@@ -44,7 +44,7 @@ class Released:
 def charge(ledger: Any, loss: PrivacyLoss, path: Any = (), name: str = "release", step: Any = None) -> Any:
     """Charge some loss: labels and traces are made up."""
     traces = (("row numbers", "classes", "digest"),)
-    request = Request({"mechanism": name}, loss, path, labels="digest", traces=traces, step=step)
+    request = PendingCharge({"mechanism": name}, loss, path, labels="digest", traces=traces, step=step)
     return ledger.draw(request, Released(), lambda: np.zeros(3)).certificate
 
 
@@ -95,7 +95,7 @@ def test_one_release_at_its_exact_cost_is_admitted_whatever_it_is(make: Make) ->
 
 def test_a_plan_may_cost_what_its_curve_says(make: Make) -> None:
     loss, ledger = PrivacyLoss.pure("0.1"), make(ldp.Budget(3, "1e-6"))
-    ledger.require([Request({}, loss, step=f"{number}") for number in range(46)])
+    ledger.require([PendingCharge({}, loss, step=f"{number}") for number in range(46)])
     for number in range(46):
         charge(ledger, loss, name=f"{number}", step=f"{number}")
     with pytest.raises(ldp.BudgetExceeded, match="nothing was charged"):
@@ -123,7 +123,7 @@ def test_epochs_on_disjoint_parts_may_each_cost_the_whole_budget(make: Make) -> 
 
 def test_a_plan_is_charged_as_a_whole_and_its_other_steps_are_free(make: Make) -> None:
     ledger = make(ldp.Budget(1))
-    ledger.require([Request({}, PrivacyLoss.pure(f"0.{digit}"), step=f"{digit}") for digit in (1, 2, 5)])
+    ledger.require([PendingCharge({}, PrivacyLoss.pure(f"0.{digit}"), step=f"{digit}") for digit in (1, 2, 5)])
     assert ledger.spent.epsilon() == 0
     certificate = charge(ledger, PrivacyLoss.pure("0.5"), name="a", step="5")
     assert ledger.spent.epsilon() == 0.8 and certificate.epsilon() == 0.8
@@ -139,7 +139,7 @@ def test_a_plan_is_charged_as_a_whole_and_its_other_steps_are_free(make: Make) -
 def test_a_restarted_process_takes_the_steps_that_are_left(tmp_path: Path) -> None:
     path, losses = tmp_path / "l.db", [PrivacyLoss.gaussian(0.1), PrivacyLoss.pure("0.3")]
     ledger = opened(path, ldp.Budget(1, "1e-6"))
-    asked = [Request({}, loss, step=f"{number}") for number, loss in enumerate(losses)]
+    asked = [PendingCharge({}, loss, step=f"{number}") for number, loss in enumerate(losses)]
     ledger.require(asked)
     first = charge(ledger, losses[0], name="0", step="0")
     used = people(path).used()
@@ -156,10 +156,12 @@ def test_a_restarted_process_takes_the_steps_that_are_left(tmp_path: Path) -> No
 def test_a_charge_that_is_rolled_back_leaves_the_plan_declared(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "l.db", ldp.Budget(2))
     loss, traces = PrivacyLoss.pure("0.5"), (("row numbers", "classes", "digest"),)
-    ledger.require([Request({}, loss, step="a"), Request({}, loss, step="b")])
+    ledger.require([PendingCharge({}, loss, step="a"), PendingCharge({}, loss, step="b")])
     with pytest.raises(RuntimeError):
         ledger.draw(
-            Request({}, loss, labels="d", traces=traces), Released(), lambda: (_ for _ in ()).throw(RuntimeError())
+            PendingCharge({}, loss, labels="d", traces=traces),
+            Released(),
+            lambda: (_ for _ in ()).throw(RuntimeError()),
         )
     assert ledger.charges == () and ledger.account.policy is None and ledger.used() == 0
     assert charge(ledger, loss).epsilon() == 1
@@ -192,11 +194,11 @@ def test_certificates_of_what_was_chosen_late_promise_the_budget_alone(make: Mak
     assert "No finite epsilon is promised at delta = 1e-07" in together.at("1e-7")
     again = type(together).from_json(json.loads(json.dumps(together.to_json())))
     assert again.at(1e-6) == together.at(1e-6)
-    ledger.require([Request({}, loss, step=step) for step in ("c", "d")])
+    ledger.require([PendingCharge({}, loss, step=step) for step in ("c", "d")])
     declared = join_certificates([charge(ledger, loss, name=name, step=name) for name in ("c", "d")])
     assert declared.at(1e-6) != together.at(1e-6) and "all 2 steps of a declared plan" in declared.at(1e-6)
     assert declared.epsilon(1e-6) < 1
-    ledger.require([Request({}, loss, step="e")])  # declared after a look at those
+    ledger.require([PendingCharge({}, loss, step="e")])  # declared after a look at those
     more = [charge(ledger, loss, name=name, step=name) for name in ("e", "f")]
     for several in ([declared, more[0]], more):
         assert "This is the budget" in join_certificates(several).at(1e-6)
@@ -227,7 +229,7 @@ def test_a_ledger_in_memory_and_one_in_a_file_decide_alike(
         for ledger in (memory, file):
             try:
                 if number % 5 == 4:
-                    ledger.require([Request({}, loss, place, step=f"{number}") for loss in losses])
+                    ledger.require([PendingCharge({}, loss, place, step=f"{number}") for loss in losses])
                 else:
                     charge(ledger, losses[0], place, name=f"{number}")
                 told.append("")
@@ -369,11 +371,11 @@ def test_steps_are_found_by_their_cost_before_a_run(tmp_path: Path) -> None:
     holder = curator(tmp_path / "ledger.db", budget=1, run="fit")
     mechanism = response(0.5)
     loss = mechanism.privacy_loss()
-    asked = [Request({}, loss, step="fit: one"), Request({}, loss, step="fit: two")]
+    asked = [PendingCharge({}, loss, step="fit: one"), PendingCharge({}, loss, step="fit: two")]
     holder.release(mechanism, rng=SYSTEM, step="one")
     holder.ledger.require(asked)
     with pytest.raises(ldp.BudgetExceeded):
-        holder.ledger.require([*asked, Request({}, loss, step="fit: three")])
+        holder.ledger.require([*asked, PendingCharge({}, loss, step="fit: three")])
     holder.ledger.afford(response(0.5))  # found again
     holder.ledger.afford(response("0.49"))
     with pytest.raises(ldp.BudgetExceeded):

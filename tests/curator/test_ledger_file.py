@@ -14,7 +14,7 @@ import labeldp as ldp
 from curator.ledgers import DOMAIN, LABELS, SYSTEM, curator, people, response, with_prior
 from labeldp.curator import Curator, LedgerFile, copy_ledger
 from labeldp.curator.datasets import Dataset
-from labeldp.privacy import Request
+from labeldp.privacy import PendingCharge
 
 
 @pytest.mark.guarantee("labeldp.curator:DatasetLedger", "same_bits")
@@ -391,7 +391,7 @@ def test_changes_of_a_budget_are_on_record(path: Path) -> None:
 
 def test_a_request_without_a_digest_of_the_labels_is_refused(path: Path) -> None:
     ledger = LedgerFile(path).dataset("people", budget=ldp.Budget(epsilon=1))
-    request = Request(response().specification(), response().privacy_loss())
+    request = PendingCharge(response().specification(), response().privacy_loss())
     with pytest.raises(ldp.InputError, match="digests"):
         ledger.draw(request, response(), lambda: LABELS)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp.curator.traces import ANY_KIND, IDS_KIND, expected, new_traces
-from labeldp.privacy import LabelDigest, PrivacyLoss, Request, add_digests
+from labeldp.privacy import LabelDigest, PendingCharge, PrivacyLoss, add_digests
 
 KINDS = "ids", "classes a"
 
@@ -17,8 +17,8 @@ def digest(rows: range) -> str:
     return found.hexdigest()
 
 
-def request(*traces: tuple[str, str, str], scheme: str = "ids") -> Request:
-    return Request({}, PrivacyLoss.zero(), labels="x", traces=traces, scheme=scheme)
+def request(*traces: tuple[str, str, str], scheme: str = "ids") -> PendingCharge:
+    return PendingCharge({}, PrivacyLoss.zero(), labels="x", traces=traces, scheme=scheme)
 
 
 def test_digests_of_parts_add_up_and_are_taken_away() -> None:
@@ -67,5 +67,7 @@ IDS = ANY_KIND, IDS_KIND
         ({IDS: {(0, 0): ""}}, request(OTHER), "r", None),
     ],
 )
-def test_ids_are_known_only_where_every_release_has_them(known: dict, asked: Request, records: str, kept: str) -> None:
+def test_ids_are_known_only_where_every_release_has_them(
+    known: dict, asked: PendingCharge, records: str, kept: str
+) -> None:
     assert new_traces(known, asked, (0, 0), records).get(IDS) == kept

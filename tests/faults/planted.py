@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.curator import DatasetLedger, ledger_store
-from labeldp.privacy import Request
+from labeldp.privacy import PendingCharge
 from labeldp.tables import writing
 
 
@@ -40,12 +40,12 @@ def drawn_anew() -> None:
 
 def charged_twice() -> None:
     """What was charged before is not recognized."""
-    real = Request.identity
+    real = PendingCharge.identity
 
-    def identity(request: Request, **options: Any) -> dict[str, Any]:
+    def identity(request: PendingCharge, **options: Any) -> dict[str, Any]:
         return {**real(request, **options), "another": os.urandom(4).hex()}
 
-    Request.identity = identity  # type: ignore[method-assign]
+    PendingCharge.identity = identity  # type: ignore[method-assign]
 
 
 def half_written() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 import labeldp as ldp
 from labeldp.curator import Ledger, LedgerFile
-from labeldp.privacy import Certificate, Neighbors, PrivacyLoss, Request, Trust
+from labeldp.privacy import Certificate, Neighbors, PendingCharge, PrivacyLoss, Trust
 from labeldp.privacy.certificate import join_certificates
 
 Pair = tuple[tuple[float, float], ...]
@@ -102,10 +102,10 @@ class World:
         path = (("split", int(move.kind == "other part")),) if move.parts else ()
         losses = [self._game.menu[item].loss for item in move.items]
         if move.kind == "plan":
-            ledger.require([Request({}, loss, path) for loss in losses])
+            ledger.require([PendingCharge({}, loss, path) for loss in losses])
             return
         name = {"mechanism": f"number {next(self._numbers)}"}
-        request = Request(name, losses[0], path, labels="digest", traces=TRACES)
+        request = PendingCharge(name, losses[0], path, labels="digest", traces=TRACES)
         self._certificates.append(ledger.draw(request, Released(), lambda: np.zeros(1)).certificate)
 
     def certificate(self) -> Certificate | None:

@@ -9,14 +9,14 @@ import pytest
 
 from labeldp.curator import Ledger
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.privacy import Budget, BudgetExceeded, InputError, PrivacyLoss, Request
+from labeldp.privacy import Budget, BudgetExceeded, InputError, PendingCharge, PrivacyLoss
 
 pure = PrivacyLoss.pure
 
 
-def request(loss: PrivacyLoss, *path: tuple[str, int]) -> Request:
+def request(loss: PrivacyLoss, *path: tuple[str, int]) -> PendingCharge:
     """A request for some part."""
-    return Request({"mechanism": "Example"}, loss, path)
+    return PendingCharge({"mechanism": "Example"}, loss, path)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_a_ledger_shows() -> None:
     ledger = Ledger(Budget(np.float64(0.5), "1e-6"), name="income")
     assert repr(ledger) == "Ledger(name='income', budget=(epsilon = 0.5, delta = 1e-06), charges=0)"
     assert str(Budget(1.0000001)) == "epsilon = 1.0000001, delta = 0"
-    assert "SECRET" not in repr(Request({}, pure(1), labels="SECRET", traces=(("any", "any", "SECRET"),)))
+    assert "SECRET" not in repr(PendingCharge({}, pure(1), labels="SECRET", traces=(("any", "any", "SECRET"),)))
 
 
 def test_a_budget_without_delta_says_so_where_a_release_has_one() -> None:
@@ -141,5 +141,5 @@ def test_a_budget_without_delta_says_so_where_a_release_has_one() -> None:
     ledger = Ledger(Budget(1.0), name="income")
     words = "the budget of 'income' is epsilon = 1, delta = 0; spent so far: epsilon = 0; this costs a delta: ask for"
     with pytest.raises(BudgetExceeded, match=words):
-        ledger.record(Request({}, PrivacyLoss.gaussian(0.1)))
+        ledger.record(PendingCharge({}, PrivacyLoss.gaussian(0.1)))
     assert ledger.charges == ()

@@ -32,6 +32,7 @@ from labeldp.privacy import (
     LedgerLike,
     NotCopyable,
     Path,
+    PendingCharge,
     PrivacyLoss,
     Public,
     Randomness,
@@ -39,7 +40,6 @@ from labeldp.privacy import (
     RandomSource,
     RecordIds,
     Release,
-    Request,
     Texts,
     as_randomness,
     derive_key,
@@ -118,7 +118,9 @@ class Fingerprint:
             (ANY_KIND, ANY_KIND, str(int(self._counts.sum()))),
         )
 
-    def request(self, ledger: Any, mechanism: Mechanism, scheme: str, conditions: tuple[str, ...] = ()) -> Request:
+    def request(
+        self, ledger: Any, mechanism: Mechanism, scheme: str, conditions: tuple[str, ...] = ()
+    ) -> PendingCharge:
         """Return the request of a release of all these records under the key of their durable ledger.
 
         Args:
@@ -127,7 +129,7 @@ class Fingerprint:
             scheme: the kind of ids.
             conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
         """
-        return Request(
+        return PendingCharge(
             mechanism=mechanism.specification(),
             loss=mechanism.privacy_loss(),
             labels=self.labels,
@@ -407,7 +409,7 @@ class Curator(NotCopyable):
         Args:
             steps: the privacy loss of each step, by name: what `cost` returns.
         """
-        requests = [Request({}, loss, self._path, step=self._step_name(step)) for step, loss in steps.items()]
+        requests = [PendingCharge({}, loss, self._path, step=self._step_name(step)) for step, loss in steps.items()]
         self._ledger.require(requests)
 
     def cost(self, mechanism: Mechanism) -> PrivacyLoss:
@@ -428,7 +430,7 @@ class Curator(NotCopyable):
             mechanism: what would be released.
             step: its name; without a `run` of the curator, which names steps, any release with this cost counts.
         """
-        asked = Request({}, self.cost(mechanism), self._path, step=self._step_name(step))
+        asked = PendingCharge({}, self.cost(mechanism), self._path, step=self._step_name(step))
         return bool(self._ledger.has_charged(asked))
 
     def check_labels(self) -> None:
@@ -441,7 +443,7 @@ class Curator(NotCopyable):
             traces = self._whole._fingerprint(key).traces(scheme)
             labels = self._fingerprint(key).labels
             zero = PrivacyLoss.zero()
-            asked = Request({}, zero, self._path, labels=labels, scheme=scheme, traces=traces, persons=self._map)
+            asked = PendingCharge({}, zero, self._path, labels=labels, scheme=scheme, traces=traces, persons=self._map)
             self._ledger.check_labels(asked)
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
@@ -506,9 +508,9 @@ class Curator(NotCopyable):
         """Return whose each record is, as mechanisms take it."""
         return Groups.of_persons(self.persons)
 
-    def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> Request:
+    def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> PendingCharge:
         key, scheme = self._ledger.digest_key, kind_of_ids(self._whole._ids)
-        return Request(
+        return PendingCharge(
             mechanism=mechanism.specification(),
             loss=self.cost(mechanism),
             path=self._path,

@@ -81,10 +81,10 @@ from labeldp.privacy import (
     NewLedgerWarning,
     NotCopyable,
     Path,
+    PendingCharge,
     Pinned,
     PrivacyLoss,
     Release,
-    Request,
     Span,
     Step,
     derive_key,
@@ -616,7 +616,7 @@ class DatasetLedger(NotCopyable):
         columns = [self._column.encode()] if self._column else []
         return derive_key(self._secret, b"population", self.revision.encode(), *columns).hex()[:16]
 
-    def require(self, requests: Sequence[Request]) -> None:
+    def require(self, requests: Sequence[PendingCharge]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
         asked = Counter((request.step, request.path, request.loss) for request in requests)
         span, steps = self._scope().span, []
@@ -627,7 +627,7 @@ class DatasetLedger(NotCopyable):
         if steps:
             self._declared.add(self._books(), steps)
 
-    def has_charged(self, request: Request) -> bool:
+    def has_charged(self, request: PendingCharge) -> bool:
         """Return whether these records and this revision have a release with the same step, part and loss."""
         return self._known(self._scope().span, request.step, request.path, request.loss) > 0
 
@@ -654,7 +654,7 @@ class DatasetLedger(NotCopyable):
         if steps:
             Declarations().add(self._books(), steps)
 
-    def check_labels(self, request: Request) -> None:
+    def check_labels(self, request: PendingCharge) -> None:
         """Raise LedgerError if the labels are not those of earlier requests, and record it; charge nothing."""
         with self._transaction(request, keep=False):
             pass
@@ -685,7 +685,7 @@ class DatasetLedger(NotCopyable):
         found = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
         return any(self._records is None or high == span[1] for (high,) in found)
 
-    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return the stored answer to the same request.
 
         Args:
@@ -718,7 +718,7 @@ class DatasetLedger(NotCopyable):
         if paid is not None and paid.payment is not None:
             self._declared.charged(paid.payment.plan)
 
-    def charge_stream(self, request: Request, mechanism: Any) -> Certificate:
+    def charge_stream(self, request: PendingCharge, mechanism: Any) -> Certificate:
         """Commit the charge of a release that is not stored, or find it again; return its certificate.
 
         Its noise must be `randomness.bind(request.context())`, so that it can be recomputed at any time.
@@ -735,7 +735,7 @@ class DatasetLedger(NotCopyable):
         self._committed(paid)
         return certificate
 
-    def find_stream(self, request: Request) -> Charge | None:
+    def find_stream(self, request: PendingCharge) -> Charge | None:
         """Return the charge of a stream that was charged before, or None; charge nothing.
 
         If the labels changed, that is counted before it is disclosed.
@@ -749,7 +749,7 @@ class DatasetLedger(NotCopyable):
         return None
 
     @contextmanager
-    def _transaction(self, request: Request, *, keep: bool = True) -> Iterator[LedgerTransaction]:
+    def _transaction(self, request: PendingCharge, *, keep: bool = True) -> Iterator[LedgerTransaction]:
         """Open a transaction on the dataset; refuse labels that changed, and store the traces of others if `keep`."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
@@ -767,7 +767,7 @@ class DatasetLedger(NotCopyable):
         if not same:
             raise LedgerError(_OTHER_LABELS.format(self._called))
 
-    def _begin(self, connection: Connection, dataset: Dataset, request: Request) -> LedgerTransaction:
+    def _begin(self, connection: Connection, dataset: Dataset, request: PendingCharge) -> LedgerTransaction:
         """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
         self._check_persons(pinned_of(connection, dataset.id), request.persons, cohorts)
@@ -800,7 +800,7 @@ class DatasetLedger(NotCopyable):
                 raise LedgerError(f"the dataset {self._dataset!r} was added or replaced meanwhile: run again")
             yield connection, replace(known, name=self.name)
 
-    def _charge(self, transaction: LedgerTransaction, request: Request) -> Paid:
+    def _charge(self, transaction: LedgerTransaction, request: PendingCharge) -> Paid:
         """Charge a request; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
         dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
         refuse_closed(is_closed(connection, dataset.id), self._store.path, self._dataset)

@@ -24,7 +24,7 @@ from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_store import pack, unpack
 from labeldp.curator.stored import stored
 from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
-from labeldp.privacy import Certificate, Charge, Drawn, RandomnessKind, Request, Trust
+from labeldp.privacy import Certificate, Charge, Drawn, PendingCharge, RandomnessKind, Trust
 
 
 class Paid(NamedTuple):
@@ -52,11 +52,11 @@ class LedgerTransaction:
     scope: Scope
     records: str | None = field(repr=False)
 
-    def has_same_labels(self, request: Request) -> bool:
+    def has_same_labels(self, request: PendingCharge) -> bool:
         """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
         return are_expected(self._traces(), request, self.scope.span)
 
-    def keep_traces(self, request: Request) -> None:
+    def keep_traces(self, request: PendingCharge) -> None:
         """Store the traces of a request, with which later ones are compared."""
         new = new_traces(self._traces(), request, self.scope.span, self.records)
         place = (*self.state, *self.scope.span)
@@ -74,7 +74,7 @@ class LedgerTransaction:
     def _traces(self) -> Traces:
         return traces_of(self.connection, self.state)
 
-    def find_held(self, request: Request, mechanism: Any) -> Drawn | None:
+    def find_held(self, request: PendingCharge, mechanism: Any) -> Drawn | None:
         """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
         query = f"SELECT value, certificate, arrays FROM release WHERE {STATE} AND form = 'held' AND "
         row = self.connection.execute(query + "identity = ?", (*self.state, text_of(request.identity()))).fetchone()
@@ -88,7 +88,7 @@ class LedgerTransaction:
         certificate = stored(row[1], Certificate.from_json)
         return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
 
-    def find_recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
+    def find_recomputable(self, request: PendingCharge) -> tuple[Charge, Certificate] | None:
         """Return charge and certificate of the same request with keyed noise, which gives the same bits, or None."""
         if request.randomness is not RandomnessKind.KEYED:
             return None
@@ -98,7 +98,7 @@ class LedgerTransaction:
         ).fetchone()
         return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
 
-    def write(self, request: Request, mechanism: Any, paid: Paid, value: Any = None) -> Certificate:
+    def write(self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None) -> Certificate:
         """Store a release and return its certificate; a stream has no value."""
         charge, entry = paid.charge, paid.payment and paid.payment.entry
         restored = restorations(self.connection, self.dataset.id)
@@ -136,12 +136,12 @@ def per_record(mechanism: Any) -> bool:
     return bool(mechanism.trust is Trust.LOCAL)
 
 
-def by_id(array: NDArray[Any], request: Request) -> NDArray[Any]:
+def by_id(array: NDArray[Any], request: PendingCharge) -> NDArray[Any]:
     """Return the rows of the records in the order of their ids, in which they are stored."""
     return array if request.order is None else array[request.order]
 
 
-def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
+def by_row(array: NDArray[Any], request: PendingCharge) -> NDArray[Any]:
     """Return stored rows in the order of the request's records: the inverse of `by_id`."""
     if request.order is None:
         return array

@@ -12,8 +12,8 @@ from labeldp.privacy import (
     Charge,
     Drawn,
     InputError,
+    PendingCharge,
     Pinned,
-    Request,
     SingleProcess,
     Step,
     numbers_of,
@@ -118,7 +118,7 @@ class Ledger(SingleProcess):
             self._curators += 1
             return f"curator {self._curators}"
 
-    def record(self, request: Request) -> Charge:
+    def record(self, request: PendingCharge) -> Charge:
         """Charge a request.
 
         Raises:
@@ -146,7 +146,7 @@ class Ledger(SingleProcess):
             self._charges.append(charge)
         return charge
 
-    def require(self, requests: Sequence[Request]) -> None:
+    def require(self, requests: Sequence[PendingCharge]) -> None:
         """Refuse requests that the budget would not admit together; a ledger in memory finds none of them again.
 
         Raises:
@@ -156,19 +156,19 @@ class Ledger(SingleProcess):
         with self._lock:
             self._declared.add(self._books, map(self._step, requests))
 
-    def has_charged(self, request: Request) -> bool:
+    def has_charged(self, request: PendingCharge) -> bool:
         """Return False: a ledger in memory finds nothing again."""
         return False
 
-    def check_labels(self, request: Request) -> None:
+    def check_labels(self, request: PendingCharge) -> None:
         """Refuse nothing: a ledger in memory does not fingerprint labels."""
 
-    def _step(self, request: Request) -> Step:
+    def _step(self, request: PendingCharge) -> Step:
         # Splits of two ledgers never count as one: their records may overlap in any way.
         path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
         return Step(request.step or "", request.loss, path)
 
-    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge first, then draw."""
         charge = self.record(request)
         return Drawn(make(), mechanism, request.certificate(charge, mechanism, self.name))

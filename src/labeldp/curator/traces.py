@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from sqlite3 import Connection
 
 from labeldp.curator.datasets import STATE, State
-from labeldp.privacy import Request, Span, add_digests
+from labeldp.privacy import PendingCharge, Span, add_digests
 
 ANY_KIND = "any"
 """The kind of a trace that can be compared whatever the ids, or the labels, are."""
@@ -54,13 +54,13 @@ def _sum(traces: Mapping[Span, str], span: Span) -> str | None:
     return reached.get(end)
 
 
-def are_expected(known: Traces, request: Request, span: Span) -> bool:
+def are_expected(known: Traces, request: PendingCharge, span: Span) -> bool:
     """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
     found = ((expected(known, (ids, labels), span), digest) for ids, labels, digest in request.traces)
     return all(before in (None, now) for before, now in found)
 
 
-def new_traces(known: Traces, request: Request, span: Span, records: str | None) -> dict[Kinds, str]:
+def new_traces(known: Traces, request: PendingCharge, span: Span, records: str | None) -> dict[Kinds, str]:
     """Return what is new of the traces of a request and of its ids.
 
     Args:

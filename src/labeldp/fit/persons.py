@@ -18,7 +18,7 @@ from labeldp.curator import (
     persons_digest,
 )
 from labeldp.mechanisms import Classes, Domain, response_bits
-from labeldp.privacy import InputError, RecordIds, Request, Texts, check_integer, float_below, positive_epsilon
+from labeldp.privacy import InputError, PendingCharge, RecordIds, Texts, check_integer, float_below, positive_epsilon
 from labeldp.tables import Parts, is_text, record_ids
 
 OWNER = re.compile(
@@ -190,7 +190,7 @@ class FilePersons:
         key = account.ids_key
         return persons_digest(named_ids(self.ids, account), person_names(self.names, key), key)
 
-    def charged(self, request: Request, account: DatasetLedger) -> Request:
+    def charged(self, request: PendingCharge, account: DatasetLedger) -> PendingCharge:
         """Return a request for answers to all records as persons pay for it."""
         conditions = (*request.conditions, PUBLIC_PERSONS)
         return replace(request, loss=request.loss * self.most, persons=self.digest(account), conditions=conditions)

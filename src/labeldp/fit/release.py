@@ -21,8 +21,8 @@ from labeldp.privacy import (
     IdDigest,
     InputError,
     LabelDPError,
+    PendingCharge,
     RecordIds,
-    Request,
     Texts,
     check_choice,
     float_below,
@@ -288,7 +288,7 @@ class Stream:
                 seen.append(Seen(begin, start - begin, first, len(spool)))
         return seen, None if self.id_column is None else records.hexdigest()
 
-    def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[Request, list[str]]:
+    def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[PendingCharge, list[str]]:
         """Compare the labels that were set aside with the domain; what is wrong is refused here, once all is read.
 
         Returns:
@@ -327,7 +327,7 @@ class Stream:
     def draw(
         self,
         account: DatasetLedger,
-        request: Request,
+        request: PendingCharge,
         spool: Spool,
         seen: list["Seen"],
         part: int,

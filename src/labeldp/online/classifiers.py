@@ -19,9 +19,9 @@ from labeldp.privacy import (
     Certificate,
     InputError,
     Neighbors,
+    PendingCharge,
     PrivacyLoss,
     RandomSource,
-    Request,
     SingleProcess,
     SystemRandomness,
     Trust,
@@ -288,7 +288,7 @@ class StreamClassifier(SingleProcess):
         self._ledger.compare(
             domain, lambda: None
         )  # a file writes the classes down before a label is compared with them
-        request = Request(
+        request = PendingCharge(
             mechanism=self._mechanism.specification(),
             loss=self._mechanism.loss,
             labels=self._mechanism.run,

@@ -27,12 +27,12 @@ from labeldp.privacy import (
     LedgerLike,
     Neighbors,
     Path,
+    PendingCharge,
     PrivacyLoss,
     Randomness,
     RandomnessKind,
     RandomSource,
     RecordLoss,
-    Request,
     SingleProcess,
     SystemRandomness,
     Trust,
@@ -136,8 +136,8 @@ class RoundsMechanism:
         """Return the certificate of an earlier charge."""
         return self._request(rng, charge.path).certificate(charge, self, dataset)
 
-    def _request(self, rng: Randomness, path: Path) -> Request:
-        return Request(
+    def _request(self, rng: Randomness, path: Path) -> PendingCharge:
+        return PendingCharge(
             mechanism=self.specification(),
             loss=self.loss,
             path=path,
@@ -157,7 +157,9 @@ def claim(ledger: LedgerLike, mechanism: RoundsMechanism, rounds: int, owner: by
     if ledger.digest_key is None:
         return True
     mine = np.frombuffer(owner, np.uint8)
-    request = Request(claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, traces=mechanism.traces)
+    request = PendingCharge(
+        claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, traces=mechanism.traces
+    )
     return np.array_equal(ledger.draw(request, mechanism, lambda: mine).value, mine)
 
 

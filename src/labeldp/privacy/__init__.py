@@ -77,7 +77,7 @@ from labeldp.privacy.ids import (
     refuse_repeats,
     text_ids,
 )
-from labeldp.privacy.ledger import Drawn, LedgerLike, Pinned, Request
+from labeldp.privacy.ledger import Drawn, LedgerLike, PendingCharge, Pinned
 from labeldp.privacy.loss import Largest, PrivacyLoss, RecordLoss
 from labeldp.privacy.process import NotCopyable, SingleProcess
 from labeldp.privacy.randomness import (
@@ -167,6 +167,7 @@ __all__ = [
     "NotInvertibleError",
     "Numbers",
     "Path",
+    "PendingCharge",
     "Pinned",
     "Plan",
     "PrivacyLoss",
@@ -179,7 +180,6 @@ __all__ = [
     "RecordIds",
     "RecordLoss",
     "Release",
-    "Request",
     "Response",
     "SingleProcess",
     "Span",

@@ -23,7 +23,7 @@ ARRAY_DIGESTS = ("candidates", "groups")
 
 
 @dataclass(frozen=True)
-class Request:
+class PendingCharge:
     """A charge that a curator asks of a ledger, with everything that the outcome and its noise depend on.
 
     Args:
@@ -165,19 +165,19 @@ class LedgerLike(Protocol):
     def enroll(self) -> str:
         """Return a name for one more curator: only parts of records under one name are charged in parallel."""
 
-    def require(self, requests: Sequence[Request]) -> None:
+    def require(self, requests: Sequence[PendingCharge]) -> None:
         """Refuse requests that the budget would not admit together; nothing is charged.
 
         Releases that the ledger may find again do not count: only their step, path and loss are known so early.
         """
 
-    def has_charged(self, request: Request) -> bool:
+    def has_charged(self, request: PendingCharge) -> bool:
         """Return whether the ledger may find a release again: of these records, with the same step, part and loss."""
 
-    def check_labels(self, request: Request) -> None:
+    def check_labels(self, request: PendingCharge) -> None:
         """Refuse labels that are not those of earlier requests, if the ledger has a `digest_key` to tell."""
 
-    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
 
 
@@ -199,7 +199,7 @@ class Pinned:
         A charge for persons counts for their records as well, so where records alone were protected it may follow.
 
         Args:
-            persons: as in `Request`.
+            persons: as in `PendingCharge`.
             name: of the dataset.
 
         Raises:
