@@ -17,7 +17,7 @@ from labeldp.fit import FitSettings, add_cohort, fit_file, release_bags, release
 from labeldp.fit.verify import verify_file
 
 WORDS = ldp.Classes(("no", "yes"))
-LATE = "the choice to add records"
+LATE = "which cohort a record is in does not depend on its label"
 
 
 def people(first: int, last: int) -> pd.DataFrame:

@@ -30,6 +30,7 @@ from labeldp import estimators
 from labeldp.cli import main
 from labeldp.curator import Ledger
 from labeldp.fit import simulate
+from labeldp.privacy import total_loss
 from slow import mostly_slow
 
 RNG = np.random.default_rng(0)
@@ -404,7 +405,7 @@ def test_a_ledger_file_finds_the_same_fit_again(tmp_path: Path) -> None:
     again = COPIES["pickle"](clone(first)).fit(X, Y)
     assert (again.predict_proba(X) == first.predict_proba(X)).all()
     assert first.certificate_.to_json() == again.certificate_.to_json()
-    assert len(dataset.charges) == count and dataset.spent.epsilon(1e-6) <= 2
+    assert len(dataset.charges) == count and total_loss(dataset.charges).epsilon(1e-6) <= 2
     with pytest.raises(ldp.BudgetExceeded, match="'people'"):
         clone(first).set_params(epsilon=1.5).fit(X, Y)
     assert len(dataset.charges) == count
@@ -460,7 +461,7 @@ def test_a_search_with_a_ledger_charges_nothing_and_leaves_the_fit(search: Any, 
     dataset = ledger.dataset("people")
     assert not dataset.charges and not dataset.domains and not dataset.differences
     fitted = estimator.fit(X, Y)
-    assert fitted.predict(X).shape == (400,) and dataset.spent.epsilon(1e-6) <= 2
+    assert fitted.predict(X).shape == (400,) and total_loss(dataset.charges).epsilon(1e-6) <= 2
 
 
 def test_a_clone_of_all_records_is_fitted_once_something_says_how_many_there_are(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from labeldp.fit import FitSettings, fit_file, release_file
 from labeldp.fit.persons import best_cap, owner_like
 from labeldp.fit.release_bags import read_bags, release_bags
 from labeldp.mechanisms import response_bits
-from labeldp.privacy import BudgetExceeded, InputError, LedgerError, Neighbors
+from labeldp.privacy import BudgetExceeded, InputError, LedgerError, Neighbors, total_loss
 
 ASKED = FitSettings(
     "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="logistic", id_column="row", person_column="user"
@@ -65,13 +65,13 @@ def test_a_fit_costs_a_person_the_epsilon_that_was_asked_for(place: Path, more: 
     assert "epsilon = 2 and delta = " in summary.sentence and "for every person of the dataset" in summary.sentence
     account = LedgerFile("l.db").dataset("ratings")
     assert {each.certificate.neighbors for each in account.entries} == {Neighbors.ONE_PERSON}
-    spent = account.spent.epsilon(more.get("delta", 0))
+    spent = total_loss(account.charges).epsilon(more.get("delta", 0))
     assert 2 * (1 - 1e-9) <= spent <= 2
     assert any("150 persons have " in note for note in notes)
     again, _ = fitted(**more)
-    assert again == summary and account.spent.epsilon(more.get("delta", 0)) == spent
+    assert again == summary and total_loss(account.charges).epsilon(more.get("delta", 0)) == spent
     fitted("other", **more)  # what was charged is found again
-    assert account.spent.epsilon(more.get("delta", 0)) == spent
+    assert total_loss(account.charges).epsilon(more.get("delta", 0)) == spent
 
 
 def test_the_rows_that_are_learned_from_are_those_whose_labels_are_answered(place: Path) -> None:

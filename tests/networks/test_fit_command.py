@@ -21,6 +21,7 @@ from labeldp.fit import bundle
 from labeldp.fit.bundle import Bundle
 from labeldp.learners import PatchFilters
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, best
+from labeldp.privacy import total_loss
 from networks.conftest import Images
 
 Said = Callable[..., tuple[int, str, str]]
@@ -100,8 +101,8 @@ def test_a_network_is_learned_stored_and_predicts(
     found = summary(folder)
     assert model in found["model"] and found["test"]["accuracy"] > 0.6
     assert found["curve"] is None and any("is not simulated" in note for note in found["notes"])
-    spent, asked = LedgerFile(folder / "l.ledger").dataset("bars").spent, float(command[command.index("--epsilon") + 1])
-    assert spent.within(str(asked), "1e-6" if command is BEST else "0")
+    charges, asked = LedgerFile(folder / "l.ledger").dataset("bars").charges, command[command.index("--epsilon") + 1]
+    assert total_loss(charges).within(asked, "1e-6" if command is BEST else "0")
     assert labeldp("predict", "model", "new.npz", "--out", "p.csv")[0] == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
     assert [int(row["row"]) for row in rows] == list(range(200))

@@ -85,7 +85,6 @@ from labeldp.privacy import (
     Pinned,
     PrivacyLoss,
     Release,
-    Request,
     Span,
     Step,
     derive_key,
@@ -279,11 +278,12 @@ class DatasetLedger(NotCopyable):
         It depends on the analyst's own charges alone.
 
         Args:
-            cohort: the number of a cohort; by default the one where it is most.
+            cohort: the number of a cohort; by default those of these records, or all.
             without: ids of charges that are left out.
         """
         books = self._books(without)
-        span = whole_span(len(self.cohorts)) if cohort is None else (cohort, cohort)
+        own = whole_span(len(self.cohorts)) if self._records is None else self._scope().span
+        span = own if cohort is None else (cohort, cohort)
         return books.account.used(totals_within(books.entries, span))
 
     @property

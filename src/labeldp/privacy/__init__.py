@@ -191,7 +191,6 @@ __all__ = [
     "RecordIds",
     "RecordLoss",
     "Release",
-    "Request",
     "Response",
     "Scope",
     "SingleProcess",
