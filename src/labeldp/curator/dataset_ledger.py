@@ -774,7 +774,7 @@ class DatasetLedger(NotCopyable):
             if known:
                 return known[1]
             charge = self._charge(transaction, request)
-            return transaction.write(request, mechanism, charge, asked=self._asked)
+            return transaction.write(request, mechanism, charge, source=self._asked)
 
     @property
     def _asked(self) -> str | None:

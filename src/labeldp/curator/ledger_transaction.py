@@ -87,13 +87,13 @@ class LedgerTransaction:
         return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
 
     def write(
-        self, request: PendingCharge, mechanism: Any, charge: Charge, value: Any = None, asked: str | None = None
+        self, request: PendingCharge, mechanism: Any, charge: Charge, value: Any = None, source: str | None = None
     ) -> Certificate:
         """Store a release and return its certificate; a stream has no value.
 
         Args:
             request, mechanism, charge, value: of the release.
-            asked: the digest of what was asked for first, or None.
+            source: the digest of what was asked for first, or None.
         """
         restored = restorations(self.connection, self.dataset.id)
         more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)
@@ -118,7 +118,7 @@ class LedgerTransaction:
             "low": self.scope.span[0],
             "high": self.scope.span[1],
             "analyst": request.analyst,
-            "request": asked,
+            "request": source,
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
