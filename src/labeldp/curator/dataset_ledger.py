@@ -750,7 +750,7 @@ class DatasetLedger(NotCopyable):
             if charged:
                 return charged[1]
             paid = self._charge(transaction, request)
-            certificate = transaction.write(request, mechanism, paid, asked=self._asked)
+            certificate = transaction.write(request, mechanism, paid, source=self._asked)
         self._committed(paid)
         return certificate
 

@@ -104,13 +104,13 @@ class LedgerTransaction:
         return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
 
     def write(
-        self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, asked: str | None = None
+        self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, source: str | None = None
     ) -> Certificate:
         """Store a release and return its certificate; a stream has no value.
 
         Args:
             request, mechanism, paid, value: of the release.
-            asked: the digest of what was asked for first, or None.
+            source: the digest of what was asked for first, or None.
         """
         charge, entry = paid.charge, paid.payment and paid.payment.entry
         restored = restorations(self.connection, self.dataset.id)
@@ -137,7 +137,7 @@ class LedgerTransaction:
             "high": self.scope.span[1],
             "analyst": request.analyst,
             "paid": None if entry is None else text_of([*entry[:2], entry.cost.to_texts()]),
-            "request": asked,
+            "request": source,
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
