@@ -372,7 +372,7 @@ PARTITION, RANDOMIZE = LocalHashing._partition, LocalHashing.randomize
         ("sample", noise_from_the_seed, test_noise_does_not_derive_from_the_seed_and_partitions_not_from_the_key),
     ],
 )
-def test_a_broken_partition_response_is_caught(
+def test_broken_local_hashing_is_caught(
     method: str, mutant: Any, caught_by: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LocalHashing, method, mutant)

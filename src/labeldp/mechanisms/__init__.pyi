@@ -24,6 +24,7 @@ from .domains import GAPS as GAPS
 from .domains import Classes as Classes
 from .domains import Domain as Domain
 from .domains import Interval as Interval
+from .domains import require_domain as require_domain
 from .errors import SquaredErrors as SquaredErrors
 from .histograms import CountMechanism as CountMechanism
 from .histograms import ExponentialMechanism as ExponentialMechanism
