@@ -4,7 +4,7 @@
 
 Mutual information, in bits, of a uniform label and its answer. Randomized response, unary bits (as VLP takes them),
 randomized response over the best public random partition, and the most that any epsilon-DP mechanism can tell (the
-k-subset mechanism with the best k) are exact sums (`labeldp.mechanisms.information`). Laplace noise on the class
+subset selection with the best k) are exact sums (`labeldp.mechanisms.information`). Laplace noise on the class
 indicators, of scale 2 / epsilon as in ALIBI, is simulated, with its standard error.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labeldp.mechanisms import best_groups, partition_bits, response_bits, subset_bits, unary_bits
+from labeldp.mechanisms import best_groups, local_hashing_bits, response_bits, subset_selection_bits, unary_bits
 
 CLASSES = (3, 4, 5, 7, 10, 20, 100)
 EPSILONS = (0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)
@@ -50,8 +50,8 @@ def page(draws: int) -> str:
     least = dict.fromkeys(("below ten classes", "from ten classes on"), 1.0)
     for classes in CLASSES:
         for epsilon in EPSILONS:
-            groups, most = best_groups(classes, epsilon), subset_bits(classes, epsilon)
-            plain, parted = response_bits(classes, epsilon), partition_bits(classes, epsilon, groups)
+            groups, most = best_groups(classes, epsilon), subset_selection_bits(classes, epsilon)
+            plain, parted = response_bits(classes, epsilon), local_hashing_bits(classes, epsilon, groups)
             share = max(plain, parted) / most
             kind = "from ten classes on" if classes >= 10 else "below ten classes"
             least[kind] = min(least[kind], share)

@@ -8,7 +8,7 @@ directions, computed once for all noises, and a line of JSON for each run, which
 used for the final measurement alone.
 
 Labels: no trust in anybody, delta = 0, all labels randomized once by the mechanism that tells most bits
-(`PartitionResponse` or randomized response), `SoftmaxClassifier`. Sums: trust in a curator, delta = 1e-6, one release,
+(`LocalHashing` or randomized response), `SoftmaxClassifier`. Sums: trust in a curator, delta = 1e-6, one release,
 `fit_linear`. Both with their defaults, `ImageMap` among them, on all training images: none is kept for an evaluation.
 "Before": `PatchFilters` and least squares, the default until then, as measured on 2026-11-21 with three noises.
 

@@ -4,7 +4,7 @@
 
 The learners of `labeldp fit --model cells` and `--model neighbors`: of a few sizes the one that best predicts released
 labels which it did not see. All of them average unbiased indicators of the true class. *Before* is the less noisy of
-one class and K bits, which version 0.1 took; *groups* is `PartitionResponse`, which today's commands take where it
+one class and K bits, which version 0.1 took; *groups* is `LocalHashing`, which today's commands take where it
 tells more. scikit-learn's digits (ten classes, 1,347 records to learn from) and `covertype_20k` (seven classes, 15,000
 records), a quarter held out; δ = 0. Test accuracy in percent, mean of the noises ± standard deviation of one.
 """
@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 
 import labeldp as ldp
 from labeldp.learners import CellClassifier, MedianPartition, NeighborsClassifier, cell_counts, distances, tune
-from labeldp.mechanisms import PartitionResponse, public_seed
+from labeldp.mechanisms import LocalHashing, public_seed
 
 EPSILONS = (0.5, 1.0, 2.0)
 RUNS = (("digits", "cells"), ("digits", "neighbors"), ("covertype_20k", "cells"))
@@ -52,7 +52,7 @@ def mechanisms(classes: int, epsilon: float, noise: int) -> dict[str, Any]:
     unary = np.sqrt(e) / (np.sqrt(e) - 1) ** 2 < (classes - 2 + e) / (e - 1) ** 2
     before = (ldp.UnaryEncoding if unary else ldp.RandomizedResponse)(domain=domain, epsilon=epsilon)
     # A seed for each noise, so that its part in the spread is seen, too.
-    return {"before": before, "groups": PartitionResponse(domain=domain, epsilon=epsilon, seed=public_seed(noise))}
+    return {"before": before, "groups": LocalHashing(domain=domain, epsilon=epsilon, seed=public_seed(noise))}
 
 
 def measured(name: str, model: str, epsilon: float, noises: int) -> dict[str, np.ndarray]:

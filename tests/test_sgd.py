@@ -15,7 +15,7 @@ from labeldp.mechanisms import (
     CandidateSets,
     Classes,
     GaussianOneHot,
-    PartitionResponse,
+    LocalHashing,
     RandomizedResponseWithPrior,
 )
 from labeldp.privacy import InputError, Public, Trust, total_loss
@@ -109,7 +109,7 @@ def test_the_length_of_a_gradient_by_hand() -> None:
     assert printed_moment(SoftmaxRegression(4), 0.5) == pytest.approx(6 * 4 * math.sqrt(2) / 0.5)
 
 
-def over_all_partitions(mechanism: PartitionResponse, noisy_row: int) -> tuple[np.ndarray, np.ndarray]:
+def over_all_partitions(mechanism: LocalHashing, noisy_row: int) -> tuple[np.ndarray, np.ndarray]:
     """Every answer to a label of one class, over all orders of the classes, packed, and the chance of each."""
     classes, groups = mechanism.domain.size, int(mechanism.groups)
     answers, chances = [], []
@@ -129,7 +129,7 @@ def test_a_gradient_from_groups_is_right_on_average_and_as_long_as_said(
     loss: ConvexLoss, groups: int, epsilon: float
 ) -> None:
     """Exactly, over all partitions of five classes and all answers."""
-    mechanism = PartitionResponse(domain=Classes(5), epsilon=epsilon, groups=groups)
+    mechanism = LocalHashing(domain=Classes(5), epsilon=epsilon, groups=groups)
     each = gradients(loss)
     for label in range(5):
         answers, chances = over_all_partitions(mechanism, label)
@@ -147,7 +147,7 @@ def test_the_variance_of_a_gradient_from_groups_is_what_the_proof_says(
     classes: int, groups: int, epsilon: float
 ) -> None:
     """The bound is reached where the label's own gradient is the mean, or as far from it as it can be."""
-    mechanism = PartitionResponse(domain=Classes(classes), epsilon=epsilon, groups=groups)
+    mechanism = LocalHashing(domain=Classes(classes), epsilon=epsilon, groups=groups)
     answers, chances = over_all_partitions(mechanism, 0)
     own, others = np.eye(classes)[0] - 1 / classes, np.eye(classes)[1] - np.eye(classes)[2]
     found = []

@@ -61,7 +61,7 @@ def answer(mechanism: dict, key: bytes, context: bytes, record: int | str, label
         flips = [pair(words, name, j // 2)[j % 2] < lie(epsilon / 2, 2) for j in range(size)]
         return [each for j, each in enumerate(classes) if (j == code) != flips[j]]
     groups = list(range(size))
-    if mechanism["mechanism"] == "PartitionResponse":
+    if mechanism["mechanism"] == "LocalHashing":
         groups = groups_of(mechanism["seed"], record, size, mechanism["number_of_groups"])
     count = max(groups) + 1
     told = respond(groups[code], pair(words, name, 0)[0], count, lie(epsilon, count))

@@ -14,7 +14,7 @@ from labeldp.mechanisms import (
     CandidateSets,
     Classes,
     GaussianOneHot,
-    PartitionResponse,
+    LocalHashing,
     RandomizedResponse,
     RandomizedResponseWithPrior,
     best_groups,
@@ -114,7 +114,7 @@ def lp_rr_sgd(
         prior: class probabilities of each record, shape (n, K), a `Release` or `Public(array, why="…")`; with `top_k`.
         top_k: answer each record with one of its k likeliest classes by the prior. This adds to the excess risk at most
             2 · diameter · L · P(label is none of them), and k takes the place of K in the noise.
-        response: "randomized-response" as in the paper. "best": by `PartitionResponse` with the number of groups of
+        response: "randomized-response" as in the paper. "best": by `LocalHashing` with the number of groups of
             classes that makes gradients shortest, which is randomized response for few classes: their length grows with
             √K in place of K. Steps are the same, and so is the bound.
         partition_seed: number that the public seed of the partitions follows from.
@@ -144,7 +144,7 @@ def lp_rr_sgd(
         sets = _top_sets(prior, curator, top_k)
         mechanism = RandomizedResponseWithPrior(domain=curator.domain, epsilon=epsilon, prior=sets)
     elif groups < loss.classes:
-        mechanism = PartitionResponse(domain=curator.domain, epsilon=epsilon, groups=groups, seed=seed)
+        mechanism = LocalHashing(domain=curator.domain, epsilon=epsilon, groups=groups, seed=seed)
     # Gradients from groups are shorter, so that the bound holds for the steps of randomized response all the more.
     moment = (response_moment if steps == "sharp" else printed_moment)(loss, epsilon, top_k)
     release = curator.release(mechanism, rng=rng, step="lp_rr_sgd")
@@ -213,7 +213,7 @@ def partition_moment(loss: ConvexLoss, epsilon: Any, groups: int) -> float:
 
     Args:
         loss: a loss with Lipschitz constant L and spread S.
-        epsilon: epsilon of `PartitionResponse`.
+        epsilon: epsilon of `LocalHashing`.
         groups: its number of groups; with one for each class it is at most `response_moment`.
 
     Source: `docs/proofs/label_sgd.md`.

@@ -124,7 +124,7 @@ def test_other_labels_and_other_records_are_found(released: Path) -> None:
     ("mechanism", "domain", "epsilon"),
     [
         ("unary-encoding", Classes(("no", "yes")), 2.5),
-        ("partition-response", Classes(("no", "yes", "perhaps")), 2),
+        ("local-hashing", Classes(("no", "yes", "perhaps")), 2),
         ("discrete-laplace", Interval(18, 80, grid=63), 3),
         ("unbiased-numbers", Interval(18, 80, grid=63), 3),
         ("response-on-bins", Interval(18, 80, grid=63), 3),

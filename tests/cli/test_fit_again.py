@@ -325,13 +325,13 @@ def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran
     fit = ("fit", "kinds.csv", *KINDS, "--model", "logistic", "--out", "model")
     first = labeldp(*fit)
     assert first.status == 0, first.err
-    assert "one of 3 groups of classes for each record, by PartitionResponse with epsilon = 1" in first.out
+    assert "one of 3 groups of classes for each record, by LocalHashing with epsilon = 1" in first.out
     report = (people / "model" / "report.html").read_text()
     assert "one of 3 groups of classes was released" in report and "bits of a label" in report
     charges = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
     shutil.rmtree(people / "model")
     assert labeldp(*fit).out == first.out
-    release = labeldp("release", "kinds.csv", *KINDS, "--mechanism", "partition-response", "--out", "groups.csv")
+    release = labeldp("release", "kinds.csv", *KINDS, "--mechanism", "local-hashing", "--out", "groups.csv")
     assert release.status == 0, release.err  # the groups that the model learned from cost nothing more
     assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == charges
 
@@ -344,4 +344,4 @@ def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callabl
         assert done.status == 0, done.err
         assert "one of 3 groups of classes for each record" in done.out
     [charge] = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
-    assert charge.mechanism["mechanism"] == "PartitionResponse"
+    assert charge.mechanism["mechanism"] == "LocalHashing"

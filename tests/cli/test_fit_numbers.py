@@ -360,7 +360,7 @@ def test_many_classes_are_released_as_groups(labeldp: Callable[..., Ran], folder
     words = [word for word in FIT if word not in ("--range", "0,100")]
     done = labeldp(*words, "--classes", "20", "--epsilon", "1", "--model", "cells")
     assert done.status == 0, done.err
-    assert "by PartitionResponse" in done.out, done.out
+    assert "by LocalHashing" in done.out, done.out
     assert "Of each record one of 3 groups of classes was released" in report(folder)
     found = summary(folder)
     assert found["confusion"] is not None and len(found["confusion"]["shares"]) == 20

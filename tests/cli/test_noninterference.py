@@ -37,7 +37,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "fit beyond the budget": [("fit", "people.csv", *CLASSES, "--epsilon", "99", "--out", "model")],
     "release": [("release", "people.csv", *CLASSES, "--epsilon", "1", "--id", "id", "--out", "noisy.csv"),
                 ("certificate", "noisy.csv")],
-    "release sets": [("release", "people.csv", *CLASSES, "--epsilon", "1", "--mechanism", "partition-response",
+    "release sets": [("release", "people.csv", *CLASSES, "--epsilon", "1", "--mechanism", "local-hashing",
                       "--out", "noisy.csv")],
     "release numbers": [("release", "people.csv", *NUMBERS, "--epsilon", "1", "--out", "noisy.csv")],
     "plan": [("plan", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1")],

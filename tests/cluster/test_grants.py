@@ -16,7 +16,7 @@ from labeldp.cluster import Grant, Stream, charge, randomize_batch
 from labeldp.cluster.grants import SECRECY
 from labeldp.curator import LedgerFile
 from labeldp.fit import release_file
-from labeldp.mechanisms import Interval, PartitionResponse
+from labeldp.mechanisms import Interval, LocalHashing
 
 RANGE = Interval(0, 10, 11)
 
@@ -37,14 +37,14 @@ def answers(grant: Grant, table: pa.Table, rows: int) -> dict[Any, Any]:
 @pytest.mark.guarantee("labeldp.cluster:charge", "refusal_free")
 @pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize(
-    "mechanism", [MECHANISM, PartitionResponse(domain=DOMAIN, epsilon=1), ldp.UnaryEncoding(domain=DOMAIN, epsilon=1)]
+    "mechanism", [MECHANISM, LocalHashing(domain=DOMAIN, epsilon=1), ldp.UnaryEncoding(domain=DOMAIN, epsilon=1)]
 )
 def test_workers_draw_the_bits_of_one_machine_for_one_charge(tmp_path: Path, texts: bool, mechanism: Any) -> None:
     table = people(texts=texts)
     names = {"RandomizedResponse": "randomized-response", "UnaryEncoding": "unary-encoding"}
     release_file(
         table, label="bought", domain=DOMAIN, epsilon=1, ledger=tmp_path / "ledger.db", dataset="people",
-        mechanism=names.get(type(mechanism).__name__, "partition-response"), id_column="id",
+        mechanism=names.get(type(mechanism).__name__, "local-hashing"), id_column="id",
         out=tmp_path / "out.parquet",
     )  # fmt: skip
     from pyarrow import parquet

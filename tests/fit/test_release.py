@@ -19,7 +19,7 @@ import labeldp as ldp
 from fit.files import DOMAIN, column, listing, release, spent
 from labeldp.curator import Curator, LedgerFile
 from labeldp.fit import release_file, verify_file
-from labeldp.mechanisms import PartitionResponse, ResponseOnBins, UnbiasedNumbers
+from labeldp.mechanisms import LocalHashing, ResponseOnBins, UnbiasedNumbers
 from labeldp.tables import Parts, released_values
 from slow import mostly_slow
 
@@ -47,7 +47,7 @@ def test_blocks_and_formats_do_not_matter_a_file_is_released_as_labels_in_memory
     assert 0.65 < expected.mean() < 0.81  # keep probability 0.731, 600 records
 
 
-@pytest.mark.parametrize("mechanism", ["randomized-response", "unary-encoding", "partition-response"])
+@pytest.mark.parametrize("mechanism", ["randomized-response", "unary-encoding", "local-hashing"])
 def test_the_same_table_as_csv_and_as_parquet_is_one_dataset(people: Path, mechanism: str) -> None:
     """Ids that are integers, texts, or some of each: one charge, one certificate, the same bits."""
     table = pd.read_csv(people / "people.csv", dtype=str)
@@ -212,7 +212,7 @@ def test_groups_are_published_that_anybody_can_build_again(tmp_path: Path) -> No
     asked: dict[str, Any] = {
         "label": "kind",
         "domain": ldp.Classes(("ant", "bee", "cat", "dog", "elk")),
-        "mechanism": "partition-response",
+        "mechanism": "local-hashing",
         "epsilon": 1,
         "ledger": tmp_path / "l.ledger",
         "dataset": "kinds",
@@ -223,7 +223,7 @@ def test_groups_are_published_that_anybody_can_build_again(tmp_path: Path) -> No
     assert again == certificate
     released = pd.read_csv(tmp_path / "one.csv", dtype=str)
     assert released["kind_group"].tolist() == pd.read_parquet(tmp_path / "two.parquet")["kind_group"].tolist()
-    mechanism = PartitionResponse(domain=asked["domain"], epsilon=1, seed=certificate.entries[0].mechanism["seed"])
+    mechanism = LocalHashing(domain=asked["domain"], epsilon=1, seed=certificate.entries[0].mechanism["seed"])
     named = np.array([[bit == "1" for bit in text] for text in released["kind_group"]])
     groups = mechanism.partition(ids)  # the ids of a CSV file are texts that integers print as
     answered = groups[np.arange(400), named.argmax(axis=1)]

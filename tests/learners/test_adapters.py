@@ -23,7 +23,7 @@ from labeldp.learners import (
     tune,
 )
 from labeldp.learners.evidence import Evidence
-from labeldp.mechanisms import PartitionResponse
+from labeldp.mechanisms import LocalHashing
 from labeldp.privacy import InputError, NotInvertibleError, Release
 from learners.data import blobs, curator, released, with_prior
 
@@ -303,10 +303,10 @@ def test_what_cannot_be_scored_is_refused() -> None:
         debiased_scorer("accuracy", domain=ldp.Classes(2))(model, features, labels)
 
 
-@pytest.mark.parametrize("kind", [PartitionResponse, ldp.UnaryEncoding])
+@pytest.mark.parametrize("kind", [LocalHashing, ldp.UnaryEncoding])
 def test_sets_are_learned_from_and_scored_by_scikit_learns_tools(kind: Any) -> None:
     features, labels = blobs(2000, 4)
-    mechanism = kind(domain=ldp.Classes(4), epsilon=2.0, **({"groups": 2} if kind is PartitionResponse else {}))
+    mechanism = kind(domain=ldp.Classes(4), epsilon=2.0, **({"groups": 2} if kind is LocalHashing else {}))
     holder = curator(labels, 4, epsilon=2)
     noisy = holder.release(mechanism, rng=np.random.default_rng(0)).value
     learner = NoisyLabelClassifier(LogisticRegression(), mechanism=mechanism)

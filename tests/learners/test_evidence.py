@@ -8,7 +8,7 @@ from sklearn.dummy import DummyClassifier
 
 import labeldp as ldp
 from labeldp.learners.evidence import Evidence, expanded, inverse_table, normalized, tempered, unmixed
-from labeldp.mechanisms import FiniteMechanism, PartitionResponse, SubsetResponse
+from labeldp.mechanisms import FiniteMechanism, LocalHashing, SubsetSelection
 from labeldp.privacy import InputError, NotInvertibleError
 from learners.data import released, with_prior
 
@@ -80,8 +80,8 @@ def test_what_does_not_answer_records_about_their_classes_is_refused() -> None:
 
 SETS: dict[str, FiniteMechanism] = {
     "unary": ldp.UnaryEncoding(domain=ldp.Classes(4), epsilon=2.0),
-    "partition": PartitionResponse(domain=ldp.Classes(4), epsilon=2.0, groups=2, seed=bytes(16)),
-    "subset": SubsetResponse(domain=ldp.Classes(4), epsilon=2.0, size=2),
+    "partition": LocalHashing(domain=ldp.Classes(4), epsilon=2.0, groups=2, seed=bytes(16)),
+    "subset": SubsetSelection(domain=ldp.Classes(4), epsilon=2.0, size=2),
 }
 
 

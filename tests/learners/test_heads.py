@@ -20,7 +20,7 @@ from labeldp.learners import (
     label_head,
 )
 from labeldp.learners.heads import DECAY, OFFSET
-from labeldp.mechanisms import PartitionResponse, RandomizedResponseWithPrior
+from labeldp.mechanisms import LocalHashing, RandomizedResponseWithPrior
 from labeldp.privacy import BudgetExceeded, InputError, Public
 from learners.data import blobs
 
@@ -36,7 +36,7 @@ def holder(epsilon: float = 100.0, labels: Any = LABELS) -> ldp.Curator:
 
 def released(epsilon: float, seed: int = 0) -> Evidence:
     return Evidence.of(
-        holder().release(PartitionResponse(domain=DOMAIN, epsilon=epsilon, seed="0" * 32), rng=SIMULATED(seed))
+        holder().release(LocalHashing(domain=DOMAIN, epsilon=epsilon, seed="0" * 32), rng=SIMULATED(seed))
     )
 
 
@@ -173,7 +173,7 @@ def test_multistage_takes_it(stages: int, response: Any) -> None:
         rng=SIMULATED(0),
     )
     kinds = {entry.mechanism["mechanism"] for entry in release.certificate.entries}
-    assert ("PartitionResponse" in kinds) == (response == "best")
+    assert ("LocalHashing" in kinds) == (response == "best")
     assert (RandomizedResponseWithPrior.__name__ in kinds) == (stages == 2)
     assert release.value.evaluation is not None
     assert np.mean(release.value.predict(FEATURES) == LABELS) > 0.75

@@ -36,7 +36,7 @@ from labeldp.learners.training import (
     learn,
     out_of_fold,
 )
-from labeldp.mechanisms import PartitionResponse
+from labeldp.mechanisms import LocalHashing
 from labeldp.privacy import InputError, NotInvertibleError
 from labeldp.tables import TableEncoder
 from learners.data import blobs, curator, released, with_prior
@@ -148,7 +148,7 @@ def test_consensus_learns_from_the_records_whose_answer_holds_what_others_predic
     mechanism = (
         ldp.RandomizedResponse(domain=domain, epsilon=1.0)
         if groups is None
-        else PartitionResponse(domain=domain, epsilon=1.0, groups=groups)
+        else LocalHashing(domain=domain, epsilon=1.0, groups=groups)
     )
     holder = ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=1.0))
     release = holder.release(mechanism, rng=np.random.default_rng(0))

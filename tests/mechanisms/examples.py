@@ -17,15 +17,15 @@ from labeldp.mechanisms import (
     LaplaceHistogram,
     LaplaceMoment,
     LaplaceSum,
+    LocalHashing,
     Mechanism,
-    PartitionResponse,
     PermuteAndFlip,
     RandomizedResponse,
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
     ResponseOnBins,
     SquaredErrors,
-    SubsetResponse,
+    SubsetSelection,
     UnaryEncoding,
     UnbiasedNumbers,
 )
@@ -57,13 +57,13 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "prior": lambda epsilon: RandomizedResponseWithPrior(domain=Classes(3), epsilon=epsilon, prior=PRIORS),
     "two bits": lambda epsilon: UnaryEncoding(domain=Classes(2), epsilon=epsilon),
     "nine bits": lambda epsilon: UnaryEncoding(domain=Classes(9), epsilon=epsilon),
-    "three groups of four classes": lambda epsilon: PartitionResponse(
+    "three groups of four classes": lambda epsilon: LocalHashing(
         domain=Classes(4), epsilon=epsilon, groups=3, seed=bytes(16)
     ),
-    "two groups of nine classes": lambda epsilon: PartitionResponse(
+    "two groups of nine classes": lambda epsilon: LocalHashing(
         domain=Classes(9), epsilon=epsilon, groups=2, seed=bytes(16)
     ),
-    "sets of two of five classes": lambda epsilon: SubsetResponse(domain=Classes(5), epsilon=epsilon, size=2),
+    "sets of two of five classes": lambda epsilon: SubsetSelection(domain=Classes(5), epsilon=epsilon, size=2),
     "grid of two": lambda epsilon: DiscreteLaplace(domain=Interval(0, 1, grid=2), epsilon=epsilon),
     "grid of six": lambda epsilon: DiscreteLaplace(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
     "two numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(0, 1, grid=2), epsilon=epsilon),

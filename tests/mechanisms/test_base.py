@@ -10,7 +10,7 @@ from labeldp.mechanisms import (
     Classes,
     DiscreteLaplace,
     Interval,
-    PartitionResponse,
+    LocalHashing,
     RandomizedResponse,
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
@@ -125,7 +125,7 @@ def test_domain_and_epsilon_may_be_given_by_position(name: str) -> None:
 
 
 def test_what_is_named_first_may_be_given_third() -> None:
-    assert PartitionResponse(Classes(10), 1, 4) == PartitionResponse(domain=Classes(10), epsilon=1, groups=4)
+    assert LocalHashing(Classes(10), 1, 4) == LocalHashing(domain=Classes(10), epsilon=1, groups=4)
     numbers, prior = Interval(0, 1, grid=5), public([0.5, 0.25, 0.125, 0.0625, 0.0625])
     for kind in (UnbiasedNumbers, ResponseOnBins):
         assert kind(numbers, 1, prior) == kind(domain=numbers, epsilon=1, prior=prior)

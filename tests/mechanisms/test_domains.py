@@ -490,7 +490,11 @@ def test_a_domain_says_how_a_command_line_declares_it() -> None:
         ("no,yes", ("classes",), "domain must be Classes, such as Classes(10)"),
         (Interval(0, 1), ("classes",), "domain must be Classes, such as Classes(10)"),
         (Classes(2), ("numbers",), "domain must be an Interval, such as Interval(0, 100, grid=1025)"),
-        (None, ("classes", "numbers"), "domain must be Classes, such as Classes(10) or an Interval, such as"),
+        (
+            None,
+            ("classes", "numbers"),
+            "domain must be Classes or an Interval, such as Classes(10) or",
+        ),
     ],
 )
 def test_labels_of_another_kind_are_refused(domain: Any, targets: tuple[str, ...], words: str) -> None:

@@ -9,12 +9,12 @@ import pytest
 from labeldp.mechanisms import (
     Classes,
     RandomizedResponse,
-    SubsetResponse,
+    SubsetSelection,
     UnaryEncoding,
     best_groups,
-    partition_bits,
+    local_hashing_bits,
     response_bits,
-    subset_bits,
+    subset_selection_bits,
     unary_bits,
 )
 from labeldp.privacy import InputError
@@ -53,18 +53,18 @@ def subset_matrix(classes: int, size: int, epsilon: float) -> np.ndarray:
 def test_every_sum_is_that_of_the_whole_matrix(classes: int, epsilon: float) -> None:
     for groups in range(2, classes + 1):
         by_hand = bits_of(partition_matrix(classes, groups, epsilon))
-        assert partition_bits(classes, epsilon, groups) == pytest.approx(by_hand, rel=1e-9, abs=1e-13)
+        assert local_hashing_bits(classes, epsilon, groups) == pytest.approx(by_hand, rel=1e-9, abs=1e-13)
     for size in range(1, classes):
         by_hand = bits_of(subset_matrix(classes, size, epsilon))
-        assert subset_bits(classes, epsilon, size) == pytest.approx(by_hand, rel=1e-9, abs=1e-13)
+        assert subset_selection_bits(classes, epsilon, size) == pytest.approx(by_hand, rel=1e-9, abs=1e-13)
     assert unary_bits(classes, epsilon) == pytest.approx(bits_of(unary_matrix(classes, epsilon)), rel=1e-9, abs=1e-13)
     whole = RandomizedResponse(domain=Classes(classes), epsilon=epsilon).matrix()
     assert response_bits(classes, epsilon) == pytest.approx(bits_of(whole), rel=1e-9, abs=1e-13)
 
 
 def test_mechanisms_tell_what_the_sums_say() -> None:
-    subset = SubsetResponse(domain=Classes(5), epsilon=1.0)
-    assert bits_of(subset.matrix()) == pytest.approx(subset_bits(5, 1.0), rel=1e-9)
+    subset = SubsetSelection(domain=Classes(5), epsilon=1.0)
+    assert bits_of(subset.matrix()) == pytest.approx(subset_selection_bits(5, 1.0), rel=1e-9)
     bit = UnaryEncoding(domain=Classes(4), epsilon=1.5).matrix()
     answers = np.array(list(product((0, 1), repeat=4)))
     joint = np.stack([np.take_along_axis(bit[k], answers.T, axis=1).prod(axis=0) for k in range(4)])
@@ -91,8 +91,8 @@ def test_golden_values(classes: int, epsilon: float) -> None:
     found = (
         response_bits(classes, epsilon),
         unary_bits(classes, epsilon),
-        partition_bits(classes, epsilon, groups),
-        subset_bits(classes, epsilon),
+        local_hashing_bits(classes, epsilon, groups),
+        subset_selection_bits(classes, epsilon),
     )
     assert found == pytest.approx(golden, rel=3e-3)
 
@@ -112,7 +112,9 @@ def test_partitions_win_below_an_epsilon_that_grows_with_the_classes(classes: in
 @pytest.mark.parametrize("classes", [3, 4, 5, 7, 10, 20, 100])
 def test_the_best_partition_is_near_the_most_that_can_be_told(classes: int) -> None:
     for epsilon in np.geomspace(0.1, 8, 40).tolist():
-        share = partition_bits(classes, epsilon, best_groups(classes, epsilon)) / subset_bits(classes, epsilon)
+        share = local_hashing_bits(classes, epsilon, best_groups(classes, epsilon)) / subset_selection_bits(
+            classes, epsilon
+        )
         assert (0.965 if classes >= 10 else 0.93) <= share <= 1 + 1e-9
 
 
@@ -120,14 +122,14 @@ def test_extreme_numbers_stay_finite() -> None:
     for epsilon in (1e-6, 700, 1000):
         for classes in (2, 1000, 1 << 16):
             groups = best_groups(classes, epsilon)
-            assert 0 <= partition_bits(classes, epsilon, groups) <= np.log2(classes) + 1e-9
+            assert 0 <= local_hashing_bits(classes, epsilon, groups) <= np.log2(classes) + 1e-9
 
 
 def test_numbers_out_of_range_are_refused() -> None:
     for refused in (
         lambda: best_groups(1, 1),
-        lambda: partition_bits(5, 1, 6),
-        lambda: subset_bits(5, 1, 5),
+        lambda: local_hashing_bits(5, 1, 6),
+        lambda: subset_selection_bits(5, 1, 5),
         lambda: unary_bits(5, -1),
         lambda: response_bits(True, 1),
     ):

@@ -57,7 +57,7 @@ STEPS = [
         ("central", 1.0, 1e-6, "GaussianMoment"),
         ("central", 6.0, 1e-6, "RandomizedResponse"),
         ("local", 2.0, 0.0, "RandomizedResponse"),
-        ("local", 0.7, 0.0, "PartitionResponse"),
+        ("local", 0.7, 0.0, "LocalHashing"),
     ],
 )
 def test_all_of_epsilon_is_one_release(

@@ -13,7 +13,7 @@ import pytest
 
 import labeldp as ldp
 from architecture.source import ROOT
-from labeldp.mechanisms import Mechanism, PartitionResponse, UnaryEncoding
+from labeldp.mechanisms import LocalHashing, Mechanism, UnaryEncoding
 
 FOLDER = ROOT / "docs" / "specification"
 VECTORS = FOLDER / "vectors.json"
@@ -22,8 +22,8 @@ MECHANISMS = [
     ldp.RandomizedResponse(domain=ldp.Classes(("no", "yes")), epsilon=0.5),
     ldp.RandomizedResponse(domain=ldp.Classes(7), epsilon="0.1"),
     UnaryEncoding(domain=ldp.Classes(("a", "b", "é")), epsilon=1),
-    PartitionResponse(domain=ldp.Classes(10), epsilon=1, seed=bytes(range(16))),
-    PartitionResponse(domain=ldp.Classes(("lung", "skin", "blood", "none")), epsilon=0.25),
+    LocalHashing(domain=ldp.Classes(10), epsilon=1, seed=bytes(range(16))),
+    LocalHashing(domain=ldp.Classes(("lung", "skin", "blood", "none")), epsilon=0.25),
 ]
 KEY, CONTEXT = bytes(range(32)), b"bought, 2026"
 RECORDS: list[list[int] | list[str]] = [[0, 1, 2, 77, -1, 2**63 - 1], ["anna", "b-17", "Zoë", ""]]

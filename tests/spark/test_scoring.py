@@ -12,7 +12,7 @@ import labeldp as ldp
 from labeldp import spark as room
 from labeldp.curator import Curator
 from labeldp.fit import FitSettings, fit_file, predict_file
-from labeldp.mechanisms import PartitionResponse
+from labeldp.mechanisms import LocalHashing
 from labeldp.tables import released_column, released_values
 from spark.frames import frame
 
@@ -47,7 +47,7 @@ def test_predictions_are_those_of_one_machine(spark: Any, people: Path, classes:
         room.predict(source, people)
 
 
-@pytest.mark.parametrize("kind", [ldp.RandomizedResponse, ldp.UnaryEncoding, PartitionResponse])
+@pytest.mark.parametrize("kind", [ldp.RandomizedResponse, ldp.UnaryEncoding, LocalHashing])
 def test_debiased_accuracy_is_that_of_one_machine(spark: Any, kind: Any) -> None:
     rng, mechanism = np.random.default_rng(0), kind(domain=DOMAIN, epsilon=1)
     codes, predicted = rng.integers(0, 3, 500), rng.integers(0, 3, 500)

@@ -101,7 +101,7 @@ def release_file(
         label: its private column.
         domain: the declared domain of the labels.
         mechanism: "randomized-response", "discrete-laplace", "unary-encoding" (it publishes the column LABEL_bits, one
-            '0' or '1' per class) or "partition-response" (the column LABEL_group, likewise, with '1' for the classes of
+            '0' or '1' per class) or "local-hashing" (the column LABEL_group, likewise, with '1' for the classes of
             the answered group; the groups of a record follow from its id and a public seed).
         epsilon: privacy parameter, positive.
         ledger: the ledger file to charge; made if it is not there.

@@ -37,7 +37,7 @@ from labeldp.mechanisms import (
     Domain,
     FiniteMechanism,
     LaplaceHistogram,
-    PartitionResponse,
+    LocalHashing,
     RandomizedResponse,
     RandomizedResponseWithPrior,
     best_groups,
@@ -122,7 +122,7 @@ def fit_multistage(
         training: "posterior", "plain" (which drops earlier labels outside a stage's top candidates, as in the paper),
             "reweighted", "consensus", or `Training(...)`. The posterior drops none, but weighs every label; stages
             after the first take one more round. A noise-aware classifier has its own `loss` instead.
-        response: how records are answered of which nothing is known. "best": by `PartitionResponse` where its answers
+        response: how records are answered of which nothing is known. "best": by `LocalHashing` where its answers
             tell more bits than those of randomized response, and training takes sets of classes.
         partition_seed: seed of the random split and of the partitions of classes, which may be public: the guarantee
             holds for all that were fixed without the labels.
@@ -203,12 +203,12 @@ def first_response(
     Args:
         domain: of the labels.
         epsilon: of each answer.
-        response: "best" is `PartitionResponse` where its answers tell more bits than those of randomized response.
+        response: "best" is `LocalHashing` where its answers tell more bits than those of randomized response.
         partition_seed: number that the public seed of the partitions follows from.
     """
     if response == "randomized-response" or best_groups(domain.size, epsilon) == domain.size:
         return RandomizedResponse(domain=domain, epsilon=epsilon)
-    return PartitionResponse(domain=domain, epsilon=epsilon, seed=public_seed(partition_seed))
+    return LocalHashing(domain=domain, epsilon=epsilon, seed=public_seed(partition_seed))
 
 
 _Part = tuple[CuratorLike, NDArray[np.intp]]

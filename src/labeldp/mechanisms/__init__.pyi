@@ -24,6 +24,7 @@ from .domains import GAPS as GAPS
 from .domains import Classes as Classes
 from .domains import Domain as Domain
 from .domains import Interval as Interval
+from .domains import require_domain as require_domain
 from .errors import SquaredErrors as SquaredErrors
 from .histograms import CountMechanism as CountMechanism
 from .histograms import ExponentialMechanism as ExponentialMechanism
@@ -31,9 +32,9 @@ from .histograms import LaplaceHistogram as LaplaceHistogram
 from .histograms import LaplaceSum as LaplaceSum
 from .histograms import PermuteAndFlip as PermuteAndFlip
 from .information import best_groups as best_groups
-from .information import partition_bits as partition_bits
+from .information import local_hashing_bits as local_hashing_bits
 from .information import response_bits as response_bits
-from .information import subset_bits as subset_bits
+from .information import subset_selection_bits as subset_selection_bits
 from .information import unary_bits as unary_bits
 from .inputs import MAX_RESOLUTION as MAX_RESOLUTION
 from .inputs import RESOLUTION as RESOLUTION
@@ -46,6 +47,9 @@ from .inputs import PublicInput as PublicInput
 from .inputs import RowBlocks as RowBlocks
 from .inputs import public_value as public_value
 from .inputs import real_matrix as real_matrix
+from .local_hashing import LocalHashing as LocalHashing
+from .local_hashing import SubsetSelection as SubsetSelection
+from .local_hashing import public_seed as public_seed
 from .moments import CrossMoment as CrossMoment
 from .moments import GaussianChoice as GaussianChoice
 from .moments import GaussianMoment as GaussianMoment
@@ -54,9 +58,6 @@ from .moments import LaplaceMoment as LaplaceMoment
 from .numbers import MAX_GRID as MAX_GRID
 from .numbers import ResponseOnBins as ResponseOnBins
 from .numbers import UnbiasedNumbers as UnbiasedNumbers
-from .partition import PartitionResponse as PartitionResponse
-from .partition import SubsetResponse as SubsetResponse
-from .partition import public_seed as public_seed
 from .randomized_response import RandomizedResponse as RandomizedResponse
 from .randomized_response import RandomizedResponseTopK as RandomizedResponseTopK
 from .randomized_response import RandomizedResponseWithPrior as RandomizedResponseWithPrior

@@ -46,10 +46,10 @@ CELL_FAILURE = Fraction(1, 1 << 110)
 """What each integer adds to delta: how far the proof's noise is from the exact one, 2 exp(-2 pi^2 SMOOTHING) or so."""
 
 MIN_MU = 2.0**-60
-"""The smallest mu that a search of noise tries."""
+"""No Gaussian loss of a mechanism has a smaller mu."""
 
 MAX_MU = 2.0**10
-"""The largest mu that a search of noise tries."""
+"""No Gaussian loss of a mechanism has a larger mu."""
 
 
 def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLoss:

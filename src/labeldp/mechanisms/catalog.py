@@ -70,11 +70,11 @@ MECHANISMS: Mapping[str, MechanismEntry] = {
             "one of the likely classes of a record, which may be a lie",
         ),
         MechanismEntry(
-            "labeldp.mechanisms.partition:PartitionResponse",
+            "labeldp.mechanisms.local_hashing:LocalHashing",
             "a group of classes that may be a lie, of groups drawn anew for each record",
-            command="partition-response",
+            command="local-hashing",
         ),
-        MechanismEntry("labeldp.mechanisms.partition:SubsetResponse", "a random set of k classes"),
+        MechanismEntry("labeldp.mechanisms.local_hashing:SubsetSelection", "a random set of k classes"),
         MechanismEntry(
             "labeldp.mechanisms.randomized_response:UnaryEncoding",
             "a noisy bit for each class",

@@ -675,8 +675,9 @@ DOMAINS: dict[str, type[Domain]] = {"classes": Classes, "grid": Interval}
 
 
 _WANTED = {
-    "classes": "Classes, such as Classes(10)",
-    "numbers": "an Interval, such as Interval(0, 100, grid=1025)",
+    ("classes",): "Classes, such as Classes(10)",
+    ("numbers",): "an Interval, such as Interval(0, 100, grid=1025)",
+    ("classes", "numbers"): "Classes or an Interval, such as Classes(10) or Interval(0, 100)",
 }
 
 
@@ -685,12 +686,11 @@ def require_domain(domain: Any, *targets: str, advice: str = "") -> None:
 
     Args:
         domain: what was given for one.
-        targets: "classes", "numbers" or both.
+        targets: "classes", "numbers" or both, in this order.
         advice: what to do else, after a semicolon.
 
     Raises:
         InputError: no domain, or one of other labels.
     """
     if not isinstance(domain, Domain) or domain.target not in targets:
-        wanted = " or ".join(_WANTED[target] for target in targets)
-        raise InputError(f"must be {wanted}{advice}", argument="domain")
+        raise InputError(f"must be {_WANTED[targets]}{advice}", argument="domain")

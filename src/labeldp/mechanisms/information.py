@@ -13,10 +13,10 @@ MAX_CLASSES = 1 << 16
 
 def response_bits(classes: int, epsilon: Any) -> float:
     """Return the bits of randomized response, which is a partition into groups of one class."""
-    return partition_bits(classes, epsilon, classes)
+    return local_hashing_bits(classes, epsilon, classes)
 
 
-def partition_bits(classes: int, epsilon: Any, groups: int) -> float:
+def local_hashing_bits(classes: int, epsilon: Any, groups: int) -> float:
     """Return the mutual information, in bits, of a uniform label and randomized response over a balanced partition.
 
     Args:
@@ -30,7 +30,7 @@ def partition_bits(classes: int, epsilon: Any, groups: int) -> float:
     Source: WangBlocki, local hashing, on labels.
     """
     _check(classes, groups)
-    return float(_partition_bits(classes, float(positive_epsilon(epsilon)), np.array([groups]))[0])
+    return float(_local_hashing_bits(classes, float(positive_epsilon(epsilon)), np.array([groups]))[0])
 
 
 def best_groups(classes: int, epsilon: Any) -> int:
@@ -53,13 +53,13 @@ def best_groups(classes: int, epsilon: Any) -> int:
         return int(classes)
     _check(classes, classes)
     groups = np.arange(2, classes + 1)
-    bits = _partition_bits(classes, float(positive_epsilon(epsilon)), groups)
+    bits = _local_hashing_bits(classes, float(positive_epsilon(epsilon)), groups)
     # Sums in doubles are off by about 1e-15 of a bit, and what differs by less is a tie.
     return int(groups[np.flatnonzero(bits >= bits.max() - 1e-13)[-1]])
 
 
-def subset_bits(classes: int, epsilon: Any, size: int | None = None) -> float:
-    """Return the bits of the k-subset mechanism; with the best k, the most that any epsilon-DP mechanism can tell.
+def subset_selection_bits(classes: int, epsilon: Any, size: int | None = None) -> float:
+    """Return the bits of subset selection; with the best k, the most that any epsilon-DP mechanism can tell.
 
     Args:
         classes: K, at least 2.
@@ -69,19 +69,19 @@ def subset_bits(classes: int, epsilon: Any, size: int | None = None) -> float:
     Raises:
         InputError: numbers out of range.
 
-    Source: WangHuang, the k-subset mechanism.
+    Source: WangHuang, subset selection.
     """
     _check(classes, classes)
     if size is not None and not 1 <= size < classes:
         raise InputError(f"size must be an integer from 1 to {classes - 1}")
     sizes = np.arange(1, classes) if size is None else np.array([size])
-    return float(_subset_bits(classes, float(positive_epsilon(epsilon)), sizes).max())
+    return float(_subset_selection_bits(classes, float(positive_epsilon(epsilon)), sizes).max())
 
 
 def best_size(classes: int, epsilon: Any) -> int:
-    """Return the number of classes in an answer of the k-subset mechanism that tells most bits."""
+    """Return the number of classes in an answer of subset selection that tells most bits."""
     _check(classes, classes)
-    return int(_subset_bits(classes, float(positive_epsilon(epsilon)), np.arange(1, classes)).argmax()) + 1
+    return int(_subset_selection_bits(classes, float(positive_epsilon(epsilon)), np.arange(1, classes)).argmax()) + 1
 
 
 def unary_bits(classes: int, epsilon: Any) -> float:
@@ -125,7 +125,7 @@ def _plogp(chances: Any) -> Floats:
     return np.asarray(chances * np.log(np.maximum(chances, np.finfo(np.float64).tiny)), dtype=np.float64)
 
 
-def _partition_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> Floats:
+def _local_hashing_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> Floats:
     """The bits for each number of groups: the entropy of the answer less that of randomized response."""
     small, more = classes // groups, classes % groups
     total = np.logaddexp(epsilon, _log(groups - 1))
@@ -137,7 +137,7 @@ def _partition_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> Float
     return np.asarray((answer - noise) / math.log(2), dtype=np.float64)
 
 
-def _subset_bits(classes: int, epsilon: float, sizes: NDArray[Any]) -> Floats:
+def _subset_selection_bits(classes: int, epsilon: float, sizes: NDArray[Any]) -> Floats:
     """The bits for each size of an answer."""
     inside = 1 / (1 + (classes - sizes) / sizes * math.exp(-epsilon))
     outside = 1 - inside

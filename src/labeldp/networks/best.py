@@ -25,7 +25,7 @@ from labeldp.learners import (
     round_loss,
     with_given,
 )
-from labeldp.mechanisms import Classes, best_groups, partition_bits
+from labeldp.mechanisms import Classes, best_groups, local_hashing_bits
 from labeldp.networks.classifier import NetworkClassifier, Watch
 from labeldp.networks.training import Recipe
 from labeldp.privacy import (
@@ -194,7 +194,7 @@ def takes_labels(domain: Classes, epsilon: float, delta: float, trust: Trust) ->
     """
     if trust == "local":
         return True
-    bits = partition_bits(domain.size, epsilon, best_groups(domain.size, epsilon))
+    bits = local_hashing_bits(domain.size, epsilon, best_groups(domain.size, epsilon))
     return bits >= (LABELS_FROM if delta else PURE_LABELS_FROM) * np.log2(domain.size)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from labeldp.cluster import larger
 from labeldp.fit import Bundle, predicted_columns, prediction_columns
 from labeldp.learners import Estimate, accuracy_of_agreements
-from labeldp.mechanisms import Classes, FiniteMechanism
+from labeldp.mechanisms import FiniteMechanism
 from labeldp.privacy import InputError
 from labeldp.spark.table import SparkTable, arrow_type
 from labeldp.tables import Blocks, TableEncoder, as_text, plain
@@ -127,9 +127,7 @@ class _CountAgreements:
 
     def _codes(self, texts: Any) -> Any:
         """Return the codes of class names, None if one is no class."""
-        domain = self.mechanism.domain
-        assert isinstance(domain, Classes)
-        found = pa.compute.index_in(texts, value_set=pa.array([str(name) for name in domain.names], texts.type))
+        found = pa.compute.index_in(texts, value_set=pa.array(self.mechanism.domain.texts, texts.type))
         return None if found.null_count else found.to_numpy(zero_copy_only=False)
 
     def _bits(self, texts: Any) -> Any:

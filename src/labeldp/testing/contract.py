@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import (
     FiniteMechanism,
     GaussianOneHot,
+    LocalHashing,
     Mechanism,
-    PartitionResponse,
-    SubsetResponse,
+    SubsetSelection,
     joint_laws,
     load,
 )
@@ -184,9 +184,9 @@ def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Ca
         noisy = mechanism.randomize(_labels(mechanism, count, code), rng=rng)
         if noisy.ndim == 1:
             return noisy.astype(np.intp)
-        if isinstance(mechanism, PartitionResponse):
+        if isinstance(mechanism, LocalHashing):
             return _distances(mechanism, noisy, code)
-        if isinstance(mechanism, SubsetResponse):
+        if isinstance(mechanism, SubsetSelection):
             places = {answer.tobytes(): index for index, answer in enumerate(mechanism.sets)}
             return np.array([places[answer.tobytes()] for answer in noisy], dtype=np.intp)
         bits = np.unpackbits(noisy, axis=1, count=mechanism.domain.size)
@@ -195,7 +195,7 @@ def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Ca
     return draw
 
 
-def _distances(mechanism: PartitionResponse, noisy: NDArray[Any], code: int) -> NDArray[np.intp]:
+def _distances(mechanism: LocalHashing, noisy: NDArray[Any], code: int) -> NDArray[np.intp]:
     """How far each answered group is from the label's, in the partition that anybody can build again."""
     groups, named = mechanism.partition(None, len(noisy)).astype(np.intp), mechanism.named(noisy)
     answered = groups[np.arange(len(noisy)), named.argmax(axis=1)]

@@ -13,8 +13,8 @@ from scipy.stats import chi2
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.learners import first_response
-from labeldp.mechanisms import Classes, PartitionResponse, RandomizedResponse, SubsetResponse, debias
-from labeldp.mechanisms.partition import public_ids, public_seed
+from labeldp.mechanisms import Classes, LocalHashing, RandomizedResponse, SubsetSelection, debias
+from labeldp.mechanisms.local_hashing import public_ids, public_seed
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import WORD, InputError, exp_bounds, positive_epsilon
 from labeldp.testing import ContractViolation, check_mechanism
@@ -24,13 +24,13 @@ ALARM = 1e-12
 """The chance of a false alarm of each statistical test."""
 
 
-def ten(**changes: Any) -> PartitionResponse:
+def ten(**changes: Any) -> LocalHashing:
     arguments: dict[str, Any] = {"domain": Classes(10), "epsilon": 1.0, "seed": SEED, **changes}
-    return PartitionResponse(**arguments)
+    return LocalHashing(**arguments)
 
 
 def partition_by_hand(identifier: int | str, classes: int, groups: int, seed: bytes) -> list[int]:
-    """The partition of one record, byte by byte as `docs/proofs/partition.md` specifies it."""
+    """The partition of one record, byte by byte as `docs/proofs/local_hashing.md` specifies it."""
     kind = b"integer" if isinstance(identifier, int) else b"text"
     key = hashlib.sha256(b"labeldp partition, version 1, " + kind + seed).digest()
     cipher = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()
@@ -77,7 +77,7 @@ def test_groups_are_balanced_and_differ_from_record_to_record() -> None:
     assert abs(others - (4 * 3 + 2 * 3 * 2) / 90).max() < 7.2 * np.sqrt(0.25 / 2000)  # every pair is told apart
 
 
-def answered(mechanism: PartitionResponse, answers: Any, ids: Any = None) -> np.ndarray:
+def answered(mechanism: LocalHashing, answers: Any, ids: Any = None) -> np.ndarray:
     """The number of the group in each answer."""
     groups, members = mechanism.partition(ids, len(answers)), mechanism.named(answers)
     numbers = np.where(members, groups, 0).max(axis=1)
@@ -85,7 +85,7 @@ def answered(mechanism: PartitionResponse, answers: Any, ids: Any = None) -> np.
     return numbers
 
 
-@pytest.mark.guarantee("labeldp.mechanisms:PartitionResponse", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:LocalHashing", "pure")
 @pytest.mark.parametrize("groups", [2, 3, 10])
 def test_answers_are_randomized_response_over_the_groups(groups: int) -> None:
     mechanism, labels = ten(groups=groups), np.arange(100_000) % 10
@@ -140,7 +140,7 @@ def test_keyed_answers_follow_the_record_and_not_its_place() -> None:
 
 @pytest.mark.parametrize(
     "mechanism",
-    [ten(), ten(groups=2), ten(groups=7), ten(epsilon=3), SubsetResponse(domain=Classes(6), epsilon=1.0)],
+    [ten(), ten(groups=2), ten(groups=7), ten(epsilon=3), SubsetSelection(domain=Classes(6), epsilon=1.0)],
     ids=["three groups", "two groups", "uneven groups", "singletons", "subset"],
 )
 def test_indicators_are_unbiased_over_seed_and_noise(mechanism: Any) -> None:
@@ -156,7 +156,7 @@ def test_the_variance_of_an_indicator_does_not_grow_with_the_classes() -> None:
     """About 4 e^epsilon / (e^epsilon - 1)^2, as local hashing has it."""
     bound = 4 * np.e / (np.e - 1) ** 2
     for classes in (10, 100, 1000):
-        mechanism = PartitionResponse(domain=Classes(classes), epsilon=1.0, seed=SEED)
+        mechanism = LocalHashing(domain=Classes(classes), epsilon=1.0, seed=SEED)
         answers = mechanism.randomize(np.zeros(4000, dtype=int), rng=np.random.default_rng(0))
         assert debias(mechanism, answers).values[:, 1].var() < 1.2 * bound
 
@@ -171,7 +171,7 @@ def test_the_likelihood_is_that_of_the_set() -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 20.0])
 @pytest.mark.parametrize(("classes", "size"), [(2, 1), (3, 2), (5, 2), (6, 3), (7, 1)])
 def test_the_weights_of_subsets_keep_epsilon_in_integers(classes: int, size: int, epsilon: float) -> None:
-    mechanism = SubsetResponse(domain=Classes(classes), epsilon=epsilon, size=size)
+    mechanism = SubsetSelection(domain=Classes(classes), epsilon=epsilon, size=size)
     weights, (low, _) = mechanism.weights(), exp_bounds(positive_epsilon(epsilon))
     assert all(sum(row) == WORD for row in weights.tolist())
     for column in weights.T.tolist():
@@ -182,7 +182,7 @@ def test_the_weights_of_subsets_keep_epsilon_in_integers(classes: int, size: int
 
 def test_draws_of_subsets_follow_their_weights_word_by_word() -> None:
     """The first and the last word of every answer, and of every label."""
-    mechanism = SubsetResponse(domain=Classes(5), epsilon=1.0, size=2)
+    mechanism = SubsetSelection(domain=Classes(5), epsilon=1.0, size=2)
     weights, answers = mechanism.weights(), [each.tobytes() for each in mechanism.sets]
     lie, keep, more = mechanism._weights
     edges = [i * lie for i in range(mechanism._sets_without + 1)]
@@ -236,11 +236,11 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> 
 def test_bad_subsets_and_answers_are_refused() -> None:
     for size in (0, 10, True, 2.0):
         with pytest.raises(InputError, match="size must be an integer from 1 to 9"):
-            SubsetResponse(domain=Classes(10), epsilon=1.0, size=size)
+            SubsetSelection(domain=Classes(10), epsilon=1.0, size=size)
     with pytest.raises(InputError, match=r"2\*\*24"):
-        SubsetResponse(domain=Classes(100), epsilon=1.0)
+        SubsetSelection(domain=Classes(100), epsilon=1.0)
     with pytest.raises(InputError, match="epsilon is too small for 10 sets"):
-        SubsetResponse(domain=Classes(5), epsilon=1e-25, size=2)  # a set with the label would weigh as one without
+        SubsetSelection(domain=Classes(5), epsilon=1e-25, size=2)  # a set with the label would weigh as one without
     for noisy in (np.zeros(3, np.uint8), np.zeros((3, 1), np.uint8), np.zeros((3, 2))):
         with pytest.raises(InputError, match="noisy must be packed bits"):
             debias(ten(), noisy)
@@ -258,7 +258,7 @@ def test_the_largest_partition_has_as_many_groups_as_asked_for() -> None:
 def test_a_subset_of_one_class_of_two_is_drawn_at_any_epsilon() -> None:
     """From epsilon = 45 on the truth has all words but one, and a weight of one more would have 65 bits."""
     for epsilon in (44.0, 45.0, 800.0):
-        mechanism = SubsetResponse(domain=Classes(2), epsilon=epsilon)
+        mechanism = SubsetSelection(domain=Classes(2), epsilon=epsilon)
         answers = mechanism.randomize(np.array([0, 1, 1]), rng=np.random.default_rng(0))
         assert mechanism.named(answers).argmax(axis=1).tolist() == [0, 1, 1]
 
@@ -334,12 +334,12 @@ def test_a_table_of_too_many_groups_is_refused_and_not_made() -> None:
         ten(domain=Classes(5000), groups=5000).weights()
 
 
-def one_for_all(self: PartitionResponse, names: Any) -> Any:
+def one_for_all(self: LocalHashing, names: Any) -> Any:
     """The first record's partition for every record."""
     return np.broadcast_to(PARTITION(self, names[:1]), (len(names), self.domain.size))
 
 
-def saw_the_label(self: PartitionResponse, labels: Any, *, rng: Any, ids: Any = None) -> Any:
+def saw_the_label(self: LocalHashing, labels: Any, *, rng: Any, ids: Any = None) -> Any:
     """Puts the label into the answered group, whatever the public partition says."""
     answers = RANDOMIZE(self, labels, rng=rng, ids=ids)
     named = self.named(answers)
@@ -347,18 +347,18 @@ def saw_the_label(self: PartitionResponse, labels: Any, *, rng: Any, ids: Any = 
     return np.packbits(named, axis=1)
 
 
-def one_group_more(self: PartitionResponse) -> None:
+def one_group_more(self: LocalHashing) -> None:
     """Noise for one group more than there are."""
     object.__setattr__(self, "law", ResponseLaw.of(self.groups - 1, positive_epsilon(self.epsilon)))
 
 
-def noise_from_the_seed(self: PartitionResponse, codes: Any, start: int, randomness: Any, ids: Any) -> Any:
+def noise_from_the_seed(self: LocalHashing, codes: Any, start: int, randomness: Any, ids: Any) -> Any:
     """Words that anybody can compute."""
     words = np.random.default_rng(list(bytes.fromhex(str(self.seed)))).integers(0, WORD, len(codes), dtype=np.uint64)
     return respond(codes, words, self.law)
 
 
-PARTITION, RANDOMIZE = PartitionResponse._partition, PartitionResponse.randomize
+PARTITION, RANDOMIZE = LocalHashing._partition, LocalHashing.randomize
 
 
 @pytest.mark.parametrize(
@@ -372,10 +372,10 @@ PARTITION, RANDOMIZE = PartitionResponse._partition, PartitionResponse.randomize
         ("sample", noise_from_the_seed, test_noise_does_not_derive_from_the_seed_and_partitions_not_from_the_key),
     ],
 )
-def test_a_broken_partition_response_is_caught(
+def test_broken_local_hashing_is_caught(
     method: str, mutant: Any, caught_by: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PartitionResponse, method, mutant)
+    monkeypatch.setattr(LocalHashing, method, mutant)
     arguments = [10] if caught_by is test_anybody_can_build_the_partitions_again else []
     with pytest.raises((AssertionError, ContractViolation)):
         caught_by(*([ten()] if caught_by is check_mechanism else arguments))

@@ -1,4 +1,4 @@
-"""Answers that are sets of classes: randomized response over public random partitions, and the k-subset mechanism."""
+"""Answers that are sets of classes: local hashing by public random partitions, and subset selection."""
 
 import hashlib
 import math
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.answers import SetAnswers
 from labeldp.mechanisms.base import MAX_EXPANDED, FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Codes
-from labeldp.mechanisms.information import MAX_CLASSES, best_groups, best_size, partition_bits
+from labeldp.mechanisms.information import MAX_CLASSES, best_groups, best_size, local_hashing_bits
 from labeldp.mechanisms.randomized_response import ResponseLaw, require_classes, respond
 from labeldp.privacy import (
     BLOCK,
@@ -41,8 +41,8 @@ SEED_BYTES = 16
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class PartitionResponse(FiniteMechanism):
-    """Put the classes into g groups, anew for each record, and answer the label's group by randomized response.
+class LocalHashing(FiniteMechanism):
+    """Hash the classes into g groups, anew for each record, and answer the label's group by randomized response.
 
     The partition of a record follows from its id and a published seed, so anybody can build it again. Take it for four
     classes or more and trust in nobody: below an epsilon that grows with K it tells up to ten times the bits of
@@ -65,12 +65,12 @@ class PartitionResponse(FiniteMechanism):
     Raises:
         InputError: a domain without classes, or numbers out of range.
 
-    Source: WangBlocki, local hashing, applied to labels; `docs/proofs/partition.md`.
+    Source: WangBlocki, local hashing, applied to labels; `docs/proofs/local_hashing.md`.
 
     Examples:
         >>> import numpy as np
         >>> from labeldp.mechanisms import Classes
-        >>> mechanism = PartitionResponse(domain=Classes(10), epsilon=1.0, seed=bytes(16))
+        >>> mechanism = LocalHashing(domain=Classes(10), epsilon=1.0, seed=bytes(16))
         >>> mechanism.groups
         3
         >>> answers = mechanism.randomize(np.array([3, 3, 3, 3]), rng=np.random.default_rng(0))
@@ -137,7 +137,7 @@ class PartitionResponse(FiniteMechanism):
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
         """Return what an answer is, how often it is true and how much it tells, in a sentence."""
-        bits = partition_bits(self.domain.size, self.epsilon, self._count)
+        bits = local_hashing_bits(self.domain.size, self.epsilon, self._count)
         return (
             f"Of each record one of {self.groups} groups of classes was released, groups that are drawn anew for each "
             f"record: that of its label with a probability of {self.keep_probability:.3f}, else another. It tells at "
@@ -268,11 +268,11 @@ def _seed(seed: Any) -> str:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SubsetResponse(FiniteMechanism):
+class SubsetSelection(FiniteMechanism):
     """Answer a random set of k classes, e^epsilon times as likely where the label is in it.
 
     No other mechanism tells more bits about a uniform label. Its table grows as K choose k, so it is here to compare
-    with; `PartitionResponse` comes within a few per cent for any K.
+    with; `LocalHashing` comes within a few per cent for any K.
 
     Args:
         domain: `Classes`, K = its size.
@@ -286,11 +286,11 @@ class SubsetResponse(FiniteMechanism):
     Raises:
         InputError: a domain without classes, numbers out of range, or a table of more than 2**24 entries.
 
-    Source: WangHuang, the k-subset mechanism; `docs/proofs/partition.md`.
+    Source: WangHuang, subset selection; `docs/proofs/local_hashing.md`.
 
     Examples:
         >>> from labeldp.mechanisms import Classes
-        >>> SubsetResponse(domain=Classes(10), epsilon=1.0).size
+        >>> SubsetSelection(domain=Classes(10), epsilon=1.0).size
         3
     """
 
@@ -306,7 +306,7 @@ class SubsetResponse(FiniteMechanism):
         size = check_integer(size, "size", 1, classes - 1, advice=', or "best"')
         if classes * math.comb(classes, size) > MAX_EXPANDED:
             raise InputError(
-                f"size = {size} of {classes} classes needs a table of more than 2**24 entries: take PartitionResponse"
+                f"size = {size} of {classes} classes needs a table of more than 2**24 entries: take LocalHashing"
             )
         set_fields(self, size=size)
         self._calibrate()
