@@ -118,7 +118,7 @@ def switches_bound(rate: float, batch: int, redraw: float, horizon: int) -> floa
 
 
 @dataclass(frozen=True)
-class Promise:
+class PrivacyTarget:
     """The guarantee that a learner must keep over its horizon."""
 
     experts: int
@@ -149,7 +149,9 @@ class LazyParameters:
     bound: float
 
 
-def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batch: int | None = None) -> LazyParameters:
+def tuned(
+    promise: PrivacyTarget, chains: int, *, redraw: Fraction | None = None, batch: int | None = None
+) -> LazyParameters:
     """Return the parameters with the smallest regret bound that keep a promise; `redraw` or `batch` may be fixed.
 
     Batches are tried from the shortest on, until longer ones have not helped three times in a row.
@@ -171,7 +173,7 @@ def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batc
 
 
 def _best_for_batch(
-    promise: Promise, chains: int, batch: int, redraw: Fraction | None, around: tuple[float, float] | None
+    promise: PrivacyTarget, chains: int, batch: int, redraw: Fraction | None, around: tuple[float, float] | None
 ) -> LazyParameters:
     """Return the best probability of a redraw for one batch size, if it is not fixed, and the rate that goes with it.
 
@@ -194,7 +196,7 @@ def _best_for_batch(
     return LazyParameters(Fraction(rate), batch, Fraction(float(grid[top])), bound)
 
 
-def _largest_rates(promise: Promise, chains: int, batch: int, redraws: Floats) -> Floats:
+def _largest_rates(promise: PrivacyTarget, chains: int, batch: int, redraws: Floats) -> Floats:
     """Return the largest rates that keep the promise by a coarse set of Rényi orders, shape as `redraws`.
 
     Source: Canonne, Proposition 12, for what an order adds to its divergence to make an epsilon.
@@ -225,7 +227,7 @@ def _last_bit(rate: float) -> Fraction:
     return Fraction(2) ** (math.frexp(rate)[1] - RATE_BITS)
 
 
-def _exact(promise: Promise, chains: int, near_best: LazyParameters) -> LazyParameters:
+def _exact(promise: PrivacyTarget, chains: int, near_best: LazyParameters) -> LazyParameters:
     """Return the parameters with the largest rate of `RATE_BITS` bits near the one found that keeps the promise."""
     unit = _last_bit(float(near_best.rate))
     free = int(Fraction(promise.free_rate / math.sqrt(near_best.batch)) / unit)
