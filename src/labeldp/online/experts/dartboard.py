@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.online.experts.accounting import dartboard_loss, tuned
+from labeldp.online.experts.accounting import MeanRegret, dartboard_loss, tuned, weights_regret
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, rows_of
 from labeldp.online.experts.lazy import (
     LazyState,
@@ -17,7 +17,6 @@ from labeldp.online.experts.lazy import (
     switching_plan,
     switching_words,
 )
-from labeldp.online.experts.regret import MeanRegret, weights_regret
 from labeldp.online.planning import ExpertsTask, OnlinePlan
 from labeldp.privacy import (
     Integers,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from labeldp.online.experts.regret import Blocks, MeanRegret, Regret
+from labeldp.online.experts.accounting import Blocks, MeanRegret, Regret
 from labeldp.privacy import (
     InputError,
     Integers,

@@ -11,9 +11,8 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.experts.accounting import PrivacyTarget, few_bits, gaussian_mu
+from labeldp.online.experts.accounting import MeanRegret, PrivacyTarget, expected_softmax, few_bits, gaussian_mu
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, rows_of
-from labeldp.online.experts.regret import MeanRegret, expected_softmax
 from labeldp.online.planning import ExpertsTask, OnlinePlan, experts_plan
 from labeldp.online.prefix_sums import (
     GaussianTree,
