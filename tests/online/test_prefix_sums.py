@@ -113,7 +113,7 @@ def test_the_noise_has_covariance_b_b(rounds: int, width: int, splits: list[int]
         assert statistic(np.linalg.solve(3.0 * b, wrong)) > limit
 
 
-@pytest.mark.guarantee("labeldp.online:NoisySums", "causal")
+@pytest.mark.guarantee("labeldp.online:NoisyPrefixSums", "causal")
 def test_a_sum_depends_on_the_vectors_before_it_alone() -> None:
     sums, vectors = ToeplitzSums(100, 3, 1.0), np.random.default_rng(0).uniform(size=(60, 3))
     whole = played(sums, vectors, [60], 5)

@@ -704,15 +704,9 @@ class PrivateOnlineConvex(ChargedLearner):
             plan and starting anew. A round lies in one epoch, so epsilon is paid once; the regret is 3 to 4 times as
             large, and up to once an epoch where noise is most of it.
         epsilon, delta: privacy parameters, positive.
-        lipschitz: no gradient is longer, in Euclidean length.
-        method: see `plan_convex`.
-        losses: "linear", or "convex" for gradients at the points that were played.
-        neighbors: "replace" protects a round's loss against all others, "zero-out" against none at all.
+        lipschitz, method, losses, neighbors, sampler: see `plan_convex`.
         clip: scale longer gradients down instead of refusing them.
-        sampler: for method "sampler": draws for general convex losses, with its total variation stated.
-        rng: `SystemRandomness()`, or a numpy generator for a simulation.
-        ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
-        dataset: the name of the losses in a new ledger.
+        rng, ledger, dataset: as for `PrivateExperts`.
 
     Guarantee (charged_first, shown, refusal, paid_once): the guarantee of all rounds is charged before the first point
         is drawn; the first point that an update returns is the one that the learner showed before; of gradients that

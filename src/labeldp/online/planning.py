@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar
 
 from labeldp.online.convex.base import NEEDS_SAMPLER, NORM_SLACK, Body, ConvexKernel, Sampler, real
-from labeldp.online.experts.accounting import SWINGS, Promise, nonprivate_bound
+from labeldp.online.experts.accounting import SWINGS, PrivacyTarget, nonprivate_bound
 from labeldp.privacy import InputError, Neighbors, check_integer, decimal, float_above, positive_epsilon
 
 NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
@@ -122,9 +122,9 @@ class ExpertsTask(OnlineTask):
     kind = "experts"
 
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> PrivacyTarget:
         """What the parameters must keep."""
-        return Promise(self.experts, self.horizon, self.epsilon, self.delta, SWINGS[self.neighbors])
+        return PrivacyTarget(self.experts, self.horizon, self.epsilon, self.delta, SWINGS[self.neighbors])
 
     @property
     def levels(self) -> int:

@@ -49,7 +49,7 @@ class HasRounds(Protocol):
 S = TypeVar("S", bound=HasRounds)
 
 
-class NoisySums(ABC, Generic[S]):
+class NoisyPrefixSums(ABC, Generic[S]):
     """Prefix sums of vectors, released with noise round after round: a frozen, public description.
 
     Guarantee (causal): the sum after t rounds depends on the first t vectors alone.
@@ -202,7 +202,7 @@ class _Block(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class ToeplitzSums(NoisySums[SumsState]):
+class ToeplitzSums(NoisyPrefixSums[SumsState]):
     """Prefix sums A x = B (C x + Gaussian noise), where C is near the square root of A.
 
     C x is rounded to a grid and gets exact discrete Gaussian noise; the sums are computed from that. The rounding
@@ -317,7 +317,7 @@ def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta:
     return smallest_stddev(lambda stddev: ToeplitzSums(horizon, width, stddev), reach, epsilon, delta)
 
 
-def smallest_stddev(sums: Callable[[float], NoisySums[Any]], reach: float, epsilon: Any, delta: Any) -> float:
+def smallest_stddev(sums: Callable[[float], NoisyPrefixSums[Any]], reach: float, epsilon: Any, delta: Any) -> float:
     """Return the smallest standard deviation, to 1e-6 of it, with which noisy sums keep (epsilon, delta).
 
     Args:
@@ -415,7 +415,7 @@ class TreeState(KernelState):
         return f"TreeState(rounds={self.rounds}, width={len(self.total)})"
 
 
-class TreeSums(NoisySums[TreeState]):
+class TreeSums(NoisyPrefixSums[TreeState]):
     """Prefix sums A x, each a sum of released nodes of a binary tree over the rounds.
 
     Node t sums the 2^j rounds up to t, for the largest 2^j that divides t, and gets fresh noise z_t. The sum after t

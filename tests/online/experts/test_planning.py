@@ -9,7 +9,7 @@ import pytest
 from labeldp.online import BetterOfTwo, DoublingExponential, PrivateExperts
 from labeldp.online import planning as methods
 from labeldp.online.experts import accounting as tuning
-from labeldp.online.experts.accounting import Promise, few_bits, tuned
+from labeldp.online.experts.accounting import PrivacyTarget, few_bits, tuned
 from labeldp.online.experts.softmax import least_noise
 from labeldp.online.planning import methods_of, plan_experts
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss
@@ -62,7 +62,7 @@ def test_a_plan_reads_in_a_line() -> None:
     ],
 )
 def test_largest_rates_of_batches_of_one(horizon: int, epsilon: str, swing: int, rate: float) -> None:
-    promise = Promise(
+    promise = PrivacyTarget(
         1 << 200, horizon, Fraction(epsilon), MILLIONTH, swing
     )  # So many experts that no rate is too large.
     assert float(tuned(promise, 1, batch=1).rate) == pytest.approx(rate, rel=0.04)
@@ -70,7 +70,7 @@ def test_largest_rates_of_batches_of_one(horizon: int, epsilon: str, swing: int,
 
 @pytest.mark.parametrize(("epsilon", "redraw", "l2p"), [("1", 2.2e-4, 1.5e-3), ("4", 7.9e-4, 5.5e-3)])
 def test_largest_rates_of_the_others(epsilon: str, redraw: float, l2p: float) -> None:
-    promise = Promise(1 << 200, 10**6, Fraction(epsilon), MILLIONTH, 2)
+    promise = PrivacyTarget(1 << 200, 10**6, Fraction(epsilon), MILLIONTH, 2)
     assert float(tuned(promise, 1, batch=1, redraw=Fraction(1)).rate) == pytest.approx(redraw, rel=0.03)
     assert float(tuned(promise, 2, batch=1).rate) == pytest.approx(l2p, rel=0.03)
 
@@ -106,7 +106,7 @@ def test_parameters_are_exact_and_small() -> None:
 
 
 def test_the_promise_of_parameters_is_the_kernels() -> None:
-    promise = Promise(50, 999, Fraction(1), MILLIONTH, 2)
+    promise = PrivacyTarget(50, 999, Fraction(1), MILLIONTH, 2)
     found = tuned(promise, 1)
     assert promise.kept(found.rate, found.redraw, found.batch, 1)
     assert not promise.kept(found.rate * Fraction(1001, 1000), found.redraw, found.batch, 1)
@@ -116,7 +116,7 @@ def test_the_promise_of_parameters_is_the_kernels() -> None:
 
 
 def test_the_least_noise() -> None:
-    promise = Promise(2, 2, Fraction(1), MILLIONTH, 2)
+    promise = PrivacyTarget(2, 2, Fraction(1), MILLIONTH, 2)
     found = least_noise(promise, lambda stddev: PrivacyLoss.gaussian(1 / stddev), 1.0)
     assert PrivacyLoss.gaussian(1 / found).within(1, MILLIONTH)
     assert not PrivacyLoss.gaussian(1 / (found * (1 - 1e-6))).within(1, MILLIONTH)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from labeldp.online.experts.accounting import Regret, expected_doubling, expected_softmax, expected_weights
 from labeldp.online.experts.kernel import Actions, Kernel, measured_regret
-from labeldp.online.experts.regret import Regret, expected_doubling, expected_softmax, expected_weights
 from labeldp.privacy import InputError, Randomness, as_randomness
 
 RNG = np.random.default_rng(0)

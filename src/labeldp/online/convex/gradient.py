@@ -9,7 +9,14 @@ import numpy as np
 
 from labeldp.online.convex.base import Body, ConvexKernel, real
 from labeldp.online.planning import ConvexTask, OnlinePlan, convex_plan
-from labeldp.online.prefix_sums import GaussianTree, HasRounds, LaplaceTree, NoisySums, ToeplitzSums, smallest_stddev
+from labeldp.online.prefix_sums import (
+    GaussianTree,
+    HasRounds,
+    LaplaceTree,
+    NoisyPrefixSums,
+    ToeplitzSums,
+    smallest_stddev,
+)
 from labeldp.online.snapshots import KernelState
 from labeldp.privacy import Floats, InputError, Neighbors, PrivacyLoss, Randomness, check_loss_neighbors, set_fields
 
@@ -65,7 +72,7 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
     body: Body
     lipschitz: float
     rate: float
-    sums: NoisySums[Any]
+    sums: NoisyPrefixSums[Any]
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:

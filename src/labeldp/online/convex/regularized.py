@@ -286,16 +286,11 @@ class SampledWeights(ConvexKernel[SampledState]):
     """Draws a point after every batch of convex losses, with a sampler whose error is charged to delta.
 
     Args:
-        body: where points lie.
-        horizon: most rounds.
+        body, horizon, beta, strength, batch, neighbors: as for `RegularizedWeights`.
         lipschitz: the Lipschitz constant of every loss on the body, in Euclidean length.
-        beta: inverse temperature, positive.
-        strength: the factor of the regularization, positive.
-        batch: rounds that are played with one point, at least 1.
         sampler: a sampler that states its `distance`.
         epsilon: the largest epsilon at which the privacy loss holds: an error of the law adds 1 + e^epsilon times its
             size to delta.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
 
     Guarantee (gaussian): on condition that losses are convex and Lipschitz and the sampler is as good as it says,
         Gaussian differential privacy of all draws and (1 + e^epsilon) times their distances in delta.

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.online.experts.accounting import dartboard_loss, tuned
+from labeldp.online.experts.accounting import MeanRegret, dartboard_loss, tuned, weights_regret
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, rows_of
 from labeldp.online.experts.lazy import (
     LazyState,
@@ -17,7 +17,6 @@ from labeldp.online.experts.lazy import (
     switching_plan,
     switching_words,
 )
-from labeldp.online.experts.regret import MeanRegret, weights_regret
 from labeldp.online.planning import ExpertsTask, OnlinePlan
 from labeldp.privacy import (
     Integers,
@@ -55,8 +54,7 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
         batch: B, rounds that are played with one action, at least 1.
         rate: eta, positive, exact.
         redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
-        levels: 255 or 65535, the level of a loss of 1.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+        levels, neighbors: see `Kernel`.
 
     Guarantee (law, switching): in every batch the action has exactly the law of multiplicative weights on the batches
         before; switching after a batch depends on the action's losses in this batch alone.
@@ -214,8 +212,8 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
 
 def plan_dartboard(task: ExpertsTask, method: str) -> OnlinePlan:
     """Plan the dartboard; a method of another name fixes the redraw probability or the batch."""
-    fixed: dict[str, Any] = {"redraw": {"redraw": Fraction(1)}, "shrinking-dartboard": {"batch": 1}}.get(method, {})
-    best = tuned(task.promise, 1, **fixed)
+    redraw, batch = Fraction(1) if method == "redraw" else None, 1 if method == "shrinking-dartboard" else None
+    best = tuned(task.promise, 1, redraw=redraw, batch=batch)
     kernel = BatchedDartboard(task.experts, best.batch, best.rate, best.redraw, task.levels, task.neighbors)
     return switching_plan(task, method, kernel, best)
 

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
+from labeldp.online.experts.accounting import MeanRegret, expected_doubling
 from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
-from labeldp.online.experts.regret import MeanRegret, expected_doubling
 from labeldp.online.experts.softmax import plan_softmax
 from labeldp.online.planning import ExpertsTask, OnlinePlan, best_plan, experts_plan, methods_of
 from labeldp.online.snapshots import KernelState

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from labeldp.online.experts.regret import Blocks, MeanRegret, Regret
+from labeldp.online.experts.accounting import Blocks, MeanRegret, Regret
 from labeldp.privacy import (
     InputError,
     Integers,
@@ -36,6 +36,11 @@ class Kernel(ABC, Generic[S]):
     A kernel is a frozen, public description. Its state is a frozen dataclass of integers, arrays and other states, as
     secret as the losses: its repr shows sizes only. What is released is the sequence of actions. A state holds no
     randomness that future actions rely on: `docs/proofs/snapshots.md` depends on this.
+
+    Attributes:
+        experts: d, at least 2.
+        levels: 255 or 65535, the level of a loss of 1.
+        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
 
     Guarantee (causal): an action depends on losses of earlier rounds alone, and its law does not depend on how the
         rounds are divided among calls of `update`.

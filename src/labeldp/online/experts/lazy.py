@@ -8,9 +8,16 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.experts.accounting import LazyParameters, batches_seen, l2p_loss, switches_bound, tuned
+from labeldp.online.experts.accounting import (
+    LazyParameters,
+    MeanRegret,
+    batches_seen,
+    l2p_loss,
+    switches_bound,
+    tuned,
+    weights_regret,
+)
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, check_top_level, rows_of
-from labeldp.online.experts.regret import MeanRegret, weights_regret
 from labeldp.online.planning import ExpertsTask, OnlinePlan, experts_plan
 from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (

@@ -11,15 +11,14 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.experts.accounting import Promise, few_bits, gaussian_mu
+from labeldp.online.experts.accounting import MeanRegret, PrivacyTarget, expected_softmax, few_bits, gaussian_mu
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, rows_of
-from labeldp.online.experts.regret import MeanRegret, expected_softmax
 from labeldp.online.planning import ExpertsTask, OnlinePlan, experts_plan
 from labeldp.online.prefix_sums import (
     GaussianTree,
     HasRounds,
     LaplaceTree,
-    NoisySums,
+    NoisyPrefixSums,
     SumsState,
     ToeplitzSums,
     TreeState,
@@ -70,7 +69,7 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
 
     @property
     @abstractmethod
-    def sums(self) -> NoisySums[S]:
+    def sums(self) -> NoisyPrefixSums[S]:
         """The noisy sums of losses, in units of 1."""
 
     def init(self, *, rng: Randomness) -> SoftmaxState[S]:
@@ -105,7 +104,10 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
 
     @property
     def words(self) -> str:
-        return f"rate eta = {float(self.rate):.6g}, noise of standard deviation {rounded_up_text(self.stddev)}"
+        noise = (
+            "Laplace noise" if self.stddev is None else f"noise of standard deviation {rounded_up_text(self.stddev)}"
+        )
+        return f"rate eta = {float(self.rate):.6g}, {noise}"
 
     def _mean_regret(self, deviation: Callable[[NDArray[np.intp]], Floats]) -> MeanRegret:
         rate = float(self.rate)
@@ -144,8 +146,7 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
         rate: eta, positive.
         stddev: the noise's standard deviation before it is correlated, for losses in [0, 1]; that of a sum is up to
             `toeplitz_factor(horizon).row` times as large. `toeplitz_stddev` finds it.
-        levels: 255 or 65535, the level of a loss of 1.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`, at the same price.
+        levels, neighbors: see `Kernel`; both relations have the same price.
 
     Guarantee (gaussian, prefix): all actions together have Gaussian differential privacy with mu = sqrt(experts) *
         column norm / stddev, and what rounding adds; after fewer rounds mu is that of the column's first entries.
@@ -208,8 +209,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
         rate: eta, positive.
         epsilon: privacy parameter of all actions together, positive, exact, for Laplace noise. Give this or `stddev`.
         stddev: the standard deviation of Gaussian noise in every node, for losses in [0, 1].
-        levels: 255 or 65535, the level of a loss of 1.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`, at the same price.
+        levels, neighbors: see `Kernel`; both relations have the same price.
 
     Guarantee (pure, gaussian): with Laplace noise all actions together are epsilon-DP, exactly; with Gaussian noise
         they have Gaussian differential privacy with mu = sqrt(experts * nodes) / stddev, and what rounding adds.
@@ -261,7 +261,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
 def plan_softmax(task: ExpertsTask, method: str) -> OnlinePlan:
     """Plan a learner that draws in every round from weights on noisy sums."""
     d, rounds, promise = task.experts, task.horizon, task.promise
-    sums: NoisySums[Any]
+    sums: NoisyPrefixSums[Any]
     kernel: Kernel[Any]
     if method == "tree":
         reach, tree = math.sqrt(d), partial(GaussianTree, rounds, d)
@@ -298,7 +298,7 @@ def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: f
     return math.log(experts) / rate + rate * (horizon / 8 + deviation**2 / 2)
 
 
-def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: float) -> float:
+def least_noise(promise: PrivacyTarget, loss: Callable[[float], PrivacyLoss], start: float) -> float:
     """Return the smallest standard deviation whose loss keeps a promise, at most 1e-7 of it too large.
 
     Args:
