@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.privacy import Budget, Certificate, Charge, InputError, Path, SystemRandomness, decimal
-from labeldp.serve import RemoteCurator
+
+if TYPE_CHECKING:
+    from labeldp.serve import RemoteCurator
 
 
 @dataclass(frozen=True)
@@ -21,14 +23,14 @@ class RemoteAccount:
         server: the curator of the dataset.
     """
 
-    server: RemoteCurator
+    server: "RemoteCurator"
     is_new = False
     columns = ()
     ids_key = digest_key = None
     entries = own_entries = charges = ()
 
     @classmethod
-    def of(cls, server: RemoteCurator, settings: FitSettings, records: int, ids: Ids | None) -> "RemoteAccount":
+    def of(cls, server: "RemoteCurator", settings: FitSettings, records: int, ids: Ids | None) -> "RemoteAccount":
         """Return the account of a fit, after comparing what is public of its rows with the server's.
 
         Raises:

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +24,20 @@ from labeldp.curator import (
 from labeldp.fit.bundle import CertifiedRecords
 from labeldp.fit.choice import WAYS, Option, Way, advise
 from labeldp.fit.elsewhere import RemoteAccount
-from labeldp.fit.networks import PretrainedModel
 from labeldp.fit.persons import Owners, best_cap, counted, named_ids
 from labeldp.fit.recipe import Recipe, TrainingContext
 from labeldp.fit.registry import recipe_of
-from labeldp.fit.rows import GivenRows, ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
+from labeldp.fit.rows import (
+    GivenRows,
+    ImageRows,
+    PrivateRows,
+    PublicRows,
+    Rows,
+    names_images,
+    public_images,
+    public_rows,
+)
 from labeldp.fit.settings import FitSettings
-from labeldp.images import names_images
 from labeldp.learners import Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
@@ -45,7 +53,10 @@ from labeldp.privacy import (
     positive_epsilon,
     rounded_up_text,
 )
-from labeldp.serve import RemoteCurator
+
+if TYPE_CHECKING:
+    from labeldp.fit.networks import PretrainedModel
+    from labeldp.serve import RemoteCurator
 
 OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
 """Suffixes of files that are neither a table nor a source of images; a file with another one is read by its content."""
@@ -78,14 +89,14 @@ class FitJob:
     rows: Rows
     public: PublicRows | None
     account: DatasetLedger | RemoteAccount
-    init: PretrainedModel | None
+    init: "PretrainedModel | None"
     choice: Option | None = None
     whole: Rows | None = None
     owners: Owners | None = None
 
     @classmethod
     def read(
-        cls, data: str | pa.Table, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None
+        cls, data: str | pa.Table, settings: FitSettings, held: "str | RemoteCurator", out: str, test: str | None
     ) -> "FitJob":
         """Read and check the settings, then the files.
 
@@ -123,7 +134,7 @@ class FitJob:
 
     @classmethod
     def _chosen(
-        cls, data: str | pa.Table, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None
+        cls, data: str | pa.Table, settings: FitSettings, held: "str | RemoteCurator", out: str, test: str | None
     ) -> "FitJob":
         """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
 
@@ -164,17 +175,21 @@ class FitJob:
         data: str | pa.Table,
         rows: Rows,
         public: PublicRows | None,
-        held: str | RemoteCurator,
+        held: "str | RemoteCurator",
         command: str,
     ) -> "FitJob":
         """Return a fit of what was read and its dataset in the ledger; see `_checked`."""
         settings = recipe.settings
         account: DatasetLedger | RemoteAccount
-        if isinstance(held, RemoteCurator):
+        if not isinstance(held, str | os.PathLike):
             account = RemoteAccount.of(held, settings, len(rows.features), rows.ids)
         else:
             account = _account(held, settings, rows)
-        init = None if settings.init is None else PretrainedModel.read(settings.init, account)
+        init = None
+        if settings.init is not None:
+            from labeldp.fit.networks import PretrainedModel
+
+            init = PretrainedModel.read(settings.init, account)
         job = cls(
             recipe, Path(data).name if isinstance(data, str) else FROM_SERVER, command, rows, public, account, init
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labeldp.curator import Curator
 from labeldp.fit.bundle import (
@@ -29,8 +30,10 @@ from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, InputError
-from labeldp.serve import RemoteCurator
 from labeldp.tables import atomic_directory
+
+if TYPE_CHECKING:
+    from labeldp.serve import RemoteCurator
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
@@ -44,7 +47,7 @@ def fit_file(
     settings: FitSettings,
     *,
     ledger: str | None = None,
-    curator: RemoteCurator | None = None,
+    curator: "RemoteCurator | None" = None,
     out: str,
     test: str | None = None,
     test_labels_are_public: bool = False,
