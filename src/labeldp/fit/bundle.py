@@ -182,7 +182,8 @@ def skops_io() -> Any:
     """
     if "skops.io" not in sys.modules:
         wrappers = [name for name in ARRAY_WRAPPERS if name not in sys.modules]
-        sys.modules.update(dict.fromkeys(wrappers))  # None: an import raises ModuleNotFoundError
+        missing: Any = None  # for which an import raises ModuleNotFoundError
+        sys.modules.update(dict.fromkeys(wrappers, missing))
         try:
             import_module("skops.io")
         finally:
