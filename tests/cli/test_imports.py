@@ -1,9 +1,15 @@
-"""A command loads what it needs and no more: the learners of scikit-learn wait until something is learned."""
+"""A command loads what it needs and no more: the learners of scikit-learn wait until something is learned.
+
+Where pandas is installed, scikit-learn itself loads it.
+"""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from conftest import table_of_people
 
@@ -18,14 +24,69 @@ finally:
 """
 
 
-def loaded_by(folder: Path, command: str) -> set[str]:
-    """Return the modules, and the packages that hold them, that `labeldp COMMAND` loads in a fresh interpreter."""
+LEAVES = {
+    f"labeldp.{room}"
+    for room in ["advice", "audit", "bags", "cluster", "images", "networks", "online", "serve", "spark", "streams"]
+}
+"""Rooms that a fit of a table does without."""
+
+MOST_MODULES = 124
+"""Modules of ours that a fit of a CSV file may load, its report included; it only falls."""
+
+
+def modules_of(folder: Path, command: str, path: str = "") -> list[str]:
+    """Return the modules that `labeldp COMMAND` loads in a fresh interpreter, which finds packages in `path` first."""
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *command.split()], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", RUN, *command.split()],
+        cwd=folder,
+        env=os.environ | ({"PYTHONPATH": path} if path else {}),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    names = json.loads(done.stderr.splitlines()[-1])
-    return {".".join(name.split(".")[:depth]) for name in names for depth in (1, 2)}
+    return list(json.loads(done.stderr.splitlines()[-1]))
+
+
+def loaded_by(folder: Path, command: str) -> set[str]:
+    """Return the packages that `labeldp COMMAND` loads, and the parts of each."""
+    return {".".join(name.split(".")[:depth]) for name in modules_of(folder, command) for depth in (1, 2)}
+
+
+@pytest.fixture
+def heavy(tmp_path: Path) -> str:
+    """A folder with packages named torch, cupy and dask, which stand for the real ones where those are missing."""
+    for name in ("torch", "cupy", "dask"):
+        (tmp_path / "packages" / name).mkdir(parents=True)
+        (tmp_path / "packages" / name / "__init__.py").write_text("__version__ = 'made up'\n")
+    return str(tmp_path / "packages")
+
+
+def test_a_fit_and_its_predictions_load_no_array_library_and_no_leaf(tmp_path: Path, heavy: str) -> None:
+    table_of_people(200, seed=3).to_csv(tmp_path / "people.csv", index=False)
+    account = "--label bought --id id --classes no,yes --epsilon 2 --ledger l.db --dataset bought"
+    for command in (f"fit people.csv {account} --out model", "predict model people.csv --out predicted.csv"):
+        names = modules_of(tmp_path, command, heavy)
+        packages = {".".join(name.split(".")[:depth]) for name in names for depth in (1, 2)}
+        assert not packages & {"torch", "cupy", "dask", "matplotlib", "pyspark", *LEAVES}
+        ours = [name for name in names if name.split(".")[0] == "labeldp"]
+        assert len(ours) <= MOST_MODULES, sorted(ours)
+    assert "labeldp.report" not in packages  # of the predictions
+
+
+def test_what_skops_did_without_is_found_when_it_is_asked_for(heavy: str) -> None:
+    code = """
+import sys
+from labeldp.fit.bundle import ARRAY_WRAPPERS, skops_io
+io = skops_io()
+assert io is skops_io() and not {"torch", "cupy", "dask"} & set(sys.modules)
+assert not set(ARRAY_WRAPPERS) & set(sys.modules)
+assert io.get_untrusted_types(data=io.dumps(__import__("sklearn.linear_model").linear_model.Ridge())) == []
+import torch
+from importlib.util import find_spec
+assert torch.__version__ == "made up" and all(find_spec(name) for name in ARRAY_WRAPPERS)
+"""
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": heavy}, check=True)
 
 
 def test_a_fit_its_certificate_and_its_predictions(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_wrong_share_uses_up_nothing(share: Any) -> None:
     estimator.set_params(evaluation=None).fit(X, Y)
 
 
-@pytest.mark.guarantee("labeldp.estimators:RightToFit", "charged_once")
+@pytest.mark.guarantee("labeldp.fit:RightToFit", "charged_once")
 def test_all_clones_share_one_fit(charged: set[int]) -> None:
     first = classifier()
     clones = [clone(first), clone(clone(first)), clone(first).set_params(epsilon=0.1)]
@@ -235,7 +235,7 @@ def test_workers_have_no_right_to_fit() -> None:
     estimator.fit(X, Y)
 
 
-@pytest.mark.guarantee("labeldp.estimators:RightToFit", "charged_once")
+@pytest.mark.guarantee("labeldp.fit:RightToFit", "charged_once")
 def test_of_fits_in_threads_one_is_charged(charged: set[int]) -> None:
     first, results = classifier(), []
 

@@ -29,6 +29,19 @@ FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.
 CNN = (*FIT, "--epsilon", "3", "--model", "cnn", "--stages", "2", "--epochs", "2", "--out", "model")
 BEST = (*FIT, "--epsilon", "1.5", "--delta", "1e-6", "--trust", "central", "--method", "best", "--out", "model")
 BEST_LOCAL = (*FIT, "--epsilon", "3", "--method", "best", "--out", "model")
+FRESH = """
+import json, sys
+import numpy as np
+import labeldp
+from labeldp.fit.bundle import skops_io
+skops_io()
+assert "torch" not in sys.modules
+model = labeldp.load("model")
+print(json.dumps(model.predict_proba(np.load("new.npz")["images"][:5]).tolist()))
+import torch, sklearn.externals.array_api_compat.torch as wrapped
+assert wrapped.tensor is torch.tensor
+"""
+"""Loads a network in an interpreter that imported skops without torch."""
 
 
 @pytest.fixture(autouse=True)
@@ -242,6 +255,8 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
     assert labeldp(*BEST)[0] == 0
     one, two = (Bundle.read(folder / "model").model.predict_proba(test[0]) for _ in range(2))
     assert np.array_equal(one, two)
+    done = subprocess.run([sys.executable, "-c", FRESH], cwd=folder, capture_output=True, text=True, check=True)
+    assert np.allclose(json.loads(done.stdout), one[:5], atol=1e-4)
 
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("networks need torch: pip install '.[torch]'", name="torch")

@@ -167,7 +167,6 @@ def remote_curator(options: dict[str, Any]) -> Any:
         LabelDPError: the server cannot be reached, or does not know the token or the dataset.
     """
     from labeldp.privacy import InputError
-    from labeldp.serve import connect
 
     address, file = options["curator"], options.pop("token_file")
     more = {"certificate": options.pop("server_certificate"), "reason": options.pop("reason")}
@@ -187,6 +186,8 @@ def remote_curator(options: dict[str, Any]) -> Any:
         raise InputError(f"--token-file {file} cannot be read") from None
     if not token.strip():
         raise InputError("--curator needs your token, in the environment variable LABELDP_TOKEN or in --token-file")
+    from labeldp.serve import connect
+
     return connect(address, token=token, dataset=options["dataset"], **more | {"reason": more["reason"] or ""})
 
 

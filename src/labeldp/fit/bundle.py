@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -58,6 +59,10 @@ TRUSTED = frozenset(
     f"{module}.{name}" for modules in _MODULES for module, names in modules.items() for name in names.split()
 )
 """Beyond what skops trusts, what models are made of. A file with any other is refused."""
+
+
+ARRAY_WRAPPERS = tuple(f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch"))
+"""Packages in scikit-learn that import an array library."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +156,7 @@ def _dumped(estimator: Any) -> bytes:
     skops names objects by their places in memory, some files at random, and dates them. Here they are numbered in the
     order in which they appear.
     """
-    from skops import io
-
+    io = skops_io()
     with ZipFile(BytesIO(io.dumps(estimator))) as dumped:
         names: dict[str, str] = {}
         schema = json.loads(dumped.read(SCHEMA))
@@ -166,6 +170,25 @@ def _dumped(estimator: Any) -> bytes:
             member.create_system, member.external_attr = UNIX, 0o600 << 16
             file.writestr(member, content)
     return result.getvalue()
+
+
+def skops_io() -> Any:
+    """Import `skops.io`, and no other array library with it.
+
+    For its list of trusted types skops walks all packages of scikit-learn. Among these are wrappers that import torch,
+    cupy and dask, wherever they are installed: seconds for a model that needs none of them. While skops is imported,
+    the wrappers count as missing, which such a walk skips; they are found as before when something asks for them.
+    """
+    if "skops.io" not in sys.modules:
+        wrappers = [name for name in ARRAY_WRAPPERS if name not in sys.modules]
+        missing: Any = None  # for which an import raises ModuleNotFoundError
+        sys.modules.update(dict.fromkeys(wrappers, missing))
+        try:
+            import_module("skops.io")
+        finally:
+            for name in wrappers:
+                sys.modules.pop(name, None)
+    return sys.modules["skops.io"]
 
 
 def _number_nodes(value: Any, numbers: dict[Any, int], names: dict[str, str], files: Collection[str]) -> None:
@@ -196,8 +219,7 @@ def _load_estimator(path: Path) -> Any:
     Raises:
         InputError: other types, a network without torch, or not a file that can be read.
     """
-    from skops import io
-
+    io = skops_io()
     try:
         content = path.read_bytes()
         with ZipFile(BytesIO(content)) as file:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,13 +21,20 @@ from labeldp.curator import (
     records_digest,
 )
 from labeldp.fit.choice import WAYS, Option, advise
-from labeldp.fit.networks import PretrainedModel
 from labeldp.fit.persons import Owners, best_cap, counted, named_ids
 from labeldp.fit.recipe import Recipe, TrainingContext
 from labeldp.fit.registry import recipe_of
-from labeldp.fit.rows import GivenRows, ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
+from labeldp.fit.rows import (
+    GivenRows,
+    ImageRows,
+    PrivateRows,
+    PublicRows,
+    Rows,
+    names_images,
+    public_images,
+    public_rows,
+)
 from labeldp.fit.settings import FitSettings, Ids, public_digest
-from labeldp.images import names_images
 from labeldp.learners import EVALUATED, Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
@@ -47,6 +54,9 @@ from labeldp.privacy import (
     positive_epsilon,
 )
 from labeldp.privacy import Path as Part
+
+if TYPE_CHECKING:
+    from labeldp.fit.networks import PretrainedModel
 
 OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
 """Suffixes of files that are neither a table nor a source of images; a file with another one is read by its content."""
@@ -156,7 +166,7 @@ class Job:
     rows: Rows
     account: Any
     public: PublicRows | None = None
-    init: PretrainedModel | None = None
+    init: "PretrainedModel | None" = None
     choice: Option | None = None
     all_rows: Rows | None = None
     owners: Owners | None = None
@@ -370,7 +380,11 @@ def _job(
         chosen = replace(settings, **{"delta": 0.0, **taken})
     recipe = recipe or recipe_of(chosen, images=isinstance(rows, ImageRows))
     account = _account(ledger, recipe.settings, rows)
-    init = None if settings.init is None else PretrainedModel.read(settings.init, account)
+    init = None
+    if settings.init is not None:
+        from labeldp.fit.networks import PretrainedModel
+
+        init = PretrainedModel.read(settings.init, account)
     used, owners = rows, None
     if settings.person_column is not None:
         shared, owners = _shared(recipe.settings, rows, account)

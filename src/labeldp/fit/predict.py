@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from labeldp.fit.bundle import Bundle
-from labeldp.fit.rows import ImageShape
-from labeldp.images import names_images, open_unlabeled_images
+from labeldp.fit.rows import ImageShape, names_images
 from labeldp.learners import Model
 from labeldp.privacy import InputError
 from labeldp.tables import BLOCK_ROWS, Blocks, open_table, table_writer
@@ -81,6 +80,8 @@ def _predict_images(
         raise InputError("--id is for tables: images are numbered in their order, from 0")
     if not names_images(data):
         raise InputError(f"the model takes {shape}: an .npz file or a folder is needed, not {data}")
+    from labeldp.images import open_unlabeled_images
+
     images = open_unlabeled_images(data)
     shape.require(images, data)
     with table_writer(out, ["row", *prediction_columns(model)]) as write:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from labeldp.curator import ONE_PERSON, numbered, person_names
 from labeldp.fit.persons import check_person, owner_like, person_column
 from labeldp.fit.settings import FitSettings, Ids
-from labeldp.images import open_images
 from labeldp.mechanisms import Domain
 from labeldp.privacy import DomainError, InputError, Texts
 from labeldp.tables import (
@@ -38,6 +37,9 @@ if TYPE_CHECKING:
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
 
 OUTSIDE_TEST = "--test: labels of {} must lie in the declared domain {}"
+
+TABLES = ".csv", ".csv.gz", ".parquet"
+"""How files are named that are no images."""
 
 DISTINCT_SHARE = 0.95
 """If at least this share of the records are distinct, equal rows of two files are taken for the same record."""
@@ -417,6 +419,8 @@ class ImageRows:
             raise InputError("--person is for tables: images have no column that says whose they are")
         if settings.features or settings.id_column:
             raise InputError("--features and --id are for tables: images have no columns and are told apart by number")
+        from labeldp.images import open_images
+
         part = open_images(data, label=settings.label).train
         return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
 
@@ -443,12 +447,23 @@ class ImageRows:
 Rows = PrivateRows | GivenRows | ImageRows
 
 
+def names_images(path: str) -> bool:
+    """Return whether a path is of images, as `labeldp.images` says, which is not loaded for a file named as a table."""
+    if path.lower().endswith(TABLES) and not os.path.isdir(path):
+        return False
+    from labeldp.images import names_images as is_image_source
+
+    return is_image_source(path)
+
+
 def public_images(path: str, data: str, settings: FitSettings, private: ImageRows) -> PublicRows:
     """Read the test part of a source, or all of one without: its labels are public, and never trained on.
 
     Raises:
         InputError: it holds the private images, or others than the model takes.
     """
+    from labeldp.images import open_images
+
     found = open_images(path, label=settings.label)
     part, name = found.test or found.train, Path(path).name
     private.encoder.require(part.features, f"--test: {path}")

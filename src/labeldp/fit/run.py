@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labeldp.curator import Curator
 from labeldp.fit.bundle import (
@@ -30,6 +31,9 @@ from labeldp.fit.summary import FitSummary, Stage
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, CuratorLike, InputError
 from labeldp.tables import atomic_directory
+
+if TYPE_CHECKING:
+    pass
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
