@@ -40,7 +40,7 @@ from .mechanisms import DiscreteLaplace as DiscreteLaplace
 from .mechanisms import GaussianMoment as GaussianMoment
 from .mechanisms import Interval as Interval
 from .mechanisms import LaplaceHistogram as LaplaceHistogram
-from .mechanisms import PartitionResponse as PartitionResponse
+from .mechanisms import LocalHashing as LocalHashing
 from .mechanisms import RandomizedResponse as RandomizedResponse
 from .mechanisms import UnaryEncoding as UnaryEncoding
 from .mechanisms import debias as debias

@@ -85,6 +85,7 @@ from labeldp.privacy import (
     Pinned,
     PrivacyLoss,
     Release,
+    Request,
     Span,
     Step,
     derive_key,

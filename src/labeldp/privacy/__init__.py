@@ -191,6 +191,7 @@ __all__ = [
     "RecordIds",
     "RecordLoss",
     "Release",
+    "Request",
     "Response",
     "Scope",
     "SingleProcess",
