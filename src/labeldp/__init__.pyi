@@ -21,12 +21,12 @@ from .bags import WeightedLBA as WeightedLBA
 from .bags import fit_bags as fit_bags
 from .bags import median_bags as median_bags
 from .bags import random_bags as random_bags
+from .bags import read_bags as read_bags
 from .curator import Curator as Curator
 from .curator import LedgerFile as LedgerFile
 from .estimators import LabelDPClassifier as LabelDPClassifier
 from .estimators import LabelDPRegressor as LabelDPRegressor
 from .fit import load as load
-from .fit import read_bags as read_bags
 from .learners import NoisyLabelClassifier as NoisyLabelClassifier
 from .learners import cluster_prior as cluster_prior
 from .learners import debiased_accuracy as debiased_accuracy

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from labeldp._version import __version__
 from labeldp.audit import LowerBound, audit_outputs
 from labeldp.audit.signing import check_signature
+from labeldp.bags import release_bags
 from labeldp.curator import DatasetLedger, LedgerFile, Recorded, RecordingCurator, copy_ledger
 from labeldp.fit import (
     DESCRIPTION,
@@ -32,12 +33,10 @@ from labeldp.fit import (
     budget_use,
     check_charges,
     check_summary,
-    distinct_ids,
     file_digest,
     fit_file,
     read_certified,
     read_json,
-    release_bags,
     release_file,
     statements,
     verify,
@@ -57,12 +56,13 @@ from labeldp.privacy import (
     stored_fraction,
 )
 from labeldp.tables import (
-    TableFile,
+    Table,
     codes_of,
     column_digest,
+    distinct_ids,
     domain_in_file,
     has_folder_certificate,
-    open_parts,
+    open_table,
     read_certificate,
     read_folder_certificate,
 )
@@ -382,7 +382,7 @@ class _Again:
 
     def _same(self, again: Path) -> Check:
         """Compare a file that was made again with the published one: all columns, since the digest covers one."""
-        made, published = (open_parts(place).tables for place in (again, self.path))
+        made, published = (open_table(place).parts for place in (again, self.path))
         columns = made[0].columns
         same = all(table.columns == columns for table in published) and all(
             len({column_digest(_column(tables, name)) for tables in (made, published)}) == 1 for name in columns
@@ -400,11 +400,11 @@ class _Again:
             raise _NotMade("no mechanism of labeldp release has this name")
         in_folder = has_folder_certificate(self.path)
         content = read_folder_certificate(self.path) if in_folder else read_certificate(self.path)
-        columns = content["columns"] if in_folder else list(open_parts(self.path).columns)
+        columns = content["columns"] if in_folder else list(open_table(self.path).columns)
         if content["column"] not in columns:
             raise _NotMade("it has no column of the name that its certificate says")
         ending = "_sum" if row.on_bags else row.load().column_ending
-        label, own = content["column"].removesuffix(ending), open_parts(self.data).tables[0].columns
+        label, own = content["column"].removesuffix(ending), open_table(self.data).columns
         named = [name for name in columns if name != content["column"]]
         others = [name for name in own if name != label]
         ids: list[str | None] = [self.id_column] if self.id_column else [None, *self._distinct(others)]
@@ -425,20 +425,16 @@ class _Again:
         domain = Domain.from_json(charge.mechanism["domain"])
         self.show("lower bound", 0.8)
         raw = np.concatenate(
-            [
-                codes_of(block, label, domain_in_file(domain))
-                for table in open_parts(self.data).tables
-                for block in table.blocks([label])
-            ]
+            [codes_of(block, label, domain_in_file(domain)) for block in open_table(self.data).blocks([label])]
         )
-        tables = open_parts(out).tables
+        tables = open_table(out).parts
         return [check], *_bounded(raw, _numbers(list(_column(tables, content["column"]))), domain)
 
     def _distinct(self, names: list[str]) -> Iterator[str]:
         """Yield the columns that may be record ids."""
         for name in names:
             with suppress(InputError):
-                distinct_ids(open_parts(self.data).read([name]), name)
+                distinct_ids(open_table(self.data).read([name]), name)
                 yield name
 
     def _attempts(
@@ -472,7 +468,7 @@ class _Again:
             return
         for person in others:
             with suppress(InputError):  # a column that names no persons
-                most = FilePersons.of(open_parts(self.data), person, (label, ids)).most
+                most = FilePersons.of(open_table(self.data), person, (label, ids)).most
                 yield partial(release_file, self.data, epsilon=epsilon * most, person_column=person, **asked)
 
     def _bags(
@@ -504,7 +500,7 @@ class _Again:
         plan = charge.mechanism["plan"]
         names = ("epsilon", "delta", "method", "neighbors", "loss_bits")
         asked = {name: plan[name] for name in names} | {"horizon": charge.mechanism["rounds"], "experts": self.experts}
-        columns = len(self.experts or open_parts(self.data).columns)
+        columns = len(self.experts or open_table(self.data).columns)
         if columns != plan["experts"]:
             raise _NotMade(f"it chose between {plan['experts']} columns, not {columns}; --experts names them in order")
         attempts = (partial(run_online, self.data, OnlineRun(**asked, levels=levels)) for levels in (False, True))
@@ -517,7 +513,7 @@ class _Again:
         Raises:
             InputError: what none of them could be asked for.
         """
-        name = open_parts(self.path).tables[0].path.name
+        name = open_table(self.path).parts[0].path.name
         refused: InputError | None = None
         asked = False
         for number, attempt in enumerate(attempts):
@@ -665,7 +661,7 @@ def _answers_alike(recorded: Recorded) -> bool:
     return isinstance(mechanism, FiniteMechanism) and mechanism.trust is Trust.LOCAL and mechanism.records is None
 
 
-def _column(tables: Iterable[TableFile], name: str) -> Iterator[Any]:
+def _column(tables: Iterable[Table], name: str) -> Iterator[Any]:
     """Yield a column of a table of several files, by blocks."""
     return (block.column(0) for table in tables for block in table.blocks([name]))
 

@@ -22,12 +22,12 @@ from labeldp.fit.bundle import (
     read_json,
     read_records,
 )
-from labeldp.fit.rows import distinct_ids
 from labeldp.fit.summary import Cost, FitSummary
 from labeldp.images import names_images, open_images
 from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
 from labeldp.tables import (
     TableEncoder,
+    distinct_ids,
     has_folder_certificate,
     is_as_certified,
     is_folder_as_certified,

@@ -1,21 +1,22 @@
-"""Aggregates of a table that workers hold: exact sums of integers in one pass, and noise that the driver draws once."""
+"""Exact sums of integers over the records of a table: by group, and of rows that labels weight."""
 
+import hashlib
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.cluster.grants import check_columns
-from labeldp.cluster.survey import Found, LabelTask, Measure, Names, Table, check_ids, survey_labels
-from labeldp.curator import IDS_KIND, DatasetLedger
-from labeldp.mechanisms import CountMechanism, Domain, GroupSizes
-from labeldp.privacy import BLOCK, Ids, InputError, Public, RecordDigest, Release
-from labeldp.tables import domain_in_file
+from labeldp.mechanisms import RESOLUTION, GridScan, GridTotals, GroupSizes, label_sums
+from labeldp.privacy import BLOCK, Ids, InputError, RecordDigest
+from labeldp.streams.groupings import Grouping, RowMap
+
+ROWS = 4096
+"""Rows that are computed at a time: what is computed of them is many times as large as the columns."""
+
 
 MAX_SUMS = 1 << 27
 """More sums than this do not fit into the memory of a worker."""
@@ -28,59 +29,9 @@ class GroupDigest(RecordDigest):
     purpose = b"group digest"
 
 
-class Grouping(Protocol):
-    """A public rule that puts each record into a group; it can be pickled."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """The public columns that it reads."""
-
-    def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Return the group of each record, from 0, shape (n,); raise InputError if columns are wrong."""
-
-
 @final
 @dataclass(frozen=True)
-class ByColumn:
-    """Groups whose numbers, from 0, stand in a column.
-
-    Args:
-        column: its name.
-    """
-
-    column: str
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """The column."""
-        return [self.column]
-
-    def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Return the numbers."""
-        values = batch.column(self.column)
-        if not pa.types.is_integer(values.type) or values.null_count:
-            raise InputError(f"the column of groups {self.column!r} must hold a whole number for each record")
-        return np.asarray(pc.cast(values, pa.int64()).to_numpy(zero_copy_only=False))
-
-
-@final
-@dataclass(frozen=True)
-class AllRecords:
-    """One group of all records."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """None."""
-        return []
-
-    def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Return zeros."""
-        return np.zeros(batch.num_rows, dtype=np.int64)
-
-
-@final
-@dataclass(frozen=True)
-class GroupMeasure:
+class GroupSums:
     """How many records of each class a group has; or how many records, and the sum of their codes.
 
     Args:
@@ -96,29 +47,29 @@ class GroupMeasure:
         """The public columns that it reads."""
         return self.grouping.columns
 
-    def start(self, key: bytes) -> "GroupTally":
+    def start(self, key: bytes) -> "GroupAccumulator":
         """Return counts of no records yet."""
-        return GroupTally(self, key)
+        return GroupAccumulator(self, key)
 
 
 @final
-class GroupTally:
+class GroupAccumulator:
     """Counts of records by group and class, or numbers of records and sums of codes by group: integers, private.
 
     Args:
-        measure: what is counted.
+        aggregate: what is counted.
         key: of the digest of groups.
     """
 
-    def __init__(self, measure: GroupMeasure, key: bytes) -> None:
-        self._measure = measure
-        self._width = 2 if measure.classes is None else measure.classes
+    def __init__(self, aggregate: GroupSums, key: bytes) -> None:
+        self._aggregate = aggregate
+        self._width = 2 if aggregate.classes is None else aggregate.classes
         self._digest = GroupDigest(key)
         self.counts = np.zeros((0, self._width), dtype=np.int64)
 
     def add(self, names: Ids, codes: NDArray[Any], batch: pa.RecordBatch) -> None:
         """Add the records of a block; raise InputError if a group is no number from 0, or a far too large one."""
-        groups = self._measure.grouping.groups(batch)
+        groups = self._aggregate.grouping.groups(batch)
         if len(groups) and not 0 <= int(groups.min()) <= int(groups.max()) < min(MAX_SUMS // self._width, 1 << 32):
             raise InputError(f"groups must have numbers from 0 to {MAX_SUMS // self._width:,}, without gaps")
         self._digest.update(names, groups.astype(np.uint64))
@@ -126,7 +77,7 @@ class GroupTally:
         flat = self.counts.reshape(-1)
         for start in range(0, len(groups), BLOCK):
             part = slice(start, start + BLOCK)
-            if self._measure.classes is None:
+            if self._aggregate.classes is None:
                 np.add.at(flat, groups[part] * 2, 1)
                 np.add.at(flat, groups[part] * 2 + 1, codes[part].astype(np.int64))
             else:
@@ -142,7 +93,7 @@ class GroupTally:
         return buffer.getvalue()
 
     def add_state(self, state: bytes) -> None:
-        """Add the sums of another tally, by its `state`."""
+        """Add the sums of another accumulator, by its `state`."""
         with np.load(io.BytesIO(state), allow_pickle=False) as arrays:
             self._digest.add_state(arrays["digest"].tobytes())
             self._grow(int(arrays["groups"]))
@@ -151,13 +102,13 @@ class GroupTally:
     @property
     def groups(self) -> GroupSizes:
         """What is public: the records in each group, and the digest."""
-        sizes = self.counts[:, 0] if self._measure.classes is None else self.counts.sum(axis=1)
+        sizes = self.counts[:, 0] if self._aggregate.classes is None else self.counts.sum(axis=1)
         return GroupSizes(sizes, self._digest.hexdigest())
 
     @property
     def sums(self) -> NDArray[np.int64]:
         """What is private: counts, shape (groups, classes), or sums of codes, shape (groups, 1)."""
-        return self.counts[:, 1:] if self._measure.classes is None else self.counts
+        return self.counts[:, 1:] if self._aggregate.classes is None else self.counts
 
     def _grow(self, groups: int) -> None:
         if groups > len(self.counts):
@@ -165,111 +116,102 @@ class GroupTally:
             self.counts = np.concatenate([self.counts, more])
 
     def __repr__(self) -> str:
-        return "GroupTally(<secret>)"
+        return "GroupAccumulator(<secret>)"
+
+
+@final
+class RowDigest(RecordDigest):
+    """Tells whether records and their rows are the same as before; see `RecordDigest`."""
+
+    purpose = b"row digest"
+
+    def add(self, names: Ids, steps: NDArray[np.int16]) -> None:
+        """Add records: names (n, 2), and rows in grid steps (n, d)."""
+        named = np.hstack([names.astype("<u8").view("<i2"), steps.astype("<i2")])
+        digests = (hashlib.blake2b(row, digest_size=16, key=self._key).digest() for row in named)
+        self.update(np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2))
 
 
 @final
 @dataclass(frozen=True)
-class Asked:
-    """Which aggregate of which table is asked for, and who is charged.
+class RowSums:
+    """The sum of the rows of each class; or the sum of rows times codes. And what noise on them depends on.
 
     Args:
-        table: the table.
-        label, id: its private column, and its column of record ids, all different.
-        domain: of the labels.
-        account: `LedgerFile(path).dataset(name)`.
+        map: makes the rows.
+        classes: the number of classes; None for numbers.
+        clip: norm to which longer rows are scaled down; public, as all of this.
+        resolution: grid steps in it.
     """
 
-    table: Table
-    label: str
-    id: str
-    domain: Domain
-    account: DatasetLedger
+    map: RowMap
+    classes: int | None
+    clip: float
+    resolution: int = RESOLUTION
 
-    def survey(self, measure: Measure) -> "Surveyed":
-        """Add integers up over all records, in one pass; charge nothing.
-
-        Args:
-            measure: what is summed.
-
-        Raises:
-            InputError: a column is missing or wrong, an id is missing or repeated, or a label does not fit.
-            LedgerError: the ledger cannot be used, or holds other records.
-            LabelDPError: the table changed meanwhile.
-        """
-        in_file = domain_in_file(self.domain)
-        check_columns(self.table.schema, self.label, self.id, in_file)
-        for name in measure.columns:
-            if name == self.label:
-                raise InputError("must not be summed by: it is private", argument="label")
-            if self.table.schema.names.count(name) != 1:
-                raise InputError(f"the table needs exactly one column {name!r}")
-        self.account.check_persons(None)
-        names = Names(self.id, self.account.ids_key)
-        ids = check_ids(self.table, names, self.account)
-        account = self.account.of_records(ids)
-        key = account.digest_key
-        task = LabelTask(names, self.label, in_file, key, key, measure)
-        return Surveyed(account, account.compare(self.domain, lambda: survey_labels(self.table, task, ids)))
-
-    def release(
-        self, measure: Measure, mechanism: Callable[[Any], Any], sums: Callable[[Any, Any], Any]
-    ) -> Release[Any]:
-        """Add integers up over all records, charge a mechanism on their sums, and release what it draws once.
-
-        Args:
-            measure: what is summed.
-            mechanism: makes the mechanism of the tally, from what is public in it.
-            sums: returns the private sums, as `release_counts` of the mechanism takes them, of the tally and it.
-
-        Guarantee (charged_first, refusal_free): nothing is drawn before its charge is committed, and it is drawn once;
-            what is refused charges nothing.
-        """
-        found = self.survey(measure)
-        return found.release(mechanism(found.tally), sums)
-
-    def grouped(self, kind: type[CountMechanism], grouping: Grouping, why: str, **more: Any) -> Release[Any]:
-        """Release what a mechanism on groups says of them.
-
-        Args:
-            kind: the mechanism, such as `LaplaceHistogram`.
-            grouping: puts records into groups.
-            why: why the groups do not depend on labels, in words.
-            more: other arguments of `kind`.
-        """
-        return self.release(
-            GroupMeasure(grouping, self.domain.size if kind.by_class else None),
-            lambda tally: kind(domain=self.domain, groups=Public(tally.groups, why=why), **more),
-            lambda tally, made: tally.sums,
-        )
-
-
-@final
-@dataclass(frozen=True)
-class Surveyed:
-    """What was added up over a table, before anything is charged; get one from `Asked.survey`.
-
-    Args:
-        account: the ledger of these records.
-        found: what was found of their labels.
-    """
-
-    account: DatasetLedger
-    found: Found = field(repr=False)
+    def __post_init__(self) -> None:
+        self.scan()
 
     @property
-    def tally(self) -> Any:
-        """The sums: what is public in them, and what is private."""
-        return self.found.tally
+    def columns(self) -> Sequence[str]:
+        """The public columns that it reads."""
+        return self.map.columns
 
-    def release(self, made: Any, sums: Callable[[Any, Any], Any]) -> Release[Any]:
-        """Charge a mechanism on the sums, and release what it draws once.
+    def scan(self) -> GridScan:
+        """Return a scan of no rows yet; raise InputError if clip or resolution are out of range."""
+        return GridScan(self.map.width, self.clip, self.resolution)
 
-        Args:
-            made: the mechanism.
-            sums: returns the private sums of the tally and the mechanism, as its `release_counts` takes them.
-        """
-        request = self.found.labels.request(self.account, made, IDS_KIND)
-        noise = made.bound(self.account.randomness.bind(request.context()))
-        drawn = self.account.draw(request, made, lambda: made.release_counts(sums(self.tally, made), rng=noise))
-        return Release(drawn.value, drawn.certificate, drawn.mechanism)
+    def start(self, key: bytes) -> "RowAccumulator":
+        """Return sums of no records yet."""
+        return RowAccumulator(self, key)
+
+
+@final
+class RowAccumulator:
+    """Sums of rows by class, or weighted by codes: integers, private; and the lengths, sum and digest of the rows.
+
+    Args:
+        aggregate: what is summed.
+        key: of the digest of rows.
+    """
+
+    def __init__(self, aggregate: RowSums, key: bytes) -> None:
+        self._aggregate = aggregate
+        self._scan, self._digest = aggregate.scan(), RowDigest(key)
+        self.sums = np.zeros((aggregate.map.width, aggregate.classes or 1), dtype=np.int64)
+
+    def add(self, names: Ids, codes: NDArray[Any], batch: pa.RecordBatch) -> None:
+        """Add the records of a block; raise InputError if a row is not finite."""
+        for start in range(0, batch.num_rows, ROWS):
+            part = slice(start, start + ROWS)
+            steps = self._scan.rounded(self._aggregate.map.rows(batch.slice(start, ROWS)))
+            self._scan.add(steps)
+            self._digest.add(names[part], steps)
+            self.sums += label_sums(steps, codes[part], self._aggregate.classes)
+
+    @property
+    def state(self) -> bytes:
+        """The sums so far; as secret as the labels."""
+        scan, buffer = self._scan, io.BytesIO()
+        scanned = np.array([scan.records, scan.square, scan.length])
+        digest = np.frombuffer(self._digest.state, dtype=np.uint8)
+        np.savez(buffer, digest=digest, scanned=scanned, total=scan.total, sums=self.sums)
+        return buffer.getvalue()
+
+    def add_state(self, state: bytes) -> None:
+        """Add the sums of another accumulator, by its `state`."""
+        with np.load(io.BytesIO(state), allow_pickle=False) as arrays:
+            self._digest.add_state(arrays["digest"].tobytes())
+            records, square, length = map(int, arrays["scanned"])
+            self._scan.merge(records, square, length, arrays["total"])
+            self.sums += arrays["sums"]
+
+    @property
+    def rows(self) -> GridTotals:
+        """What is public: the number of rows, the longest of them, their sum, and a digest of all."""
+        totals = self._scan.totals("")
+        public = repr((totals.shape, totals.unit.hex(), self._digest.hexdigest()))
+        return self._scan.totals(hashlib.sha256(public.encode()).hexdigest())
+
+    def __repr__(self) -> str:
+        return "RowAccumulator(<secret>)"
