@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from labeldp.spark.column import LAZY, PROPERTY
 from pyarrow import parquet
 
 import labeldp as ldp
-from cluster.tables import DOMAIN, MECHANISM
-from cluster.tables import people as rows
 from labeldp import spark as room
 from labeldp.cluster import grants
 from labeldp.curator import LedgerFile
 from labeldp.fit import release_file, verify
-from labeldp.spark.column import LAZY, PROPERTY
 from labeldp.tables import open_parts
 from spark.frames import answers, dying, frame, through
+from streams.tables import DOMAIN, MECHANISM
+from streams.tables import people as rows
 
 
 def release(path: Path, dataframe: Any, **more: Any) -> Any:
