@@ -36,7 +36,8 @@ class PartTable(Table):
         each_time: Callable[[pa.Table, int], pa.Table] = lambda table, time: table,
     ) -> None:
         super().__init__(Path("the table in parts"), table.schema)
-        self.__dict__.update(table=table, count=count, seed=seed, each_time=each_time, tasks=[])
+        self.table, self.count, self.seed, self.each_time = table, count, seed, each_time
+        self.tasks: list[bytes] = []
 
     def run(self, task: Task, columns: Sequence[str], *, join: Any = None, by: str | None = None) -> list[bytes]:
         table = self.each_time(self.table, len(self.tasks))

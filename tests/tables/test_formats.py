@@ -122,7 +122,7 @@ def test_what_changes_meanwhile_is_not_released(example: Example, source: Path, 
     out = "never" if example.format == "folder" else "never.parquet"
     with pytest.raises(ldp.LabelDPError, match="changed while it was being checked: nothing was charged"):
         release(data, tmp_path, out, progress=lambda done, share: file.write_bytes(content + b" "))
-    assert not list(tmp_path.glob("never*")) and not LedgerFile(tmp_path / "l.ledger").exists
+    assert not list(tmp_path.glob("never*")) and not LedgerFile(tmp_path / "l.ledger").dataset("d").charges
 
 
 def test_damaged_bytes_are_read_or_refused_by_one_sentence(example: Example, source: Path) -> None:
