@@ -1,5 +1,6 @@
 """Every kind of data is one table: read, released, changed meanwhile, damaged."""
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -121,7 +122,7 @@ def test_what_changes_meanwhile_is_not_released(example: Example, source: Path, 
     file.write_bytes(content)
     out = "never" if example.format == "folder" else "never.parquet"
     with pytest.raises(ldp.LabelDPError, match="changed while it was being checked: nothing was charged"):
-        release(data, tmp_path, out, progress=lambda done, share: file.write_bytes(content + b" "))
+        release(data, tmp_path, out, progress=lambda done, share: os.utime(file, ns=(1, 1)))
     assert not list(tmp_path.glob("never*")) and not LedgerFile(tmp_path / "l.ledger").dataset("d").charges
 
 

@@ -1,6 +1,5 @@
 from .aggregates import SAMPLE as SAMPLE
 from .aggregates import Aggregation as Aggregation
-from .aggregates import Path as Path
 from .aggregates import Survey as Survey
 from .aggregates import cells as cells
 from .aggregates import classes_in as classes_in

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from labeldp.spark.session import require_java, spark_failed, start_session
 
 import labeldp as ldp
+from labeldp.spark.table import require_java, spark_failed, start_session
 
 
 def test_no_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
