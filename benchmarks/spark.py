@@ -27,6 +27,7 @@ from pyarrow import parquet
 import labeldp as ldp
 from labeldp import spark as lds
 from labeldp.cluster import charge, open_account, write_parts
+from labeldp.tables import Table
 
 NAMES = ("no", "yes", "perhaps")
 MECHANISM = ldp.RandomizedResponse(domain=ldp.Classes(NAMES), epsilon=1)
@@ -86,18 +87,16 @@ def identity(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-class Timed:
+class Timed(Table):
     """A table that takes the time of each task."""
 
     def __init__(self, frame: Any, measured: Measured) -> None:
-        self._table, self._measured, self._runs = lds.SparkTable(frame), measured, ["read labels", "draw and write"]
-        self.schema = self._table.schema
+        self._table, self._measured = lds.SparkTable(frame), measured
+        self._runs = ["check of ids", "read labels", "draw and write"]
+        super().__init__(self._table.path, self._table.schema)
 
-    def run(self, task: Any, columns: Any, join: Any = None) -> list[bytes]:
-        return self._measured(self._runs.pop(0), lambda: self._table.run(task, columns, join))
-
-    def run_by_id(self, task: Any, column: str) -> list[bytes]:
-        return self._measured("check of ids", lambda: self._table.run_by_id(task, column))
+    def run(self, task: Any, columns: Any, **options: Any) -> list[bytes]:
+        return self._measured(self._runs.pop(0), lambda: self._table.run(task, columns, **options))
 
 
 def once(spark: Any, source: Path, folder: Path, measured: Measured) -> None:

@@ -13,7 +13,7 @@ from pyarrow import csv
 
 from labeldp.images.reading import LabeledArrays, array_names, parse_or_refuse, read_array
 from labeldp.privacy import InputError
-from labeldp.tables.reading import open_table
+from labeldp.tables import open_table
 
 STARS = (1, 5)
 COLUMNS = ("user_id", "movie_id", "rating")

@@ -14,7 +14,7 @@ from labeldp.advice import plan as planning_file
 from labeldp.cli.advice import plan_lines, times
 from labeldp.learners import clipping_radius, cube_side, neighbor_count
 from labeldp.privacy import InputError, Trust
-from labeldp.tables import TableFile
+from labeldp.tables import Table
 
 ASKED: dict[str, Any] = {
     "n": "1e6",
@@ -210,8 +210,8 @@ def test_the_label_column_is_never_read(tmp_path: Path, monkeypatch: pytest.Monk
     """The label column is not among the columns that are asked for."""
     frame = table(tmp_path)
     asked: list[Any] = []
-    blocks = TableFile.blocks
-    monkeypatch.setattr(TableFile, "blocks", lambda *args, **kw: asked.append(args[1:]) or blocks(*args, **kw))
+    blocks = Table.blocks
+    monkeypatch.setattr(Table, "blocks", lambda *args, **kw: asked.append(args[1:]) or blocks(*args, **kw))
     first = read_features(str(tmp_path / "rows.parquet"), label="y", id_column="id")
     assert [names for names in asked if names] == [(["a", "b", "c", "same"],)]
     first = read_features(str(tmp_path / "rows.csv"), label="y", id_column="id")

@@ -29,7 +29,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "online.NamedExperts": lambda: room("online").NamedExperts(["a", "b"], learner()),
     "curator.Curator": lambda: curator(),
     "cluster.Grant": lambda: grant(),
-    "cluster.Names": lambda: grant().names,
+    "streams.IdColumn": lambda: grant().ids,
 }
 
 
@@ -72,8 +72,8 @@ def learner() -> Any:
 def grant() -> Any:
     """A grant whose keys are the sentinel."""
     cluster = room("cluster")
-    names = cluster.Names("id", KEY)
-    return cluster.Grant(response(3), "label", names, release().certificate, KEY, KEY, f"{SENTINEL}")
+    ids = room("streams").IdColumn("id", KEY)
+    return cluster.Grant(response(3), "label", ids, release().certificate, KEY, KEY, f"{SENTINEL}")
 
 
 def classes() -> dict[str, type]:

@@ -16,8 +16,9 @@ from pyarrow import csv, parquet
 
 import labeldp as ldp
 from labeldp.audit import audit_run, make_key, sign_files
+from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, FitSummary, fit_file, release_bags, release_file
+from labeldp.fit import FitSettings, FitSummary, fit_file, release_file
 from labeldp.fit.bundle import CERTIFIED, certificate_digest, file_digest
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Certificate, LabelDPError

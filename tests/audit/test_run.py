@@ -12,8 +12,9 @@ import pytest
 
 from conftest import table_of_people
 from labeldp.audit import RunAudit, audit_run
+from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, FitSummary, check_charges, fit_file, release_bags, release_file, verify
+from labeldp.fit import FitSettings, FitSummary, check_charges, fit_file, release_file, verify
 from labeldp.fit.bundle import file_digest
 from labeldp.mechanisms import Classes, Interval
 from labeldp.online import OnlineRun, run_online

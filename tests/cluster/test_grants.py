@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 import labeldp as ldp
-from cluster.tables import DOMAIN, MECHANISM, Parts, account, people
-from labeldp.cluster import Grant, Stream, charge, randomize_batch
+from labeldp.cluster import Grant, charge, randomize_batch
 from labeldp.cluster.grants import SECRECY
 from labeldp.curator import LedgerFile
 from labeldp.fit import release_file
 from labeldp.mechanisms import Interval, LocalHashing
+from labeldp.tables import open_table
+from streams.tables import DOMAIN, MECHANISM, PartTable, account, people
 
 RANGE = Interval(0, 10, 11)
 
@@ -53,7 +54,7 @@ def test_workers_draw_the_bits_of_one_machine_for_one_charge(tmp_path: Path, tex
     expected = dict(zip(*(alone.column(number).to_pylist() for number in (0, 1)), strict=True))
     shuffled = table.take(np.random.default_rng(1).permutation(table.num_rows))
     for count in (1, 13, 64):
-        grant = granted(tmp_path / "ledger.db", Parts(table, count, seed=count), mechanism=mechanism)
+        grant = granted(tmp_path / "ledger.db", PartTable(table, count, seed=count), mechanism=mechanism)
         assert answers(grant, table, 1000) == expected
         assert answers(pickle.loads(pickle.dumps(grant)), shuffled, 7) == expected
     assert len(LedgerFile(tmp_path / "ledger.db").dataset("people").charges) == 1
@@ -61,15 +62,15 @@ def test_workers_draw_the_bits_of_one_machine_for_one_charge(tmp_path: Path, tex
 
 def test_a_stream_is_a_table_in_one_part(path: Path) -> None:
     table = people()
-    first = granted(path, Stream(table.to_reader))
-    assert answers(first, table, 100) == answers(granted(path, Parts(table, 13)), table, 600)
+    first = granted(path, open_table(table))
+    assert answers(first, table, 100) == answers(granted(path, PartTable(table, 13)), table, 600)
     assert account(path).spent.epsilon() == 1
 
 
 def test_numbers_are_answered_by_numbers_and_other_columns_stay(path: Path) -> None:
     table = people().append_column("income", pa.array(np.arange(600) % 11))
     mechanism = ldp.DiscreteLaplace(domain=RANGE, epsilon=1)
-    grant = granted(path, Parts(table, 3), label="income", mechanism=mechanism)
+    grant = granted(path, PartTable(table, 3), label="income", mechanism=mechanism)
     batch = randomize_batch(grant, table.to_batches()[0])
     assert batch.schema.names == ["id", "bought", "age", "height", "income"]
     assert batch.schema.field("income").type == grant.released_type == pa.float64()
@@ -80,7 +81,7 @@ def test_numbers_are_answered_by_numbers_and_other_columns_stay(path: Path) -> N
 def test_the_noise_is_that_of_the_mechanism(path: Path) -> None:
     """4,000 labels kept with probability 0.731."""
     table = people(4000)
-    found = answers(granted(path, Parts(table, 4)), table, 512)
+    found = answers(granted(path, PartTable(table, 4)), table, 512)
     truth = dict(zip(*(table.column(name).to_pylist() for name in ("id", "bought")), strict=True))
     kept = np.mean([found[name] == truth[name] for name in truth])
     assert abs(kept - MECHANISM.keep_probability) < 7.2 * np.sqrt(0.25 / 4000)
@@ -91,15 +92,15 @@ def test_a_grant_shows_no_key_and_draws_one_release_only(path: Path) -> None:
     ledger = LedgerFile(path)
     ledger.add("people", ldp.Budget(epsilon=3))
     table = people()
-    one = granted(path, Parts(table))
-    other = granted(path, Parts(table), mechanism=ldp.RandomizedResponse(domain=DOMAIN, epsilon=0.5))
+    one = granted(path, PartTable(table))
+    other = granted(path, PartTable(table), mechanism=ldp.RandomizedResponse(domain=DOMAIN, epsilon=0.5))
     dataset = ledger.dataset("people")
     secrets = [dataset._secret, dataset.digest_key, dataset.randomness._key, other.release_key, other.check_key]
     held = pickle.dumps(one)
     for secret in secrets:
         assert not _holds(held, secret)
     for secret in (*secrets, one.release_key, one.check_key, one.check.encode(), dataset.ids_key or b"-"):
-        for text in (repr(one), str(one), f"{one}", repr(vars(one)["names"]), repr(copy.copy(one))):
+        for text in (repr(one), str(one), f"{one}", repr(vars(one)["ids"]), repr(copy.copy(one))):
             assert not _holds(text.encode(), secret)
     assert one.release_key != other.release_key
     # What the other release drew is not what this grant draws for the same labels.
@@ -119,7 +120,7 @@ def test_the_certificate_says_on_what_it_rests(path: Path) -> None:
         table, label="bought", domain=DOMAIN, epsilon=1, ledger=path, dataset="people", id_column="id",
         out=path.parent / "out.csv",
     )  # fmt: skip
-    grant = granted(path, Parts(table), conditions=("labels stay",))
+    grant = granted(path, PartTable(table), conditions=("labels stay",))
     assert {SECRECY, "labels stay"} < set(grant.certificate.assumptions)
     assert "epsilon = 1 " in grant.certificate.at(0)
     assert len(account(path).charges) == 1
@@ -130,7 +131,7 @@ def test_labels_or_ids_that_change_meanwhile_charge_nothing(path: Path) -> None:
         return table.slice(1) if time else table
 
     with pytest.raises(ldp.LabelDPError, match="the table changed while it was being checked: nothing was charged"):
-        granted(path, Parts(people(), each_time=others))
+        granted(path, PartTable(people(), each_time=others))
     assert not account(path).charges
 
 
@@ -142,14 +143,14 @@ def test_labels_outside_of_the_domain_are_refused_by_one_sentence(path: Path) ->
         with pytest.raises(
             ldp.privacy.DomainError, match="at least one is missing, outside, or of another kind"
         ) as refused:
-            granted(path, Parts(table, 5))
+            granted(path, PartTable(table, 5))
         assert "maybe" not in str(refused.value)
     assert not account(path).charges
     assert account(path).domains[0].refused == 2
 
 
 def test_a_batch_of_other_labels_is_refused_without_a_word_about_them(path: Path) -> None:
-    grant = granted(path, Parts(people()))
+    grant = granted(path, PartTable(people()))
     batch = pa.RecordBatch.from_pydict({"id": [1], "bought": ["maybe"]})
     with pytest.raises(ldp.LabelDPError, match="these are not the labels that were charged") as refused:
         randomize_batch(grant, batch)
@@ -160,16 +161,16 @@ def test_a_batch_of_other_labels_is_refused_without_a_word_about_them(path: Path
     ("more", "message"),
     [
         ({"id": "bought"}, "id must be another column than label"),
-        ({"id": "nobody"}, "id must be one column of the table, which has 'id', 'bought', 'age', 'height'"),
-        ({"label": "income"}, "label must be one column of the table"),
-        ({"label": None}, "label must be one column of the table"),
+        ({"id": "nobody"}, "id: the table in parts has no column 'nobody'; it has 'id', 'bought', 'age', 'height'"),
+        ({"label": "income"}, "label: the table in parts has no column 'income'"),
+        ({"label": None}, "label: the table in parts has no column None"),
         ({"mechanism": "rr"}, "mechanism must answer each record by itself"),
         ({"id": "height"}, "must hold integers or texts"),
         ({"mechanism": ldp.RandomizedResponse(domain=DOMAIN, epsilon=2)}, "budget"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_charged(path: Path, more: Any, message: str) -> None:
-    table = Parts(people())
+    table = PartTable(people())
     with pytest.raises(ldp.LabelDPError, match=message):
         granted(path, table, **more)
     assert not account(path).charges
@@ -183,10 +184,10 @@ def test_ids_that_are_missing_or_repeated_are_refused_across_parts(
 ) -> None:
     table = pa.table({"id": pa.array(ids, pa.int64()), "bought": ["no", "yes", "no"]})
     with pytest.raises(ldp.privacy.InputError, match=message):
-        granted(path, Parts(table, count))
+        granted(path, PartTable(table, count))
     assert not account(path).charges
 
 
 def test_a_table_without_rows_is_refused(path: Path) -> None:
     with pytest.raises(ldp.privacy.InputError, match="at least one record"):
-        granted(path, Parts(people().slice(0, 0)))
+        granted(path, PartTable(people().slice(0, 0)))

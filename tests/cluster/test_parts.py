@@ -9,39 +9,38 @@ import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
-from cluster.tables import Parts, account, people
 from cluster.test_grants import answers, granted
 from labeldp.cluster import Grant, write_parts
 from labeldp.fit import verify
-from labeldp.tables import Parts as Files
-from labeldp.tables import open_parts
+from labeldp.tables import FolderTable, open_table
+from streams.tables import PartTable, account, people
 
 
 def read(folder: Path) -> dict[Any, Any]:
     """The noisy label of each id in a folder."""
-    table = parquet.read_table([folder / name for name in open_parts(folder).names])
+    table = parquet.read_table([folder / name for name in open_table(folder).names])
     return dict(zip(table.column("id").to_pylist(), table.column("bought").to_pylist(), strict=True))
 
 
 def test_a_folder_holds_the_answers_under_one_certificate(path: Path, tmp_path: Path) -> None:
     table, out = people(), tmp_path / "out"
-    grant = granted(path, Parts(table))
-    write_parts(Parts(table, 13), grant, out)
+    grant = granted(path, PartTable(table))
+    write_parts(PartTable(table, 13), grant, out)
     assert read(out) == answers(grant, table, 100)
     verdict = verify(str(out))
     assert verdict.holds and verdict.certificate == grant.certificate
-    files = open_parts(out)
-    assert isinstance(files, Files) and files.columns == ("id", "bought") and files.rows == 600
+    files = open_table(out)
+    assert isinstance(files, FolderTable) and files.columns == ("id", "bought") and files.rows == 600
     assert {"_SUCCESS", "_certificate.json"} < set(os.listdir(out))
     assert sorted(os.listdir(tmp_path)) == ["ledger.db", "out"]
     assert oct(out.stat().st_mode) == oct(tmp_path.joinpath("out").stat().st_mode)
-    write_parts(Parts(table, 600, seed=3), grant, tmp_path / "whole", others=("height",))  # empty parts, too
+    write_parts(PartTable(table, 600, seed=3), grant, tmp_path / "whole", columns=("height",))  # empty parts, too
     assert read(tmp_path / "whole") == read(out)
-    assert open_parts(tmp_path / "whole").columns == ("id", "bought", "height")
+    assert open_table(tmp_path / "whole").columns == ("id", "bought", "height")
     assert verify(str(tmp_path / "whole")).holds
 
 
-class Retried(Parts):
+class Retried(PartTable):
     """An engine that loses what a worker returned and runs its task once more, or lets it die halfway."""
 
     def _run(self, task: Any, table: pa.Table, part: Any) -> list[bytes]:
@@ -60,7 +59,7 @@ def test_of_a_part_that_was_computed_several_times_one_counts(path: Path, tmp_pa
     grant = granted(path, Retried(table, 3))
     write_parts(Retried(table, 3), grant, tmp_path / "out")
     assert read(tmp_path / "out") == answers(grant, table, 100)
-    assert open_parts(tmp_path / "out").rows == 600
+    assert open_table(tmp_path / "out").rows == 600
     assert verify(str(tmp_path / "out")).holds and sorted(os.listdir(tmp_path)) == ["ledger.db", "out"]
 
 
@@ -77,37 +76,37 @@ def swapped(table: pa.Table, time: int) -> pa.Table:
 )
 def test_labels_that_changed_are_not_published(path: Path, tmp_path: Path, each_time: Any) -> None:
     table = people()
-    grant = granted(path, Parts(table))
+    grant = granted(path, PartTable(table))
     with pytest.raises(ldp.LabelDPError, match="changed while it was being released: nothing was published"):
-        write_parts(Parts(table, 3, each_time=each_time), grant, tmp_path / "out")
+        write_parts(PartTable(table, 3, each_time=each_time), grant, tmp_path / "out")
     assert os.listdir(tmp_path) == ["ledger.db"]
     assert account(path).spent.epsilon() == 1
-    write_parts(Parts(table, 3), grant, tmp_path / "out")
+    write_parts(PartTable(table, 3), grant, tmp_path / "out")
     assert verify(str(tmp_path / "out")).holds
 
 
-class Dying(Parts):
+class Dying(PartTable):
     """An engine that fails after its workers wrote."""
 
-    def run(self, task: Any, columns: Any, join: Any = None) -> list[bytes]:
+    def run(self, task: Any, columns: Any, **options: Any) -> list[bytes]:
         super().run(task, columns)
         raise RuntimeError("lost")
 
 
 def test_an_engine_that_fails_leaves_nothing(path: Path, tmp_path: Path) -> None:
-    grant = granted(path, Parts(people()))
+    grant = granted(path, PartTable(people()))
     with pytest.raises(RuntimeError, match="lost"):
         write_parts(Dying(people()), grant, tmp_path / "out")
     assert os.listdir(tmp_path) == ["ledger.db"]
 
 
 def test_a_driver_that_is_killed_leaves_nothing_that_looks_finished(path: Path, tmp_path: Path) -> None:
-    grant = granted(path, Parts(people()))
+    grant = granted(path, PartTable(people()))
     child = os.fork()
     if not child:
 
-        class Killed(Parts):
-            def run(self, task: Any, columns: Any, join: Any = None) -> list[bytes]:
+        class Killed(PartTable):
+            def run(self, task: Any, columns: Any, **options: Any) -> list[bytes]:
                 super().run(task, columns)
                 os.kill(os.getpid(), 9)
                 return []
@@ -119,14 +118,14 @@ def test_a_driver_that_is_killed_leaves_nothing_that_looks_finished(path: Path, 
     assert hidden.startswith(".out.") and hidden.endswith(".partial")
     assert oct((tmp_path / hidden).stat().st_mode & 0o777) == "0o700"
     assert not list((tmp_path / hidden).rglob("_SUCCESS")) and not list((tmp_path / hidden).rglob("part-*"))
-    write_parts(Parts(people(), 2), grant, tmp_path / "out")
+    write_parts(PartTable(people(), 2), grant, tmp_path / "out")
     assert verify(str(tmp_path / "out")).holds
 
 
-class Elsewhere(Parts):
+class Elsewhere(PartTable):
     """Workers whose disk the driver does not see."""
 
-    def run(self, task: Any, columns: Any, join: Any = None) -> list[bytes]:
+    def run(self, task: Any, columns: Any, **options: Any) -> list[bytes]:
         found = super().run(task, columns)
         for place in Path(task.folder).iterdir():
             place.unlink()
@@ -134,8 +133,8 @@ class Elsewhere(Parts):
 
 
 def test_outputs_that_cannot_be_written_are_refused(path: Path, tmp_path: Path) -> None:
-    grant: Grant = granted(path, Parts(people()))
-    table = Parts(people())
+    grant: Grant = granted(path, PartTable(people()))
+    table = PartTable(people())
     (tmp_path / "file").touch()
     for out, message in (("file", "exists already"), ("no/out", "there is no directory"), ("", "exists already")):
         with pytest.raises(ldp.privacy.InputError, match=message):

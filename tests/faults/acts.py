@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 
 import labeldp as ldp
+from labeldp.bags import release_bags
 from labeldp.cli import main
 from labeldp.curator import Curator, LedgerFile
-from labeldp.fit import release_bags, release_file, verify
+from labeldp.fit import release_file, verify
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Certificate
-from labeldp.tables import column_digest, has_folder_certificate, open_parts, read_certificate, read_folder_certificate
+from labeldp.tables import column_digest, has_folder_certificate, open_table, read_certificate, read_folder_certificate
 
 PEOPLE, LATER = 60, 20
 """Records of the first table, and of those that come later."""
@@ -93,7 +94,7 @@ def output_of(path: Path) -> Told:
     if path.is_dir() and not has_folder_certificate(path):
         return told_of(verdict.certificate, "a model")  # its values are in the ledger, where they are compared
     content = read_folder_certificate(path) if path.is_dir() else read_certificate(path)
-    tables = open_parts(str(path)).tables
+    tables = open_table(str(path)).parts
     return told_of(
         verdict.certificate,
         column_digest(block.column(0) for table in tables for block in table.blocks([content["column"]])),

@@ -11,9 +11,10 @@ import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
+from labeldp.bags import release_bags
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, add_cohort, fit_file, release_bags, release_file
+from labeldp.fit import FitSettings, add_cohort, fit_file, release_file
 from labeldp.fit.verify import verify_file
 
 WORDS = ldp.Classes(("no", "yes"))
@@ -224,14 +225,13 @@ def test_the_ledger_lists_its_cohorts(place: Path) -> None:
 
 def test_what_grants_were_charged_is_of_the_records_that_they_said(place: Path) -> None:
     """A table of many machines is charged, found and extended like a file."""
-    from labeldp.cluster import Stream, charge, open_account
+    from labeldp.cluster import charge, open_account
 
     mechanism = ldp.RandomizedResponse(domain=WORDS, epsilon=1)
 
     def grant(data: pd.DataFrame, cohort: str | None = None) -> Any:
         account = open_account(mechanism, "l.ledger", "bought", cohort)
-        table = Stream(pa.Table.from_pandas(data).to_reader)
-        return charge(table, label="bought", id="id", mechanism=mechanism, account=account)
+        return charge(data, label="bought", id="id", mechanism=mechanism, account=account)
 
     first = grant(people(0, 300))
     add("january.parquet", "january")

@@ -12,11 +12,11 @@ from pyarrow import csv, parquet
 
 import labeldp as ldp
 from labeldp.advice import choose, choose_file
+from labeldp.bags import read_bags, release_bags
 from labeldp.cli.release import release
 from labeldp.curator import NO_PERSON, LedgerFile
 from labeldp.fit import FitSettings, fit_file, release_file
 from labeldp.fit.persons import best_cap, owner_like
-from labeldp.fit.release_bags import read_bags, release_bags
 from labeldp.mechanisms import response_bits
 from labeldp.privacy import BudgetExceeded, InputError, LedgerError, Neighbors, total_loss
 

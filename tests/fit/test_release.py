@@ -20,7 +20,7 @@ from fit.files import DOMAIN, column, listing, release, spent
 from labeldp.curator import Curator, LedgerFile
 from labeldp.fit import release_file, verify_file
 from labeldp.mechanisms import LocalHashing, ResponseOnBins, UnbiasedNumbers
-from labeldp.tables import Parts, released_values
+from labeldp.tables import Table, released_values
 from slow import mostly_slow
 
 SCRIPTS = Path(__file__).parent
@@ -545,7 +545,7 @@ def test_labels_that_changed_never_meet_the_noise_of_others(
         return values
 
     monkeypatch.setattr("labeldp.fit.release.released_values", spied)
-    monkeypatch.setattr(Parts, "same_files", lambda parts: True)
+    monkeypatch.setattr(Table, "is_unchanged", lambda table: True)
     source = pd.read_csv(people / "people.csv", dtype=str)
     swapped = source["bought"].map({"no": "yes", "yes": "no"})
     changed = source.assign(bought=source["bought"].where(source.index < 250, swapped))

@@ -18,8 +18,9 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from fit.files import DOMAIN, column, listing, release
+from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import release_bags, verify
+from labeldp.fit import verify
 from labeldp.tables import read_folder_certificate
 from slow import mostly_slow
 

@@ -89,7 +89,7 @@ def test_a_copy_of_what_was_charged_alone_makes_the_same_decisions(monkeypatch: 
 
 def test_the_same_losses_are_the_same_release_whatever_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     first = play(**LEDGER)
-    monkeypatch.setattr("labeldp.tables.reading.BLOCK_BYTES", 2000)  # some twelve rounds
+    monkeypatch.setattr("labeldp.tables.files.BLOCK_BYTES", 2000)  # some twelve rounds
     table = parquet.read_table("losses.parquet")
     parquet.write_table(table, "rows.parquet", row_group_size=7)
     table.to_pandas().to_csv("losses.csv", index=False)

@@ -303,7 +303,7 @@ def test_another_budget_or_smaller_shares_keep_it_from_starting(tmp_path: Path) 
     with pytest.raises(ldp.privacy.LedgerError, match="budget already"):
         again(tmp_path / "s")
     Server(tmp_path / "s", labels(), budget="epsilon = 4", shares={"ana": 0.4})
-    with pytest.raises(ldp.LedgerError, match="a share is never divided again"):
+    with pytest.raises(ldp.privacy.LedgerError, match="a share is never divided again"):
         again(tmp_path / "s")
 
 

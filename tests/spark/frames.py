@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from cluster.tables import people
+from streams.tables import people
 
 
 def frame(spark: Any, table: pa.Table | None = None, partitions: int = 2, seed: int = 0) -> Any:

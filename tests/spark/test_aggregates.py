@@ -8,14 +8,15 @@ import pyarrow as pa
 import pytest
 
 import labeldp as ldp
-from cluster.tables import DOMAIN
-from cluster.test_sums import RANGE, exact, table
 from labeldp import spark as room
-from labeldp.cluster import Asked, ByCells, ByColumn, Stream, feature_table
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment, LaplaceSum
+from labeldp.streams import Aggregation, ByCells, ByColumn, feature_table
+from labeldp.tables import open_table
 from spark.frames import frame
+from streams.tables import DOMAIN
+from streams.test_sums import RANGE, exact, table
 
 WHY = "a test"
 
@@ -26,11 +27,11 @@ def asked(path: Path, **more: Any) -> dict[str, Any]:
     return own | more
 
 
-@pytest.mark.guarantee("labeldp.spark:histogram", "same_bits")
+@pytest.mark.guarantee("labeldp.streams:histogram", "same_bits")
 def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
     source = table()
     LedgerFile(path).add("people", ldp.Budget(epsilon=1))
-    alone = Asked(Stream(source.to_reader), "bought", "id", DOMAIN, LedgerFile(path).dataset("people")).grouped(
+    alone = Aggregation(open_table(source), "bought", "id", DOMAIN, LedgerFile(path).dataset("people")).grouped(
         ldp.LaplaceHistogram, ByColumn("group"), WHY, epsilon=1
     )
     for partitions in (1, 13):
@@ -42,8 +43,8 @@ def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Pa
     assert sure.value.tolist() == [exact(source).sum(axis=0).tolist()]
 
 
-@pytest.mark.guarantee("labeldp.spark:cells", "same_bits")
-@pytest.mark.guarantee("labeldp.spark:bag_sum", "same_bits")
+@pytest.mark.guarantee("labeldp.streams:cells", "same_bits")
+@pytest.mark.guarantee("labeldp.bags:bag_sum", "same_bits")
 def test_cells_and_bags(spark: Any, path: Path) -> None:
     source = table()
     income = source.column("income").to_numpy()
@@ -87,7 +88,7 @@ def test_feature_tables_are_numbers() -> None:
         ByCells(type("Two", (), {"transform": lambda self, rows: np.zeros((2, 2))})(), ("b",)).groups(batch)
 
 
-@pytest.mark.guarantee("labeldp.spark:moments", "same_bits")
+@pytest.mark.guarantee("labeldp.streams:moments", "same_bits")
 def test_moments_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
     source = table()
     places = np.column_stack([source.column(name).to_numpy() for name in ("age", "height")])
@@ -110,7 +111,7 @@ def test_moments_are_those_of_one_machine_for_one_charge(spark: Any, path: Path)
     alone = LaplaceMoment(domain=DOMAIN, epsilon=1000, features=ldp.Public(places, why=WHY), clip=60.0, resolution=8)
     assert np.array_equal(sure.value, alone.sums(codes))
     for more, message in (
-        ({"features": []}, "features must name a column"),
+        ({"features": []}, "features must be a list of columns, one at least"),
         ({"features": ["bought"]}, "is private"),
         ({"clip": 0}, "clip must be a positive"),
         ({"delta": 2}, "delta"),

@@ -9,16 +9,17 @@ import pytest
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from cluster.tables import DOMAIN, Parts
 from labeldp import spark as room
-from labeldp.cluster import Asked, Stream, Surveyed
 from labeldp.curator import LedgerFile
 from labeldp.learners import ExactMap, LinearTask, TableMap, chosen_link
 from labeldp.learners.representations import sample_places
-from labeldp.spark.fitting import public_sample
-from labeldp.spark.linear import learn
+from labeldp.streams import Aggregation, public_sample
+from labeldp.streams.aggregates import Survey
+from labeldp.streams.linear import learn
+from labeldp.tables import open_table
 from spark.frames import dying, frame, through
 from spark.test_fitting import RANGE, asked, people, rows
+from streams.tables import DOMAIN, PartTable
 
 FEATURES = ("age", "height")
 SMALL = TableMap(trees=5)
@@ -34,8 +35,8 @@ def charges(path: Path) -> int:
     return len(LedgerFile(path).dataset("people").charges)
 
 
-@pytest.mark.guarantee("labeldp.spark:fit_linear", "approximate")
-@pytest.mark.guarantee("labeldp.spark:fit_linear", "same_bits")
+@pytest.mark.guarantee("labeldp.streams:fit_linear", "approximate")
+@pytest.mark.guarantee("labeldp.streams:fit_linear", "same_bits")
 def test_partitions_give_the_same_bits_for_one_charge(spark: Any, path: Path, tmp_path: Path) -> None:
     """Also where a worker dies in the middle, and as one machine computes it from a stream."""
     source, found = people(), []
@@ -47,10 +48,10 @@ def test_partitions_give_the_same_bits_for_one_charge(spark: Any, path: Path, tm
     again = room.fit_linear(dying(frame(spark, source, 3), marks, times=4), **classes(path))
     assert len(list(marks.iterdir())) == 4
     found.append(again.value.predict_proba(rows(source)))
-    sample, records = public_sample(frame(spark, source), "id", FEATURES)
+    sample, records = public_sample(open_table(frame(spark, source)), "id", FEATURES)
     account, task = LedgerFile(path).dataset("people"), LinearTask.of(DOMAIN, 2, 1e-6, link="softmax")
-    for table in (Stream(source.to_reader), Parts(source, 5)):
-        alone = learn(Asked(table, "bought", "id", DOMAIN, account), FEATURES, sample, records, task, SMALL)
+    for table in (open_table(source), PartTable(source, 5)):
+        alone = learn(Aggregation(table, "bought", "id", DOMAIN, account), FEATURES, sample, records, task, SMALL)
         found.append(alone.value.predict_proba(rows(source)))
     assert all(np.array_equal(each, found[0]) for each in found)
     assert charges(path) == 1 and model.certificate == alone.certificate
@@ -77,7 +78,7 @@ class Holder:
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than 1,000 records are many, and 500 of them are held."""
-    for module in ("labeldp.learners.representations", "labeldp.spark.linear"):
+    for module in ("labeldp.learners.representations", "labeldp.streams.linear"):
         monkeypatch.setattr(f"{module}.STREAMED_RECORDS", 1000)
         monkeypatch.setattr(f"{module}.SAMPLED_RECORDS", 500)
 
@@ -98,15 +99,15 @@ def test_the_model_is_that_of_one_machine(
         request.getfixturevalue("few_are_many")
         sample = sample[sample_places(len(source))]
     drawn: list[Any] = []
-    release = Surveyed.release
+    release = Survey.release
 
-    def keep(self: Surveyed, made: Any, sums: Any) -> Any:
-        drawn.extend((self.tally.sums, release(self, made, sums)))
+    def keep(self: Survey, made: Any, sums: Any) -> Any:
+        drawn.extend((self.sums.sums, release(self, made, sums)))
         return drawn[1]
 
-    monkeypatch.setattr(Surveyed, "release", keep)
+    monkeypatch.setattr(Survey, "release", keep)
     LedgerFile(path).add("people", ldp.Budget(epsilon=2, delta=delta))
-    table = Asked(Parts(source, 3), label, "id", domain, LedgerFile(path).dataset("people"))
+    table = Aggregation(PartTable(source, 3), label, "id", domain, LedgerFile(path).dataset("people"))
     task = LinearTask.of(domain, 2, delta, link=chosen_link(None, domain))
     model = learn(table, FEATURES, sample, len(source), task, SMALL).value
     holder: Any = Holder(domain, np.array(source.column(label).to_pylist()), drawn[1])
@@ -174,7 +175,7 @@ def test_numbers_and_a_pure_promise(spark: Any, path: Path) -> None:
             {"representation": FunctionTransformer(lambda table: table - table.mean(axis=0))},
             "representation must encode each record by itself",
         ),
-        ({"features": ()}, "features must name a column"),
+        ({"features": ()}, "features must be a list of columns, one at least"),
         ({"features": ("bought",)}, "must hold numbers"),
         ({"link": "logit"}, "link"),
         ({"ridge": -1}, "ridge"),

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 import labeldp as ldp
+from labeldp.bags import bag_sum, fit_bag_sums
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import Interval
-from labeldp.streams import aggregates as streams
-from labeldp.streams import bag_sum_file, fit_bags_file, fit_cells_file
-from labeldp.streams.aggregates import BlockTable, public_sample
-from labeldp.tables import open_parts
+from labeldp.streams import aggregates, fit_cells, public_sample
+from labeldp.tables import open_table
+from streams.tables import PartTable
 
 RANGE = Interval(0, 10)
 COARSE = Interval(0, 10, grid=5)
@@ -44,7 +44,7 @@ ROWS = np.column_stack([PEOPLE.column(name).to_numpy() for name in FEATURES])
 
 
 def asked(place: Path, **more: Any) -> dict[str, Any]:
-    own = {"label": "income", "id_column": "id", "domain": RANGE, "epsilon": 2, "ledger": place, "dataset": "people"}
+    own = {"label": "income", "id": "id", "domain": RANGE, "epsilon": 2, "ledger": place, "dataset": "people"}
     return own | more
 
 
@@ -64,16 +64,24 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "l.db"
 
 
-def sources() -> Iterator[tuple[Any, int]]:
-    """The same records in memory, in a file, in a folder of two kinds in another order, in blocks of several sizes."""
+def sources() -> Iterator[Any]:
+    """The same records in memory, in a file, in a folder of two kinds in another order, and in parts."""
     shuffled = PEOPLE.take(np.random.default_rng(1).permutation(len(PEOPLE)))
-    yield from ((PEOPLE, 10_000), ("people.parquet", 10_000), ("people.parquet", 37), ("folder", 900), (shuffled, 501))
+    yield from (PEOPLE, "people.parquet", "folder", shuffled, PartTable(PEOPLE, 13), PartTable(shuffled, 3, seed=2))
 
 
-@pytest.mark.guarantee("labeldp.streams:fit_cells_file", "pure")
-@pytest.mark.guarantee("labeldp.streams:fit_cells_file", "same_bits")
+@pytest.fixture(params=[1 << 17, 37])
+def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a pass have so many rows at most, or a few more."""
+    monkeypatch.setattr("labeldp.tables.table.ROWS", request.param)
+    monkeypatch.setattr("labeldp.tables.table.BLOCK_ROWS", request.param)
+
+
+@pytest.mark.guarantee("labeldp.streams:fit_cells", "pure")
+@pytest.mark.guarantee("labeldp.streams:fit_cells", "same_bits")
+@pytest.mark.usefixtures("small_blocks")
 def test_cells_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
-    models = [fit_cells_file(data, features=FEATURES, block_rows=rows, **asked(place)) for data, rows in sources()]
+    models = [fit_cells(data, features=FEATURES, **asked(place)) for data in sources()]
     predicted = [each.value.predict(ROWS) for each in models]
     assert all(np.array_equal(each, predicted[0]) for each in predicted)
     [charge] = LedgerFile(place).dataset("people").charges
@@ -87,7 +95,7 @@ def test_cells_are_those_of_fit_cells_at_its_cost(place: Path, partition: Any, l
     """At an epsilon so large that noise is zero, the streamed model and the one in memory are the same function."""
     domain = YES if label == "bought" else COARSE
     given = asked(place, label=label, domain=domain, epsilon=1000)
-    streamed = fit_cells_file("people.parquet", features=FEATURES, partition=partition, **given)
+    streamed = fit_cells("people.parquet", features=FEATURES, partition=partition, **given)
     # In the order of the sample, by which cells are cut.
     order = public_order()
     curator = ldp.Curator(
@@ -106,31 +114,28 @@ def test_cells_are_those_of_fit_cells_at_its_cost(place: Path, partition: Any, l
 
 def public_order() -> NDArray[np.int64]:
     """The ids in the order of the sample."""
-    table = BlockTable(open_parts(PEOPLE), 100)
-    found, records = public_sample(table, "id", ("id",))
+    found, records = public_sample(open_table(PEOPLE), "id", ("id",))
     assert records == len(PEOPLE) == len(np.unique(found))
     return found[:, 0].astype(np.int64)
 
 
+@pytest.mark.usefixtures("place", "small_blocks")
 def test_the_sample_depends_on_ids_alone() -> None:
     found = [
-        public_sample(BlockTable(open_parts(data), rows), "id", ("id", "age"), most=100)[0]
-        for data, rows in (
-            (PEOPLE, 10_000),
-            (PEOPLE, 33),
-            (PEOPLE.take(np.arange(2999, -1, -1)), 64),
-        )
+        public_sample(open_table(data), "id", ("id", "age"), 100)[0]
+        for data in (PEOPLE, PEOPLE.take(np.arange(2999, -1, -1)), "folder", PartTable(PEOPLE, 7))
     ]
     assert found[0].shape == (100, 2) and all(np.array_equal(each, found[0]) for each in found)
     assert np.array_equal(found[0][:, 0], public_order()[:100])
     assert 1200 < found[0][:, 0].mean() < 1800  # not the first ones
 
 
-@pytest.mark.guarantee("labeldp.streams:bag_sum_file", "approximate")
-@pytest.mark.guarantee("labeldp.streams:bag_sum_file", "same_bits")
+@pytest.mark.guarantee("labeldp.bags:bag_sum", "approximate")
+@pytest.mark.guarantee("labeldp.bags:bag_sum", "same_bits")
+@pytest.mark.usefixtures("small_blocks")
 def test_bags_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
     given = asked(place, bags="bag", size=50, why="sorted by age", delta=1e-6)
-    releases = [bag_sum_file(data, block_rows=rows, **given) for data, rows in sources()]
+    releases = [bag_sum(data, **given) for data in sources()]
     assert all(np.array_equal(each.value, releases[0].value) for each in releases)
     [charge] = LedgerFile(place).dataset("people").charges
     assert 1.99 < charge.loss.epsilon(1e-6) <= 2
@@ -139,18 +144,18 @@ def test_bags_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
     assert np.abs(made.totals(releases[0].value) - truth).max() < 8 * made.noise_stddev
 
 
+@pytest.mark.usefixtures("small_blocks")
 def test_a_model_of_bags_is_that_of_fit_bags_to_the_bit(place: Path) -> None:
     given = asked(place, bags="bag", size=50, why="sorted by age")
-    release = bag_sum_file("people.parquet", **given)
+    release = bag_sum("people.parquet", **given)
     in_memory = ldp.BagSum(
         50, domain=RANGE, epsilon=2, bags=ldp.Public(PEOPLE.column("bag").to_numpy(), why="sorted by age")
     )
     whole = ldp.fit_bags(ROWS, ldp.Release(release.value, release.certificate, in_memory), ridge=0.01)
-    for rows in (10_000, 41):
-        model = fit_bags_file("people.parquet", release, bags="bag", features=FEATURES, ridge=0.01, block_rows=rows)
-        assert model.certificate == release.certificate
-        assert np.array_equal(model.value.estimator.coefficients, whole.value.estimator.coefficients)
-        assert np.array_equal(model.value.predict(ROWS), whole.value.predict(ROWS))
+    model = fit_bag_sums("people.parquet", release, bags="bag", features=FEATURES, ridge=0.01)
+    assert model.certificate == release.certificate
+    assert np.array_equal(model.value.estimator.coefficients, whole.value.estimator.coefficients)
+    assert np.array_equal(model.value.predict(ROWS), whole.value.predict(ROWS))
 
 
 @pytest.mark.parametrize(
@@ -162,24 +167,23 @@ def test_a_model_of_bags_is_that_of_fit_bags_to_the_bit(place: Path) -> None:
         ({"features": "age"}, "features must be a list of columns, one at least"),
         ({"features": ["income"]}, "label must be no column of public numbers: it is private"),
         ({"label": "nobody"}, "nobody"),
-        ({"id_column": "bag"}, "ids must not be repeated"),
+        ({"id": "bag"}, "ids must not be repeated"),
         ({"domain": ("no", "yes")}, "domain must be declared"),
-        ({"block_rows": 0}, "block_rows must be at least 1"),
         ({"epsilon": 0}, "epsilon"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_costs_nothing(place: Path, more: dict[str, Any], words: str) -> None:
     with pytest.raises(ldp.privacy.InputError, match=words):
-        fit_cells_file("people.parquet", **(asked(place) | {"features": FEATURES} | more))
+        fit_cells("people.parquet", **(asked(place) | {"features": FEATURES} | more))
     assert not charged(place)
 
 
 def test_labels_outside_of_the_domain_cost_nothing(place: Path) -> None:
     wrong = PEOPLE.set_column(3, "income", pa.array([11.0, *[5.0] * (len(PEOPLE) - 1)]))
     with pytest.raises(ldp.privacy.DomainError, match="at least one is missing, outside, or of another kind"):
-        fit_cells_file(wrong, features=FEATURES, **asked(place))
+        fit_cells(wrong, features=FEATURES, **asked(place))
     with pytest.raises(ldp.privacy.DomainError, match="at least one is missing, outside, or of another kind"):
-        bag_sum_file(wrong, bags="bag", size=50, why="sorted by age", **asked(place))
+        bag_sum(wrong, bags="bag", size=50, why="sorted by age", **asked(place))
     assert not charged(place)
 
 
@@ -187,9 +191,9 @@ def test_bags_that_do_not_fit_are_refused(place: Path) -> None:
     given = asked(place, bags="bag", size=50, why="sorted by age")
     for more, words in (({"size": 51}, "size = 51"), ({"bags": "nobody"}, "nobody"), ({"bags": "age"}, "whole number")):
         with pytest.raises(ldp.privacy.InputError, match=words):
-            bag_sum_file("people.parquet", **(given | more))
+            bag_sum("people.parquet", **(given | more))
     assert not charged(place)
-    release = bag_sum_file("people.parquet", **given)
+    release = bag_sum("people.parquet", **given)
     gaps = PEOPLE.append_column("gaps", pa.array([None, *[1.0] * (len(PEOPLE) - 1)]))
     for data, more, words in (
         (gaps, {"features": ["gaps"]}, "features must be finite numbers"),
@@ -198,22 +202,22 @@ def test_bags_that_do_not_fit_are_refused(place: Path) -> None:
         (PEOPLE, {"ridge": -1}, "ridge"),
     ):
         with pytest.raises(ldp.privacy.InputError, match=words):
-            fit_bags_file(data, release, **({"bags": "bag", "features": ["age"]} | more))
-    with pytest.raises(ldp.privacy.InputError, match="release must be what bag_sum_file returned"):
-        fit_bags_file(PEOPLE, "sums", bags="bag", features=["age"])
+            fit_bag_sums(data, release, **({"bags": "bag", "features": ["age"]} | more))
+    with pytest.raises(ldp.privacy.InputError, match="release must be what bag_sum returned"):
+        fit_bag_sums(PEOPLE, "sums", bags="bag", features=["age"])
 
 
 def test_a_file_that_changes_meanwhile_charges_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = streams.public_sample
+    real = aggregates.public_sample
 
     def changing(*given: Any) -> Any:
         found = real(*given)
         parquet.write_table(PEOPLE[:2999], "people.parquet")
         return found
 
-    monkeypatch.setattr(streams, "public_sample", changing)
+    monkeypatch.setattr(aggregates, "public_sample", changing)
     with pytest.raises(ldp.LabelDPError, match="changed while it was being read"):
-        fit_cells_file("people.parquet", features=FEATURES, **asked(place))
+        fit_cells("people.parquet", features=FEATURES, **asked(place))
     assert not charged(place)
 
 
@@ -240,16 +244,15 @@ MADE = pa.schema([("id", pa.int64()), ("age", pa.float64()), ("income", pa.float
 
 
 def test_memory_grows_with_a_block_and_not_with_the_table(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "SAMPLE", 1000)
-    monkeypatch.setattr(streams.public_sample, "__defaults__", (1000,))
+    monkeypatch.setattr(public_sample, "__defaults__", (1000,))
     most = []
     for number, blocks in enumerate((2, 20, 60)):
-        given = asked(place, dataset=f"d{number}", block_rows=BLOCK)
+        given = asked(place, dataset=f"d{number}")
         LedgerFile(place).add(f"d{number}", ldp.Budget(10))
         tracemalloc.start()
-        fit_cells_file(Made(blocks), features=["age"], partition=MedianPartition(8), **given)
-        release = bag_sum_file(Made(blocks), bags="bag", size=50, why="made up", **given)
-        fit_bags_file(Made(blocks), release, bags="bag", features=["age"], block_rows=BLOCK)
+        fit_cells(Made(blocks), features=["age"], partition=MedianPartition(8), **given)
+        release = bag_sum(Made(blocks), bags="bag", size=50, why="made up", **given)
+        fit_bag_sums(Made(blocks), release, bags="bag", features=["age"])
         most.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     held = BLOCK * 60 * 8

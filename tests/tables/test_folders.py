@@ -13,7 +13,8 @@ from labeldp.tables import (
     FolderWriter,
     ReleaseWriter,
     is_folder_as_certified,
-    open_parts,
+    open_table,
+    read_certificate,
     read_folder_certificate,
     release_folder,
 )
@@ -31,21 +32,31 @@ def draw(values: list[str]) -> Any:
 def test_parts_stand_in_the_order_of_their_paths(tmp_path: Path) -> None:
     for name in ("b/2.parquet", "b/10.parquet", "a.parquet", "_temporary/x.parquet", ".git/x.parquet", "_x.parquet"):
         write(tmp_path / "data" / name)
-    parts = open_parts(tmp_path / "data")
-    assert parts.names == ("a.parquet", "b/10.parquet", "b/2.parquet")
-    assert parts.are_many and parts.rows == 9 and parts.columns == ("y",) and parts.read().num_rows == 9
-    assert parts.same_files()
+    table = open_table(tmp_path / "data")
+    assert table.names == ("a.parquet", "b/10.parquet", "b/2.parquet") and len(table.parts) == 3
+    assert table.rows == 9 and table.columns == ("y",) and table.read().num_rows == 9
+    assert table.is_unchanged()
     write(tmp_path / "data" / "c.parquet")
-    assert not parts.same_files()
-    one = open_parts(tmp_path / "data" / "a.parquet")
-    assert not one.are_many and one.names == ("a.parquet",) and one.same_files()
+    assert not table.is_unchanged()
+    file = open_table(tmp_path / "data" / "a.parquet")
+    assert file.parts == (file,) and file.names == ("a.parquet",) and file.is_unchanged()
 
 
-def test_parts_of_other_types_are_not_read_at_once(tmp_path: Path) -> None:
+def test_a_column_of_several_types_is_read_as_text(tmp_path: Path) -> None:
     write(tmp_path / "data" / "a.parquet")
-    parquet.write_table(pa.table({"y": ["1"]}), tmp_path / "data" / "b.parquet")
-    with pytest.raises(InputError, match="has other types of columns"):
-        open_parts(tmp_path / "data").require_same_types()
+    parquet.write_table(pa.table({"y": pa.array(["07"]).dictionary_encode()}), tmp_path / "data" / "b.parquet")
+    table = open_table(tmp_path / "data")
+    assert table.read().column("y").to_pylist() == ["0", "1", "2", "07"]
+    assert table.parts[0].schema.field("y").type == pa.int64()
+    parquet.write_table(pa.table({"y": [[1]]}), tmp_path / "data" / "c.parquet")
+    with pytest.raises(InputError, match="column 'y' holds list"):
+        open_table(tmp_path / "data").read()
+
+
+def test_a_folder_is_not_read_as_a_released_file(tmp_path: Path) -> None:
+    write(tmp_path / "data" / "a.parquet")
+    with pytest.raises(InputError, match="is a folder; a released file is needed"):
+        read_certificate(tmp_path / "data")
 
 
 def fill(path: Path, *, fail: BaseException | None = None) -> None:

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from labeldp.privacy import InputError
 from labeldp.tables import DistinctIds, column_digest, distinct_labels, open_table, record_ids, release_writer
-from labeldp.tables.reading import QuoteCheck, open_source
+from labeldp.tables.files import QuoteCheck
 from labeldp.tables.writing import csv_lines
 
 SECRET = "hiv-positive"
@@ -159,7 +159,7 @@ def test_bad_parquet_is_refused(tmp_path: Path) -> None:
 
 def test_bad_paths_are_refused(tmp_path: Path) -> None:
     assert "no such file" in refusal(tmp_path / "t.csv")
-    assert "is a directory" in refusal(tmp_path)
+    assert "holds no files" in refusal(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     assert "is not a regular file" in refusal(tmp_path / "pipe")
     assert "cannot be read" in refusal(written(tmp_path / "t.csv", TEXT) / "below")
@@ -307,7 +307,7 @@ def test_arrow_files_and_tables_in_memory_come_by_blocks(tmp_path: Path, block_r
     whole = open_table(file).read()
     parquet.write_table(whole, tmp_path / "t.parquet")
     for source in (whole, polars.from_arrow(whole), whole.to_pandas(), dataset.dataset(tmp_path / "t.parquet"), None):
-        table = open_table(file) if source is None else open_source(source)
+        table = open_table(file if source is None else source)
         assert table.columns == ("n", "y") and table.rows is None and not table.index
         for _ in range(2):
             blocks = list(table.blocks(["y", "n"], block_rows=block_rows))
@@ -327,13 +327,13 @@ def test_arrow_files_and_sources_that_cannot_be_read_are_refused(tmp_path: Path)
         open_table(file)
     whole = pa.table({"n": [1]})
     with pytest.raises(InputError, match="the RecordBatchReader given as data can be read only once"):
-        open_source(whole.to_reader())
+        open_table(whole.to_reader())
     with pytest.raises(InputError, match="must be a path, or a table that gives an Arrow stream"):
-        open_source([1, 2])
+        open_table([1, 2])
     with pytest.raises(InputError, match="has columns but no rows"):
-        open_source(whole.slice(1))
+        open_table(whole.slice(1))
     with pytest.raises(InputError, match="has more than one column named 'n'"):
-        open_source(pa.table([[1], [2]], names=["n", "n"]))
+        open_table(pa.table([[1], [2]], names=["n", "n"]))
 
 
 @pytest.mark.parametrize(("name", "asked"), [("id", "ID"), ("BOUGHT", "bought"), ("Age", "age")])

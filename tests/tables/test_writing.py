@@ -95,7 +95,7 @@ def test_the_private_label_survives_nowhere(tmp_path: Path, name: str) -> None:
     if name.endswith("parquet"):
         metadata = parquet.read_metadata(tmp_path / name)
         assert set(metadata.metadata) == {b"labeldp.certificate", b"ARROW:schema"}
-        assert open_table(tmp_path / name).schema().metadata is None
+        assert open_table(tmp_path / name).schema.metadata is None
 
 
 @pytest.mark.guarantee("labeldp.tables:release_writer", "whole")

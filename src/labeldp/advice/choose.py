@@ -9,10 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.advice.plan import sample_features
-from labeldp.fit import Advice, Command, advise, check_person, counted, epsilon_of, trust_name
-from labeldp.fit import person_column as owners
+from labeldp.fit import Advice, Command, advise, counted, epsilon_of, trust_name
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Argument, InputError
+from labeldp.streams import check_person
+from labeldp.streams import person_column as owners
 from labeldp.tables import TableEncoder, open_table
 
 Progress = Callable[[str, float], None]

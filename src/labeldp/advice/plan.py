@@ -410,7 +410,7 @@ def sample_features(
     if not used:
         raise InputError(f"{path} must have feature columns beside the label")
     rng, count = np.random.default_rng(seed), 0
-    sample, keys = pa.Table.from_batches([], schema=table.schema(used)), np.zeros(0)
+    sample, keys = pa.Table.from_batches([], schema=table.types(used)), np.zeros(0)
     for batch in table.blocks(used, block_rows=block_rows):
         count += batch.num_rows
         keys = np.concatenate([keys, rng.random(batch.num_rows)])

@@ -40,11 +40,11 @@ from labeldp.privacy import (
     Request,
     Trust,
 )
-from labeldp.tables import TableFile, codes_of, column_digest, domain_in_file, open_parts, read_certificate
+from labeldp.tables import Table, codes_of, column_digest, domain_in_file, open_table, read_certificate
 
 RERUNS = {
     "release": "labeldp.fit:release_again",
-    "aggregate": "labeldp.fit:release_bags_again",
+    "aggregate": "labeldp.bags:release_bags_again",
     "online": "labeldp.online:run_online_again",
 }
 """What asks again for a file, by the kind of the request: a module, which is imported then, and a function of it."""
@@ -118,7 +118,7 @@ class Rerun:
 
     def _file(self, request: Request, folder: Path) -> Result:
         """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
-        ledger, out = folder / "ledger", folder / f"again-{open_parts(self.path).tables[0].path.name}"
+        ledger, out = folder / "ledger", folder / f"again-{Path(self.path).name}"
         copy_ledger(self.ledger, ledger, values=False)
         again: Certificate = load(RERUNS[request.kind])(
             request,
@@ -139,15 +139,15 @@ class Rerun:
         domain, label = Domain.from_json(request.domain), request.source.label
         codes = [
             codes_of(block, label, domain_in_file(domain))
-            for table in open_parts(self.data).tables
+            for table in open_table(self.data).parts
             for block in table.blocks([label])
         ]
-        values = _numbers(list(_column(open_parts(out).tables, read_certificate(out)["column"])))
+        values = _numbers(list(_column(open_table(out).parts, read_certificate(out)["column"])))
         return [check], *_bounded(np.concatenate(codes), values, domain)
 
     def _same(self, again: Path) -> Check:
         """Compare a file that was made again with the published one: all columns, since the digest covers one."""
-        remade, published = (open_parts(path).tables for path in (again, self.path))
+        remade, published = (open_table(path).parts for path in (again, self.path))
         columns = remade[0].columns
         same = all(table.columns == columns for table in published) and all(
             len({column_digest(_column(tables, name)) for tables in (remade, published)}) == 1 for name in columns
@@ -277,7 +277,7 @@ def _answers_alike(recorded: Recorded) -> bool:
     return isinstance(mechanism, FiniteMechanism) and mechanism.trust is Trust.LOCAL and mechanism.records is None
 
 
-def _column(tables: Iterable[TableFile], name: str) -> Iterator[Any]:
+def _column(tables: Iterable[Table], name: str) -> Iterator[Any]:
     """Yield a column of a table of several files, by blocks."""
     return (block.column(0) for table in tables for block in table.blocks([name]))
 

@@ -173,7 +173,7 @@ class BagSum(Bagged):
 
     def shown(self, value: Any) -> ReleasedSums:
         if self.partition.of_record is None:
-            raise InputError("release must say which record is in which bag; `labeldp.spark.fit_bags` does without")
+            raise InputError("release must say which record is in which bag; `labeldp.bags.fit_bag_sums` does without")
         return ReleasedSums.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))
 
     @classmethod

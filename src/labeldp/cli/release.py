@@ -72,7 +72,8 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
     Parquet metadata, or beside a CSV file. A folder is one table and one release: OUT is a folder with the same parts,
     one _certificate.json and _SUCCESS. The same command resumes an interrupted run.
     """
-    from labeldp.fit import domain_of, release_bags, release_file
+    from labeldp.bags import release_bags
+    from labeldp.fit import domain_of, release_file
 
     warn_if_weak(options["epsilon"])
     labels = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}

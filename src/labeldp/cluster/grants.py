@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.cluster.survey import CHANGED, LabelTask, Names, Table, check_ids, survey_labels
 from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
 from labeldp.mechanisms import Domain, FiniteMechanism
 from labeldp.privacy import Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, whole_cost
-from labeldp.tables import check_kind, codes_of, domain_in_file, record_ids, released_column, released_values
+from labeldp.streams import IdColumn, LabelTask, check_columns, check_ids, survey_labels
+from labeldp.tables import CHANGED, codes_of, domain_in_file, open_table, released_column, released_values
 
 SECRECY = "the grant, which tasks and workers carry, stays as secret as the labels"
 
@@ -32,13 +32,13 @@ class Grant:
     Fields:
         mechanism: what answers.
         label: the private column.
-        names: of the records.
+        ids: names the records.
         certificate: of the release.
     """
 
     mechanism: FiniteMechanism
     label: str
-    names: Names
+    ids: IdColumn
     certificate: Certificate = field(repr=False)
     release_key: bytes = field(repr=False)
     check_key: bytes = field(repr=False)
@@ -66,16 +66,16 @@ class Grant:
             LabelDPError: a label is missing or outside of the domain: these are not the labels that were charged.
         """
         try:
-            return self.names.of(batch), codes_of(batch, self.label, self.domain)
+            return self.ids.of(batch), codes_of(batch, self.label, self.domain)
         except DomainError:
             pass
         raise LabelDPError(f"{CHANGED.format('released')}: these are not the labels that were charged")
 
     def answer(self, batch: pa.RecordBatch, names: Any, codes: NDArray[Any]) -> pa.RecordBatch:
         """Return a block with noisy labels in place of the private ones, which were read from it."""
-        place = batch.schema.get_field_index(self.label)
+        number = batch.schema.get_field_index(self.label)
         columns, titles = list(batch.columns), list(batch.schema.names)
-        columns[place], titles[place] = released_values(self.mechanism, self._drawn(codes, names)), self.released
+        columns[number], titles[number] = released_values(self.mechanism, self._drawn(codes, names)), self.released
         return pa.RecordBatch.from_arrays(columns, names=titles)
 
     def _drawn(self, codes: NDArray[Any], names: Any) -> NDArray[Any]:
@@ -83,7 +83,7 @@ class Grant:
 
 
 def charge(
-    table: Table,
+    data: Any,
     *,
     label: str,
     id: str,
@@ -93,11 +93,12 @@ def charge(
 ) -> Grant:
     """Charge a release of the label column of a table to its ledger, and return the grant to draw it.
 
-    Use it where an engine holds the table. It is read twice: its ids, which must be distinct, and its labels. The same
-    request again, also by `release_file` on one machine, is found again, costs nothing and has the same noise.
+    Use it where an engine holds the table, whose parts lie on many machines. It is read twice: its ids, which must be
+    distinct, and its labels. The same request again, also by `release_file` on one machine, is found again, costs
+    nothing and has the same noise.
 
     Args:
-        table: the table.
+        data: a `Table`, or what `open_table` takes.
         label: its private column.
         id: its column of record ids, all different; noise follows the id.
         mechanism: answers each record by itself, such as `RandomizedResponse(domain=Classes(10), epsilon=1)`.
@@ -114,23 +115,23 @@ def charge(
         LabelDPError: the table changed meanwhile; nothing was charged.
     """
     _check_mechanism(mechanism)
-    domain = domain_in_file(mechanism.domain)
-    check_columns(table.schema, label, id, domain)
+    table, domain = open_table(data), domain_in_file(mechanism.domain)
+    check_columns(table, label, id, domain)
     released = released_column(mechanism, label)
-    if released != label and released in table.schema.names:
-        raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="table")
+    if released != label and released in table.columns:
+        raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="data")
     account.check_persons(None)
     account.afford(mechanism)
-    names = Names(id, account.ids_key)
-    ids, check_key = check_ids(table, names, account), secrets.token_bytes(32)
-    account = account.of_records(ids)
+    ids, check_key = IdColumn(id, account.ids_key), secrets.token_bytes(32)
+    digest = check_ids(table, ids, account)
+    account = account.of_records(digest)
     account.afford(mechanism)
-    task = LabelTask(names, label, domain, account.digest_key, check_key)
-    seen = account.compare(mechanism.domain, lambda: survey_labels(table, task, ids))
-    request = seen.labels.request(account, mechanism, IDS_KIND, (SECRECY, *conditions))
+    task = LabelTask(ids, label, domain, account.digest_key, check_key)
+    survey = account.compare(mechanism.domain, lambda: survey_labels(table, task, digest))
+    request = survey.labels.request(account, mechanism, IDS_KIND, (SECRECY, *conditions))
     certificate = with_conditions(account.charge_stream(request, mechanism), request.conditions)
     release_key = account.randomness.bind(request.context()).release_key
-    return Grant(mechanism, label, names, certificate, release_key, check_key, seen.check.hexdigest())
+    return Grant(mechanism, label, ids, certificate, release_key, check_key, survey.check.hexdigest())
 
 
 def open_account(
@@ -175,22 +176,6 @@ def _check_mechanism(mechanism: Any) -> None:
             "must answer each record by itself, such as RandomizedResponse(domain=Classes(10), epsilon=1)",
             argument="mechanism",
         )
-
-
-def check_columns(schema: pa.Schema, label: str, id: str, domain: Domain) -> None:
-    """Check the names and types of the columns of labels and ids, which are public; no row is read.
-
-    Raises:
-        InputError: a column is missing or there twice, or its type does not fit.
-    """
-    for name, argument in ((label, "label"), (id, "id")):
-        if not isinstance(name, str) or schema.names.count(name) != 1:
-            held = ", ".join(map(repr, schema.names))
-            raise InputError(f"must be one column of the table, which has {held}", argument=argument)
-    if id == label:
-        raise InputError("must be another column than label: ids are published", argument="id")
-    record_ids(pa.RecordBatch.from_arrays([pa.nulls(0, schema.field(id).type)], names=[id]), id)
-    check_kind(schema, label, domain)
 
 
 def with_conditions(certificate: Certificate, conditions: tuple[str, ...]) -> Certificate:

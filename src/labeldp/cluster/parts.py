@@ -12,9 +12,19 @@ from typing import Any, final
 import pyarrow as pa
 
 from labeldp.cluster.grants import Grant
-from labeldp.cluster.survey import CHANGED, Table, larger
 from labeldp.privacy import InputError, LabelDigest, LabelDPError, record_words
-from labeldp.tables import CERTIFICATE, SUCCESS, ColumnDigest, ParquetSink, folder_document, sync, usual_mode
+from labeldp.tables import (
+    CERTIFICATE,
+    CHANGED,
+    SUCCESS,
+    ColumnDigest,
+    ParquetSink,
+    folder_document,
+    open_table,
+    rebatched,
+    sync,
+    usual_mode,
+)
 
 _ATTEMPTS, _PARTS = "attempts", "parts"
 
@@ -34,36 +44,36 @@ class PartTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         grant, name = self.grant, f"{secrets.token_hex(16)}.parquet"
-        seen, column, sink = LabelDigest(grant.check_key), ColumnDigest(), None
+        labels, column, sink = LabelDigest(grant.check_key), ColumnDigest(), None
         try:
-            for batch in larger(batches):
+            for batch in rebatched(batches):
                 names, codes = grant.read(batch)
-                seen.update(record_words(names, len(codes), grant.check_key), codes)
+                labels.update(record_words(names, len(codes), grant.check_key), codes)
                 answered = grant.answer(batch, names, codes)
                 column.add(answered.column(grant.released))
                 if sink is None:
-                    sink = ParquetSink(Path(self.folder, name), grant.names.column)
+                    sink = ParquetSink(Path(self.folder, name), grant.ids.column)
                 sink.write(answered.replace_schema_metadata(None))
         except LabelDPError:  # these are not the labels that were charged
             return json.dumps({"changed": True}).encode()
         finally:
             if sink is not None:
                 sink.finish(None)
-        content = {"name": name, "rows": column.rows, "digest": column.value(), "labels": seen.state.hex()}
+        content = {"name": name, "rows": column.rows, "digest": column.value(), "labels": labels.state.hex()}
         return json.dumps(content).encode()
 
 
-def write_parts(table: Table, grant: Grant, out: str | os.PathLike[str], *, others: tuple[str, ...] = ()) -> None:
+def write_parts(data: Any, grant: Grant, out: str | os.PathLike[str], *, columns: tuple[str, ...] = ()) -> None:
     """Write a released table to a folder of Parquet parts with one certificate: completely or not at all.
 
     Each worker writes to a hidden folder beside `out`, which the driver and all workers must see under the same path.
     Of a part that was computed several times only the file that the engine reports counts.
 
     Args:
-        table: the table that was charged.
+        data: the table that was charged.
         grant: from `charge`.
         out: the folder, which must not exist.
-        others: columns to write beside the ids and the noisy labels.
+        columns: columns to write beside the ids and the noisy labels.
 
     Guarantee (whole): `out` is never seen half-filled, and holds answers to the labels that were charged, or does not
         appear.
@@ -73,25 +83,28 @@ def write_parts(table: Table, grant: Grant, out: str | os.PathLike[str], *, othe
         LabelDPError: the labels are not those that were charged; nothing was published, and the release stays charged.
     """
     target = check_new_folder(Path(out))
-    columns = [grant.names.column, grant.label, *others]
+    table = open_table(data)
     hidden = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     hidden.mkdir(mode=0o700)
     try:
         attempts, parts = hidden / _ATTEMPTS, hidden / _PARTS
         attempts.mkdir()
         parts.mkdir()
-        written = [json.loads(bytes(each)) for each in table.run(PartTask(grant, str(attempts)), columns)]
+        task, read = PartTask(grant, str(attempts)), [grant.ids.column, grant.label, *columns]
+        written = [json.loads(bytes(state)) for state in table.run(task, read)]
         _require_same_labels(grant, written)
-        found = {}
-        for number, part in enumerate(each for each in written if each["rows"]):
+        documents = {}
+        for number, part in enumerate(part for part in written if part["rows"]):
             name = f"part-{number:05d}.parquet"
             (attempts / part["name"]).rename(parts / name)
-            found[name] = {"rows": part["rows"], "digest": part["digest"]}
-        named = [grant.names.column, grant.released, *others]
-        (parts / CERTIFICATE).write_text(folder_document(grant.certificate.to_json(), grant.released, named, found))
+            documents[name] = {"rows": part["rows"], "digest": part["digest"]}
+        document = folder_document(
+            grant.certificate.to_json(), grant.released, [grant.ids.column, grant.released, *columns], documents
+        )
+        (parts / CERTIFICATE).write_text(document)
         (parts / SUCCESS).touch()
-        for place in (*parts.iterdir(), parts):
-            sync(place)
+        for path in (*parts.iterdir(), parts):
+            sync(path)
         parts.chmod(usual_mode(target))
         parts.rename(target)  # refuses a folder that is not empty
     except FileNotFoundError:

@@ -36,9 +36,7 @@ from .parsing import epsilon_of as epsilon_of
 from .parsing import parts_of as parts_of
 from .parsing import whole_number as whole_number
 from .persons import FilePersons as FilePersons
-from .persons import check_person as check_person
 from .persons import counted as counted
-from .persons import person_column as person_column
 from .predict import predict_file as predict_file
 from .predict import predicted_columns as predicted_columns
 from .predict import prediction_columns as prediction_columns
@@ -51,11 +49,7 @@ from .registry import TRUSTS as TRUSTS
 from .registry import recipe_of as recipe_of
 from .release import release_again as release_again
 from .release import release_file as release_file
-from .release_bags import read_bags as read_bags
-from .release_bags import release_bags as release_bags
-from .release_bags import release_bags_again as release_bags_again
 from .rows import GivenRows as GivenRows
-from .rows import distinct_ids as distinct_ids
 from .run import fit_file as fit_file
 from .settings import FitSettings as FitSettings
 from .summarize import budget_use as budget_use

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from labeldp.curator import Cohort, LedgerFile
-from labeldp.tables import BLOCK_ROWS, Parts, open_parts, record_ids
+from labeldp.tables import BLOCK_ROWS, Table, open_table, record_ids
 
 
 def add_cohort(
@@ -33,16 +33,14 @@ def add_cohort(
         InputError: an id is missing or occurs twice, or the column is not there; nothing was added.
         LedgerError: an id is in another cohort, the dataset takes no cohorts or does not exist; nothing was added.
     """
-    parts = open_parts(data)
-    for table in parts.tables:
-        table.require(id_column, "id_column")
+    table = open_table(data)
+    table.require(id_column, "id_column")
     file = LedgerFile(ledger)
-    file.add_cohort(dataset, cohort, _ids(parts, id_column, block_rows))
-    return next(each for each in file.dataset(dataset).cohorts if each.name == cohort)
+    file.add_cohort(dataset, cohort, _ids(table, id_column, block_rows))
+    return next(item for item in file.dataset(dataset).cohorts if item.name == cohort)
 
 
-def _ids(parts: Parts, column: str, block_rows: int) -> Iterator[Any]:
-    """Yield the record ids of all parts, block by block."""
-    for table in parts.tables:
-        for batch in table.blocks([column], block_rows=block_rows):
-            yield record_ids(batch, column)
+def _ids(table: Table, column: str, block_rows: int) -> Iterator[Any]:
+    """Yield the record ids of a table, block by block."""
+    for batch in table.blocks([column], block_rows=block_rows):
+        yield record_ids(batch, column)

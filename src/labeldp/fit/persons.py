@@ -9,7 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.curator import (
-    NO_PERSON,
     PUBLIC_PERSONS,
     DatasetLedger,
     first_records,
@@ -18,8 +17,9 @@ from labeldp.curator import (
     persons_digest,
 )
 from labeldp.mechanisms import Domain, response_bits
-from labeldp.privacy import InputError, PendingCharge, RecordIds, Texts, check_integer, float_below, positive_epsilon
-from labeldp.tables import Parts, is_text, record_ids
+from labeldp.privacy import InputError, PendingCharge, RecordIds, float_below, positive_epsilon
+from labeldp.streams import check_person, joined_ids, person_column
+from labeldp.tables import Table, is_text, record_ids
 
 OWNER = re.compile(
     r"(^|[^a-z])(id|uid|user|person|people|patient|customer|client|member|subject|household|participant|respondent)"
@@ -30,36 +30,6 @@ OWNER = re.compile(
 
 LEAST_OWNERS = 20
 """Fewer different values are a category and no ids."""
-
-
-def person_column(content: pa.Table, column: str) -> Any:
-    """Return whose each record of a table is, integers or texts.
-
-    Raises:
-        InputError: a record has no person, or the column holds something else.
-    """
-    values = content.column(column)
-    empty = is_text(values.type) and any(not each for each in values.unique().to_pylist())
-    if values.null_count or empty:
-        raise InputError(NO_PERSON, argument=f"--person: the column {column!r}")
-    if not (pa.types.is_integer(values.type) or is_text(values.type)):
-        raise InputError(f"--person: the column {column!r} must hold integers or texts, and it holds {values.type}")
-    return _joined([record_ids(batch, column) for batch in content.select([column]).to_batches()])
-
-
-def check_person(column: str | None, others: tuple[str | None, ...], most: int | None) -> None:
-    """Refuse a person column that is the label or the ids, and a cap that is none.
-
-    Raises:
-        InputError: what is wrong.
-    """
-    if column is not None and column in others:
-        raise InputError("--person must be another column than the label and the ids")
-    if most is None:
-        return
-    if column is None:
-        raise InputError("--per-person goes with --person COLUMN, which says whose each record is")
-    check_integer(most, "--per-person")
 
 
 def best_cap(sizes: NDArray[np.int64], epsilon: float, domain: Domain) -> int:
@@ -161,11 +131,11 @@ class FilePersons:
     most: int
 
     @classmethod
-    def of(cls, parts: Parts, column: str, others: tuple[str, str | None]) -> "FilePersons":
+    def of(cls, table: Table, column: str, others: tuple[str, str | None]) -> "FilePersons":
         """Read the persons, and the ids, of a file.
 
         Args:
-            parts: the file.
+            table: the file.
             column: says whose each record is.
             others: the columns of the labels and of the ids, or None.
 
@@ -173,16 +143,16 @@ class FilePersons:
             InputError: several files, or a column that cannot be used.
         """
         check_person(column, others, None)
-        if parts.are_many:
+        if len(table.parts) > 1:
             raise InputError("--person is for one file: the records of a person may lie in several parts of a folder")
-        [table], id_column = parts.tables, others[1]
+        id_column = others[1]
         table.require(column, "--person")
         if id_column is not None:
             table.require(id_column, "id_column")
         read = [column, *([] if id_column is None else [id_column])]
         content = pa.Table.from_batches(list(table.blocks(read)))
         names = person_column(content, column)
-        ids = None if id_column is None else _joined([record_ids(each, id_column) for each in content.to_batches()])
+        ids = None if id_column is None else joined_ids([record_ids(each, id_column) for each in content.to_batches()])
         return cls(names, ids, int(np.bincount(numbered(person_names(names, b""))).max()))
 
     def digest(self, account: DatasetLedger) -> str:
@@ -194,11 +164,6 @@ class FilePersons:
         """Return a request for answers to all records as persons pay for it."""
         conditions = (*request.conditions, PUBLIC_PERSONS)
         return replace(request, loss=request.loss * self.most, persons=self.digest(account), conditions=conditions)
-
-
-def _joined(found: list[Any]) -> Any:
-    """Return integers or texts of several blocks as one."""
-    return Texts.of(each for ids in found for each in ids) if isinstance(found[0], Texts) else np.concatenate(found)
 
 
 def named_ids(ids: Any, account: DatasetLedger) -> Any:

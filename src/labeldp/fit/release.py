@@ -29,16 +29,17 @@ from labeldp.privacy import (
     check_choice,
     float_below,
     positive_epsilon,
-    stored_fraction,
     whole_cost,
 )
+from labeldp.streams import account_of
 from labeldp.tables import (
     BLOCK_ROWS,
     DistinctIds,
+    FolderTable,
     FolderWriter,
-    Parts,
     ReleaseWriter,
     Spool,
+    Table,
     as_text,
     check_kind,
     codes_of,
@@ -50,7 +51,6 @@ from labeldp.tables import (
     is_number,
     is_parquet,
     is_text,
-    open_parts,
     open_table,
     plain,
     read_certificate,
@@ -136,11 +136,11 @@ def release_file(
     """
     choices = tuple(name for name, each in COMMANDS.items() if not each.on_bags)
     row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
-    parts = open_parts(data)
-    persons = None if person_column is None else FilePersons.of(parts, person_column, (label, id_column))
+    table = open_table(data)
+    persons = None if person_column is None else FilePersons.of(table, person_column, (label, id_column))
     each = epsilon if persons is None else float_below(positive_epsilon(epsilon) / persons.most)
     chosen: FiniteMechanism = row.load()(domain=domain, epsilon=each)
-    stream = Stream.of(parts, label, id_column, chosen, in_place, block_rows, progress, persons)
+    stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, persons)
     cost = whole_cost(chosen.privacy_loss() * stream.times)
     source = Source.of(data, label, id_column, person_column)
     options: dict[str, Any] = {
@@ -156,7 +156,7 @@ def release_file(
         return _existing_result(stream, account, target, request)
     if target.absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
-    if stream.parts.are_many and target.resolve().is_relative_to(stream.parts.place.resolve()):
+    if stream.is_folder and target.resolve().is_relative_to(stream.table.path.resolve()):
         raise InputError("must not lie in the folder that is released", argument="out")
     stream.refuse_unwritable(target)
     account.check_persons(None if persons is None else persons.digest(account))
@@ -177,7 +177,7 @@ def release_file(
             for part in range(len(seen)):
                 stream.draw(account, pending, spool, seen, part, output)
         else:
-            for part, name in enumerate(stream.parts.names):
+            for part, name in enumerate(stream.table.names):
                 made_of = {"charge": certificate.to_json(), **stream.made_of(part, seen[part], digests[part])}
                 draw = partial(stream.draw, account, pending, spool, seen, part)
                 if not output.write(name, made_of, draw) and note:
@@ -205,33 +205,20 @@ def release_again(
     )
 
 
-def account_of(request: Request, ledger: Path) -> dict[str, Any]:
-    """Return the arguments of a release that say whose labels it is about, and what it costs."""
-    return {
-        "label": request.source.label,
-        "domain": Domain.from_json(request.domain),
-        "epsilon": stored_fraction(request.epsilon),
-        "ledger": ledger,
-        "dataset": request.scope.name,
-        "cohort": request.scope.cohort or None,
-        "revision": request.scope.revision or None,
-    }
-
-
-def _output(stream: "Stream", target: Path) -> AbstractContextManager[ReleaseWriter | FolderWriter]:
+def _output(stream: "ColumnRelease", target: Path) -> AbstractContextManager[ReleaseWriter | FolderWriter]:
     """Return the writer of a file, or of a folder for a folder."""
-    if stream.parts.are_many and not has_suffix(target):
+    if stream.is_folder and not has_suffix(target):
         return release_folder(
-            target, stream.parts.names, stream.columns, released=stream.released, ids=stream.id_column
+            target, stream.table.names, stream.columns, released=stream.released, ids=stream.id_column
         )
     return release_writer(target, stream.columns, released=stream.released, ids=stream.id_column)
 
 
 @dataclass(frozen=True)
-class Stream:
+class ColumnRelease:
     """One private column of a table on its way through a mechanism."""
 
-    parts: Parts
+    table: Table
     label: str
     id_column: str | None
     mechanism: FiniteMechanism
@@ -241,22 +228,27 @@ class Stream:
     persons: FilePersons | None = None
 
     @property
+    def is_folder(self) -> bool:
+        """Whether the table is a folder of files."""
+        return isinstance(self.table, FolderTable)
+
+    @property
     def times(self) -> int:
         """How many answers somebody pays for."""
         return 1 if self.persons is None else self.persons.most
 
     @classmethod
-    def of(cls, parts: Parts, label: str, id_column: str | None, *rest: Any) -> "Stream":
+    def of(cls, table: Table, label: str, id_column: str | None, *rest: Any) -> "ColumnRelease":
         """Checked against the table's columns."""
-        stream = cls(parts, label, id_column, *rest)
-        for table in parts.tables:
-            table.require(label, "label")
-            if id_column is not None:
-                table.require(id_column, "id_column")
-            if id_column == label:
-                raise InputError("must be another column than label: ids are published", argument="id_column")
-            check_kind(table.schema([label]), label, stream.in_file)
-            table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
+        stream = cls(table, label, id_column, *rest)
+        table.require(label, "label")
+        if id_column is not None:
+            table.require(id_column, "id_column")
+        if id_column == label:
+            raise InputError("must be another column than label: ids are published", argument="id_column")
+        for part in table.parts:
+            check_kind(part.schema, label, stream.in_file)
+        table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
         if len(set(stream.columns)) < len(stream.columns):
             raise InputError(
                 f"the table must not have a column {stream.released!r} already: it is the name of the output"
@@ -272,25 +264,25 @@ class Stream:
     def columns(self) -> tuple[str, ...]:
         """The columns of the output."""
         if self.in_place:
-            return tuple(self.released if name == self.label else name for name in self.parts.columns)
+            return tuple(self.released if name == self.label else name for name in self.table.columns)
         return (self.released,) if self.id_column is None else (self.id_column, self.released)
 
     def refuse_unwritable(self, target: Path) -> None:
         """Refuse, before anything is charged, a column that cannot be written as text where the output is CSV."""
-        kinds = [table.schema() for table in self.parts.tables]
-        if self.parts.are_many and has_suffix(target):
+        parts = self.table.parts
+        if self.is_folder and has_suffix(target):
             kept = [name for name in self.columns if name != self.released]
-            for table, schema in zip(self.parts.tables, kinds, strict=True):
-                if any(schema.field(name).type != kinds[0].field(name).type for name in kept):
+            for part in parts:
+                if any(part.schema.field(name).type != parts[0].schema.field(name).type for name in kept):
                     raise InputError(
-                        f"{table.path} has other types of columns than {self.parts.tables[0].path}: one file cannot "
-                        "hold both; name a folder as the output"
+                        f"{part.path} has other types of columns than {parts[0].path}: one file cannot hold both; "
+                        "name a folder as the output"
                     )
-        for name, schema in zip(self.parts.names, kinds, strict=True):
-            place = target if has_suffix(target) or not self.parts.are_many else Path(name)
+        for name, part in zip(self.table.names, parts, strict=True):
+            place = target if has_suffix(target) or not self.is_folder else Path(name)
             if is_parquet(place) or is_arrow(place):
                 continue
-            for column in schema:
+            for column in part.schema:
                 kept_too = column.name in self.columns and column.name != self.label
                 if kept_too and not _has_text(column):
                     raise InputError(
@@ -299,12 +291,12 @@ class Stream:
 
     def require_same_files(self, meanwhile: str) -> None:
         """Raise LabelDPError if a file is another now, or the folder holds others."""
-        if not self.parts.same_files():
-            raise LabelDPError(f"{self.parts.place} changed while it was being {meanwhile}")
+        if not self.table.is_unchanged():
+            raise LabelDPError(f"{self.table.path} changed while it was being {meanwhile}")
 
     def made_of(self, part: int, seen: "Seen", labels: str) -> dict[str, Any]:
         """Return all that an output part depends on beside the charge, as JSON values; secret, as the digest is."""
-        stamp = self.parts.stamps[part]
+        stamp = self.table.parts[part].stamp
         source = [None if stamp is None else stamp[:2], seen.start]
         return {"labels": labels, "source": source, "columns": self.columns, "in_place": self.in_place}
 
@@ -317,7 +309,7 @@ class Stream:
         seen: list[Seen] = []
         start, records = 0, IdDigest(account.digest_key)
         with DistinctIds() as distinct:
-            for part in range(len(self.parts.tables)):
+            for part in range(len(self.table.parts)):
                 first, begin = len(spool), start
                 for batch in self._read(part):
                     kept, ids = self._set_aside(account, batch)
@@ -326,7 +318,7 @@ class Stream:
                         records.update(RecordIds.of(ids, account.digest_key).blocks)
                     spool.add(kept)
                     start += batch.num_rows
-                    self._tell("checked", start, self.parts.rows)
+                    self._tell("checked", start, self.table.rows)
                 seen.append(Seen(begin, start - begin, first, len(spool)))
         return seen, None if self.id_column is None else records.hexdigest()
 
@@ -381,7 +373,7 @@ class Stream:
         """
         noise = account.randomness.bind(pending.context())
         changed = LabelDPError(
-            f"{self.parts.tables[part].path} changed while it was being released: nothing was published"
+            f"{self.table.parts[part].path} changed while it was being released: nothing was published"
         )
         again = _readable(self._read(part), changed) if self.in_place else None
         start, rows = seen[part].start, sum(each.rows for each in seen)
@@ -398,7 +390,7 @@ class Stream:
 
     def _read(self, part: int) -> Iterator[pa.RecordBatch]:
         """Yield blocks of a part, with all columns that will be written: the first look finds what is damaged."""
-        needed, table = {self.label, self.id_column}, self.parts.tables[part]
+        needed, table = {self.label, self.id_column}, self.table.parts[part]
         columns = [name for name in table.columns if self.in_place or name in needed]
         return table.blocks(columns, block_rows=self.block_rows, encoded=self.label)
 
@@ -486,7 +478,7 @@ def _has_text(column: pa.Field) -> bool:
     return True
 
 
-def _existing_result(stream: Stream, account: DatasetLedger, target: Path, request: Request) -> Certificate:
+def _existing_result(stream: ColumnRelease, account: DatasetLedger, target: Path, request: Request) -> Certificate:
     """Return the certificate of an output that stands already, if it is the one asked for, else raise InputError."""
     refusal = InputError(f"{target} exists already and is not this release; choose another name or remove it first")
     many = target.is_dir()

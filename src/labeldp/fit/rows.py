@@ -14,21 +14,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.curator import ONE_PERSON, numbered, person_names
-from labeldp.fit.persons import check_person, owner_like, person_column
+from labeldp.fit.persons import owner_like
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.mechanisms import Domain
-from labeldp.privacy import DomainError, InputError, Texts
+from labeldp.privacy import DomainError, InputError
+from labeldp.streams import check_person, person_column
 from labeldp.tables import (
     INDEX,
-    DistinctIds,
+    Table,
     TableEncoder,
-    TableFile,
+    by_id,
     check_kind,
     codes_of,
+    distinct_ids,
     label_numbers,
-    open_source,
     open_table,
-    record_ids,
 )
 
 if TYPE_CHECKING:
@@ -167,11 +167,11 @@ class PrivateRows(TableRows):
         Raises:
             InputError: a column or an id cannot be used.
         """
-        table = open_table(data) if isinstance(data, str) else open_source(data)
+        table = open_table(data)
         columns = _feature_columns(table, settings)
         private = [settings.label] if settings.curator is None else []
         if private:
-            check_kind(table.schema(private), settings.label, settings.domain)
+            check_kind(table.schema, settings.label, settings.domain)
         others = [each for each in (*private, settings.id_column, settings.person_column) if each]
         content: pa.Table = table.read([*columns, *others])
         ids = None
@@ -265,7 +265,7 @@ def _row_digests(matrix: NDArray[Any]) -> Iterator[bytes]:
     return (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in plain)
 
 
-def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]:
+def _feature_columns(table: Table, settings: FitSettings) -> tuple[str, ...]:
     """Return the columns that were asked for, by default all but label and ids."""
     if settings.curator is None:
         table.require(settings.label, "--label")
@@ -294,16 +294,6 @@ def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]
     return columns
 
 
-def distinct_ids(content: pa.Table, column: str) -> Ids:
-    """Return the record ids of a table; refuse ids that occur twice."""
-    found: list[Any] = []
-    with DistinctIds() as seen:
-        for batch in content.select([column]).to_batches():
-            found.append(record_ids(batch, column))
-            seen.add(found[-1])
-    return [each for ids in found for each in ids] if isinstance(found[0], Texts) else np.concatenate(found)
-
-
 IDS = "ids"
 """The argument with record ids, and the column that they are put into."""
 
@@ -321,13 +311,6 @@ def id_table(ids: Any, records: int) -> pa.Table:
     if found is None or found.num_rows != records:
         raise InputError("must be one integer, or one text, for each row", argument=IDS)
     return found
-
-
-def by_id(ids: Ids) -> NDArray[np.intp]:
-    """Return the row numbers in the order of the ids."""
-    if isinstance(ids, list):
-        return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.intp)
-    return np.argsort(ids)
 
 
 MIN_SIDE = 8

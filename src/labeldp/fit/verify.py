@@ -20,13 +20,13 @@ from labeldp.fit.bundle import (
     read_certified,
     read_json,
 )
-from labeldp.fit.rows import distinct_ids
 from labeldp.fit.settings import public_digest
 from labeldp.fit.summary import Cost, FitSummary
 from labeldp.images import names_images, open_images
 from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
 from labeldp.tables import (
     TableEncoder,
+    distinct_ids,
     has_folder_certificate,
     is_as_certified,
     is_folder_as_certified,

@@ -39,7 +39,7 @@ from labeldp.privacy import (
 )
 from labeldp.tables import (
     ReleaseWriter,
-    TableFile,
+    Table,
     atomic_write,
     label_numbers,
     lock_directory,
@@ -333,7 +333,7 @@ def _mechanism(
 class LossFile:
     """A file of losses, read by blocks to be checked and then to be played."""
 
-    table: TableFile
+    table: Table
     names: tuple[str, ...]
     run: OnlineRun
     progress: Progress | None
@@ -450,7 +450,7 @@ _TAKE = (Argument("experts"), " names the columns to take, where others are no l
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 
 
-def experts_of(table: TableFile, named: tuple[str, ...] | None) -> tuple[str, ...]:
+def experts_of(table: Table, named: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return the columns that are experts: the named ones, or all. Their names are published.
 
     Raises:
@@ -470,7 +470,7 @@ def experts_of(table: TableFile, named: tuple[str, ...] | None) -> tuple[str, ..
         if named is None:
             raise InputError(f"{table.path} has one column; at least two experts are needed")
         raise InputError("must be the names of at least two columns", argument="experts")
-    for name, kind in zip(names, table.schema(names).types, strict=True):
+    for name, kind in zip(names, table.types(names).types, strict=True):
         if table.declares_names and not any(test(kind) for test in _NUMERIC):
             raise InputError(f"column {name!r} holds {kind}, and losses must be numbers; ", *_TAKE)
         if name == PANDAS_INDEX and named is None:

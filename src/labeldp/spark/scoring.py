@@ -10,13 +10,12 @@ from typing import Any, final
 import numpy as np
 import pyarrow as pa
 
-from labeldp.cluster import larger
 from labeldp.fit import Bundle, predicted_columns, prediction_columns
 from labeldp.learners import Estimate, accuracy_of_agreements
 from labeldp.mechanisms import FiniteMechanism
 from labeldp.privacy import InputError
 from labeldp.spark.table import SparkTable, arrow_type
-from labeldp.tables import Blocks, TableEncoder, as_text, plain
+from labeldp.tables import Blocks, TableEncoder, as_text, plain, rebatched
 
 
 def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
@@ -49,19 +48,18 @@ def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
     from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
     numbers = bundle.model.domain.target == "numbers"
-    kinds = [DoubleType() if numbers or place else StringType() for place in range(len(outputs))]
+    kinds = [DoubleType() if numbers or number else StringType() for number in range(len(outputs))]
     more = [StructField(name, kind) for name, kind in zip(outputs, kinds, strict=True)]
     schema = StructType([*source.frame.schema.fields, *more])
     types = [arrow_type(kind) for kind in kinds]
 
     def labeldp_predict(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         blocks = Blocks(encoder)
-        for batch in larger(batches):
+        for batch in rebatched(batches):
             features = blocks.transform(pa.Table.from_batches([batch.select(used)]))
-            found = [
-                each.cast(kind) for each, kind in zip(predicted_columns(bundle.model, features), types, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *found], names=[*batch.schema.names, *outputs])
+            arrays = predicted_columns(bundle.model, features)
+            cast = [array.cast(kind) for array, kind in zip(arrays, types, strict=True)]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *cast], names=[*batch.schema.names, *outputs])
 
     return source.frame.mapInArrow(labeldp_predict, schema)
 
@@ -89,13 +87,13 @@ def debiased_accuracy(
         if source.schema.names.count(name) != 1:
             raise InputError(f"must be one column of the data frame: {name!r}", argument=argument)
     task = _CountAgreements(mechanism, noisy, prediction)
-    found = [json.loads(state) for state in source.run(task, [noisy, prediction])]
-    if any(each["problem"] for each in found):
+    parts = [json.loads(state) for state in source.run(task, [noisy, prediction])]
+    if any(part["problem"] for part in parts):
         raise InputError("released labels and predictions must be classes of the domain, none of them missing")
-    records = sum(each["records"] for each in found)
+    records = sum(part["records"] for part in parts)
     if not records:
         raise InputError("must hold at least one record", argument="dataframe")
-    return accuracy_of_agreements(mechanism, sum(each["agreements"] for each in found), records, level=level)
+    return accuracy_of_agreements(mechanism, sum(part["agreements"] for part in parts), records, level=level)
 
 
 @final
@@ -109,7 +107,7 @@ class _CountAgreements:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         records = agreements = 0
-        for batch in larger(batches):
+        for batch in rebatched(batches):
             answers, predicted = (as_text(plain(batch.column(name)), name) for name in (self.noisy, self.prediction))
             places = self._codes(predicted)
             if places is None or answers.null_count:
@@ -127,8 +125,8 @@ class _CountAgreements:
 
     def _codes(self, texts: Any) -> Any:
         """Return the codes of class names, None if one is no class."""
-        found = pa.compute.index_in(texts, value_set=pa.array(self.mechanism.domain.texts, texts.type))
-        return None if found.null_count else found.to_numpy(zero_copy_only=False)
+        codes = pa.compute.index_in(texts, value_set=pa.array(self.mechanism.domain.texts, texts.type))
+        return None if codes.null_count else codes.to_numpy(zero_copy_only=False)
 
     def _bits(self, texts: Any) -> Any:
         """Return which classes texts of '0' and '1' name, shape (n, K), None if one is no such text."""

@@ -1,18 +1,21 @@
-"""A data frame of Spark as a table that workers hold."""
+"""A data frame of Spark as a table, and a session of Spark."""
 
+import os
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, final
 
 import pyarrow as pa
 
-from labeldp.cluster import Join, Task
 from labeldp.privacy import InputError, LabelDPError
-from labeldp.spark.session import require_spark, spark_failed
+from labeldp.tables import Join, Table, Task
 
 
 @final
-class SparkTable:
-    """A data frame as the room `cluster` takes it: a task is run on each partition by `mapInArrow`.
+class SparkTable(Table):
+    """A data frame of Spark as a table: a task is run on each partition by `mapInArrow`, in no order.
 
     Spark may run a task several times (after a failure, or where one is slow), and reports what one of them returned.
 
@@ -23,27 +26,24 @@ class SparkTable:
         InputError: not a data frame of Spark, or a stream.
     """
 
+    frame: Any
+
     def __init__(self, frame: Any) -> None:
         require_spark()
         if not hasattr(frame, "mapInArrow"):
             raise InputError("must be a data frame of Spark", argument="dataframe")
         if frame.isStreaming:
             raise InputError("must not be a stream: its labels are never all there", argument="dataframe")
+        schema = pa.schema([(column.name, arrow_type(column.dataType)) for column in frame.schema.fields])
+        super().__init__(Path("the data frame"), schema)
         self.frame = frame
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Names and Arrow types of the columns; null where Arrow has no such type."""
-        return pa.schema([(field.name, arrow_type(field.dataType)) for field in self.frame.schema.fields])
-
-    def run(self, task: Task, columns: Sequence[str], join: Join | None = None) -> list[bytes]:
-        """Run a task on some columns of each partition, in their order, if `join` does not put results together."""
-        return _collected(self.frame.select(*map(quoted, columns)), task, join)
-
-    def run_by_id(self, task: Task, column: str) -> list[bytes]:
-        """Run a task on the ids, shuffled so that equal ones stand in one partition."""
-        ids = self.frame.select(quoted(column))
-        return _collected(ids.repartition(ids[quoted(column)]), task)
+    def run(
+        self, task: Task, columns: Sequence[str], *, join: Join | None = None, by: str | None = None
+    ) -> list[bytes]:
+        """Run a task on some columns of each partition, in their order; see `Table.run`."""
+        frame = self.frame.select(*map(quoted, dict.fromkeys(columns)))
+        return _collected(frame if by is None else frame.repartition(frame[quoted(by)]), task, join)
 
 
 def quoted(name: str) -> str:
@@ -66,7 +66,7 @@ JOINERS = 8
 """Workers that join results before they go to the driver."""
 
 
-def _collected(frame: Any, task: Task, join: Join | None = None) -> list[bytes]:
+def _collected(frame: Any, task: Task, join: Join | None) -> list[bytes]:
     """Run a task on each partition of a data frame, and return what it returned."""
 
     def part(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,3 +87,59 @@ def _collected(frame: Any, task: Task, join: Join | None = None) -> list[bytes]:
     except Exception as error:
         problem = spark_failed(error)
     raise problem
+
+
+def require_spark() -> None:
+    """Raise InputError if pyspark is not installed."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise InputError("Spark needs pyspark: pip install 'labeldp[spark]'") from None
+
+
+def require_java() -> None:
+    """Raise InputError if there is no Java to start Spark with."""
+    home = os.environ.get("JAVA_HOME")
+    if not ((Path(home) / "bin" / "java").is_file() if home else shutil.which("java")):
+        where = f"JAVA_HOME is {home}, which holds none" if home else "no java is on the PATH"
+        raise InputError(
+            f"Spark needs Java 17, and {where}: install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
+            "macOS: brew install openjdk@17), or set JAVA_HOME to where it is"
+        )
+
+
+def start_session(master: str, name: str = "labeldp") -> Any:
+    """Return a Spark session, the one that is active or a new one.
+
+    Args:
+        master: where Spark runs: "local[4]" for four cores of this machine, "yarn", "spark://host:7077", "k8s://…".
+        name: of the application.
+
+    Raises:
+        InputError: pyspark or Java is not installed, or Spark does not know the master.
+    """
+    require_spark()
+    require_java()
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers have the packages of the driver
+    builder = SparkSession.builder.master(master).appName(name).config("spark.ui.showConsoleProgress", "false")
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        first = str(error).strip().splitlines()
+        raise InputError(
+            f"master: Spark could not be started on {master!r}: {first[0] if first else type(error).__name__}"
+        ) from None
+
+
+def spark_failed(error: Exception) -> LabelDPError:
+    """Return what is said of an error of Spark; its own words may quote cells of the table, and stay in its log."""
+    text = str(error)
+    if "No module named 'labeldp'" in text:
+        return LabelDPError("labeldp must be installed on every worker of the cluster: pip install labeldp")
+    if "No module named 'pyarrow'" in text:
+        return LabelDPError("pyarrow must be installed on every worker; is PYSPARK_PYTHON the Python that has it?")
+    return LabelDPError(
+        f"Spark could not finish ({type(error).__name__}): a file cannot be read, or workers failed; its log says more"
+    )

@@ -1,4 +1,4 @@
-"""One pass over a table of any size."""
+"""One pass over a table of any size: sums of integers beside digests of ids and labels, and what is learned of them."""
 
 import lazy_loader
 

@@ -1,32 +1,52 @@
-"""Models of cells and bags from files larger than memory: a few passes, block by block, and sums of integers."""
+"""Aggregates of a table of any size: exact integers in one pass, one charge, and noise that is drawn once."""
 
+import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.bags import BagRows, BagSum, bag_model
-from labeldp.cluster import Asked, ByCells, ByColumn, GroupMeasure, Join, Task, feature_table, larger
-from labeldp.curator import LedgerFile
+from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
 from labeldp.learners import CellTask, CompactPartition, Model, default_cells
-from labeldp.mechanisms import Domain
+from labeldp.mechanisms import (
+    RESOLUTION,
+    Classes,
+    CountMechanism,
+    Domain,
+    GaussianMoment,
+    LaplaceHistogram,
+    LaplaceMoment,
+)
 from labeldp.privacy import (
     Budget,
     Floats,
     InputError,
-    LabelDPError,
     Public,
     RecordIds,
     Release,
-    check_nonnegative,
+    Request,
+    decimal,
     hidden_ids,
+    stored_fraction,
 )
-from labeldp.tables import BLOCK_ROWS, Parts, as_text, check_kind, is_text, open_parts, record_ids
+from labeldp.streams.groupings import AllRecords, ByCells, ByColumn, ByFeatures, Grouping, check_features, feature_table
+from labeldp.streams.survey import (
+    Aggregate,
+    IdColumn,
+    LabelTask,
+    SurveyResult,
+    check_columns,
+    check_ids,
+    survey_labels,
+)
+from labeldp.streams.tallies import GroupSums, RowSums
+from labeldp.tables import Table, domain_in_file, open_table, rebatched, record_ids
+
+Path = str | os.PathLike[str]
 
 SAMPLE = 200_000
 """The most records whose public features are held, to decide by them how cells are cut."""
@@ -34,299 +54,449 @@ SAMPLE = 200_000
 RECORDS_IN_CELL = 8
 """Records of the sample in a default cell, at least."""
 
+WHY_ALL = "all records are one group"
 WHY_CELLS = "cells were cut from public features of a sample alone, by a rule that was fixed without the labels"
 
 PUBLIC_KEY = bytes(32)
 """Of hashes that everybody may compute: they say which records are in the sample."""
 
 
-def fit_cells_file(
+@final
+@dataclass(frozen=True)
+class Aggregation:
+    """Which label column of which table is summed, and who is charged.
+
+    Args:
+        table: the table.
+        label, id: its private column, and its column of record ids, all different.
+        domain: of the labels.
+        account: `LedgerFile(path).dataset(name)`.
+    """
+
+    table: Table
+    label: str
+    id: str
+    domain: Domain
+    account: DatasetLedger
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        label: str,
+        id: str,
+        domain: Domain,
+        ledger: Path,
+        dataset: str,
+        cohort: str | None,
+        revision: str | None,
+        cost: Budget,
+    ) -> Self:
+        """Open a table and a dataset; the first dataset of a new ledger gets this cost as its whole budget.
+
+        Raises:
+            InputError: not a table, a column is missing or wrong, or the domain is not declared.
+            LedgerError: the ledger cannot be used, or has no such dataset.
+        """
+        table = open_table(data)
+        if not isinstance(domain, Domain):
+            raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
+        check_columns(table, label, id, domain_in_file(domain))
+        account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
+        return cls(table, label, id, domain, account)
+
+    def survey(self, aggregate: Aggregate) -> "Survey":
+        """Add integers up over all records, in one pass; charge nothing.
+
+        Args:
+            aggregate: what is summed.
+
+        Raises:
+            InputError: a column is missing or wrong, an id is missing or repeated, or a label does not fit.
+            LedgerError: the ledger cannot be used, or holds other records.
+            LabelDPError: the table changed meanwhile.
+        """
+        in_file = domain_in_file(self.domain)
+        check_columns(self.table, self.label, self.id, in_file)
+        for name in aggregate.columns:
+            if name == self.label:
+                raise InputError("must not be summed by: it is private", argument="label")
+            self.table.require(name, "data")
+        self.account.check_persons(None)
+        ids = IdColumn(self.id, self.account.ids_key)
+        digest = check_ids(self.table, ids, self.account)
+        account = self.account.of_records(digest)
+        key = account.digest_key
+        task = LabelTask(ids, self.label, in_file, key, key, aggregate)
+        return Survey(account, account.compare(self.domain, lambda: survey_labels(self.table, task, digest)))
+
+    def release(
+        self, aggregate: Aggregate, mechanism: Callable[[Any], Any], sums: Callable[[Any, Any], Any]
+    ) -> Release[Any]:
+        """Add integers up over all records, charge a mechanism on their sums, and release what it draws once.
+
+        Args:
+            aggregate: what is summed.
+            mechanism: makes the mechanism of the sums, from what is public in them.
+            sums: returns the private sums, as `release_counts` of the mechanism takes them, of the sums and it.
+
+        Guarantee (charged_first, refusal_free): nothing is drawn before its charge is committed, and it is drawn once;
+            what is refused charges nothing.
+        """
+        survey = self.survey(aggregate)
+        return survey.release(mechanism(survey.sums), sums)
+
+    def grouped(self, kind: type[CountMechanism], grouping: Grouping, why: str, **options: Any) -> Release[Any]:
+        """Release what a mechanism on groups says of them.
+
+        Args:
+            kind: the mechanism, such as `LaplaceHistogram`.
+            grouping: puts records into groups.
+            why: why the groups do not depend on labels, in words.
+            options: other arguments of `kind`.
+        """
+        return self.release(
+            GroupSums(grouping, self.domain.size if kind.by_class else None),
+            lambda sums: kind(domain=self.domain, groups=Public(sums.groups, why=why), **options),
+            lambda sums, mechanism: sums.sums,
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Survey:
+    """What was added up over a table, before anything is charged; get one from `Aggregation.survey`.
+
+    Args:
+        account: the ledger of these records.
+        result: of their labels.
+    """
+
+    account: DatasetLedger
+    result: SurveyResult = field(repr=False)
+
+    @property
+    def sums(self) -> Any:
+        """The sums: what is public in them, and what is private."""
+        return self.result.sums
+
+    def release(self, mechanism: Any, sums: Callable[[Any, Any], Any]) -> Release[Any]:
+        """Charge a mechanism on the sums, and release what it draws once.
+
+        Args:
+            mechanism: the mechanism.
+            sums: returns the private sums of the sums and the mechanism, as its `release_counts` takes them.
+        """
+        request = self.result.labels.request(self.account, mechanism, IDS_KIND)
+        noise = mechanism.bound(self.account.randomness.bind(request.context()))
+        drawn = self.account.draw(
+            request, mechanism, lambda: mechanism.release_counts(sums(self.sums, mechanism), rng=noise)
+        )
+        return Release(drawn.value, drawn.certificate, drawn.mechanism)
+
+
+def histogram(
     data: Any,
     *,
     label: str,
-    id_column: str,
+    id: str,
+    domain: Domain,
+    epsilon: Any,
+    ledger: Path,
+    dataset: str,
+    groups: str | None = None,
+    why: str | None = None,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[NDArray[np.int64]]:
+    """Release noisy class counts of all records, or of each public group of them.
+
+    Args:
+        data: the table, as `labeldp.tables.open_table` takes it; it has the label, the ids and the groups.
+        label: its private column.
+        id: its column of record ids, all different.
+        domain: the declared classes.
+        epsilon: cost of the release.
+        ledger: the ledger file to charge; made if it is not there.
+        dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
+            its whole budget.
+        groups: its column of group numbers, from 0; public.
+        why: why the groups do not depend on labels, in words; needed with `groups`.
+        cohort: names a cohort of the dataset, whose records these are; all of them by default.
+        revision: names another state of the labels; see `LedgerFile.dataset`.
+
+    Returns:
+        Counts, shape (groups, K), with the mechanism `LaplaceHistogram`.
+
+    Guarantee (same_bits): the same request gives the same value for one charge, whatever order, blocks, files,
+        partitions and retries there are.
+
+    Raises:
+        InputError: an argument is wrong, or a label or an id; nothing was charged.
+        BudgetExceeded, LedgerError: nothing was charged.
+        LabelDPError: the table changed meanwhile, or its engine failed; nothing was charged.
+    """
+    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, Budget(epsilon))
+    if groups is None:
+        return aggregation.grouped(LaplaceHistogram, AllRecords(), WHY_ALL, epsilon=epsilon)
+    if why is None:
+        raise InputError("must say why the groups do not depend on labels, in words", argument="why")
+    return aggregation.grouped(LaplaceHistogram, ByColumn(groups), why, epsilon=epsilon)
+
+
+def cells(
+    data: Any,
+    *,
+    label: str,
+    id: str,
+    features: Sequence[str],
+    partition: Any,
+    mechanism: type[CountMechanism],
+    domain: Domain,
+    epsilon: Any,
+    ledger: Path,
+    dataset: str,
+    why: str,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[NDArray[Any]]:
+    """Release a noisy answer for each cell of a partition of public features.
+
+    Args:
+        data, label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
+        features: its columns of public numbers; missing ones are NaN.
+        partition: a fitted partition, such as `MedianPartition(100).fit(sample)`; it goes to the workers.
+        mechanism: what a cell answers: `LaplaceSum`, `LaplaceHistogram`, `PermuteAndFlip` or `ExponentialMechanism`.
+        why: why the partition does not depend on labels, in words.
+
+    Returns:
+        What the mechanism released for each key of the partition; `mechanism.partition.sizes` are the records in each.
+
+    Guarantee (same_bits): as `histogram`.
+
+    Raises:
+        InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
+    """
+    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, Budget(epsilon))
+    columns = check_features(aggregation.table, features, label)
+    return aggregation.grouped(mechanism, ByCells(partition, columns), why, epsilon=epsilon)
+
+
+def moments(
+    data: Any,
+    *,
+    label: str,
+    id: str,
+    features: Sequence[str],
+    clip: float,
+    domain: Domain,
+    epsilon: Any,
+    ledger: Path,
+    dataset: str,
+    why: str,
+    delta: Any = 0,
+    resolution: int = RESOLUTION,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[NDArray[np.int64]]:
+    """Release noisy sums of feature rows over all records, weighted by their labels; see `CrossMoment`.
+
+    Args:
+        data, label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
+        features: its columns of public numbers, none of them missing: the row of a record.
+        clip: norm to which longer rows are scaled down, known without the labels.
+        why: why the features and the clip do not depend on labels, in words.
+        delta: of Gaussian noise; 0 for Laplace noise.
+        resolution: grid steps in the clip, to which rows are rounded.
+
+    Returns:
+        Sums in grid steps, shape (features, K), or (features, 1) of numbers, with the mechanism `GaussianMoment` or
+        `LaplaceMoment`: `mechanism.moment(value)` has their unit.
+
+    Guarantee (same_bits): as `histogram`.
+
+    Raises:
+        InputError: also where a feature is no finite number.
+        BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
+    """
+    cost = Budget(epsilon, delta)
+    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, cost)
+    noise: dict[str, Any] = {"delta": delta} if decimal(delta, "delta") else {}
+    kind: Any = GaussianMoment if noise else LaplaceMoment
+    rows = ByFeatures(check_features(aggregation.table, features, label))
+    return aggregation.release(
+        RowSums(rows, domain, clip, resolution),
+        lambda sums: kind(domain=domain, epsilon=epsilon, features=Public(sums.rows, why=why), **noise),
+        lambda sums, mechanism: sums.sums,
+    )
+
+
+def fit_cells(
+    data: Any,
+    *,
+    label: str,
+    id: str,
     features: Sequence[str],
     domain: Domain,
     epsilon: Any,
-    ledger: str | os.PathLike[str],
+    ledger: Path,
     dataset: str,
     partition: Any = None,
     mechanism: str | None = None,
     cohort: str | None = None,
     revision: str | None = None,
-    block_rows: int = BLOCK_ROWS,
 ) -> Release[Model]:
-    """Learn classes or numbers from noisy answers for cells of public features of a file; see `labeldp.fit_cells`.
+    """Learn classes or numbers from noisy answers for cells of public features; see `labeldp.fit_cells`.
 
-    Use it where a table does not fit into memory. Cells are cut by the features of a public sample of at most `SAMPLE`
-    records, those whose ids have the smallest hashes; then all records are counted in one pass. Memory grows with a
-    block, the sample and the cells, not with the file.
+    Use it where a table does not fit into memory. Cells are cut by the features of a public sample; then all records
+    are counted in one pass. Memory grows with a block, the sample and the cells, not with the table.
 
     Args:
-        data: the file, a folder of files, or a table that gives an Arrow stream each time it is asked.
-        label: its private column.
-        id_column: its column of record ids, all different.
+        data, label, id, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
         features: its columns of public numbers; missing ones are NaN.
         domain: declared classes, or an `Interval`.
-        epsilon, ledger, dataset, cohort, revision: who is charged what, as in `release_file`.
         partition: unfitted partition, each cell of which answers for itself; by default compact cells, with boosted
             trees on their answers.
         mechanism: what a cell releases, as in `labeldp.fit_cells`.
-        block_rows: the most rows that are read at once.
 
     Returns:
         The model, whose features are the columns in this order.
 
     Guarantee (pure, same_bits): epsilon-DP for each label; the same records give the same model for one charge,
-        whatever their order, blocks and files are.
+        whatever their order, blocks, files and partitions are.
 
     Raises:
-        InputError: an argument is wrong, or a label or an id; nothing was charged.
-        BudgetExceeded, LedgerError: nothing was charged.
-        LabelDPError: the table changed meanwhile; nothing was charged.
+        InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    cost, names = Budget(epsilon), tuple(features)
-    table = BlockTable(open_parts(data), block_rows).of_numbers(features)
-    asked = _asked(table, label, id_column, domain, ledger, dataset, cohort, revision, cost)
+    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, Budget(epsilon))
+    columns = check_features(aggregation.table, features, label)
     task = CellTask.of(domain, epsilon, mechanism, together=partition is None)
-    sample, records = public_sample(table, id_column, names)
-    return cell_model(asked, task, names, sample, default_cells(records, epsilon), partition)
-
-
-def cell_model(
-    asked: Asked, task: CellTask, features: tuple[str, ...], sample: Floats, cells: int, partition: Any
-) -> Release[Model]:
-    """Cut cells by a sample, release an answer for each, and return the model of the answers.
-
-    Args:
-        asked: the table, and who is charged.
-        task: what a cell releases.
-        features: columns of public numbers.
-        sample: of some records, shape (m, d).
-        cells: how many compact cells are wanted.
-        partition: unfitted partition; None for compact cells, each of a few records of the sample at least.
-    """
+    sample, records = public_sample(aggregation.table, id, columns)
     if partition is None:
-        partition = CompactPartition(max(min(cells, len(sample) // RECORDS_IN_CELL), 1))
+        cells = min(default_cells(records, epsilon), len(sample) // RECORDS_IN_CELL)
+        partition = CompactPartition(max(cells, 1))
     fitted = task.cut(partition, sample)
-    release = asked.grouped(task.kind, ByCells(fitted, features), WHY_CELLS, epsilon=task.epsilon)
+    release = aggregation.grouped(task.kind, ByCells(fitted, columns), WHY_CELLS, epsilon=task.epsilon)
     return task.model_of(release, fitted, sample)
 
 
-def bag_sum_file(
-    data: Any,
-    *,
-    label: str,
-    id_column: str,
-    bags: str,
-    size: int,
-    domain: Domain,
-    epsilon: Any,
-    ledger: str | os.PathLike[str],
-    dataset: str,
-    why: str,
-    delta: Any = 0,
-    cohort: str | None = None,
-    revision: str | None = None,
-    block_rows: int = BLOCK_ROWS,
-) -> Release[NDArray[np.int64]]:
-    """Release the noisy sum of the labels of each public bag of a file; see `BagSum`. Memory grows with the bags.
+def classes_in(domain: Domain) -> int | None:
+    """Return the number of classes, None for numbers."""
+    return domain.size if isinstance(domain, Classes) else None
+
+
+def public_sample(table: Table, id: str, features: tuple[str, ...], size: int = SAMPLE) -> tuple[Floats, int]:
+    """Return features of a public sample of the records, shape (m, d), and the number of all records.
+
+    The sample are the records whose ids have the smallest hashes. It, and the order of its rows, depend on the ids
+    alone: not on blocks, parts, or the order of the records.
 
     Args:
-        data, label, id_column, domain, epsilon, ledger, dataset, cohort, revision, block_rows: as in `fit_cells_file`.
-        bags: its column of bag numbers, from 0.
-        size: the smallest number of records in a bag.
-        why: why the bags do not depend on labels, in words.
-        delta: of Gaussian noise; 0 for Laplace noise.
-
-    Returns:
-        Sums in fine steps, shape (bags,), for `fit_bags_file`; `mechanism.totals(value)` has the unit of the labels.
-
-    Guarantee (approximate, same_bits): (epsilon, delta)-DP for each label; the same records give the same sums for one
-        charge, whatever their order, blocks and files are.
+        table: the table.
+        id: its column of record ids.
+        features: its columns of public numbers.
+        size: the most records of the sample.
 
     Raises:
-        InputError: also where a bag is smaller than asked.
-        BudgetExceeded, LedgerError, LabelDPError: as `fit_cells_file`.
+        InputError: an id is missing, or a column does not hold numbers.
     """
-    cost = Budget(epsilon, delta)
-    table = BlockTable(open_parts(data), block_rows).of_numbers(bags=bags)
-    asked = _asked(table, label, id_column, domain, ledger, dataset, cohort, revision, cost)
-    return asked.release(
-        GroupMeasure(ByColumn(bags), None),
-        lambda tally: BagSum.calibrated(
-            size, epsilon=epsilon, delta=delta, domain=domain, bags=Public(tally.groups, why=why)
-        ),
-        lambda tally, made: tally.sums * made.fine,
-    )
-
-
-def fit_bags_file(
-    data: Any,
-    release: Release[Any],
-    *,
-    bags: str,
-    features: Sequence[str],
-    ridge: float = 0.0,
-    block_rows: int = BLOCK_ROWS,
-) -> Release[Model]:
-    """Fit a linear model to released sums over bags of a file by least squares; see `labeldp.fit_bags`. It is free.
-
-    Features are summed in one pass, in the order of the rows: the model is that of `labeldp.fit_bags`, to the bit.
-
-    Args:
-        data: the records that were released, as in `fit_cells_file`.
-        release: what `bag_sum_file` returned.
-        bags: its column of bag numbers.
-        features: its columns of public numbers, none of them missing.
-        ridge: penalty, as in `labeldp.fit_bags`.
-        block_rows: the most rows that are read at once.
-
-    Raises:
-        InputError: the release is not of bags, or the columns do not fit it.
-    """
-    check_nonnegative(ridge, "ridge")
-    made = release.mechanism if isinstance(release, Release) else None
-    if not isinstance(made, BagSum):
-        raise InputError("must be what bag_sum_file returned", argument="release")
-    if not features:
-        raise InputError("must be a list of columns, one at least", argument="features")
-    table = BlockTable(open_parts(data), block_rows).of_numbers(features, bags=bags)
-    sums = _feature_sums(table, ByColumn(bags), tuple(features), made.sizes)
-    sizes = made.sizes.astype(np.float64)
-    equations = BagRows(
-        np.column_stack([sizes, sums]), made.totals(release.value), sizes, np.full(len(sizes), made.noise_stddev) ** 2
-    )
-    return release.map(lambda _: bag_model(equations, made.domain, np.empty((1, sums.shape[1])), ridge))
-
-
-def _feature_sums(table: "BlockTable", by: ByColumn, features: tuple[str, ...], sizes: NDArray[np.int64]) -> Floats:
-    """Return the sums of features over each bag, added one record after the other, shape (bags, d).
-
-    Raises:
-        InputError: a feature is missing or infinite, or bags are others than those of these sizes.
-    """
-    sums, found = np.zeros((len(sizes), len(features))), np.zeros(len(sizes), dtype=np.int64)
-    others = InputError("must be the records that were released, in their bags", argument="data")
-    for batch in table.blocks([by.column, *features]):
-        groups, rows = by.groups(batch), feature_table(batch, features)
-        if groups.min() < 0 or groups.max() >= len(sizes):
-            raise others
-        if not np.isfinite(rows).all():
-            raise InputError("must be finite numbers, none of them missing", argument="features")
-        np.add.at(sums, groups, rows)
-        found += np.bincount(groups, minlength=len(sizes))
-    if not np.array_equal(found, sizes):
-        raise others
-    return sums
+    task = SampleTask(id, features, size)
+    sample = Sample(task)
+    sample.add_states(table.run(task, [id, *features], join=task.join))
+    return sample.rows, sample.records
 
 
 @final
 @dataclass(frozen=True)
-class BlockTable:
-    """Files that are read block by block, as the room `cluster` takes a table: one part.
+class SampleTask:
+    """Returns the public sample of a part.
 
     Args:
-        parts: the files.
-        block_rows: the most rows that are read at once.
-        kinds: types of columns of numbers, which CSV holds as texts, and texts where files hold several types.
+        id, features, size: as in `public_sample`.
     """
 
-    parts: Parts = field(repr=False)
-    block_rows: int = BLOCK_ROWS
-    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
+    id: str
+    features: tuple[str, ...]
+    size: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
+        sample = Sample(self)
+        try:
+            for batch in rebatched(batches):
+                sample.add(batch)
+        except InputError as error:
+            return stored(problem=np.array(str(error)))
+        return sample.state
+
+    def join(self, states: Iterable[bytes]) -> bytes:
+        """Put what several of these tasks returned together."""
+        sample = Sample(self)
+        try:
+            sample.add_states(states)
+        except InputError as error:
+            return stored(problem=np.array(str(error)))
+        return sample.state
+
+
+@final
+class Sample:
+    """The records whose ids have the smallest hashes, in the order of these, and how many records there are."""
+
+    def __init__(self, task: SampleTask) -> None:
+        self._task = task
+        self._hashes = np.zeros((0, 2), dtype=np.uint64)
+        self.rows: Floats = np.zeros((0, len(task.features)))
+        self.records = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the records of a block."""
+        names = RecordIds.of(record_ids(batch, self._task.id), PUBLIC_KEY).blocks
+        self._merge(hidden_ids(names, PUBLIC_KEY), feature_table(batch, self._task.features), batch.num_rows)
 
     @property
-    def schema(self) -> pa.Schema:
-        """The names and types of the columns."""
-        found = self.parts.tables[0].schema()
-        return pa.schema([(each.name, self.kinds.get(each.name, each.type)) for each in found])
+    def state(self) -> bytes:
+        """All of it, to be added by `add_states`."""
+        return stored(hashes=self._hashes, rows=self.rows, records=np.array(self.records))
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Read some columns of all rows in order.
+    def add_states(self, states: Iterable[bytes]) -> None:
+        """Add the samples of other parts, by their `state`; raise InputError if one of them met a problem."""
+        for part in map(restored, states):
+            self._merge(part["hashes"], part["rows"], int(part["records"]))
 
-        Raises:
-            LabelDPError: a file is another than it was when it was opened.
-        """
-        names = list(dict.fromkeys(columns))
-        for table in self.parts.tables:
-            for batch in table.blocks(names, block_rows=self.block_rows):
-                yield pa.RecordBatch.from_arrays([self._typed(name, batch.column(name)) for name in names], names)
-        if not self.parts.same_files():
-            raise LabelDPError(f"{self.parts.place} changed while it was being read: nothing was charged")
-
-    def run(self, task: Task, columns: Sequence[str], join: Join | None = None) -> list[bytes]:
-        """Run a task on the rows."""
-        return [task(self.blocks(columns))]
-
-    def run_by_id(self, task: Task, column: str) -> list[bytes]:
-        """Run a task on the ids."""
-        return self.run(task, [column])
-
-    def _typed(self, name: str, values: pa.Array) -> pa.Array:
-        """Return a column as what it is to hold: of numbers, an empty text is a missing one."""
-        kind = self.kinds.get(name)
-        if kind == pa.string():
-            return as_text(values, name)
-        if kind is None or not is_text(values.type):
-            return values
-        try:
-            return pc.if_else(pc.equal(pc.utf8_trim_whitespace(values), ""), None, values).cast(kind)
-        except pa.ArrowInvalid:
-            raise InputError(f"the column {name!r} must hold numbers: encode it first", argument="data") from None
-
-    def of_numbers(self, features: Sequence[str] = (), *, bags: str | None = None) -> "BlockTable":
-        """Return the table with columns read as numbers; raise InputError if there are none of these names."""
-        if isinstance(features, str) or (bags is None and not features):
-            raise InputError("must be a list of columns, one at least", argument="features")
-        for name in features:
-            self.parts.tables[0].require(name, "features")
-        if bags is not None:
-            self.parts.tables[0].require(bags, "bags")
-        schemas = [table.schema() for table in self.parts.tables]
-        mixed = [name for name in self.parts.columns if len({each.field(name).type for each in schemas}) > 1]
-        numbers = {**dict.fromkeys(features, pa.float64()), **({bags: pa.int64()} if bags else {})}
-        return replace(self, kinds={**dict.fromkeys(mixed, pa.string()), **numbers})
+    def _merge(self, hashes: NDArray[np.uint64], rows: Floats, records: int) -> None:
+        self.records += records
+        if len(self._hashes) == self._task.size:
+            near = hashes[:, 0] <= self._hashes[-1, 0]
+            hashes, rows = hashes[near], rows[near]
+        merged = np.concatenate([self._hashes, hashes])
+        order = np.lexsort((merged[:, 1], merged[:, 0]))[: self._task.size]
+        self._hashes, self.rows = merged[order], np.concatenate([self.rows, rows])[order]
 
 
-def _asked(
-    table: "BlockTable",
-    label: str,
-    id_column: str,
-    domain: Domain,
-    ledger: str | os.PathLike[str],
-    dataset: str,
-    cohort: str | None,
-    revision: str | None,
-    cost: Budget,
-) -> Asked:
-    """Return what is asked of a table; the first dataset of a new ledger gets this cost as its whole budget."""
-    if not isinstance(domain, Domain):
-        raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
-    for name, argument in ((label, "label"), (id_column, "id_column")):
-        table.parts.tables[0].require(name, argument)
-    if table.kinds.get(label, pa.string()) != pa.string():
-        raise InputError("must be no column of public numbers: it is private", argument="label")
-    for each in table.parts.tables:
-        check_kind(each.schema([label]), label, domain)
-    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
-    return Asked(table, label, id_column, domain, account)
+def stored(**arrays: NDArray[Any]) -> bytes:
+    """Return what a task says as bytes; arrays without objects."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
 
 
-def public_sample(
-    table: BlockTable, id_column: str, features: tuple[str, ...], most: int = SAMPLE
-) -> tuple[Floats, int]:
-    """Return features of a public sample of the records, shape (m, d), and the number of all records.
+def restored(state: bytes) -> dict[str, NDArray[Any]]:
+    """Return what a task says; raise InputError if it met a problem."""
+    with np.load(io.BytesIO(bytes(state)), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    if "problem" in arrays:
+        raise InputError(str(arrays["problem"]))
+    return arrays
 
-    The sample, and the order of its rows, depend on the ids alone: not on blocks, nor on the order of the records.
-    """
-    rows, words = np.zeros((0, len(features))), np.zeros((0, 2), dtype=np.uint64)
-    records = 0
-    for batch in larger(table.blocks([id_column, *features])):
-        records += batch.num_rows
-        fresh = hidden_ids(RecordIds.of(record_ids(batch, id_column), PUBLIC_KEY).blocks, PUBLIC_KEY)
-        near = fresh[:, 0] <= words[-1, 0] if len(words) == most else np.ones(len(fresh), dtype=bool)
-        words = np.concatenate([words, fresh[near]])
-        order = np.lexsort((words[:, 1], words[:, 0]))[:most]
-        words, rows = words[order], np.concatenate([rows, feature_table(batch, features)[near]])[order]
-    return rows, records
+
+def account_of(request: Request, ledger: Path) -> dict[str, Any]:
+    """Return the arguments of a release that say whose labels it is about, and what it costs."""
+    return {
+        "label": request.source.label,
+        "domain": Domain.from_json(request.domain),
+        "epsilon": stored_fraction(request.epsilon),
+        "ledger": ledger,
+        "dataset": request.scope.name,
+        "cohort": request.scope.cohort or None,
+        "revision": request.scope.revision or None,
+    }

@@ -1,32 +1,38 @@
-"""Read and write data: tables by blocks, features as a matrix, images, released columns, certificates."""
+"""Read and write data: tables by blocks, features as a matrix, released columns, certificates."""
 
 from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory, sync, usual_mode
-from labeldp.tables.compressed import compressed_buffers
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
+from labeldp.tables.files import compressed_buffers
 from labeldp.tables.folders import (
     CERTIFICATE,
     SUCCESS,
+    FolderTable,
     FolderWriter,
-    Parts,
     folder_document,
     has_folder_certificate,
     is_folder_as_certified,
-    open_parts,
     read_folder_certificate,
     release_folder,
 )
-from labeldp.tables.labels import check_kind, codes_of, domain_in_file, released_column, released_values
-from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_source, open_table
+from labeldp.tables.formats import FORMATS, Format
 from labeldp.tables.spool import Spool
+from labeldp.tables.table import BLOCK_ROWS, CHANGED, Join, Table, Task, open_table, rebatched
 from labeldp.tables.values import (
     DistinctIds,
     as_text,
+    by_id,
+    check_kind,
+    codes_of,
+    distinct_ids,
     distinct_labels,
+    domain_in_file,
     is_number,
     is_text,
     label_numbers,
     plain,
     record_ids,
+    released_column,
+    released_values,
 )
 from labeldp.tables.writing import (
     CERTIFICATE_SUFFIX,
@@ -47,26 +53,33 @@ __all__ = [
     "BLOCK_ROWS",
     "CERTIFICATE",
     "CERTIFICATE_SUFFIX",
+    "CHANGED",
+    "FORMATS",
     "INDEX",
     "SUCCESS",
     "Blocks",
     "ColumnDigest",
     "DistinctIds",
     "FeatureColumn",
+    "FolderTable",
     "FolderWriter",
+    "Format",
+    "Join",
     "ParquetSink",
-    "Parts",
     "ReleaseWriter",
     "Spool",
+    "Table",
     "TableEncoder",
-    "TableFile",
+    "Task",
     "as_text",
     "atomic_directory",
     "atomic_write",
+    "by_id",
     "check_kind",
     "codes_of",
     "column_digest",
     "compressed_buffers",
+    "distinct_ids",
     "distinct_labels",
     "domain_in_file",
     "folder_document",
@@ -80,12 +93,11 @@ __all__ = [
     "is_text",
     "label_numbers",
     "lock_directory",
-    "open_parts",
-    "open_source",
     "open_table",
     "plain",
     "read_certificate",
     "read_folder_certificate",
+    "rebatched",
     "record_ids",
     "release_folder",
     "release_writer",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError
-from labeldp.tables.reading import index_of
+from labeldp.tables.table import index_of
 from labeldp.tables.values import as_text, is_number, is_text, plain
 
 FORMAT = 1

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from labeldp.privacy import InputError, LabelDPError, json_value
 from labeldp.tables.atomic import atomic_write, growing_directory
-from labeldp.tables.reading import TableFile, open_source, open_table
+from labeldp.tables.table import Table, open_table
+from labeldp.tables.values import as_text, plain
 from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
 
 CERTIFICATE = "_certificate.json"
@@ -28,86 +29,59 @@ RECORDS = "_parts"
 
 @final
 @dataclass(frozen=True)
-class Parts:
-    """The files of one table; get them from `open_parts`.
+class FolderTable(Table):
+    """The files of a folder as one table: they have the same columns.
 
-    Fields:
-        place: the file or the folder.
-        names: the paths of the files within the folder, in order; of one file its name.
-        tables: the files, which have the same columns.
-        are_many: whether this is a folder.
-        stamps: size, time of the last change and number of each file as it was opened; None of a table in memory.
+    A column whose type is another in some file is read as text; of a part alone it has its own type.
     """
 
-    place: Path
-    names: tuple[str, ...]
-    tables: tuple[TableFile, ...]
-    are_many: bool = False
-    stamps: tuple[tuple[int, int, int] | None, ...] = ()
+    files: tuple[Table, ...] = field(default=(), repr=False)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
-        return self.tables[0].columns
+    def parts(self) -> tuple[Table, ...]:
+        return self.files
 
     @property
-    def rows(self) -> int | None:
-        """The number of rows, if every file states it."""
-        rows = [table.rows for table in self.tables]
-        return None if None in rows else sum(each for each in rows if each is not None)
+    def names(self) -> tuple[str, ...]:
+        return tuple(part.path.relative_to(self.path).as_posix() for part in self.files)
 
-    def require_same_types(self) -> None:
-        """Raise InputError if the types of their columns differ."""
-        for table in self.tables:
-            if table.schema() != self.tables[0].schema():
-                raise InputError(f"{table.path} has other types of columns than {self.tables[0].path}")
+    def is_unchanged(self) -> bool:
+        return _listed(self.path) == self.names and all(part.is_unchanged() for part in self.files)
 
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the named columns (all by default) of all parts at once; see `require_same_types`."""
-        return pa.concat_tables([table.read(columns) for table in self.tables])
-
-    def same_files(self) -> bool:
-        """Return whether the files are as they were opened, and the folder holds no others."""
-        if self.are_many and _listed(self.place) != self.names:
-            return False
-        return all(
-            stamp is None or _stamp(table.path) == stamp for table, stamp in zip(self.tables, self.stamps, strict=True)
-        )
+    def _stream(
+        self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        schema = self.types(columns)
+        for part in self.files:
+            mixed = [name for name in columns if part.schema.field(name).type != schema.field(name).type]
+            for batch in part.blocks(columns, block_rows=block_rows, encoded=encoded):
+                arrays = [
+                    as_text(plain(batch.column(name)), name).cast(pa.string()) if name in mixed else batch.column(name)
+                    for name in columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns)) if mixed else batch
 
 
-def open_parts(path: Any) -> Parts:
-    """Open a table of one file, of the files of a folder and its subfolders, or in memory (see `open_source`).
+def open_folder(path: Path) -> FolderTable:
+    """Open the files of a folder and its subfolders as one table.
 
     Names that begin with "_" or "." are left out, as every engine leaves them out; any other file is a part.
 
     Raises:
         InputError: no files, a file that is not a table, or columns that are not the same in all of them.
     """
-    if not isinstance(path, str | os.PathLike):
-        source = open_source(path)
-        return Parts(source.path, (str(source.path),), (source,), stamps=(None,))
-    place = Path(path)
-    if not place.is_dir():
-        stamp = _stamp(place)
-        return Parts(place, (place.name,), (open_table(place),), stamps=(stamp,))
-    names = _listed(place)
-    if not names:
-        raise InputError(f"the folder {place} holds no files")
-    stamps = tuple(_stamp(place / name) for name in names)
-    tables = tuple(open_table(place / name) for name in names)
-    for table in tables:
-        if table.columns != tables[0].columns:
-            raise InputError(f"{table.path} has other columns than {tables[0].path}: the parts of a table must agree")
-    return Parts(place, names, tables, True, stamps)
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return what is another after a file was changed or replaced; None where there is no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns, status.st_ino
+    files = tuple(open_table(path / name) for name in _listed(path))
+    if not files:
+        raise InputError(f"the folder {path} holds no files")
+    for part in files:
+        if part.columns != files[0].columns:
+            raise InputError(f"{part.path} has other columns than {files[0].path}: the parts of a table must agree")
+    types = [{part.schema.field(name).type for part in files} for name in files[0].columns]
+    kinds = [kind.pop() if len(kind) == 1 else pa.string() for kind in types]
+    schema = pa.schema(list(zip(files[0].columns, kinds, strict=True)))
+    rows = [part.rows for part in files]
+    total = None if None in rows else sum(count for count in rows if count is not None)
+    return FolderTable(path, schema, total, files[0].index, files=files)
 
 
 def _listed(place: Path) -> tuple[str, ...]:

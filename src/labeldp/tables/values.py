@@ -1,4 +1,4 @@
-"""Read cells of tables as texts, numbers and record ids."""
+"""Cells of a table as texts, numbers, record ids and labels; labels as a mechanism answered them."""
 
 import secrets
 from types import TracebackType
@@ -9,8 +9,72 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, ResponseOnBins
 from labeldp.privacy import Buckets, DomainError, InputError, RecordIds, Texts
-from labeldp.tables.reading import without_values
+from labeldp.tables.table import without_values
+
+
+def domain_in_file(domain: Domain) -> Domain:
+    """Return the domain with its labels as a file holds them: the names of classes are texts there."""
+    return Classes([str(name) for name in domain.names]) if isinstance(domain, Classes) else domain
+
+
+def check_kind(schema: pa.Schema, label: str, domain: Domain) -> None:
+    """Check the type of the label column in a schema, which is public; no label is read.
+
+    Raises:
+        InputError: the column holds neither numbers, for an interval, nor what can be written as text, for classes.
+    """
+    empty = pa.RecordBatch.from_arrays([pa.nulls(0, schema.field(label).type)], names=[label])
+    if isinstance(domain, Interval):
+        label_numbers(empty, label)
+    else:
+        distinct_labels(empty, label)
+
+
+def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
+    """Return the private codes of a block's labels, shape (rows,), in a domain from `domain_in_file`.
+
+    Raises:
+        DomainError: a label is missing or outside of the domain; the message does not say which, where or how many.
+    """
+    try:
+        if isinstance(domain, Interval):
+            return domain.encode(label_numbers(batch, label))
+        texts, places = distinct_labels(batch, label)
+        return np.asarray(domain.encode(texts)[places])
+    except InputError as error:  # cells of a CSV file that are not of the domain's kind
+        words = str(error)
+    raise DomainError(words)
+
+
+def released_column(mechanism: FiniteMechanism, label: str) -> str:
+    """Return the name of the column that a mechanism makes of a label column."""
+    return label + mechanism.column_ending
+
+
+def released_values(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
+    """Return the answers of a mechanism as the column of a table.
+
+    Codes become labels of the domain; sets of classes become texts of one '0' or '1' for each class, in the order of
+    the domain; bins become their two ends, such as "0 to 24.5".
+    """
+    if mechanism.answers is not None:
+        return _bits(mechanism, noisy)
+    if isinstance(mechanism, ResponseOnBins):
+        return pa.array(mechanism.names).take(pa.array(noisy))
+    if not isinstance(mechanism.domain, Classes):
+        return pa.array(mechanism.values(noisy))
+    names = mechanism.domain.names
+    whole = all(isinstance(name, int) for name in names)
+    return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
+
+
+def _bits(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
+    bits = mechanism.named(noisy).view(np.uint8) + np.uint8(ord("0"))
+    rows, classes = bits.shape
+    edges = np.arange(rows + 1, dtype=np.int64) * classes
+    return pa.Array.from_buffers(pa.large_string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(bits.tobytes())])
 
 
 def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_], NDArray[np.int32]]:
@@ -39,14 +103,14 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
         renumbered = np.zeros(len(values.dictionary), dtype=np.int32)
         renumbered[used] = np.arange(len(used), dtype=np.int32)
         words = as_text(values.dictionary, column) if is_text(values.dictionary.type) else values.dictionary
-        known = pa.RecordBatch.from_arrays([words.take(pa.array(used))], names=[column])
-        texts, own = distinct_labels(known, column)
-        return texts, own[renumbered[places]]
+        block = pa.RecordBatch.from_arrays([words.take(pa.array(used))], names=[column])
+        texts, numbers = distinct_labels(block, column)
+        return texts, numbers[renumbered[places]]
     encoded = as_text(_whole_column(batch, column), column).dictionary_encode()
-    found = encoded.dictionary.to_pylist()
-    if any("\0" in text for text in found):  # numpy would drop it at the end of a text
+    labels = encoded.dictionary.to_pylist()
+    if any("\0" in text for text in labels):  # numpy would drop it at the end of a text
         raise InputError(f"column {column!r} holds NUL characters")
-    return np.array(found, dtype=np.str_), encoded.indices.to_numpy(zero_copy_only=False)
+    return np.array(labels, dtype=np.str_), encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
@@ -242,3 +306,20 @@ class _Integers:
         self._raw.close()
         if self._spread is not None:
             self._spread.close()
+
+
+def distinct_ids(content: pa.Table, column: str) -> Any:
+    """Return the record ids of a table, integers or a list of texts; refuse ids that occur twice."""
+    blocks: list[Any] = []
+    with DistinctIds() as ids:
+        for batch in content.select([column]).to_batches():
+            blocks.append(record_ids(batch, column))
+            ids.add(blocks[-1])
+    return [text for block in blocks for text in block] if isinstance(blocks[0], Texts) else np.concatenate(blocks)
+
+
+def by_id(ids: Any) -> NDArray[np.intp]:
+    """Return the row numbers in the order of the ids."""
+    if isinstance(ids, list):
+        return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.intp)
+    return np.argsort(ids)

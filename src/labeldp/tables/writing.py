@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from labeldp.privacy import InputError, LabelDPError, json_value
-from labeldp.tables import reading
 from labeldp.tables.atomic import atomic_write, check_new_file, sync
-from labeldp.tables.reading import open_table, without_values
+from labeldp.tables.formats import FORMATS
+from labeldp.tables.table import open_table, without_values
 from labeldp.tables.values import as_text, plain
 
 FORMAT = 1
@@ -179,7 +179,10 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         InputError: the file does not exist, is not a table, or has no certificate of labeldp.
     """
-    place = open_table(path).path
+    place = Path(path)
+    if place.is_dir():
+        raise InputError(f"{place} is a folder; a released file is needed")
+    open_table(place)
     document = _document(place)
     try:
         content = json_value(document)
@@ -215,8 +218,8 @@ def is_as_certified(path: str | os.PathLike[str]) -> bool:
 def _document(path: Path) -> bytes:
     """Return the certificate in a Parquet file, or beside a CSV or Arrow file, as bytes."""
     with path.open("rb") as file:
-        inside = file.read(4) == reading.PARQUET_MAGIC
-    if inside:
+        is_inside = file.read(8).startswith(FORMATS["parquet"].starts)
+    if is_inside:
         problem = f"{path} holds no certificate of labeldp"
         metadata = without_values(lambda: parquet.read_metadata(path).metadata, lambda error: problem)
         if METADATA_KEY not in (metadata or {}):
@@ -235,30 +238,21 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 def is_parquet(path: Path) -> bool:
     """Return whether a name ends as Parquet; raise InputError if it ends neither so nor as CSV or Arrow."""
-    if path.suffix.lower() in reading.SUFFIXES:
-        return True
-    if is_arrow(path):
-        return False
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    if suffixes[-1:] == [".csv"] or (suffixes[:1] == [".csv"] and suffixes[1] in COMPRESSIONS):
-        return False
-    raise InputError(
-        f"the name {path} must end in .parquet or .csv (or .csv.gz, .csv.bz2, .csv.zst, .csv.lz4), or .arrow"
-    )
+    if not has_suffix(path):
+        raise InputError(
+            f"the name {path} must end in .parquet or .csv (or .csv.gz, .csv.bz2, .csv.zst, .csv.lz4), or .arrow"
+        )
+    return FORMATS["parquet"].names(path)
 
 
 def is_arrow(path: Path) -> bool:
     """Return whether a name ends as that of an Arrow file."""
-    return path.suffix.lower() in reading.ARROW_SUFFIXES
+    return FORMATS["arrow"].names(path)
 
 
 def has_suffix(path: Path) -> bool:
     """Return whether a name ends as that of a table does."""
-    try:
-        is_parquet(path)
-    except InputError:
-        return False
-    return True
+    return any(FORMATS[name].names(path) for name in ("parquet", "arrow", "csv"))
 
 
 @contextmanager

@@ -7,20 +7,19 @@ from typing import Any
 import pyarrow as pa
 
 import labeldp as ldp
-from cluster.tables import DOMAIN, Parts, account, people
-from labeldp.cluster import Names, Stream
-from labeldp.cluster.survey import IdTask, LabelTask, check_ids, survey_labels
 from labeldp.curator import Fingerprint, LedgerFile
-from labeldp.tables import codes_of, domain_in_file
+from labeldp.streams.survey import IdColumn, IdTask, LabelTask, check_ids, survey_labels
+from labeldp.tables import codes_of, domain_in_file, open_table
+from streams.tables import DOMAIN, PartTable, account, people
 
 KEY = bytes(range(32))
 
 
-def tasks(path: Path) -> tuple[Names, LabelTask]:
+def tasks(path: Path) -> tuple[IdColumn, LabelTask]:
     """How a survey of the people reads them."""
     LedgerFile(path).add("people", ldp.Budget(epsilon=1))
     ledger = account(path)
-    names = Names("id", ledger.ids_key)
+    names = IdColumn("id", ledger.ids_key)
     return names, LabelTask(names, "bought", domain_in_file(DOMAIN), ledger.digest_key, KEY)
 
 
@@ -28,7 +27,7 @@ def test_digests_of_parts_add_up_to_that_of_one_machine(path: Path) -> None:
     for texts in (False, True):
         table, (names, task) = people(texts=texts), tasks(path)
         ids, labels = set(), set()
-        for each in (Parts(table), Parts(table, 13), Parts(table, 64, seed=1), Stream(table.to_reader)):
+        for each in (PartTable(table), PartTable(table, 13), PartTable(table, 64, seed=1), open_table(table)):
             ids.add(found := check_ids(each, names, account(path)))
             surveyed = survey_labels(each, task, found)
             labels.add((surveyed.labels.labels, surveyed.check.hexdigest(), *surveyed.labels.traces("ids")))
@@ -41,7 +40,7 @@ def test_digests_of_parts_add_up_to_that_of_one_machine(path: Path) -> None:
 
 def test_what_a_worker_carries_shows_no_key(path: Path) -> None:
     names, task = tasks(path)
-    for each in (names, task, IdTask(names, KEY), Stream(people().to_reader)):
+    for each in (names, task, IdTask(names, KEY), open_table(people())):
         assert "\\x" not in repr(each) and KEY.hex() not in repr(each) and len(repr(each)) < 300
     assert pickle.loads(pickle.dumps(task)) == task
 
@@ -60,9 +59,9 @@ def test_an_id_that_is_missing_in_the_second_look_is_refused(path: Path) -> None
     names, task = tasks(path)
     table = people(10)
     gone = table.set_column(0, "id", pa.nulls(10, pa.int64()))
-    ids = check_ids(Parts(table), names, account(path))
+    ids = check_ids(PartTable(table), names, account(path))
     for other, message in ((gone, "missing id"), (table.slice(1), "changed while it was being checked")):
         try:
-            survey_labels(Parts(other), task, ids)
+            survey_labels(PartTable(other), task, ids)
         except ldp.LabelDPError as error:
             assert message in str(error)

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import labeldp as ldp
-from cluster.tables import DOMAIN, Parts, people
-from cluster.test_sums import RANGE, asked, table
-from labeldp.cluster import RowMeasure
 from labeldp.mechanisms import CrossMoment, GaussianMoment, LaplaceMoment
+from labeldp.streams import RowSums
+from streams.tables import DOMAIN, PartTable, people
+from streams.test_sums import RANGE, asked, table
 
 WHY = "a test"
 
@@ -56,7 +56,7 @@ def moments(
     factor: float = 1,
 ) -> ldp.Release[Any]:
     """The sums of the rows of all people."""
-    measure = RowMeasure(TwoColumns(factor), domain, 50.0, STEPS)
+    measure = RowSums(TwoColumns(factor), domain, 50.0, STEPS)
     budget = {"epsilon": epsilon, "delta": 1e-6 if kind is GaussianMoment else 0}
     return asked(path, source, label, domain, **budget).release(
         measure, lambda tally: made(kind, domain, tally.rows, epsilon), lambda tally, _: tally.sums
@@ -70,7 +70,7 @@ def test_sums_and_noise_are_those_of_one_machine(path: Path, kind: Any, label: s
     source = table()
     alone = made(kind, domain, features(source), 1000)
     codes = domain.encode(np.array(source.column(label).to_pylist()))
-    found = moments(path, Parts(source, 13), kind=kind, label=label, domain=domain, epsilon=1000)
+    found = moments(path, PartTable(source, 13), kind=kind, label=label, domain=domain, epsilon=1000)
     assert found.mechanism.noise_stddev == alone.noise_stddev
     assert found.mechanism.privacy_loss() == alone.privacy_loss()
     off = np.abs(found.value - alone.sums(codes)).max()
@@ -82,9 +82,9 @@ def test_sums_and_noise_are_those_of_one_machine(path: Path, kind: Any, label: s
 
 def test_parts_give_the_same_bits_for_one_charge(path: Path) -> None:
     source = table()
-    first = moments(path, Parts(source))
+    first = moments(path, PartTable(source))
     for count in (13, 64):
-        again = moments(path, Parts(source, count, seed=count))
+        again = moments(path, PartTable(source, count, seed=count))
         assert np.array_equal(again.value, first.value) and again.certificate == first.certificate
     account = ldp.LedgerFile(path).dataset("people")
     assert len(account.charges) == 1 and account.spent.epsilon() == 1
@@ -102,23 +102,23 @@ def test_other_rows_are_another_release(path: Path) -> None:
     low, high = swapped.argmin(), swapped.argmax()
     swapped[[low, high]] = swapped[[high, low]]
     other = source.set_column(2, "age", pa.array(swapped))
-    first = moments(path, Parts(source))
-    for changed in (Parts(other), Parts(source)):
+    first = moments(path, PartTable(source))
+    for changed in (PartTable(other), PartTable(source)):
         with pytest.raises(ldp.BudgetExceeded):
             moments(path, changed, factor=1.0 if changed.table is other else 2.0)
-    assert np.array_equal(moments(path, Parts(source)).value, first.value)
+    assert np.array_equal(moments(path, PartTable(source)).value, first.value)
 
 
 def test_bad_rows_and_arguments_are_refused(path: Path) -> None:
     source = people()
     nothing = source.set_column(3, "height", pa.array([np.nan, *[1.0] * 599]))
     with pytest.raises(ldp.privacy.InputError, match="features must be a finite array"):
-        moments(path, Parts(nothing, 3))
+        moments(path, PartTable(nothing, 3))
     assert not ldp.LedgerFile(path).dataset("people").charges
     for clip, resolution, message in ((0, 4096, "clip"), (1.0, 1 << 15, "resolution"), (1.0, True, "resolution")):
         with pytest.raises(ldp.privacy.InputError, match=message):
-            RowMeasure(TwoColumns(), ldp.Classes(2), clip, resolution)
-    mechanism = moments(path, Parts(source)).mechanism
+            RowSums(TwoColumns(), ldp.Classes(2), clip, resolution)
+    mechanism = moments(path, PartTable(source)).mechanism
     with pytest.raises(ldp.privacy.InputError, match="features are known by their totals"):
         mechanism.randomize(_codes(source), rng=np.random.default_rng(0))
     with pytest.raises(ldp.privacy.InputError, match="features are known by their totals"):
@@ -126,7 +126,7 @@ def test_bad_rows_and_arguments_are_refused(path: Path) -> None:
 
 
 def test_a_tally_shows_nothing_and_travels() -> None:
-    measure = pickle.loads(pickle.dumps(RowMeasure(TwoColumns(), ldp.Classes(2), 50.0)))
+    measure = pickle.loads(pickle.dumps(RowSums(TwoColumns(), ldp.Classes(2), 50.0)))
     [batch] = people(54).to_batches()
     tally, other = measure.start(bytes(32)), measure.start(bytes(32))
     names = np.column_stack([np.arange(54), np.zeros(54)]).astype(np.uint64)
@@ -135,4 +135,4 @@ def test_a_tally_shows_nothing_and_travels() -> None:
     other.add_state(measure.start(bytes(32)).state)
     assert np.array_equal(other.sums, tally.sums) and other.rows == tally.rows
     assert other.rows != measure.start(bytes(32)).rows and hash(other.rows) == hash(tally.rows)
-    assert repr(tally) == "RowTally(<secret>)"
+    assert repr(tally) == "RowAccumulator(<secret>)"

@@ -9,11 +9,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from labeldp.cluster import Grant, charge, check_new_folder, larger, open_account, randomize_batch, write_parts
+from labeldp.bags import bag_sum
+from labeldp.bags import fit_bag_sums as fit_bags
+from labeldp.cluster import Grant, charge, check_new_folder, open_account, randomize_batch, write_parts
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import Certificate, InputError, LabelDPError, Release, check_choice, whole_cost
-from labeldp.spark.session import start_session
-from labeldp.spark.table import SparkTable, quoted
+from labeldp.spark.table import SparkTable, quoted, start_session
+from labeldp.streams import cells, fit_cells, fit_linear, histogram, moments
+from labeldp.tables import rebatched
+
+__all__ = [
+    "bag_sum",
+    "cells",
+    "fit_bags",
+    "fit_cells",
+    "fit_linear",
+    "histogram",
+    "moments",
+    "release",
+    "release_files",
+]
 
 LAZY = "every evaluation of the released data frame reads the same labels: Spark reads them anew each time"
 
@@ -75,11 +90,11 @@ def release(
     account = open_account(mechanism, ledger, dataset, cohort, revision)
     conditions = (LAZY,) if target is None else ()
     grant = charge(source, label=label, id=id, mechanism=mechanism, account=account, conditions=conditions)
-    others = [name for name in dataframe.columns if name not in (id, label)] if in_place else []
-    schema = _released_schema(source, grant, others)
+    columns = [name for name in dataframe.columns if name not in (id, label)] if in_place else []
+    schema = _released_schema(source, grant, columns)
     if target is None:
         return Release(_lazy(source, grant, schema), grant.certificate, mechanism)
-    write_parts(source, grant, target, others=tuple(others))
+    write_parts(source, grant, target, columns=tuple(columns))
     session = source.frame.sparkSession
     if table is not None:
         _add_table(session, table, target, grant)
@@ -115,7 +130,7 @@ def release_files(
     Raises:
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `release`.
     """
-    choices = tuple(name for name, each in COMMANDS.items() if not each.on_bags)
+    choices = tuple(name for name, entry in COMMANDS.items() if not entry.on_bags)
     row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     chosen = row.load()(domain=domain, epsilon=epsilon)
     if id_column is None:
@@ -125,10 +140,19 @@ def release_files(
         cost = whole_cost(chosen.privacy_loss())
         note(f"{dataset!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
     dataframe = _read(start_session(master, "labeldp release"), data)
-    asked: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "cohort": cohort, "revision": revision}
-    return release(
-        dataframe, label=label, id=id_column, mechanism=chosen, in_place=in_place, out=out, **asked
-    ).certificate
+    released = release(
+        dataframe,
+        label=label,
+        id=id_column,
+        mechanism=chosen,
+        ledger=ledger,
+        dataset=dataset,
+        cohort=cohort,
+        revision=revision,
+        in_place=in_place,
+        out=out,
+    )
+    return released.certificate
 
 
 def _read(session: Any, data: str) -> Any:
@@ -143,7 +167,7 @@ def _read(session: Any, data: str) -> Any:
     raise InputError(problem, argument="data")
 
 
-def _released_schema(source: SparkTable, grant: Grant, others: list[str]) -> Any:
+def _released_schema(source: SparkTable, grant: Grant, columns: list[str]) -> Any:
     """Return the schema of the output: the ids, the noisy labels with their certificate, and other columns."""
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
@@ -152,7 +176,7 @@ def _released_schema(source: SparkTable, grant: Grant, others: list[str]) -> Any
     kind = from_arrow_type(plain_type(grant.released_type))
     certificate = {PROPERTY: json.dumps(grant.certificate.to_json(), sort_keys=True)}
     noisy = StructField(grant.released, kind, nullable=True, metadata=certificate)
-    return StructType([kinds[grant.names.column], noisy, *(kinds[name] for name in others)])
+    return StructType([kinds[grant.ids.column], noisy, *(kinds[name] for name in columns)])
 
 
 def _lazy(source: SparkTable, grant: Grant, schema: Any) -> Any:
@@ -160,12 +184,12 @@ def _lazy(source: SparkTable, grant: Grant, schema: Any) -> Any:
     kind = plain_type(grant.released_type)
 
     def labeldp_release(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in larger(batches):
+        for batch in rebatched(batches):
             answered = randomize_batch(grant, batch)
-            place = answered.schema.get_field_index(grant.released)
-            yield answered.set_column(place, grant.released, answered.column(place).cast(kind))
+            number = answered.schema.get_field_index(grant.released)
+            yield answered.set_column(number, grant.released, answered.column(number).cast(kind))
 
-    read = [grant.names.column, grant.label, *schema.names[2:]]
+    read = [grant.ids.column, grant.label, *schema.names[2:]]
     return source.frame.select(*map(quoted, read)).mapInArrow(labeldp_release, schema)
 
 
@@ -201,7 +225,7 @@ def _add_table(session: Any, table: str, folder: Path, grant: Grant) -> None:
 
 def _shown(text: str) -> str:
     """Return JSON that Spark shows: it hides properties in which certain words stand, unless a letter is escaped."""
-    return re.sub("(?i)(secret|password|token|access)", lambda found: f"\\u{ord(found[0][0]):04x}{found[0][1:]}", text)
+    return re.sub("(?i)(secret|password|token|access)", lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)
 
 
 def _literal(text: str) -> str:

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
-from labeldp.fit import read_bags, release_bags, release_file
+from labeldp.bags import read_bags, release_bags
+from labeldp.fit import release_file
 from labeldp.tables import TableEncoder
-from labeldp.tables.reading import ParquetFile
+from labeldp.tables.files import ParquetFile
 
 MECHANISMS = "bag-sum", "noisy-weighted-llp", "weighted-lba"
 

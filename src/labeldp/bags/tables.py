@@ -1,7 +1,7 @@
-"""Release sums of the label column of a file over bags, and read such a release again."""
+"""Sums of the label column of a table over public bags: released, written, read again, and learned from."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from inspect import signature
@@ -12,13 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.bags import Bagged, ReleasedSums, halved_at_medians, public_halves, random_bags
+from labeldp.bags.base import Bagged, ReleasedSums, halved_at_medians, public_halves, random_bags
+from labeldp.bags.learners import BagRows, bag_model
+from labeldp.bags.sums import BagSum
 from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, person_names
-from labeldp.fit.persons import check_person
-from labeldp.fit.persons import person_column as read_persons
-from labeldp.fit.release import Progress, account_of
-from labeldp.fit.rows import by_id, distinct_ids
-from labeldp.fit.verify import verify_file
+from labeldp.learners import Model
 from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain
 from labeldp.privacy import (
     Budget,
@@ -31,22 +29,38 @@ from labeldp.privacy import (
     Request,
     Source,
     check_choice,
+    check_nonnegative,
+    checked_certificate,
     decimal,
     stored_fraction,
 )
+from labeldp.streams import (
+    Aggregation,
+    ByColumn,
+    GroupSums,
+    account_of,
+    check_features,
+    check_person,
+    feature_table,
+    restored,
+    stored,
+)
+from labeldp.streams import person_column as read_persons
 from labeldp.tables import (
     BLOCK_ROWS,
-    Parts,
+    Table,
     TableEncoder,
-    TableFile,
     as_text,
+    by_id,
     check_kind,
     codes_of,
+    distinct_ids,
     domain_in_file,
-    open_parts,
+    is_as_certified,
     open_table,
     plain,
     read_certificate,
+    rebatched,
     release_writer,
 )
 
@@ -107,7 +121,7 @@ def release_bags(
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
     budget = Budget(epsilon, delta)
-    choices = tuple(name for name, each in COMMANDS.items() if each.on_bags)
+    choices = tuple(name for name, entry in COMMANDS.items() if entry.on_bags)
     row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     if row.needs_delta and not decimal(delta, "delta"):
         raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
@@ -122,13 +136,13 @@ def release_bags(
             "must be rademacher with --person: what Gaussian weights move has no bound", argument="weights"
         )
     check_person(person_column, (label, id_column), None)
-    records = _Records.read(open_parts(data), label, id_column, domain, bags, person_column)
-    given = {"noisy": noisy, "weights": weights, "rows": rows}
-    own = {name: given[name] for name in row.options if name in given}
+    records = _Records.read(open_table(data), label, id_column, domain, bags, person_column)
+    values = {"noisy": noisy, "weights": weights, "rows": rows}
+    own = {name: values[name] for name in row.options if name in values}
     arguments = records.public(kind, row.command, size, bags or str(signature(kind).parameters["bags"].default))
     if records.persons is not None:
         arguments["persons"] = Public(numbered(person_names(records.persons, b"")), why=WHOSE)
-    made = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
+    sums = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
     source = Source.of(data, label, id_column, person_column)
     options: dict[str, Any] = {"size": size, "bags": bags, **own, "other_ids": other_ids or None}
     options |= {"cohort": cohort, "revision": revision, "domain": domain}
@@ -140,30 +154,30 @@ def release_bags(
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"
-    names = (*made.column_names("row" if id_column is None else id_column, records.features), released)
+    names = (*sums.column_names("row" if id_column is None else id_column, records.features), released)
     if len(set(names)) < len(names):
         raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
     account.check_ids(id_column is not None)
     account.check_domain(domain)  # before the budget: a larger one would not help
-    account.afford(made)
+    account.afford(sums)
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
         curator = Curator.of_codes(
             records.codes, domain=domain, ledger=account, ids=records.ids, persons=records.persons
         )
-        release = curator.release(made, rng=account.randomness)
-        arrays = made.column_values(release.value, records.names, records.places)
+        release = curator.release(sums, rng=account.randomness)
+        arrays = sums.column_values(release.value, records.names, records.positions)
         for start in range(0, len(arrays[-1]), BLOCK_ROWS):
-            *others, sums = (pa.array(each[start : start + BLOCK_ROWS]) for each in arrays)
-            writer.write(sums, pa.RecordBatch.from_arrays(others, names=list(names[:-1])))
+            *columns, values = (pa.array(array[start : start + BLOCK_ROWS]) for array in arrays)
+            writer.write(values, pa.RecordBatch.from_arrays(columns, names=list(names[:-1])))
         certificate = replace(release.certificate, request=request)
         writer.certify(certificate.to_json())
     return certificate
 
 
 def release_bags_again(
-    request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
+    request: Request, data: str, *, ledger: Path, out: Path, progress: Callable[[str, float], None] | None = None
 ) -> Certificate:
     """Release sums over bags as they were asked for before; see `release_bags`."""
     source, options = request.source, request.only("size", "bags", "noisy", "weights", "rows", "other_ids")
@@ -186,7 +200,7 @@ class _Records:
     Of the table no more than a column is held at a time.
 
     Args:
-        parts: the table.
+        table: the table.
         label: its private column.
         domain: of the labels.
         columns: those that are public features.
@@ -197,7 +211,7 @@ class _Records:
         persons: whose each record is, integers or texts in order, where persons are protected.
     """
 
-    parts: Parts = field(repr=False)
+    table: Table = field(repr=False)
     label: str
     domain: Domain
     columns: list[str]
@@ -209,59 +223,53 @@ class _Records:
 
     @classmethod
     def read(
-        cls, parts: Parts, label: str, id_column: str | None, domain: Domain, bags: str | None, person: str | None
+        cls, table: Table, label: str, id_column: str | None, domain: Domain, bags: str | None, person: str | None
     ) -> "_Records":
         """Read ids and bags, and check all but the labels and features: what is wrong is refused here."""
-        own = bags if bags not in (None, "median", "random") else None
+        column = bags if bags not in (None, "median", "random") else None
         if person is not None:
-            parts.tables[0].require(person, "--person")
-        columns = _feature_columns(parts.tables[0], label, id_column, own, person)
-        for table in parts.tables:
-            check_kind(table.schema([label]), label, domain)
-        parts.require_same_types()
+            table.require(person, "--person")
+        columns = _feature_columns(table, label, id_column, column, person)
+        for part in table.parts:
+            check_kind(part.schema, label, domain)
         ids = order = None
         names: Any = None
         if id_column is None:
-            names = np.arange(parts.rows or sum(len(batch) for each in parts.tables for batch in each.blocks([label])))
+            names = np.arange(table.rows or sum(len(batch) for batch in table.blocks([label])))
         else:
-            content = parts.read([id_column])
+            content = table.read([id_column])
             ids, names = distinct_ids(content, id_column), content.column(id_column).combine_chunks()
             order = by_id(ids)
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
-        records = cls(parts, label, domain, columns, ids, names, order, None)
+        records = cls(table, label, domain, columns, ids, names, order, None)
         whose = None if person is None else read_persons(pa.table({person: records.column(person)}), person)
-        return replace(records, bags=None if own is None else _bags_in(records.column(own), own), persons=whose)
+        return replace(
+            records, bags=None if column is None else _bags_in(records.column(column), column), persons=whose
+        )
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read a public column, in the order of the records."""
-        values = self.parts.read([name]).column(0)
+        values = self.table.read([name]).column(0)
         self._require_same(len(values))
         return values if self.order is None else values.take(pa.array(self.order))
 
     def codes(self) -> NDArray[Any]:
         """Compare the private labels with the domain, and return their codes, shape (n,)."""
         domain = domain_in_file(self.domain)
-        found = [
-            codes_of(batch, self.label, domain)
-            for table in self.parts.tables
-            for batch in table.blocks([self.label], encoded=self.label)
-        ]
-        codes = np.concatenate(found)
+        blocks = self.table.blocks([self.label], encoded=self.label)
+        codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
         self._require_same(len(codes))
         return codes if self.order is None else codes[self.order]
 
     def _require_same(self, rows: int) -> None:
         """Raise LabelDPError if the table is another than the one whose ids were read."""
-        if rows != len(self.names) or not self.parts.same_files():
-            raise LabelDPError(f"{self.parts.place} changed while it was being read: nothing was charged")
+        if rows != len(self.names) or not self.table.is_unchanged():
+            raise LabelDPError(f"{self.table.path} changed while it was being read: nothing was charged")
 
     @property
-    def places(self) -> NDArray[np.intp]:
-        """For each row of the table the place of its record, shape (n,)."""
-        places = np.arange(len(self.names))
-        if self.order is not None:
-            places[self.order] = np.arange(len(self.names))
-        return places
+    def positions(self) -> NDArray[np.intp]:
+        """For each row of the table the number of its record, shape (n,)."""
+        return np.arange(len(self.names)) if self.order is None else np.argsort(self.order)
 
     @cached_property
     def encoder(self) -> TableEncoder:
@@ -286,16 +294,16 @@ class _Records:
             if bags == "random":
                 return {"bags": random_bags(len(self.names), size)}
             shape = (len(self.names), len(self.encoder.columns))
-            encoded = (each.encode(self.column(each.name)) for each in self.encoder.columns)
+            encoded = (column.encode(self.column(column.name)) for column in self.encoder.columns)
             return {"bags": public_halves(halved_at_medians(encoded, shape, size), why)}
-        for each in self.encoder.columns:
-            if each.kind == "category":
+        for column in self.encoder.columns:
+            if column.kind == "category":
                 raise InputError(
-                    f"{name} sums features: the column {each.name!r} holds categories, make each a column of 0 and 1"
+                    f"{name} sums features: the column {column.name!r} holds categories, make each a column of 0 and 1"
                 )
         matrix = np.ones((len(self.names), 1 + len(self.encoder.columns)))
-        for place, each in enumerate(self.encoder.columns):
-            matrix[:, 1 + place] = each.encode(self.column(each.name))
+        for number, column in enumerate(self.encoder.columns, start=1):
+            matrix[:, number] = column.encode(self.column(column.name))
         return {"bags": bags if self.bags is None else self.bags, "features": Public(matrix, why=why)}
 
 
@@ -309,7 +317,7 @@ def _bags_in(values: pa.ChunkedArray, column: str) -> Public[NDArray[np.int64]]:
 
 
 def _feature_columns(
-    table: TableFile, label: str, id_column: str | None, bags: str | None, person: str | None
+    table: Table, label: str, id_column: str | None, bags: str | None, person: str | None
 ) -> list[str]:
     """Return all columns but label, ids, bags and persons."""
     table.require(label, "label")
@@ -341,23 +349,23 @@ def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
     Raises:
         InputError: no such file, no certificate of sums over bags, or a file that is not what was certified.
     """
-    verdict = verify_file(path)
-    if not verdict.holds:
-        raise InputError(verdict.sentence)
-    made = next((charge.mechanism for charge in verdict.certificate.entries), {})
-    row = MECHANISMS.get(str(made.get("mechanism")))
+    content = read_certificate(path)
+    certificate, column = checked_certificate(content["certificate"], path), str(content["column"])
+    if not is_as_certified(path):
+        raise InputError(f"The column {column!r} of {path} is NOT what was certified: it was changed afterwards.")
+    mechanism = next((charge.mechanism for charge in certificate.entries), {})
+    row = MECHANISMS.get(str(mechanism.get("mechanism")))
     if row is None or not row.on_bags:
         raise InputError(f"{path} holds no sums over bags: labeldp release --mechanism bag-sum writes them")
     table: pa.Table = open_table(path).read()
     try:
         kind: type[Bagged] = row.load()
-        sums = str(read_certificate(path)["column"])
-        shown = kind.read_columns(table.column_names, partial(_numbers, table), sums, made)
+        sums = kind.read_columns(table.column_names, partial(_numbers, table), column, mechanism)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(f"the certificate of {path} is damaged or not of labeldp") from error
-    return Release(shown, verdict.certificate)
+    return Release(sums, certificate)
 
 
 def _numbers(table: pa.Table, column: str) -> Floats:
@@ -372,9 +380,148 @@ def _numbers(table: pa.Table, column: str) -> Floats:
     values = plain(table.column(column).combine_chunks())
     try:
         numbers = values.cast(pa.bool_()) if column == "noisy" else values
-        found: Floats = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        floats: Floats = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         raise InputError(problem) from None
-    if not np.isfinite(found).all():
+    if not np.isfinite(floats).all():
         raise InputError(problem)
-    return found
+    return floats
+
+
+def bag_sum(
+    data: Any,
+    *,
+    label: str,
+    id: str,
+    bags: str,
+    size: int,
+    domain: Domain,
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    why: str,
+    delta: Any = 0,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[NDArray[np.int64]]:
+    """Release the noisy sum of the labels of each public bag of a table of any size; see `BagSum`.
+
+    Memory grows with a block and with the bags, not with the table.
+
+    Args:
+        data, label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `labeldp.streams.histogram`.
+        bags: its column of bag numbers, from 0.
+        size: the smallest number of records in a bag.
+        why: why the bags do not depend on labels, in words.
+        delta: of Gaussian noise; 0 for Laplace noise.
+
+    Returns:
+        Sums in fine steps, shape (bags,), with the mechanism `BagSum`: `mechanism.totals(value)` has their unit.
+
+    Guarantee (approximate, same_bits): (epsilon, delta)-DP for each label; the same request gives the same sums for one
+        charge, whatever order, blocks, files, partitions and retries there are.
+
+    Raises:
+        InputError: also where a bag is smaller than asked.
+        BudgetExceeded, LedgerError, LabelDPError: as `labeldp.streams.histogram`.
+    """
+    cost = Budget(epsilon, delta)
+    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, cost)
+    aggregation.table.require(bags, "bags")
+    return aggregation.release(
+        GroupSums(ByColumn(bags), None),
+        lambda sums: BagSum.calibrated(
+            size, epsilon=epsilon, delta=delta, domain=domain, bags=Public(sums.groups, why=why)
+        ),
+        lambda sums, mechanism: sums.sums * mechanism.fine,
+    )
+
+
+def fit_bag_sums(
+    data: Any, release: Release[Any], *, bags: str, features: Sequence[str], ridge: float = 0.0
+) -> Release[Model]:
+    """Fit a linear model to released sums over bags of a table by least squares; see `labeldp.fit_bags`. It is free.
+
+    Features are summed in one pass. Of rows in order the model is that of `labeldp.fit_bags` to the bit; the parts of
+    an engine may change the last bits.
+
+    Args:
+        data: the records that were released, as in `bag_sum`.
+        release: what `bag_sum` returned.
+        bags: its column of bag numbers.
+        features: its columns of public numbers, none of them missing.
+        ridge: penalty, as in `labeldp.fit_bags`.
+
+    Raises:
+        InputError: the release is not of bags, or the columns do not fit it.
+    """
+    check_nonnegative(ridge, "ridge")
+    mechanism = release.mechanism if isinstance(release, Release) else None
+    if not isinstance(mechanism, BagSum):
+        raise InputError("must be what bag_sum returned", argument="release")
+    table = open_table(data)
+    table.require(bags, "bags")
+    task = FeatureSums(bags, check_features(table, features), len(mechanism.sizes))
+    counts, sums = task.total(table.run(task, [bags, *features], join=task.join))
+    if not np.array_equal(counts, mechanism.sizes):
+        raise InputError(OTHER_RECORDS, argument="data")
+    sizes = counts.astype(np.float64)
+    equations = BagRows(
+        np.column_stack([sizes, sums]),
+        mechanism.totals(release.value),
+        sizes,
+        np.full(len(sizes), mechanism.noise_stddev) ** 2,
+    )
+    return release.map(lambda _: bag_model(equations, mechanism.domain, np.empty((1, sums.shape[1])), ridge))
+
+
+OTHER_RECORDS = "must be the records that were released, in their bags"
+
+
+@dataclass(frozen=True)
+class FeatureSums:
+    """Counts the records of each bag of a part, and sums their features, one record after the other.
+
+    Args:
+        bags: the column of bag numbers.
+        features: the columns of public numbers.
+        count: how many bags there are.
+    """
+
+    bags: str
+    features: tuple[str, ...]
+    count: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
+        counts, sums = self._zeros()
+        try:
+            for batch in rebatched(batches):
+                groups, rows = ByColumn(self.bags).groups(batch), feature_table(batch, self.features)
+                if groups.min() < 0 or groups.max() >= self.count:
+                    raise InputError(OTHER_RECORDS, argument="data")
+                if not np.isfinite(rows).all():
+                    raise InputError("must be finite numbers, none of them missing", argument="features")
+                np.add.at(sums, groups, rows)
+                counts += np.bincount(groups, minlength=self.count)
+        except InputError as error:
+            return stored(problem=np.array(str(error)))
+        return stored(counts=counts, sums=sums)
+
+    def join(self, states: Iterable[bytes]) -> bytes:
+        """Put what several of these tasks returned together."""
+        try:
+            counts, sums = self.total(states)
+        except InputError as error:
+            return stored(problem=np.array(str(error)))
+        return stored(counts=counts, sums=sums)
+
+    def total(self, states: Iterable[bytes]) -> tuple[NDArray[np.int64], Floats]:
+        """Return the records of each bag, shape (bags,), and the sums of their features, (bags, d)."""
+        counts, sums = self._zeros()
+        for part in map(restored, states):
+            counts += part["counts"]
+            sums += part["sums"]
+        return counts, sums
+
+    def _zeros(self) -> tuple[NDArray[np.int64], Floats]:
+        return np.zeros(self.count, dtype=np.int64), np.zeros((self.count, len(self.features)))

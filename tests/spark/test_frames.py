@@ -14,15 +14,15 @@ import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
-from cluster.tables import DOMAIN, MECHANISM
-from cluster.tables import people as rows
 from labeldp import spark as room
 from labeldp.cluster import grants
 from labeldp.curator import LedgerFile
 from labeldp.fit import release_file, verify
-from labeldp.spark.column import LAZY, PROPERTY
-from labeldp.tables import open_parts
+from labeldp.spark.frames import LAZY, PROPERTY
+from labeldp.tables import open_table
 from spark.frames import answers, dying, frame, through
+from streams.tables import DOMAIN, MECHANISM
+from streams.tables import people as rows
 
 
 def release(path: Path, dataframe: Any, **more: Any) -> Any:
@@ -163,10 +163,10 @@ def test_bad_input_charges_nothing(spark: Any, path: Path) -> None:
         (with_ids([1, None, 2]), {}, "has a missing id"),
         (whole.limit(0), {}, "at least one record"),
         (wrong, {}, "at least one is missing, outside, or of another kind"),
-        (whole, {"id": "nobody"}, "id must be one column of the table"),
+        (whole, {"id": "nobody"}, "id: the data frame has no column 'nobody'"),
         (whole, {"id": "height"}, "must hold integers or texts"),
         (whole, {"mechanism": "rr"}, "mechanism must answer each record by itself"),
-        (whole.withColumnRenamed("age", "bought"), {}, "label must be one column of the table"),
+        (whole.withColumnRenamed("age", "bought"), {}, "the data frame has more than one column named 'bought'"),
         (rows(), {}, "dataframe must be a data frame of Spark"),
         (spark.readStream.format("rate").load(), {}, "dataframe must not be a stream"),
     ):
@@ -187,7 +187,7 @@ def test_no_key_and_no_label_stands_in_a_plan_a_log_or_an_event(
         held.append(charged(*arguments, **more))
         return held[-1]
 
-    monkeypatch.setattr(import_module("labeldp.spark.column"), "charge", kept)
+    monkeypatch.setattr(import_module("labeldp.spark.frames"), "charge", kept)
     labels = np.where(np.arange(600) % 3, "class_54321", "class_65432")
     table = rows(texts=True).set_column(1, "bought", pa.array(labels))
     domain = ldp.Classes(("class_54321", "class_65432", "class_76543"))
@@ -244,7 +244,7 @@ def test_the_command_line_releases_what_spark_reads(spark: Any, people: Path, la
     alone = labeldp(*asked, "--id", "id", "--out", "alone")
     assert alone.status == 0, alone.err
     noisy = [
-        parquet.read_table([people / folder / name for name in open_parts(people / folder).names]).sort_by("id")
+        parquet.read_table([people / folder / name for name in open_table(people / folder).names]).sort_by("id")
         for folder in ("noisy", "alone")
     ]
     assert noisy[0].to_pydict() == noisy[1].to_pydict()
@@ -255,7 +255,7 @@ def test_the_command_line_releases_what_spark_reads(spark: Any, people: Path, la
         (["--id", "id", "--master", "local[2]", "--out", "more"], "--master is for --engine spark"),
         (["--id", "id", "--mechanism", "bag-sum", "--size", "9", *engine, "more"], "labeldp.spark.bag_sum has sums"),
         ([*engine, "more"], "--id must be given"),
-        (["--id", "nobody", *engine, "more"], "--id must be one column of the table"),
+        (["--id", "nobody", *engine, "more"], "--id: the data frame has no column 'nobody'"),
     ):
         done = labeldp(*asked, *more)
         assert done.status and message in " ".join(done.err.split()), done.err

@@ -2,15 +2,15 @@
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import labeldp as ldp
-from labeldp.cluster import Task
 from labeldp.curator import DatasetLedger, LedgerFile
+from labeldp.tables import Table, Task
 
 DOMAIN = ldp.Classes(("no", "yes"))
 MECHANISM = ldp.RandomizedResponse(domain=DOMAIN, epsilon=1)
@@ -25,30 +25,27 @@ def people(rows: int = 600, *, texts: bool = False, seed: int = 0) -> pa.Table:
     return pa.table({"id": ids, "bought": labels, "age": rng.integers(18, 80, rows), "height": rng.normal(size=rows)})
 
 
-@dataclass
-class Parts:
+class PartTable(Table):
     """A table in parts, drawn at random, each in blocks; every task goes through a pickle, as to a worker."""
 
-    table: pa.Table
-    count: int = 1
-    seed: int = 0
-    each_time: Callable[[pa.Table, int], pa.Table] = lambda table, time: table
-    tasks: list[bytes] = field(default_factory=list)
+    def __init__(
+        self,
+        table: pa.Table,
+        count: int = 1,
+        seed: int = 0,
+        each_time: Callable[[pa.Table, int], pa.Table] = lambda table, time: table,
+    ) -> None:
+        super().__init__(Path("the table in parts"), table.schema)
+        self.table, self.count, self.seed, self.each_time = table, count, seed, each_time
+        self.tasks: list[bytes] = []
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self.table.schema
-
-    def run(self, task: Task, columns: Sequence[str], join: Any = None) -> list[bytes]:
+    def run(self, task: Task, columns: Sequence[str], *, join: Any = None, by: str | None = None) -> list[bytes]:
         table = self.each_time(self.table, len(self.tasks))
         part = np.random.default_rng(self.seed).integers(0, self.count, table.num_rows)
-        found = self._run(task, table.select(list(columns)), part)
-        return found if join is None else [join(found[:2]), join(found[2:])]
-
-    def run_by_id(self, task: Task, column: str) -> list[bytes]:
-        table = self.each_time(self.table, len(self.tasks))
-        part = np.array([hash(str(each)) % self.count for each in table.column(column).to_pylist()], dtype=int)
-        return self._run(task, table.select([column]), part)
+        if by is not None:
+            part = np.array([hash(str(value)) % self.count for value in table.column(by).to_pylist()], dtype=int)
+        states = self._run(task, table.select(list(dict.fromkeys(columns))), part)
+        return states if join is None else [join(states[:2]), join(states[2:])]
 
     def _run(self, task: Task, table: pa.Table, part: Any) -> list[bytes]:
         self.tasks.append(pickle.dumps(task))

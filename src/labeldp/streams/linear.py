@@ -1,7 +1,5 @@
-"""A linear model of a data frame: one aggregation of exact integers, along directions of a public sample."""
+"""A linear model of a table of any size: one sum of exact integers, along directions of a public sample."""
 
-import io
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from labeldp.cluster import CHANGED, ROWS, Asked, RowMeasure, Table, feature_table, larger
 from labeldp.learners import (
     SAMPLED_RECORDS,
     STREAMED_RECORDS,
@@ -32,8 +29,10 @@ from labeldp.learners import (
 )
 from labeldp.mechanisms import Domain
 from labeldp.privacy import AnyFloats, Budget, Floats, InputError, LabelDPError, Public, Release
-from labeldp.spark.aggregates import aggregate
-from labeldp.spark.fitting import public_sample
+from labeldp.streams.aggregates import Aggregation, Path, public_sample, restored, stored
+from labeldp.streams.groupings import check_features, feature_table
+from labeldp.streams.tallies import ROWS, RowSums
+from labeldp.tables import CHANGED, Table, rebatched
 
 CHANCE_STEPS = 1 << 20
 """Steps of a probability, in which what a model expects of all records is added up."""
@@ -43,14 +42,14 @@ PROBED = 64
 
 
 def fit_linear(
-    dataframe: Any,
+    data: Any,
     *,
     label: str,
     id: str,
     features: Sequence[str],
     domain: Domain,
     epsilon: Any,
-    ledger: str | os.PathLike[str],
+    ledger: Path,
     dataset: str,
     delta: Any = 0,
     representation: Any = None,
@@ -63,12 +62,12 @@ def fit_linear(
     """Learn a linear model from one noisy sum of public feature rows times labels; see `labeldp.fit_linear`.
 
     The representation and the directions are those of a public sample of the records, whose ids have the smallest
-    hashes: all of up to 200,000 records, 50,000 of more. Workers compute rows along them in integers, so that a record
+    hashes: all of up to 200,000 records, 50,000 of more. Rows along them are computed in integers, so that a record
     has the same row wherever it is computed.
 
     Args:
-        dataframe: holds the label, the ids and the features.
-        label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
+        data, label, id, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
+        domain: declared classes, or an `Interval`.
         features: its columns of public numbers; missing ones are NaN.
         delta: of Gaussian noise; 0 for a pure guarantee, which allows fewer dimensions.
         representation: as in `labeldp.fit_linear`, for a table of these columns. It must encode each record by itself,
@@ -85,22 +84,27 @@ def fit_linear(
         InputError: an argument is wrong, a column or a cell; nothing was charged.
         BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    cost = Budget(epsilon=epsilon, delta=delta)
-    asked = aggregate(dataframe, label, id, domain, ledger, dataset, cohort, revision, cost)
+    cost = Budget(epsilon, delta)
+    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, cost)
+    columns = check_features(aggregation.table, features, label)
     task = LinearTask.of(domain, epsilon, delta, dimension, ridge, chosen_link(link, domain))
-    names = tuple(features)
-    sample, records = public_sample(dataframe, id, names)
+    sample, records = public_sample(aggregation.table, id, columns)
     with threadpool_limits(1):  # sums in one order: the same directions to the bit
-        return learn(asked, names, sample, records, task, representation)
+        return learn(aggregation, columns, sample, records, task, representation)
 
 
 def learn(
-    asked: Asked, features: tuple[str, ...], sample: Floats, records: int, task: LinearTask, representation: Any = None
+    aggregation: Aggregation,
+    features: tuple[str, ...],
+    sample: Floats,
+    records: int,
+    task: LinearTask,
+    representation: Any = None,
 ) -> Release[Model]:
-    """Return the model of a table that workers hold.
+    """Return the model of a table.
 
     Args:
-        asked: the table, its label, and who is charged.
+        aggregation: the table, its label, and who is charged.
         features: its columns of public numbers.
         sample: these of all records, or of the first ones in an order without meaning, shape (m, d).
         records: how many there are.
@@ -115,17 +119,17 @@ def learn(
     mapping = ExactMap.of(mapped.table, *of_features(space, kept, np.diag(directions.scale)))
     encoder = EncodedFeatures(mapped.transformer, mapped.table[:0])
     rows = ByDirections(features, encoder, mapping)
-    measure = RowMeasure(rows, task.domain, directions.clip)
-    found = asked.survey(measure)
-    totals = found.tally.rows
+    aggregate = RowSums(rows, task.domain, directions.clip)
+    survey = aggregation.survey(aggregate)
+    totals = survey.sums.rows
     if totals.shape[0] != records:
         raise LabelDPError(f"{CHANGED.format('read')}: nothing was charged")
-    made = task.mechanism(Public(totals, why=mapped.why), directions.clip)
+    mechanism = task.mechanism(Public(totals, why=mapped.why), directions.clip)
     blocks = (mapping.rows(mapped.table[start : start + ROWS]) for start in range(0, len(sample), ROWS))
-    held = GridValues.of(measure.scan().rounded, blocks, totals.unit)
-    measured = WorkerRows(asked.table, measure, partial(_scores, mapped.table, directions), totals.shape)
-    begun = Round.of(task, mapped.transformer, directions, measured, made, held)
-    return begun.fit(found.release(made, lambda tally, _: tally.sums)).model()
+    held = GridValues.of(aggregate.scan().rounded, blocks, totals.unit)
+    measured = TableRows(aggregation.table, aggregate, partial(_scores, mapped.table, directions), totals.shape)
+    begun = Round.of(task, mapped.transformer, directions, measured, mechanism, held)
+    return begun.fit(survey.release(mechanism, lambda sums, _: sums.sums)).model()
 
 
 def _scores(sample: AnyFloats, directions: Directions, weights: AnyFloats) -> ExactMap:
@@ -135,11 +139,11 @@ def _scores(sample: AnyFloats, directions: Directions, weights: AnyFloats) -> Ex
 
 def check_by_record(mapped: EncodedFeatures, sample: Floats) -> None:
     """Raise InputError if a representation encodes a record otherwise in another block of records."""
-    some = sample[:PROBED]
-    whole = mapped.encoded(some)
+    probe = sample[:PROBED]
+    encoded = mapped.encoded(probe)
     for size in (1, 2, 3, 5, 7, 13):
-        parts = [mapped.encoded(some[start : start + size]) for start in range(0, len(some), size)]
-        if not np.array_equal(np.concatenate(parts), whole):
+        parts = [mapped.encoded(probe[start : start + size]) for start in range(0, len(probe), size)]
+        if not np.array_equal(np.concatenate(parts), encoded):
             raise InputError(
                 "must encode each record by itself, to the same bits in any block of records, and matrix products do "
                 "not: compute such features as columns first, and take them as they are by FunctionTransformer()",
@@ -183,25 +187,25 @@ class ByDirections:
 
 @final
 @dataclass(frozen=True)
-class WorkerRows:
-    """The measured rows of all records, which workers compute; see `AllRows` of `labeldp.learners.linear`.
+class TableRows:
+    """The measured rows of all records of a table; see `AllRows` of `labeldp.learners.linear`.
 
     Args:
         table: the table.
-        measure: how rows are computed.
+        aggregate: how rows are computed.
         scores: from coefficients along the directions to the map from encoded features to scores.
         shape: records and directions.
     """
 
     table: Table
-    measure: RowMeasure
+    aggregate: RowSums
     scores: Any = field(repr=False)
     shape: tuple[int, int]
 
     def expected(self, weights: AnyFloats, sums: Sequence[Sums]) -> list[AnyFloats]:
         """Return what the coefficients of a softmax expect of the sums over all records, one array (d, K)."""
-        task = ExpectTask(self.measure, self.scores(weights))
-        total = task.total(self.table.run(task, list(self.measure.columns), task.join))
+        task = ExpectTask(self.aggregate, self.scores(weights))
+        total = task.total(self.table.run(task, list(self.aggregate.columns), join=task.join))
         return [total * (sums[-1].grid.unit / CHANCE_STEPS)]
 
 
@@ -211,42 +215,36 @@ class ExpectTask:
     """Adds up rows times the probabilities of a model over a part: integers, so that parts add up in any order.
 
     Args:
-        measure: how rows are computed.
+        aggregate: how rows are computed.
         scores: from encoded features to scores.
     """
 
-    measure: RowMeasure
+    aggregate: RowSums
     scores: ExactMap = field(repr=False)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
-        scan, rows, total = self.measure.scan(), self.measure.map, self.total([])
+        scan, rows, total = self.aggregate.scan(), self.aggregate.map, self.total([])
         assert isinstance(rows, ByDirections)
         for batch in _blocks(batches):
             table = rows.encoded(batch)
             steps = scan.rounded(rows.mapping.rows(table)).astype(np.float64)
             chances = np.rint(softmax(self.scores.rows(table), axis=1) * CHANCE_STEPS)
             total += (steps.T @ chances).astype(np.int64)  # sums below 2^53, exact
-        return _stored(total)
+        return stored(total=total)
 
     def join(self, states: Iterable[bytes]) -> bytes:
         """Put what several of these tasks returned together."""
-        return _stored(self.total(states))
+        return stored(total=self.total(states))
 
     def total(self, states: Iterable[bytes]) -> NDArray[np.int64]:
         """Return the sum of what several of these tasks returned, shape (d, K)."""
-        total = np.zeros((self.measure.map.width, len(self.scores.offset)), dtype=np.int64)
+        total = np.zeros((self.aggregate.map.width, len(self.scores.offset)), dtype=np.int64)
         for state in states:
-            total += np.load(io.BytesIO(state), allow_pickle=False)
+            total += restored(state)["total"]
         return total
 
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield blocks of at most so many rows as are computed at a time."""
-    for batch in larger(batches):
+    for batch in rebatched(batches):
         yield from (batch.slice(start, ROWS) for start in range(0, batch.num_rows, ROWS))
-
-
-def _stored(total: NDArray[np.int64]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, total)
-    return buffer.getvalue()

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 import labeldp as ldp
-from cluster.tables import DOMAIN, Parts, account, people
-from labeldp.cluster import AllRecords, Asked, ByColumn, GroupMeasure, Stream
 from labeldp.curator import LedgerFile
 from labeldp.mechanisms import Interval, LaplaceSum, PermuteAndFlip
+from labeldp.streams import Aggregation, AllRecords, ByColumn, GroupSums
+from labeldp.tables import open_table
+from streams.tables import DOMAIN, PartTable, account, people
 
 WHY = "a test"
 RANGE = Interval(0, 10, 11)
@@ -29,10 +30,10 @@ def table(rows: int = 600, **more: Any) -> pa.Table:
 
 def asked(
     path: Path, source: Any, label: str = "bought", domain: Any = DOMAIN, epsilon: float = 900, delta: float = 0
-) -> Asked:
+) -> Aggregation:
     """What is asked of the people, by default with so much epsilon that noise is zero."""
     LedgerFile(path).add("people", ldp.Budget(epsilon=epsilon, delta=delta))
-    return Asked(source, label, "id", domain, LedgerFile(path).dataset("people"))
+    return Aggregation(source, label, "id", domain, LedgerFile(path).dataset("people"))
 
 
 def histogram(path: Path, source: Any, epsilon: float = 900, **more: Any) -> ldp.Release[Any]:
@@ -52,28 +53,28 @@ def exact(source: pa.Table) -> Any:
 
 def test_counts_are_exact_whatever_the_parts(path: Path) -> None:
     source = table()
-    for each in (Parts(source), Parts(source, 13), Parts(source, 64, seed=1), Stream(source.to_reader)):
+    for each in (PartTable(source), PartTable(source, 13), PartTable(source, 64, seed=1), open_table(source)):
         found = histogram(path, each)
         assert np.array_equal(found.value, exact(source))
         assert found.mechanism.partition.sizes.tolist() == exact(source).sum(axis=1).tolist()
         assert f"the groups do not depend on the private labels ({WHY})" in found.certificate.assumptions
     assert len(account(path).charges) == 1
-    whole = histogram(path.with_name("other.db"), Parts(source), grouping=AllRecords())
+    whole = histogram(path.with_name("other.db"), PartTable(source), grouping=AllRecords())
     assert whole.value.tolist() == [exact(source).sum(axis=0).tolist()]
 
 
-@pytest.mark.guarantee("labeldp.cluster:Asked.release", "charged_first")
-@pytest.mark.guarantee("labeldp.cluster:Asked.release", "refusal_free")
+@pytest.mark.guarantee("labeldp.streams:Aggregation.release", "charged_first")
+@pytest.mark.guarantee("labeldp.streams:Aggregation.release", "refusal_free")
 def test_noise_is_drawn_once(path: Path) -> None:
     source = table(texts=True)
-    first = histogram(path, Parts(source), epsilon=0.5)
+    first = histogram(path, PartTable(source), epsilon=0.5)
     assert not np.array_equal(first.value, exact(source))
     assert np.abs(first.value - exact(source)).max() < 200
     for count in (13, 64):
-        assert np.array_equal(histogram(path, Parts(source, count), epsilon=0.5).value, first.value)
+        assert np.array_equal(histogram(path, PartTable(source, count), epsilon=0.5).value, first.value)
     assert account(path).spent.epsilon() == 0.5
     with pytest.raises(ldp.BudgetExceeded):
-        asked(path, Parts(source), epsilon=0.5).grouped(LaplaceSum, ByColumn("group"), WHY, epsilon=0.4)
+        asked(path, PartTable(source), epsilon=0.5).grouped(LaplaceSum, ByColumn("group"), WHY, epsilon=0.4)
     assert account(path).spent.epsilon() == 0.5
 
 
@@ -82,7 +83,7 @@ def test_other_groups_are_another_release(path: Path) -> None:
     swapped = source.set_column(4, "group", pa.array(source.column("group").to_numpy()[::-1]))
     LedgerFile(path).add("people", ldp.Budget(epsilon=2))
     one, other = (
-        Asked(Parts(each), "bought", "id", DOMAIN, LedgerFile(path).dataset("people")).grouped(
+        Aggregation(PartTable(each), "bought", "id", DOMAIN, LedgerFile(path).dataset("people")).grouped(
             ldp.LaplaceHistogram, ByColumn("group"), WHY, epsilon=1
         )
         for each in (source, swapped)
@@ -92,7 +93,7 @@ def test_other_groups_are_another_release(path: Path) -> None:
 
 def test_sums_of_numbers_and_choices(path: Path) -> None:
     source = table()
-    found = asked(path, Parts(source, 13), "income", RANGE).grouped(LaplaceSum, ByColumn("group"), WHY, epsilon=900)
+    found = asked(path, PartTable(source, 13), "income", RANGE).grouped(LaplaceSum, ByColumn("group"), WHY, epsilon=900)
     income, groups = source.column("income").to_numpy(), source.column("group").to_numpy()
     sums = np.bincount(groups, weights=income, minlength=7)
     assert found.value.tolist() == sums.astype(int).tolist()
@@ -100,7 +101,7 @@ def test_sums_of_numbers_and_choices(path: Path) -> None:
     with pytest.raises(ldp.privacy.InputError, match="groups are known by their sizes"):
         found.mechanism.randomize(income, rng=np.random.default_rng(0))
     other = path.with_name("other.db")
-    chosen = asked(other, Parts(source, 3)).grouped(PermuteAndFlip, ByColumn("group"), WHY, epsilon=900)
+    chosen = asked(other, PartTable(source, 3)).grouped(PermuteAndFlip, ByColumn("group"), WHY, epsilon=900)
     assert chosen.value.shape == (7,) and chosen.value[:3].tolist() == exact(source)[:3].argmax(axis=1).tolist()
 
 
@@ -108,8 +109,8 @@ def test_bags_are_groups_of_a_size(path: Path) -> None:
     source = table().filter(pa.array(table().column("group").to_numpy() < 3))
     for noise, delta in (("laplace", 0.0), ("gaussian", 1e-6)):
         made = partial(ldp.BagSum, 100, noise, epsilon=400, delta=delta, domain=RANGE)
-        found = asked(path.with_name(noise), Parts(source, 5), "income", RANGE, delta=delta).release(
-            GroupMeasure(ByColumn("group"), None),
+        found = asked(path.with_name(noise), PartTable(source, 5), "income", RANGE, delta=delta).release(
+            GroupSums(ByColumn("group"), None),
             lambda tally, made=made: made(bags=ldp.Public(tally.groups, why=WHY)),
             lambda tally, made: tally.sums * made.fine,
         )
@@ -119,8 +120,8 @@ def test_bags_are_groups_of_a_size(path: Path) -> None:
         with pytest.raises(ldp.privacy.InputError, match="release must say which record is in which bag"):
             found.mechanism.shown(found.value)
     with pytest.raises(ldp.privacy.InputError, match="at least size = 150 records"):
-        asked(path, Parts(source), "income", RANGE).release(
-            GroupMeasure(ByColumn("group"), None),
+        asked(path, PartTable(source), "income", RANGE).release(
+            GroupSums(ByColumn("group"), None),
             lambda tally: ldp.BagSum(150, epsilon=1, domain=RANGE, bags=ldp.Public(tally.groups, why=WHY)),
             lambda tally, made: tally.sums,
         )
@@ -141,15 +142,15 @@ def test_bags_are_groups_of_a_size(path: Path) -> None:
 def test_groups_that_are_no_numbers_are_refused(path: Path, column: Any, message: str) -> None:
     source = table()
     with pytest.raises(ldp.privacy.InputError, match=message):
-        histogram(path, Parts(source.set_column(4, "group", column), 3))
+        histogram(path, PartTable(source.set_column(4, "group", column), 3))
     for grouping in (ByColumn("bought"), ByColumn("nobody")):
-        with pytest.raises(ldp.privacy.InputError, match=r"is private|exactly one column 'nobody'"):
-            histogram(path, Parts(source), grouping=grouping)
+        with pytest.raises(ldp.privacy.InputError, match=r"is private|has no column 'nobody'"):
+            histogram(path, PartTable(source), grouping=grouping)
     assert not LedgerFile(path).dataset("people").charges
 
 
 def test_a_tally_shows_nothing_and_travels(path: Path) -> None:
-    measure = pickle.loads(pickle.dumps(GroupMeasure(ByColumn("group"), 2)))
+    measure = pickle.loads(pickle.dumps(GroupSums(ByColumn("group"), 2)))
     tally = measure.start(bytes(32))
     [batch] = table(54).to_batches()
     tally.add(np.arange(54, dtype=np.uint64), np.ones(54, dtype=np.uint8), batch)
@@ -157,4 +158,4 @@ def test_a_tally_shows_nothing_and_travels(path: Path) -> None:
     other.add_state(tally.state)
     other.add_state(measure.start(bytes(32)).state)
     assert np.array_equal(other.counts, tally.counts) and other.groups == tally.groups
-    assert repr(tally) == "GroupTally(<secret>)"
+    assert repr(tally) == "GroupAccumulator(<secret>)"

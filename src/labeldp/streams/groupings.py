@@ -1,0 +1,218 @@
+"""Public rules that say of each record its group, its row of numbers, or whose it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from labeldp.curator import NO_PERSON
+from labeldp.privacy import Floats, InputError, Texts, check_integer
+from labeldp.tables import Table, is_number, is_text, plain, record_ids
+
+
+class Grouping(Protocol):
+    """A public rule that puts each record into a group; it can be pickled."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The public columns that it reads."""
+
+    def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Return the group of each record, from 0, shape (n,); raise InputError if columns are wrong."""
+
+
+@final
+@dataclass(frozen=True)
+class AllRecords:
+    """One group of all records."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """None."""
+        return []
+
+    def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Return zeros."""
+        return np.zeros(batch.num_rows, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class ByColumn:
+    """Groups whose numbers, from 0, stand in a column.
+
+    Args:
+        column: its name.
+    """
+
+    column: str
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The column."""
+        return [self.column]
+
+    def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Return the numbers."""
+        values = _parsed(batch.column(self.column), pa.int64())
+        if values is None or not pa.types.is_integer(values.type) or values.null_count:
+            raise InputError(f"the column of groups {self.column!r} must hold a whole number for each record")
+        return np.asarray(pc.cast(values, pa.int64()).to_numpy(zero_copy_only=False))
+
+
+@final
+@dataclass(frozen=True)
+class ByCells:
+    """Groups that are the cells of a fitted partition of public features.
+
+    Args:
+        partition: the partition, of one tree.
+        features: the columns of the features, in the order of the fit.
+    """
+
+    partition: Any
+    features: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the features."""
+        return self.features
+
+    def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Return the key of each record's cell."""
+        keys = np.asarray(self.partition.transform(feature_table(batch, self.features)))
+        if keys.ndim != 1 or (keys.size and keys.min() < 0):
+            raise InputError("must put every record into one cell", argument="partition")
+        return keys.astype(np.int64)
+
+
+class RowMap(Protocol):
+    """A public rule that makes a row of numbers of each record; it can be pickled."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The public columns that it reads."""
+
+    @property
+    def width(self) -> int:
+        """The numbers in a row, d."""
+
+    def rows(self, batch: pa.RecordBatch) -> Floats:
+        """Return the row of each record, shape (n, d): to the bit the same in whatever block the record stands."""
+
+
+@final
+@dataclass(frozen=True)
+class ByFeatures:
+    """Rows that are columns of public numbers as they are.
+
+    Args:
+        features: the columns.
+    """
+
+    features: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.features:
+            raise InputError("must name a column", argument="features")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.features
+
+    @property
+    def width(self) -> int:
+        """How many there are."""
+        return len(self.features)
+
+    def rows(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
+        """Return the row of each record."""
+        return feature_table(batch, self.features)
+
+
+def feature_table(batch: pa.RecordBatch, features: Sequence[str]) -> NDArray[np.float64]:
+    """Return columns of public numbers as a table, shape (n, d), with NaN where one is missing.
+
+    Texts, as CSV holds them, are read as numbers; an empty text is a missing number.
+
+    Raises:
+        InputError: a column does not hold numbers or truth values.
+    """
+    table = np.empty((batch.num_rows, len(features)))
+    for column, name in enumerate(features):
+        values = _parsed(batch.column(name), pa.float64())
+        if values is None or not (is_number(values.type) or pa.types.is_boolean(values.type)):
+            raise InputError(f"the column {name!r} must hold numbers: encode it first", argument="features")
+        if pa.types.is_boolean(values.type):
+            values = values.cast(pa.uint8())
+        table[:, column] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return table
+
+
+def check_features(table: Table, features: Sequence[str], label: str | None = None) -> tuple[str, ...]:
+    """Return the names of columns of public numbers; no row is read.
+
+    Raises:
+        InputError: no list of columns, one that is missing or of another type, or the private one.
+    """
+    if isinstance(features, str) or not features:
+        raise InputError("must be a list of columns, one at least", argument="features")
+    for name in features:
+        table.require(name, "features")
+    if label in features:
+        raise InputError("must be no column of public numbers: it is private", argument="label")
+    empty = [pa.nulls(0, table.schema.field(name).type) for name in features]
+    feature_table(pa.RecordBatch.from_arrays(empty, names=list(features)), features)
+    return tuple(features)
+
+
+def _parsed(values: Any, kind: pa.DataType) -> Any:
+    """Return texts as numbers, other values as they are; None where a text is no number."""
+    values = plain(values)
+    if not is_text(values.type):
+        return values
+    texts = values.cast(pa.large_string())
+    try:
+        return pc.if_else(pc.equal(pc.utf8_trim_whitespace(texts), ""), None, texts).cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def person_column(content: pa.Table, column: str) -> Any:
+    """Return whose each record of a table is, integers or texts.
+
+    Raises:
+        InputError: a record has no person, or the column holds something else.
+    """
+    values = content.column(column)
+    empty = is_text(values.type) and any(not text for text in values.unique().to_pylist())
+    if values.null_count or empty:
+        raise InputError(NO_PERSON, argument=f"--person: the column {column!r}")
+    if not (pa.types.is_integer(values.type) or is_text(values.type)):
+        raise InputError(f"--person: the column {column!r} must hold integers or texts, and it holds {values.type}")
+    return joined_ids([record_ids(batch, column) for batch in content.select([column]).to_batches()])
+
+
+def check_person(column: str | None, columns: tuple[str | None, ...], cap: int | None) -> None:
+    """Refuse a person column that is the label or the ids, and a cap that is none.
+
+    Raises:
+        InputError: what is wrong.
+    """
+    if column is not None and column in columns:
+        raise InputError("--person must be another column than the label and the ids")
+    if cap is None:
+        return
+    if column is None:
+        raise InputError("--per-person goes with --person COLUMN, which says whose each record is")
+    check_integer(cap, "--per-person")
+
+
+def joined_ids(blocks: list[Any]) -> Any:
+    """Return integers or texts of several blocks as one."""
+    return Texts.of(text for ids in blocks for text in ids) if isinstance(blocks[0], Texts) else np.concatenate(blocks)

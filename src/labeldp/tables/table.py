@@ -1,0 +1,335 @@
+"""One `Table` for rows of any size: files, folders, Arrow streams, images, and data frames of an engine."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, final
+
+import pyarrow as pa
+
+from labeldp.privacy import InputError, LabelDPError, check_growth, did_you_mean, json_value
+from labeldp.tables.formats import format_of
+
+BLOCK_ROWS = 1 << 18
+"""The number of rows of a table that are read at a time."""
+
+Task = Callable[[Iterable[pa.RecordBatch]], bytes]
+"""What is done with a part of a table, given as blocks. It can be pickled, and is as secret as the labels."""
+
+Join = Callable[[Iterable[bytes]], bytes]
+"""Puts what several tasks returned together to one such result."""
+
+Stamp = tuple[int, int, int]
+"""Size, time of the last change and number of a file."""
+
+CHANGED = "the table changed while it was being {}"
+"""The beginning of what is said of a table that changed, with a gap for a verb."""
+
+SHOWN_COLUMNS = 12
+NO_HEADER = "its first row was read as the column names: does it have a header row?"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of any size; get one from `open_table`. Nothing stays open between calls, so it may be read again.
+
+    A format overrides `_stream`. An engine, whose parts lie on many machines, overrides `run`.
+
+    Fields:
+        path: path of the file or folder; a name in words where there is none.
+        schema: the names and types of its columns, as they are read.
+        rows: the number of rows if the source states it, else None.
+        index: the columns that pandas wrote for the index of a data frame; they are not features.
+        stamp: of the file as it was opened; None where there is no file.
+    """
+
+    declares_names: ClassVar[bool] = True
+    """Whether the format itself declares the names of columns, so that an error may list them."""
+
+    path: Path
+    schema: pa.Schema = field(repr=False)
+    rows: int | None = None
+    index: tuple[str, ...] = ()
+    stamp: Stamp | None = field(default=None, repr=False)
+
+    def _stream(
+        self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield non-empty blocks of the named columns, in order."""
+        raise InputError(f": the rows of {self.path} have no order; write them to files first", argument="data")
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(self.schema.names)
+
+    def types(self, columns: Sequence[str]) -> pa.Schema:
+        """Return the names and types of some columns."""
+        return pa.schema([self.schema.field(name) for name in columns])
+
+    @property
+    def parts(self) -> "tuple[Table, ...]":
+        """The files of a folder, in order; otherwise the table itself."""
+        return (self,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The paths of the parts within the folder; otherwise the name of the file."""
+        return (self.path.name,)
+
+    def blocks(
+        self, columns: Sequence[str] | None = None, *, block_rows: int = BLOCK_ROWS, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows in order, in record batches of at most `block_rows` rows.
+
+        Args:
+            columns: the columns to read, in this order; all by default. Others are not decoded.
+            block_rows: the most rows in one block, at least 1. Memory grows with it, not with the table.
+            encoded: a column of texts that may come as a dictionary, where that is faster to read.
+
+        Returns:
+            An iterator of non-empty record batches. Wrong arguments are refused at once; a damaged block is refused
+            when it is reached.
+
+        Raises:
+            InputError: a column does not exist, the file is damaged, or an engine holds rows without an order. The
+                message never holds the content of a cell.
+        """
+        if block_rows < 1:
+            raise InputError("block_rows must be at least 1")
+        return self._stream(self._chosen(columns), block_rows, encoded)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the named columns (all by default) at once, with the same types as `blocks`."""
+        blocks = self._within_memory(self.blocks(columns))
+        return pa.Table.from_batches(blocks, schema=self.types(self._chosen(columns)))
+
+    def run(
+        self, task: Task, columns: Sequence[str], *, join: Join | None = None, by: str | None = None
+    ) -> Iterable[bytes]:
+        """Run a task on some columns of each part of the table, where it is, and return what it returned.
+
+        This table is one part, read in order. An engine runs the task on each of its parts, in any order.
+
+        Args:
+            task: what is done.
+            columns: the columns that it reads.
+            join: puts results together on the way, where they are large and there are many.
+            by: a column whose equal values must stand in one part.
+
+        Raises:
+            LabelDPError: a file is another than it was when it was opened.
+        """
+        result = task(self.blocks(list(dict.fromkeys(columns))))
+        if not self.is_unchanged():
+            raise LabelDPError(f"{self.path} changed while it was being read")
+        return [result]
+
+    def is_unchanged(self) -> bool:
+        """Return whether the files are as they were opened, and a folder holds no others."""
+        return self.stamp is None or stamp_of(self.path) == self.stamp
+
+    def require(self, column: str, argument: str) -> str:
+        """Return `column` if the table has it; else raise InputError for `argument`, with a similar name."""
+        if column in self.columns:
+            check_names(self.path, [name for name in self.columns if name == column], declared=True)
+            return column
+        raise InputError(f": {self.path} has no column {column!r}{self._hint(column)}", argument=argument)
+
+    def _within_memory(self, blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield blocks that are all held; refuse them when they are more than files of this size can hold."""
+        stamps = [part.stamp for part in self.parts]
+        stored, size = sum(stamp[0] for stamp in stamps if stamp is not None), 0
+        for block in blocks:
+            size += block.nbytes
+            if None not in stamps:
+                check_growth(self.path, stored, size)
+            yield block
+
+    def _chosen(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        if columns is None:
+            return self.columns
+        if isinstance(columns, str) or not columns or len(set(columns)) != len(columns):
+            raise InputError("must be a list of different column names, at least one", argument="columns")
+        return tuple(self.require(column, "columns") for column in columns)
+
+    def _hint(self, column: str) -> str:
+        """Return a hint on the columns; not for CSV, whose first row may be a record with private cells."""
+        close = did_you_mean(str(column), self.columns)
+        hint = f"; {close}" if close else ""
+        if not self.declares_names:
+            return hint or f"; {NO_HEADER}"
+        shown = ", ".join(repr(name[:40]) for name in self.columns[:SHOWN_COLUMNS])
+        more = f" and {len(self.columns) - SHOWN_COLUMNS} more" if len(self.columns) > SHOWN_COLUMNS else ""
+        return f"{hint} It has {shown}{more}" if hint else f"; it has {shown}{more}"
+
+
+def open_table(data: Any) -> Table:
+    """Open data of any size as a table; see `FORMATS` for what is taken.
+
+    The format of a file is recognized from its content. A CSV file needs a header row; its delimiter is the most
+    frequent of comma, tab, semicolon and bar in that row. Of a folder, each file in it and in its subfolders is a part,
+    whose name does not begin with "_" or ".".
+
+    Args:
+        data: the path of a file or of a folder; a table, a data frame or a query that gives an Arrow stream each time
+            it is asked (pyarrow, polars, pandas, DuckDB); a data frame of Spark; or a `Table`, which is returned.
+
+    Returns:
+        A `Table` with at least one column and one row.
+
+    Raises:
+        InputError: the data do not exist, are not a table, have no rows or repeat the name of a column. No message
+            holds the content of a cell.
+    """
+    if isinstance(data, Table):
+        return data
+    if not isinstance(data, str | os.PathLike):
+        table: Table = format_of(data).load()(data)
+        return table
+    path = Path(data)
+    stamp = stamp_of(path)
+    table = format_of(path).load()(path)
+    return replace(table, stamp=stamp) if path.is_file() else table
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return what is another after a file was changed or replaced; None where there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+@final
+@dataclass(frozen=True)
+class ArrowTable(Table):
+    """A table in memory, or a query: anything that gives an Arrow stream each time it is asked.
+
+    Such are tables and data sets of pyarrow, data frames of polars and pandas, and relations of DuckDB. It is read as
+    often as a file; a query must give the same rows each time.
+    """
+
+    source: Any = field(default=None, repr=False, compare=False)
+
+    def _stream(
+        self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        explain = partial(_source_problem, self.path)
+        reader = without_values(lambda: _reader(self.source, list(columns), block_rows), explain)
+        schema = self.types(columns)
+        for batch in blocks_without_values(iter(reader), explain):
+            yield from sliced(batch.select(list(columns)), schema, block_rows)
+
+
+def open_stream(source: Any) -> ArrowTable:
+    """Open an object with `__arrow_c_stream__`, or a data set of pyarrow, as a table.
+
+    Raises:
+        InputError: it can be read only once, or has no columns or rows.
+    """
+    name = f"the {type(source).__name__} given as data"
+    if isinstance(source, pa.RecordBatchReader):
+        raise InputError(f"{name} can be read only once, and data are read more than once: give a table or a file")
+    path = Path(name)
+    schema = without_values(lambda: _reader(source, None, 1).schema, partial(_source_problem, path))
+    check_names(path, schema.names, declared=True)
+    table = ArrowTable(path, without_metadata(schema), index=index_of(schema), source=source)
+    if next(table.blocks(table.columns[:1]), None) is None:
+        raise InputError(f"{name} has columns but no rows")
+    return table
+
+
+def _reader(source: Any, columns: list[str] | None, block_rows: int) -> pa.RecordBatchReader:
+    """Return a stream of a source; a data set reads only the columns that are asked for."""
+    if hasattr(source, "scanner"):
+        return source.scanner(columns=columns, batch_size=block_rows, use_threads=False).to_reader()
+    return pa.RecordBatchReader.from_stream(source)
+
+
+def _source_problem(path: Path, error: Exception) -> str:
+    return f"{path} could not be read"
+
+
+def index_of(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the columns of a table that hold the index of a data frame, by the metadata that pandas wrote."""
+    try:
+        named = json_value((schema.metadata or {})[b"pandas"])["index_columns"]
+        return tuple(name for name in schema.names if name in named)
+    except (KeyError, TypeError, ValueError):  # not of pandas, or not as pandas writes it
+        return ()
+
+
+def without_metadata(schema: pa.Schema) -> pa.Schema:
+    """Return the names and types of a schema alone."""
+    return pa.schema([column.remove_metadata() for column in schema])
+
+
+def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> None:
+    """Raise InputError if there are no column names or two are the same."""
+    if not columns:
+        raise InputError(f"{path} has no columns")
+    if len(set(columns)) == len(columns):
+        return
+    if not declared:
+        raise InputError(f"{path} has repeated column names, and each must stand once; {NO_HEADER}")
+    twice = next(name for number, name in enumerate(columns) if name in columns[:number])
+    raise InputError(f"{path} has more than one column named {twice!r}; rename all but one")
+
+
+def sliced(batch: pa.RecordBatch, schema: pa.Schema, block_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in blocks of at most so many rows, without the metadata of the source."""
+    for start in range(0, batch.num_rows, block_rows):
+        part = batch.slice(start, block_rows)
+        yield pa.RecordBatch.from_arrays(part.columns, schema=schema)
+
+
+ROWS, BYTES = 1 << 17, 1 << 26
+"""Blocks are joined up to so many rows or bytes: engines make small ones."""
+
+
+def rebatched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield larger blocks of the same rows in the same order, none of them empty."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS or size >= BYTES:
+            yield _joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
+
+
+Result = TypeVar("Result")
+Explain = Callable[[Exception], str]
+
+
+def without_values(action: Callable[[], Result], explain: Explain) -> Result:
+    """Return the result of `action`; turn a failure to read into an InputError without the original message."""
+    try:
+        return action()
+    except MemoryError as error:
+        problem = f"{explain(error)}, or too large for the memory"
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        problem = explain(error)
+    raise InputError(problem)  # outside the handler: its __context__ could quote a row
+
+
+def blocks_without_values(batches: Iterator[pa.RecordBatch], explain: Explain) -> Iterator[pa.RecordBatch]:
+    """Yield the blocks; turn failures to read one into errors as `without_values` does."""
+    while (batch := without_values(lambda: next(batches, None), explain)) is not None:
+        yield batch
