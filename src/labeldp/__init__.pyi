@@ -3,6 +3,7 @@ from . import audit as audit
 from . import bags as bags
 from . import curator as curator
 from . import fit as fit
+from . import inference as inference
 from . import learners as learners
 from . import mechanisms as mechanisms
 from . import online as online

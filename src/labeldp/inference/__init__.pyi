@@ -1,0 +1,9 @@
+from . import designs as designs
+from .designs import answers as answers
+from .effects import difference as difference
+from .estimate import RULES as RULES
+from .estimate import Estimate as Estimate
+from .estimate import Rule as Rule
+from .shares import mean as mean
+from .shares import quantile as quantile
+from .sums import plan_sums as plan_sums
