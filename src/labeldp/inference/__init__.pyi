@@ -4,6 +4,10 @@ from .effects import difference as difference
 from .estimate import RULES as RULES
 from .estimate import Estimate as Estimate
 from .estimate import Rule as Rule
+from .evaluation import Calibration as Calibration
+from .evaluation import Scores as Scores
+from .evaluation import compare as compare
+from .evaluation import evaluate as evaluate
 from .shares import mean as mean
 from .shares import quantile as quantile
 from .sums import plan_sums as plan_sums

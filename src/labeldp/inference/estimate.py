@@ -48,6 +48,8 @@ RULES: Mapping[str, Rule] = {
     "accuracy": Rule("Clopper-Pearson interval of the answers", "exact"),
     "precision": Rule("Clopper-Pearson interval of the answers", "exact"),
     "recall": Rule("Fieller's interval", "asymptotic"),
+    "accuracy, sums": Rule("exact intervals by predicted class, variances recovered", "asymptotic"),
+    "recall, sums": Rule("two exact intervals at the root of the level", "exact"),
     "F1": Rule("Fieller's interval", "asymptotic"),
     "confusion": Rule("normal interval of debiased answers", "asymptotic"),
     "area under the ROC curve": Rule("Fieller's interval of two U-statistics", "asymptotic"),
