@@ -1,4 +1,7 @@
 from . import designs as designs
+from .conformal import METHODS as METHODS
+from .conformal import PredictionSets as PredictionSets
+from .conformal import conformal as conformal
 from .designs import answers as answers
 from .effects import difference as difference
 from .estimate import RULES as RULES
@@ -8,6 +11,11 @@ from .evaluation import Calibration as Calibration
 from .evaluation import Scores as Scores
 from .evaluation import compare as compare
 from .evaluation import evaluate as evaluate
+from .power import Power as Power
+from .power import power as power
+from .regression import odds_ratio as odds_ratio
+from .regression import regression as regression
+from .sequences import monitor as monitor
 from .shares import mean as mean
 from .shares import quantile as quantile
 from .sums import plan_sums as plan_sums

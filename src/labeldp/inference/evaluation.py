@@ -104,7 +104,7 @@ class Scores:
     @property
     def predictions(self) -> Any:
         """Predicted codes, shape (n,)."""
-        return self.probabilities.argmax(axis=1)
+        return self.probabilities.argmax(axis=1).astype(np.int32)
 
     def accuracy(self) -> Estimate:
         """Estimate how often the predicted class is the true one."""

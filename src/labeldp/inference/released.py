@@ -16,7 +16,7 @@ from labeldp.privacy import Certificate, Floats, InputError, Neighbors, Public, 
 BLOCK = 1 << 18
 """Records that are looked at together."""
 
-Codes = NDArray[np.int64]
+Codes = NDArray[np.signedinteger[Any]]
 Terms = Callable[[slice], Floats]
 """Numbers of a block of records, shape (m, columns, terms)."""
 
@@ -57,12 +57,13 @@ class Grouping:
 
     def block(self, rows: slice, size: int) -> Codes:
         """Return the groups of a block of records."""
-        return np.zeros(size, dtype=np.int64) if self.codes is None else self.codes[rows]
+        return np.zeros(size, dtype=np.int64) if self.codes is None else self.codes[rows].astype(np.int64)
 
     def crossed(self, other: "Grouping") -> "Grouping":
         """Return the cells of two groupings: the cell of group g and other group h is g * other.count + h."""
         first, second = self.block(slice(None), int(self.sizes.sum())), other.block(slice(None), int(self.sizes.sum()))
         codes = first * other.count + second
+        codes = codes.astype(np.int32) if self.count * other.count < 1 << 31 else codes
         names = tuple(f"{a}, {b}" for a in self.names for b in other.names)
         return Grouping(names, codes, np.bincount(codes, minlength=len(names)))
 
@@ -342,15 +343,15 @@ def check_users(certificate: Certificate, users: Any, records: int) -> Codes | N
 def distinct(column: NDArray[Any]) -> tuple[list[Any], Codes]:
     """Return the sorted values of a column, and the place of each entry among them; small integers are not sorted."""
     if column.dtype.kind in "iub":
-        numbers = column.astype(np.int64)
-        low, high = int(numbers.min()), int(numbers.max())
+        low, high = int(column.min()), int(column.max())
         if high - low < 4 * BLOCK:
-            present = np.flatnonzero(np.bincount(numbers - low))
-            places = np.zeros(high - low + 1, dtype=np.int64)
+            numbers = column.astype(np.int32) - low if abs(low) < 1 << 30 else (column - low).astype(np.int32)
+            present = np.flatnonzero(np.bincount(numbers))
+            places = np.zeros(high - low + 1, dtype=np.int32)
             places[present] = np.arange(len(present))
-            return (present + low).astype(column.dtype).tolist(), places[numbers - low]
+            return (present + low).astype(column.dtype).tolist(), places[numbers]
     names, codes = np.unique(column, return_inverse=True)
-    return names.tolist(), codes.astype(np.int64).reshape(-1)
+    return names.tolist(), codes.astype(np.int32).reshape(-1)
 
 
 def refuse_exact(outcomes: Outcomes, method: str, choices: tuple[str, ...]) -> None:
