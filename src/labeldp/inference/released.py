@@ -61,9 +61,13 @@ class Grouping:
 
     def crossed(self, other: "Grouping") -> "Grouping":
         """Return the cells of two groupings: the cell of group g and other group h is g * other.count + h."""
-        first, second = self.block(slice(None), int(self.sizes.sum())), other.block(slice(None), int(self.sizes.sum()))
-        codes = first * other.count + second
-        codes = codes.astype(np.int32) if self.count * other.count < 1 << 31 else codes
+        kind = np.int32 if self.count * other.count < 1 << 31 else np.int64
+        codes = np.zeros(int(self.sizes.sum()), dtype=kind)
+        if self.codes is not None:
+            codes += self.codes
+            codes *= other.count
+        if other.codes is not None:
+            codes += other.codes
         names = tuple(f"{a}, {b}" for a in self.names for b in other.names)
         return Grouping(names, codes, np.bincount(codes, minlength=len(names)))
 

@@ -116,7 +116,7 @@ def require_two(domain: Any) -> None:
 
 def arms(treated: Any, records: int) -> Grouping:
     """Return the two arms as groups: control, treated."""
-    codes = treated_column(treated, records).astype(np.int64)
+    codes = treated_column(treated, records).astype(np.int32)
     return Grouping(("control", "treated"), codes, np.bincount(codes, minlength=2))
 
 
@@ -125,7 +125,7 @@ def predicted_cells(predictions: Any, records: int, classes: int) -> Grouping:
     codes = np.asarray(predictions.value if isinstance(predictions, Public) else predictions)
     if codes.shape != (records,) or codes.dtype.kind not in "biu" or codes.min() < 0 or codes.max() >= classes:
         raise InputError(f"must be codes from 0 to {classes - 1}, one for each record", argument="predictions")
-    codes = codes.astype(np.int64)
+    codes = codes.astype(np.int32)
     return Grouping(tuple(map(str, range(classes))), codes, np.bincount(codes, minlength=classes))
 
 
