@@ -35,6 +35,7 @@ def test_an_effect_is_held_overall_and_by_group(options: dict[str, Any]) -> None
     )
     assert held(whole, EFFECT) and whole.high - whole.low < 0.12
     assert held(by_group, EFFECT) and by_group.axes == (("group", ("new", "old")),) and by_group.simultaneous
+    assert whole.method == by_group.method and ("HC2" in whole.method) == (list(options) == ["covariates"])
     flipped = inference.difference(release, TREATED, outcome=0, level=SURE, **options)
     assert flipped.value == pytest.approx(-whole.value) and flipped.low == pytest.approx(-whole.high)
 

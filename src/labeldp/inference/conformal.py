@@ -106,7 +106,7 @@ def conformal(
     Raises:
         InputError: scores that do not fit or are not public, or a method that does not go with them.
 
-    Source: Bates et al. (2021) for risk control by tests; Hoeffding (1956) for unlike rates in the exact test.
+    Source: Bates for risk control by tests; Hoeffding for unlike rates in the exact test.
     """
     for name, number in (("coverage", coverage), ("risk", risk)):
         if not 0 < number < 1:
@@ -190,7 +190,7 @@ def _lowest(shown: Callable[[float], bool], scores: Floats, count: int) -> float
 def bets_exceed(values: Floats, goal: float, low: float, high: float, risk: float) -> bool:
     """Whether bets show at this risk that the mean of independent numbers in [low, high] is at least a goal.
 
-    Source: Waudby-Smith and Ramdas (2024).
+    Source: WaudbySmith.
     """
     x, mean = (values - low) / (high - low), (goal - low) / (high - low)
     bets = np.minimum(np.sqrt(2 * np.log(1 / risk) / (len(x) * earlier_variances(x))), 0.5 / mean)

@@ -121,9 +121,11 @@ class DeclaredAnswers:
 
 
 def warner(truth: float) -> Design:
-    """Return the design of Warner (1965): a card says "I am" with probability `truth`, else "I am not".
+    """Return Warner's design: a card says "I am" with probability `truth`, else "I am not".
 
     Classes are no and yes, in this order.
+
+    Source: Warner.
     """
     share = _probability(truth, "truth")
     return Design(np.array([[share, 1 - share], [1 - share, share]]), f"Warner's with {share:g}")

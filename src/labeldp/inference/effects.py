@@ -53,7 +53,7 @@ def difference(
     Raises:
         InputError: columns that do not fit, an arm or group without enough records, or a propensity outside of (0, 1).
 
-    Source: Newcombe (1998); Lin (2013) for the adjusted effect; Robins, Rotnitzky, Zhao (1994) for the weighted one.
+    Source: Newcombe; LinAdjusted for the adjusted effect; Robins for the weighted one.
     """
     if is_sums(release):
         if covariates is not None or propensity is not None:
@@ -172,7 +172,7 @@ def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[
     Raises:
         InputError: fewer records than columns, or columns that depend on each other.
 
-    Source: MacKinnon and White (1985).
+    Source: MacKinnon, the estimator HC2.
     """
     gram = design.T @ design
     if len(design) <= design.shape[1] or np.linalg.matrix_rank(gram) < design.shape[1]:

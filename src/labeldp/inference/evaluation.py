@@ -453,7 +453,7 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
         one, other: `Public(codes, why="…")` of predicted classes, shape (n,), of models that saw none of these labels.
         users, level: see `mean`.
 
-    Source: McNemar (1947), with answers in place of labels.
+    Source: McNemar, with answers in place of labels.
     """
     outcomes = Outcomes.of(release, users)
     check_level(level)

@@ -15,10 +15,9 @@ Ends = tuple[Floats, Floats]
 def clopper_pearson(hits: ArrayLike, trials: ArrayLike, level: float) -> Ends:
     """Return the exact interval of binomial rates; [0, 1] without trials.
 
-    It is exact as well for independent trials of unlike rates, for their mean rate, where no end lies among the two
-    counts next to the mean.
+    For independent trials of unlike rates it holds their mean rate.
 
-    Source: Clopper and Pearson (1934); Hoeffding (1956) for unlike rates.
+    Source: Clopper; Hoeffding for unlike rates.
     """
     hits, trials = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64))
     misses, tail = trials - hits, (1 - level) / 2
@@ -35,7 +34,7 @@ def sidak(level: float, independent: int, dependent: int = 1) -> float:
         independent: groups of intervals that are independent of each other.
         dependent: intervals in a group, which may depend on each other in any way: Bonferroni.
 
-    Source: Šidák (1967).
+    Source: Sidak.
     """
     group = level if independent <= 1 else level ** (1 / independent)
     return group if dependent <= 1 else 1 - (1 - group) / dependent
@@ -55,7 +54,7 @@ def student_quantile(level: float, freedom: ArrayLike) -> Floats:
 def wilson(hits: ArrayLike, trials: ArrayLike, level: float) -> Ends:
     """Return the score interval of binomial rates; [0, 1] without trials.
 
-    Source: Wilson (1927).
+    Source: Wilson.
     """
     hits, trials, square = np.asarray(hits, float), np.asarray(trials, float), normal_quantile(level) ** 2
     size = np.maximum(trials, 1)
@@ -67,7 +66,7 @@ def wilson(hits: ArrayLike, trials: ArrayLike, level: float) -> Ends:
 def recovered(first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats]) -> Ends:
     """Return the interval of a difference from the value, low and high of two independent estimates.
 
-    Source: Newcombe (1998) for two rates; Zou and Donner (2008) for any two (MOVER).
+    Source: Newcombe for two rates; Zou for any two (MOVER).
     """
     (a, low_a, high_a), (b, low_b, high_b) = first, second
     return a - b - np.hypot(a - low_a, high_b - b), a - b + np.hypot(high_a - a, b - low_b)
@@ -84,7 +83,7 @@ def fieller(means: Floats, covariances: Floats, level: float) -> Ends:
     Returns:
         The ends; infinite where the bottom may be 0, or is not positive.
 
-    Source: Fieller (1954).
+    Source: Fieller, Section 3.
     """
     square = normal_quantile(level) ** 2
     top, bottom = means[..., 0], means[..., 1]
@@ -106,7 +105,7 @@ def betting(values: Floats, low: float, high: float, level: float) -> tuple[floa
 
     Bets follow the order of the records, which must not depend on the outcomes.
 
-    Source: Waudby-Smith and Ramdas (2024), hedged capital with plug-in bets.
+    Source: WaudbySmith, hedged capital with plug-in bets.
     """
     x = (np.asarray(values, dtype=np.float64) - low) / (high - low)
     bets = np.sqrt(2 * np.log(2 / (1 - level)) / (len(x) * earlier_variances(x)))

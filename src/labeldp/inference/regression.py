@@ -59,7 +59,7 @@ def regression(
     Raises:
         InputError: features that do not fit or depend on each other, or numbers with kind="logistic".
 
-    Source: Rao (1948) for score tests; the likelihood is that of the answers.
+    Source: Rao for score tests; the likelihood is that of the answers.
     """
     check_choice(kind, "kind", ("logistic", "linear"))
     check_level(level)

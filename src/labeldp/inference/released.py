@@ -481,7 +481,7 @@ def estimate_of(
         n_effective=numbers[5],
         simultaneous=simultaneous and int(np.prod(shape)) > 1,
         guarantee=rule.guarantee,
-        method=rule.method.replace(", HC2 errors", "") + (f", {CLUSTERED}" if outcomes.clustered else ""),
+        method=f"{rule.method.removesuffix(', HC2 errors')}, {CLUSTERED}" if outcomes.clustered else rule.method,
         assumptions=outcomes.conditions if conditions is None else conditions,
         certificate=outcomes.release.certificate,
         axes=tuple(axes),

@@ -47,7 +47,7 @@ def monitor(
     Raises:
         InputError: users with several records, or a class that is none.
 
-    Source: Robbins (1970) for the beta-binomial mixture; Waudby-Smith and Ramdas (2024) for bets.
+    Source: Robbins for mixtures; WaudbySmith for bets.
     """
     check_level(level)
     outcomes = Outcomes.of(release, users)

@@ -162,7 +162,7 @@ def cell_means(sums: Sums, cells: Grouping, level: float) -> tuple[Floats, Float
     Of two classes it is the share of the second one; of a number its mean, whose sampling variance is the largest that
     the range admits at a mean that is one standard deviation of the noise nearer to the middle.
 
-    Source: Bhatia and Davis (2000) for that variance.
+    Source: BhatiaDavis for that variance.
     """
     mechanism, sizes = sums.mechanism, np.maximum(cells.sizes, 1)[:, None]
     totals, rate = sums_of_cells(sums, cells.count), float(mechanism.rate)
@@ -293,7 +293,7 @@ def area_of_sums(release: Any, scores: Floats, level: float) -> Estimate:
     With ranks r in (-1/2, 1/2) the area is 1/2 + n sum(y r) / (m (n - m)). Areas are tested on a grid, each with the
     sampling variance that it implies.
 
-    Source: Hanley and McNeil (1982).
+    Source: Hanley for the variance.
     """
     sums = Sums.of(release)
     rows = area_rows(scores)
