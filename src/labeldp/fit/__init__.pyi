@@ -39,6 +39,7 @@ from .registry import METHODS as METHODS
 from .registry import RECIPES as RECIPES
 from .registry import TRUSTS as TRUSTS
 from .registry import recipe_of as recipe_of
+from .release import read_release as read_release
 from .release import release_file as release_file
 from .release_bags import read_bags as read_bags
 from .release_bags import release_bags as release_bags

@@ -15,7 +15,7 @@ from labeldp.tables.folders import (
     read_folder_certificate,
     release_folder,
 )
-from labeldp.tables.labels import check_kind, codes_of, domain_in_file, released_column, released_values
+from labeldp.tables.labels import answers_in, check_kind, codes_of, domain_in_file, released_column, released_values
 from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_source, open_table
 from labeldp.tables.spool import Spool
 from labeldp.tables.values import (
@@ -60,6 +60,7 @@ __all__ = [
     "Spool",
     "TableEncoder",
     "TableFile",
+    "answers_in",
     "as_text",
     "atomic_directory",
     "atomic_write",
