@@ -83,7 +83,7 @@ class Design:
     @cached_property
     def inverse(self) -> Floats:
         """Row z holds the unbiased class indicators of the answer z, shape (K, K), or (n, K, K)."""
-        return np.linalg.inv(self.matrix)
+        return np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
 
     def specification(self) -> dict[str, Any]:
         """Return what the certificate says of the design."""

@@ -109,9 +109,7 @@ def _by_arm(
         variance = (rate * (1 - rate) / sizes).sum(axis=1) / gap**2
         share = np.clip((rate - start) / gap, 0, 1)
         sampling = (np.maximum(share * (1 - share), 1 / sizes) / sizes).sum(axis=1)
-        noise, effective = precision(variance, sampling, cells.sizes)
-        if code is None:
-            noise = effective = None
+        noise, effective = precision(variance, sampling, cells.sizes) if code is not None else (None, None)
         return _stated(
             outcomes, "difference", cells, value, lower, upper, variance, level, simultaneous, noise, effective, code
         )

@@ -157,7 +157,7 @@ class Estimate:
                 raise InputError(f"has no {name!r} among its names", argument=axis)
             index[position] = self.axes[position][1].index(str(name))
         left = tuple(axis for axis, part in zip(self.axes, index, strict=True) if isinstance(part, slice))
-        parts = {
+        parts: dict[str, Any] = {
             name: None if getattr(self, name) is None else np.asarray(getattr(self, name))[tuple(index)]
             for name in ("value", "low", "high", "stderr", "noise_share", "n_effective")
         }

@@ -9,12 +9,13 @@ import numpy as np
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
 from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantile, recovered, sidak, student_quantile
 from labeldp.inference.released import (
+    Codes,
     Grouping,
     Outcomes,
     Sums,
+    covariance_of,
     entry_level,
     estimate_of,
-    means_of,
     precision,
     public_numbers,
 )
@@ -77,7 +78,7 @@ class Calibration:
     """
 
     predicted: Floats = field(repr=False)
-    records: Floats = field(repr=False)
+    records: Codes = field(repr=False)
     observed: Estimate
 
 
@@ -260,15 +261,13 @@ class Scores:
             rows = slice(None) if self.cells.codes is None else self.cells.codes == group
             users = None if self.source.users is None else self.source.users[rows]
             terms, ratio = area_terms(second[rows], self.probabilities[rows, 1])
-            result = means_of(
-                lambda block, terms=terms: terms[block, None, :], Grouping.of(None, len(terms)), users, len(terms)
-            )
-            ends = fieller(ratio, result.covariance[0, 0], entry)
+            covariance = covariance_of(terms, users)
+            ends = fieller(ratio, covariance, entry)
             low[group], high[group] = ends
             if ratio[1] > 0:
                 value[group] = ratio[0] / ratio[1]
                 slope = np.array([1, -value[group]])
-                variance[group] = slope @ result.covariance[0, 0] @ slope / ratio[1] ** 2
+                variance[group] = slope @ covariance @ slope / ratio[1] ** 2
         name = "area under the ROC curve"
         return self._estimate(name, name, self.cells.axes, value, low, high, variance)
 
@@ -288,7 +287,7 @@ class Scores:
         count = check_integer(bins, "bins")
         edges = np.unique(ordered[np.arange(1, count) * len(ordered) // count])
         cells = Grouping.of(np.searchsorted(edges, sure, side="right"), len(sure))
-        mean = np.bincount(cells.codes, weights=sure) / cells.sizes
+        mean = np.bincount(cells.block(slice(None), len(sure)), weights=sure) / cells.sizes
 
         entry = entry_level(self.source, cells, self.level, self.simultaneous)
         value, low, high, variance = self._hits(cells, entry, chosen)

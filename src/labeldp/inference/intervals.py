@@ -147,7 +147,7 @@ def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: flo
     totals, trials = np.broadcast_arrays(np.asarray(totals, np.float64), np.asarray(trials, np.float64))
     reach = ceil(40 / rate)
     width = max(-(-2 * reach // MOST_CELLS), 1)
-    starts = np.arange(-reach, reach + 1, width)
+    starts = np.arange(-reach, reach + 1, width, dtype=np.float64)
     ends = starts + width - 1
     mass = geometric_cdf(ends, rate) - geometric_cdf(starts - 1, rate)
     mass = mass / mass.sum()

@@ -102,7 +102,9 @@ def regression(
         half = normal_quantile(entry) * np.sqrt(np.diagonal(covariance))
         rule, low, high, variance = RULES["logistic, users"], value - half, value + half, np.diagonal(covariance)
     else:
-        ends = [likelihood.ends(index, value, inverse, entry) for index in range(len(value))]
+        ends = [
+            likelihood.ends(index, value, np.asarray(inverse, dtype=np.float64), entry) for index in range(len(value))
+        ]
         low, high = np.array(ends).T
         rule, variance = RULES["logistic"], np.diagonal(inverse)
     return estimate_of(

@@ -62,7 +62,7 @@ class Grouping:
     def crossed(self, other: "Grouping") -> "Grouping":
         """Return the cells of two groupings: the cell of group g and other group h is g * other.count + h."""
         kind = np.int32 if self.count * other.count < 1 << 31 else np.int64
-        codes = np.zeros(int(self.sizes.sum()), dtype=kind)
+        codes: Codes = np.zeros(int(self.sizes.sum()), dtype=np.dtype(kind))
         if self.codes is not None:
             codes += self.codes
             codes *= other.count
@@ -327,6 +327,12 @@ def means_of(terms: Terms, groups: Grouping, users: Codes | None, records: int) 
     return Means(sizes, np.where(sizes[:, None, None] > 0, mean, np.nan), covariance, units - 1)
 
 
+def covariance_of(terms: Floats, users: Codes | None) -> Floats:
+    """Return the covariance of the means of terms (n, t), clustered where users have several records, shape (t, t)."""
+    result = means_of(lambda rows: terms[rows, None, :], Grouping.of(None, len(terms)), users, len(terms))
+    return np.asarray(result.covariance[0, 0])
+
+
 def check_users(certificate: Certificate, users: Any, records: int) -> Codes | None:
     """Return whose each record is, or None where nobody has several.
 
@@ -436,7 +442,7 @@ def entry_level(
     return sidak(level, 1, dependent * cells.count) if outcomes.clustered else sidak(level, cells.count, dependent)
 
 
-def precision(variance: Floats, sampling: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+def precision(variance: Any, sampling: Any, sizes: Any) -> tuple[Any, Any]:
     """Return which part of a variance is noise, and how many records without privacy would be as precise.
 
     Args:

@@ -159,7 +159,9 @@ def _numbers(outcomes: Outcomes, cells: Grouping, level: float, simultaneous: bo
             for group in np.flatnonzero(few):
                 rows = slice(None) if cells.codes is None else cells.codes == group
                 numbers = np.asarray(mechanism.unbiased(outcomes.release.value[rows]).values)
-                low[group], high[group] = betting(numbers, *outcomes.outputs.tolist(), entry)
+                low[group], high[group] = betting(
+                    numbers, float(outcomes.outputs[0]), float(outcomes.outputs[1]), entry
+                )
         if isinstance(mechanism, DiscreteLaplace):
             # the variance of the labels, without a bias: squared distances from the middle of the range
             middle = (domain.low + domain.high) / 2

@@ -21,7 +21,17 @@ from labeldp.inference.released import (
     precision,
     treated_column,
 )
-from labeldp.mechanisms import MAX_RESOLUTION, Classes, Domain, LaplaceHistogram, LaplaceMoment, LaplaceSum, Mechanism
+from labeldp.mechanisms import (
+    MAX_RESOLUTION,
+    Classes,
+    Domain,
+    GridRows,
+    GridTotals,
+    LaplaceHistogram,
+    LaplaceMoment,
+    LaplaceSum,
+    Mechanism,
+)
 from labeldp.privacy import Floats, InputError, Public, Release, check_choice, check_integer
 
 QUESTIONS = ("mean", "difference", "evaluate", "auc", "regression")
@@ -222,8 +232,8 @@ def mean_of_sums(
     axis = ("class", names if outcome is None else (str(outcome),))
     name = "mean" if not names else "share" if outcome is None else f"share of {outcome}"
     return estimate_of(
-        sums, rule, name, (*cells.axes, axis), *numbers[:4], level, simultaneous, *numbers[4:], conditions,
-        keep_axis=bool(names) and outcome is None,
+        sums, rule, name, (*cells.axes, axis), numbers[0], numbers[1], numbers[2], numbers[3], level, simultaneous,
+        numbers[4], numbers[5], conditions, keep_axis=bool(names) and outcome is None,
     )  # fmt: skip
 
 
@@ -297,10 +307,7 @@ def area_of_sums(release: Any, scores: Floats, level: float) -> Estimate:
     """
     sums = Sums.of(release)
     rows = area_rows(scores)
-    planned = Public(rows, why=NOT_SEEN)
-    if not isinstance(sums.mechanism, LaplaceMoment) or sums.mechanism.rows != type(sums.mechanism.rows).of(
-        planned, None, MAX_RESOLUTION, None
-    ):
+    if not isinstance(sums.mechanism, LaplaceMoment) or sums.mechanism.rows != on_grid(rows):
         raise InputError("must be of plan_sums('auc', …) with the same scores", argument="release")
     (counted, ranked), square = second_class_sums(sums)
     records = len(scores)
@@ -327,6 +334,11 @@ def area_of_sums(release: Any, scores: Floats, level: float) -> Estimate:
         sums, rule, "area under the ROC curve", (), value, inside.min(), inside.max(), spread[at] / pairs**2, level,
         False, noise, effective,
     )  # fmt: skip
+
+
+def on_grid(rows: Floats) -> GridRows | GridTotals:
+    """Return rows as `plan_sums` gives them to its mechanism."""
+    return GridRows.of(Public(rows, why=NOT_SEEN), None, MAX_RESOLUTION, None)
 
 
 def design_matrix(features: Any) -> Floats:
@@ -358,12 +370,12 @@ def regression_of_sums(release: Any, features: Any, level: float) -> tuple[Sums,
     sums, design = Sums.of(release), design_matrix(features)
     rows, scales = influence_rows(design)
     mechanism = sums.mechanism
-    planned = type(mechanism.rows).of(Public(rows, why=NOT_SEEN), None, MAX_RESOLUTION, None)
-    if not isinstance(mechanism, LaplaceMoment) or mechanism.rows != planned:
+    if not isinstance(mechanism, LaplaceMoment) or mechanism.rows != on_grid(rows):
         raise InputError("must be of plan_sums('regression', …) with the same features", argument="release")
     totals, square = second_class_sums(sums)
     value = totals * scales
-    low, high = (0.0, 1.0) if sums.names else (mechanism.domain.low, mechanism.domain.high)
+    domain = mechanism.domain
+    low, high = (0.0, 1.0) if isinstance(domain, Classes) else (float(domain.low), float(domain.high))
     fitted = np.clip(design @ value, low, high)
     sampling = ((rows * scales) ** 2).T @ ((fitted - low) * (high - fitted))
     return sums, value, sampling + square * scales**2, sampling
