@@ -95,7 +95,7 @@ def shares() -> Iterator[Cell]:
         naive = z * np.sqrt(raw * (1 - raw) / records)
         for method, promise, ends in (
             ("exact", "exact", (low, high)),
-            ("normal", "asymptotic", (value - half, value + half)),
+            ("normal, on request", "asymptotic", (value - half, value + half)),
             ("noise left out", "naive", (value - without, value + without)),
             ("answers taken as true", "naive", (raw - naive, raw + naive)),
         ):
@@ -289,7 +289,7 @@ def sequences() -> Iterator[Cell]:
 
 
 def numbers() -> Iterator[Cell]:
-    """A mean of numbers of which nine tenths are zero: bets below 500 records, Student's interval from there on."""
+    """A mean of numbers, nine tenths of them zero: bets below 500 records, Student's interval from there on."""
     domain = ldp.mechanisms.Interval(0, 1, grid=101)
     for records, epsilon in product(RECORDS, EPSILONS):
         runs = int((150 if records < 500 else 2000) * SCALE)
@@ -307,7 +307,7 @@ def numbers() -> Iterator[Cell]:
 
 
 def thresholds() -> Iterator[Cell]:
-    """How often the coverage of conformal sets at 80 % is reached: all calibrations but for a risk of 5 %."""
+    """How often a calibration covers at least 80 %, of which 95 % are promised; the width is the number of classes."""
     runs = int(40 * SCALE)
     for records, epsilon, classes in product((500,), (1.0, 2.0, 4.0), CLASSES):
         where = (records, epsilon, classes)
@@ -388,8 +388,8 @@ def broken(cells: list[Cell]) -> list[Cell]:
 
 
 def weak(one: Cell) -> bool:
-    """Whether an asymptotic interval holds less often than `LEAST`, by more than three standard errors."""
-    slack = 3 * (LEAST * (1 - LEAST) / one.runs) ** 0.5 if one.runs else 0.0
+    """Whether an asymptotic interval holds less often than `LEAST`, by more than two standard errors."""
+    slack = 2 * (LEAST * (1 - LEAST) / one.runs) ** 0.5 if one.runs else 0.0
     return one.promise == "asymptotic" and one.coverage < LEAST - slack
 
 
@@ -421,7 +421,7 @@ def page(results: dict[str, list[Cell]], scale: float) -> str:
         *(f"- {one.method}, {one.where}: {percent(one.coverage)} %" for one in short),
         "",
         f"**Asymptotic**: the least number of records from which on no cell holds less often than "
-        f"{100 * LEAST:.0f} %,\nby more than three standard errors.",
+        f"{100 * LEAST:.0f} %,\nby more than two standard errors.",
         "",
         "| interval | cells below | lowest | holds from n |",
         "|---|---|---|---|",

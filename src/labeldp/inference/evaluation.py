@@ -293,7 +293,7 @@ class Scores:
         value, low, high, variance = self._hits(cells, entry, chosen)
         noise, effective = self._precision(value, variance, cells.sizes)
         name = f"share of {self.source.names[1]}" if binary else "share of right answers"
-        axes = (("mean prediction", tuple(f"{number:.4f} (bin {place})" for place, number in enumerate(mean, 1))),)
+        axes = (("mean prediction", tuple(f"{number:.4f} (bin {index})" for index, number in enumerate(mean, 1))),)
         observed = self._estimate("calibration", name, axes, value, low, high, variance, noise, effective)
         return Calibration(mean, cells.sizes, observed)
 
@@ -318,14 +318,16 @@ class Scores:
         # every comparison shares the reference, so that levels are Bonferroni's
         entry = sidak(self.level, 1, len(other) * columns) if self.simultaneous else self.level
         single = Scores(self.source, self.probabilities, self.public, self.cells, entry, simultaneous=False)
-        whole: Estimate = getattr(single, score)()
+        overall: Estimate = getattr(single, score)()
         first, second = (
-            (whole.value[rows], whole.low[rows], whole.high[rows]) for rows in (other, [base] * len(other))
+            (overall.value[rows], overall.low[rows], overall.high[rows]) for rows in (other, [base] * len(other))
         )
         low, high = recovered(first, second)
-        variance = None if whole.stderr is None else whole.stderr[other] ** 2 + whole.stderr[[base] * len(other)] ** 2
-        axes = (("group", tuple(names[group] for group in other)), *whole.axes[1:])
-        title = f"gap of {whole.quantity} to {names[base]}"
+        variance = (
+            None if overall.stderr is None else overall.stderr[other] ** 2 + overall.stderr[[base] * len(other)] ** 2
+        )
+        axes = (("group", tuple(names[group] for group in other)), *overall.axes[1:])
+        title = f"gap of {overall.quantity} to {names[base]}"
         reach = {"log_loss": float(-np.log(FLOOR)), "brier": 2.0}.get(score, 1.0)
         return self._estimate(
             "gap", title, axes, first[0] - second[0], low, high, variance, low_end=-reach, reach=reach

@@ -64,7 +64,9 @@ def regression(
     check_choice(kind, "kind", ("logistic", "linear"))
     check_level(level)
     design = design_matrix(features)
-    titles = tuple(map(str, names)) if names is not None else tuple(f"x{place}" for place in range(1, design.shape[1]))
+    titles = (
+        tuple(map(str, names)) if names is not None else tuple(f"x{column}" for column in range(1, design.shape[1]))
+    )
     if len(titles) != design.shape[1] - 1:
         raise InputError(f"must be {design.shape[1] - 1} names, one for each feature", argument="names")
     axes = (("feature", ("constant", *titles)),)
