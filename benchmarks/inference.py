@@ -42,6 +42,9 @@ RISK = 0.001
 LEAST = 0.94
 """An asymptotic interval that holds less often than this is named."""
 
+ENOUGH = 20_000
+"""Runs that show that an asymptotic interval holds."""
+
 SCALE = 1.0
 
 
@@ -415,7 +418,7 @@ def page(results: dict[str, list[Cell]], scale: float) -> str:
     lines = [PAGE.format(scale="" if scale == 1 else f" --scale {scale:g}")]
     lines += [
         f"**With a guarantee** (exact, finite sample, anytime): of {len(listed)} cells {len(short) or 'none'} "
-        f"{'is' if not short else 'are'} below 95 %. Computed cells are\n"
+        f"{'is' if not short else 'are'} refused at 95 %. Computed cells are\n"
         f"compared outright, the {sum(one.runs > 0 for one in listed)} simulated ones by one-sided "
         f"binomial tests at {RISK:g} over all of them.",
         *(f"- {one.method}, {one.where}: {percent(one.coverage)} %" for one in short),
@@ -423,16 +426,22 @@ def page(results: dict[str, list[Cell]], scale: float) -> str:
         f"**Asymptotic**: the least number of records from which on no cell holds less often than "
         f"{100 * LEAST:.0f} %,\nby more than two standard errors.",
         "",
-        "| interval | cells below | lowest | holds from n |",
-        "|---|---|---|---|",
+        f"Fewer than {ENOUGH:,} runs can show that an interval fails, and not that it holds.",
+        "",
+        "| interval | runs | cells below | lowest | holds from n |",
+        "|---|---|---|---|---|",
     ]
     for method in dict.fromkeys(one.method for one in cells if one.promise == "asymptotic"):
         rows = [one for one in cells if one.method == method and one.promise == "asymptotic"]
         failing = [one for one in rows if weak(one)]
         larger = [n for n in RECORDS if all(one.records < n for one in failing)]
         from_n = f"{min(larger):,}" if larger else f"more than {max(RECORDS):,}"
+        runs = sorted({one.runs for one in rows})
+        drawn = "computed" if runs == [0] else " to ".join(f"{count:,}" for count in sorted({runs[0], runs[-1]}))
+        if 0 < runs[0] < ENOUGH:
+            from_n = "not shown" if len(larger) == len(RECORDS) else f"not below {from_n}"
         lowest = percent(min(one.coverage for one in rows))
-        lines.append(f"| {method} | {len(failing)} of {len(rows)} | {lowest} % | {from_n} |")
+        lines.append(f"| {method} | {drawn} | {len(failing)} of {len(rows)} | {lowest} % | {from_n} |")
     for name, rows in results.items():
         lines += ["", f"## {name}", "", (PARTS[name].__doc__ or "").split("\n")[0], "", *summary(rows)]
     exact = [one for one in results.get("Shares", []) if one.method == "exact"]
