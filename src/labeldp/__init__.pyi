@@ -6,6 +6,7 @@ from . import cluster as cluster
 from . import curator as curator
 from . import fit as fit
 from . import images as images
+from . import inference as inference
 from . import learners as learners
 from . import mechanisms as mechanisms
 from . import online as online

@@ -18,6 +18,7 @@ ROOMS = (
     "mechanisms",
     "accounting",
     "curator",
+    "inference",
     "learners",
     "networks",
     "online",

@@ -25,6 +25,7 @@ COMMANDS = {
     "plan": "labeldp.cli.advice:plan",
     "account": "labeldp.cli.account:account",
     "online": "labeldp.cli.online:online",
+    "estimate": "labeldp.cli.estimate:estimate",
     "audit": "labeldp.cli.audit:audit",
     "demo": "labeldp.cli.fit:demo",
     "serve": "labeldp.cli.serve:serve",

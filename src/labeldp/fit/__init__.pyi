@@ -47,6 +47,7 @@ from .registry import METHODS as METHODS
 from .registry import RECIPES as RECIPES
 from .registry import TRUSTS as TRUSTS
 from .registry import recipe_of as recipe_of
+from .release import read_release as read_release
 from .release import release_again as release_again
 from .release import release_file as release_file
 from .rows import GivenRows as GivenRows

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
 from labeldp.fit.persons import FilePersons
+from labeldp.fit.verify import verify_file
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import (
     Certificate,
@@ -23,6 +25,7 @@ from labeldp.privacy import (
     LabelDPError,
     PendingCharge,
     RecordIds,
+    Release,
     Request,
     Source,
     Texts,
@@ -40,6 +43,7 @@ from labeldp.tables import (
     ReleaseWriter,
     Spool,
     Table,
+    answers_in,
     as_text,
     check_kind,
     codes_of,
@@ -498,3 +502,40 @@ def _existing_result(stream: ColumnRelease, account: DatasetLedger, target: Path
     if not (same and content["column"] == stream.released and unchanged(target)):
         raise refusal
     return certificate
+
+
+def read_release(path: str | os.PathLike[str]) -> tuple[Release[Any], pa.Table]:
+    """Read a file of single answers as the release that it was, for `labeldp.inference`.
+
+    Args:
+        path: a CSV, Parquet or Arrow file that `release_file` or `labeldp release` wrote, of a mechanism that is made
+            of a domain and an epsilon alone.
+
+    Returns:
+        The release, and the table: after a release in place the public columns stand beside the answers.
+
+    Raises:
+        InputError: no such file, no certificate of single answers, or a file that is not what was certified.
+    """
+    verdict = verify_file(path)
+    if not verdict.holds:
+        raise InputError(verdict.sentence)
+    described = next((charge.mechanism for charge in verdict.certificate.entries), {})
+    name = str(described.get("mechanism"))
+    row = next((entry for entry in COMMANDS.values() if entry.name == name and not entry.on_bags), None)
+    if row is None:
+        raise InputError(f"{path} holds no single answers: labeldp release writes them")
+    try:
+        domain, epsilon = Domain.from_json(described["domain"]), Fraction(str(described["epsilon"]))
+        mechanism: FiniteMechanism = row.load()(domain=domain, epsilon=float_below(epsilon))
+        column = str(read_certificate(path)["column"])
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise InputError(f"the certificate of {path} is damaged or not of labeldp") from error
+    if mechanism.specification() != dict(described):
+        raise InputError(f"{path} was released by {name} with settings of its own: read it in Python")
+    table: pa.Table = open_table(path).read()
+    try:
+        answers = answers_in(mechanism, table.column(column).combine_chunks())
+    except (KeyError, ValueError, pa.ArrowException):
+        raise InputError(f"{path} must have a column {column!r} as it was released") from None
+    return Release(answers, verdict.certificate, mechanism), table

@@ -371,7 +371,13 @@ def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
     )
 
 
-_WEAKEST_LAST = [RandomnessKind.SYSTEM, RandomnessKind.KEYED, RandomnessKind.SIMULATION, RandomnessKind.NONE]
+_WEAKEST_LAST = [
+    RandomnessKind.SYSTEM,
+    RandomnessKind.KEYED,
+    RandomnessKind.DECLARED,
+    RandomnessKind.SIMULATION,
+    RandomnessKind.NONE,
+]
 
 
 def _distinct(texts: Any) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class RandomnessKind(Enum):
     KEYED = (
         "cryptographic, a pseudo-random function of a secret key and of the record, group, bag or round that it is for"
     )
+    DECLARED = "noise as declared: it was drawn elsewhere, and labeldp did not check it"
     SIMULATION = "a seeded generator: this is a SIMULATION and protects nothing"
     NONE = "none: nothing random was drawn"
 

@@ -19,6 +19,7 @@ from labeldp.tables.spool import Spool
 from labeldp.tables.table import BLOCK_ROWS, CHANGED, Join, Table, Task, open_table, rebatched
 from labeldp.tables.values import (
     DistinctIds,
+    answers_in,
     as_text,
     by_id,
     check_kind,
@@ -71,6 +72,7 @@ __all__ = [
     "Table",
     "TableEncoder",
     "Task",
+    "answers_in",
     "as_text",
     "atomic_directory",
     "atomic_write",

@@ -323,3 +323,31 @@ def by_id(ids: Any) -> NDArray[np.intp]:
     if isinstance(ids, list):
         return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.intp)
     return np.argsort(ids)
+
+
+def answers_in(mechanism: FiniteMechanism, column: pa.Array) -> NDArray[Any]:
+    """Return the answers that `released_values` wrote, as the mechanism gave them.
+
+    Raises:
+        InputError: a value that is no answer of this mechanism.
+    """
+    domain = mechanism.domain
+    if mechanism.answers is not None or isinstance(mechanism, ResponseOnBins) or isinstance(domain, Classes):
+        coded = plain(column).cast(pa.string()).dictionary_encode()
+        texts, places = coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
+        if coded.null_count:
+            raise InputError("must not have missing answers", argument="column")
+        if mechanism.answers is not None:
+            bits = np.array([[letter == "1" for letter in text.zfill(domain.size)] for text in texts])
+            return np.asarray(np.packbits(bits, axis=1)[places])
+        if isinstance(mechanism, ResponseOnBins):
+            return np.array([mechanism.names.index(text) for text in texts], dtype=np.uint8)[places]
+        return np.asarray(domain_in_file(domain).encode(np.array(texts, dtype=np.str_))[places])
+    numbers = plain(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    outputs = getattr(mechanism, "outputs", None)
+    if outputs is None:
+        return domain.encode(numbers)
+    nearest = np.abs(numbers[:, None] - outputs).argmin(axis=1)
+    if not np.allclose(outputs[nearest], numbers, rtol=1e-9, atol=1e-9 * float(np.ptp(outputs))):
+        raise InputError("must be outputs of the mechanism", argument="column")
+    return nearest.astype(np.min_scalar_type(len(outputs) - 1))

@@ -1,0 +1,253 @@
+"""Effects of a public treatment on a private outcome: by arm, adjusted, or weighted by a public propensity."""
+
+from typing import Any
+
+import numpy as np
+
+from labeldp.inference.estimate import LEVEL, RULES, Estimate
+from labeldp.inference.intervals import normal_quantile, recovered, student_quantile, wilson
+from labeldp.inference.released import (
+    Codes,
+    Grouping,
+    Outcomes,
+    entry_level,
+    estimate_of,
+    means_of,
+    outcome_code,
+    precision,
+    public_numbers,
+    treated_column,
+)
+from labeldp.inference.sums import arms, difference_of_sums, is_sums
+from labeldp.privacy import Flags, Floats, InputError, Public
+
+BY_LOT = "arms were drawn by lot, and the treatment of one record does not change the outcome of another"
+MEASURED_BEFORE = "covariates are public and were measured before the treatment"
+PROPER = "the propensity is right: the treatment depends on nothing else that the outcome depends on"
+
+
+def difference(
+    release: Any,
+    treated: Any,
+    *,
+    outcome: Any = None,
+    groups: Any = None,
+    covariates: Any = None,
+    propensity: Any = None,
+    users: Any = None,
+    level: float = LEVEL,
+    simultaneous: bool = True,
+) -> Estimate:
+    """Estimate by how much a treatment changes the share of a class, or the mean number, overall or by public group.
+
+    Args:
+        release: single answers, or the sums of `plan_sums("difference", …)`.
+        treated: who was treated, true or false, shape (n,).
+        outcome: the class; of two classes the second one by default.
+        groups: a public group for each record, shape (n,): an effect for each.
+        covariates: public numbers, shape (n, d). The gain in precision is small for single answers at a small epsilon.
+        propensity: P(treated | covariates), `Public(number or array, why="…")`: weights records by it, which needs no
+            draw by lot. Outcomes are predicted by least squares on the covariates of the other half of the records.
+        users, level, simultaneous: see `mean`.
+
+    Raises:
+        InputError: columns that do not fit, an arm or group without enough records, or a propensity outside of (0, 1).
+
+    Source: Newcombe; LinAdjusted for the adjusted effect; Robins for the weighted one.
+    """
+    if is_sums(release):
+        if covariates is not None or propensity is not None:
+            raise InputError("must be left out: sums by arm are not adjusted", argument=("covariates", "propensity"))
+        return difference_of_sums(release, treated, groups, outcome, users, level, simultaneous)
+    outcomes = Outcomes.of(release, users)
+    flags = treated_column(treated, outcomes.records)
+    cells = Grouping.of(groups, outcomes.records)
+    code = outcome_code(outcomes, outcome) if outcomes.names else None
+    if outcome is not None and code is None:
+        raise InputError("must be left out: the outcome is a number", argument="outcome")
+    crossed = cells.crossed(arms(flags, outcomes.records))
+    if crossed.sizes.min() < 2:
+        raise InputError(
+            "must have two records of each arm in each group", argument="groups" if groups is not None else "treated"
+        )
+    entry = entry_level(outcomes, cells, level, simultaneous)
+    if propensity is not None:
+        return _weighted(outcomes, cells, flags, code, covariates, propensity, entry, level, simultaneous)
+    if covariates is not None:
+        return _adjusted(outcomes, cells, flags, code, covariates, entry, level, simultaneous)
+    return _by_arm(outcomes, cells, crossed, code, entry, level, simultaneous)
+
+
+def values_of(outcomes: Outcomes, code: int | None, rows: slice) -> Floats:
+    """Return unbiased indicators of a class, or unbiased numbers, of a block, shape (m,)."""
+    return outcomes.numbers(rows) if code is None else outcomes.indicators(rows)[:, code]
+
+
+def _by_arm(
+    outcomes: Outcomes,
+    cells: Grouping,
+    crossed: Grouping,
+    code: int | None,
+    entry: float,
+    level: float,
+    simultaneous: bool,
+) -> Estimate:
+    rates = outcomes.rates() if code is not None else None
+    binary = rates is not None if code is not None else outcomes.two_outputs
+    if binary and not outcomes.clustered:
+        if rates is not None and code is not None:
+            start, gap = rates[1][code], rates[0][code] - rates[1][code]
+        else:
+            start, gap = 0.0, 1 / (outcomes.outputs[1] - outcomes.outputs[0])
+        hits = outcomes.counts(crossed)[:, 1 if code is None else code].reshape(-1, 2)
+        sizes = crossed.sizes.reshape(-1, 2)
+        rate = hits / sizes
+        low, high = wilson(hits, sizes, entry)
+        ends = recovered((rate[:, 1], low[:, 1], high[:, 1]), (rate[:, 0], low[:, 0], high[:, 0]))
+        value, mapped = (rate[:, 1] - rate[:, 0]) / gap, [end / gap for end in ends]
+        lower, upper = np.minimum(*mapped), np.maximum(*mapped)
+        variance = (rate * (1 - rate) / sizes).sum(axis=1) / gap**2
+        share = np.clip((rate - start) / gap, 0, 1)
+        sampling = (np.maximum(share * (1 - share), 1 / sizes) / sizes).sum(axis=1)
+        noise, effective = precision(variance, sampling, cells.sizes) if code is not None else (None, None)
+        return _stated(
+            outcomes, "difference", cells, value, lower, upper, variance, level, simultaneous, noise, effective, code
+        )
+    control = crossed.codes
+    assert control is not None
+    if not outcomes.clustered:
+        result = outcomes.means(lambda rows: values_of(outcomes, code, rows)[:, None, None], crossed)
+        mean = result.mean[:, 0, 0].reshape(-1, 2)
+        squares = result.covariance[:, 0, 0, 0].reshape(-1, 2)
+        value, variance = mean[:, 1] - mean[:, 0], squares.sum(axis=1)
+        freedom = variance**2 / np.maximum((squares**2 / (crossed.sizes.reshape(-1, 2) - 1)).sum(axis=1), 1e-300)
+    else:  # both arms may hold records of one user: ratios of sums, linearized
+
+        def arm_terms(rows: slice) -> Floats:
+            mail = (control[rows] % 2).astype(float)
+            number = values_of(outcomes, code, rows)
+            return np.stack([number * mail, mail, number * (1 - mail), 1 - mail], axis=1)[:, None, :]
+
+        result = outcomes.means(arm_terms, cells)
+        a, b, c, d = np.moveaxis(result.mean[:, 0], -1, 0)
+        value = a / b - c / d
+        slope = np.stack([1 / b, -a / b**2, -1 / d, c / d**2], axis=1)
+        variance = np.einsum("gs,gst,gt->g", slope, result.covariance[:, 0], slope)
+        freedom = result.freedom
+    half = student_quantile(entry, freedom) * np.sqrt(variance)
+    return _stated(
+        outcomes, "difference, numbers", cells, value, value - half, value + half, variance, level, simultaneous,
+        None, None, code,
+    )  # fmt: skip
+
+
+def _adjusted(
+    outcomes: Outcomes, cells: Grouping, flags: Flags, code: int | None, covariates: Any, entry: float, level: float,
+    simultaneous: bool,
+) -> Estimate:  # fmt: skip
+    table, number = _covariates(covariates, outcomes.records), values_of(outcomes, code, slice(None))
+    value, variance, freedom = (np.zeros(cells.count) for _ in range(3))
+    for group in range(cells.count):
+        rows = slice(None) if cells.codes is None else cells.codes == group
+        centered = table[rows] - table[rows].mean(axis=0)
+        mail = flags[rows].astype(np.float64)
+        design = np.column_stack([np.ones(len(mail)), mail, centered, centered * mail[:, None]])
+        users = None if outcomes.users is None else outcomes.users[rows]
+        coefficients, covariance, freedom[group] = least_squares(design, number[rows], users)
+        value[group], variance[group] = coefficients[1], covariance[1, 1]
+    half = student_quantile(entry, freedom) * np.sqrt(variance)
+    return _stated(
+        outcomes, "difference, adjusted", cells, value, value - half, value + half, variance, level, simultaneous,
+        None, None, code, (MEASURED_BEFORE,),
+    )  # fmt: skip
+
+
+def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[Floats, Floats, float]:
+    """Return coefficients of least squares, their covariance and degrees of freedom.
+
+    Errors are HC2, or clustered by user.
+
+    Raises:
+        InputError: fewer records than columns, or columns that depend on each other.
+
+    Source: MacKinnon, the estimator HC2.
+    """
+    gram = design.T @ design
+    if len(design) <= design.shape[1] or np.linalg.matrix_rank(gram) < design.shape[1]:
+        raise InputError(
+            "must have more records than columns in each group, and columns that differ", argument="covariates"
+        )
+    weights = np.linalg.solve(gram, design.T).T
+    coefficients = weights.T @ number
+    residual = number - design @ coefficients
+    if users is None:
+        leverage = np.einsum("ij,ij->i", design, weights)
+        scores = weights * (residual / np.sqrt(np.maximum(1 - leverage, 1e-9)))[:, None]
+        return coefficients, scores.T @ scores, float(len(design) - design.shape[1])
+    count = int(users.max()) + 1
+    scores = np.stack(
+        [np.bincount(users, weights=column, minlength=count) for column in (weights * residual[:, None]).T]
+    )
+    clusters = len(np.unique(users))
+    scale = clusters / (clusters - 1) * (len(design) - 1) / (len(design) - design.shape[1])
+    return coefficients, scale * (scores @ scores.T), float(clusters - 1)
+
+
+def _weighted(
+    outcomes: Outcomes, cells: Grouping, flags: Flags, code: int | None, covariates: Any, propensity: Any,
+    entry: float, level: float, simultaneous: bool,
+) -> Estimate:  # fmt: skip
+    """Return the mean of doubly robust scores by group; the model of one half of the records predicts the other."""
+    records = outcomes.records
+    if isinstance(propensity, Public) and np.ndim(propensity.value) == 0:
+        propensity = Public(np.full(records, propensity.value), why=propensity.why)
+    chance, public = public_numbers(propensity, "propensity", (records,), "one number, or one for each record")
+    if not np.all((chance > 0) & (chance < 1)):
+        raise InputError(
+            "must lie between 0 and 1 for each record: somebody must be able to be in either arm", argument="propensity"
+        )
+    table = np.ones((records, 1))
+    if covariates is not None:
+        table = np.column_stack([table, _covariates(covariates, records)])
+    number = values_of(outcomes, code, slice(None))
+    # halves by the order of records, or of users, so that the estimate has no seed
+    half = (np.arange(records) if outcomes.users is None else outcomes.users) % 2
+    fitted = np.zeros((2, records))
+    for fold in (0, 1):
+        for arm in (0, 1):
+            rows = (half != fold) & (flags == arm)
+            if rows.sum() <= table.shape[1]:
+                raise InputError(
+                    "must have more records than covariates in each arm of each half", argument="covariates"
+                )
+            fitted[arm, half == fold] = table[half == fold] @ np.linalg.lstsq(table[rows], number[rows], rcond=None)[0]
+    weight = np.where(flags, 1 / chance, -1 / (1 - chance))
+    scores = fitted[1] - fitted[0] + weight * (number - np.where(flags, fitted[1], fitted[0]))
+    result = means_of(lambda rows: scores[rows, None, None], cells, outcomes.users, records)
+    value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
+    width = normal_quantile(entry) * np.sqrt(variance)
+    return _stated(
+        outcomes, "difference, propensity", cells, value, value - width, value + width, variance, level, simultaneous,
+        None, None, code, (PROPER, public),
+    )  # fmt: skip
+
+
+def _covariates(covariates: Any, records: int) -> Floats:
+    table = np.asarray(covariates.value if isinstance(covariates, Public) else covariates)
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or len(table) != records or table.dtype.kind not in "biuf" or not np.all(np.isfinite(table)):
+        raise InputError("must be finite numbers, a row for each record", argument="covariates")
+    return table.astype(np.float64, copy=False)
+
+
+def _stated(
+    outcomes: Outcomes, key: str, cells: Grouping, value: Floats, low: Floats, high: Floats, variance: Floats,
+    level: float, simultaneous: bool, noise: Any, effective: Any, code: int | None, more: tuple[str, ...] = (BY_LOT,),
+) -> Estimate:  # fmt: skip
+    domain = outcomes.mechanism.domain
+    reach = 1.0 if code is not None else domain.high - domain.low
+    return estimate_of(
+        outcomes, RULES[key], "effect", cells.axes, value, np.clip(low, -reach, reach), np.clip(high, -reach, reach),
+        variance, level, simultaneous, noise, effective, (*more, *outcomes.conditions),
+    )  # fmt: skip

@@ -1,0 +1,198 @@
+"""An estimate with its interval, what the interval promises, and on which conditions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labeldp.inference.forest import forest
+from labeldp.privacy import Certificate, InputError, set_fields
+
+LEVEL = 0.95
+
+
+class Rule(NamedTuple):
+    """The default interval of an estimator.
+
+    Args:
+        method: which interval it is.
+        guarantee: what holds with probability `level`: "exact" and "finite sample" for every number of records,
+            "asymptotic" for many, "anytime" at all numbers of records together.
+    """
+
+    method: str
+    guarantee: str
+
+
+RULES: Mapping[str, Rule] = {
+    "share": Rule("Clopper-Pearson interval of the answers", "exact"),
+    "share, normal": Rule("normal interval of debiased answers", "asymptotic"),
+    "share of these records": Rule("normal interval of the noise", "asymptotic"),
+    "share, declared for each record": Rule("normal interval of weighted answers", "asymptotic"),
+    "share, sums": Rule("test of a binomial count with geometric noise, inverted", "exact"),
+    "share of these records, sums": Rule("quantile of geometric noise", "exact"),
+    "mean, two outputs": Rule("Clopper-Pearson interval of the answers", "exact"),
+    "mean": Rule("Student's interval of debiased numbers", "asymptotic"),
+    "mean, few records": Rule("betting interval", "finite sample"),
+    "mean, sums": Rule("normal interval with the largest variance that the range admits", "asymptotic"),
+    "quantile": Rule("Clopper-Pearson tests of cumulated shares, inverted", "exact"),
+    "quantile, normal": Rule("normal tests of cumulated shares, inverted", "asymptotic"),
+    "difference": Rule("Newcombe's interval of the answers", "asymptotic"),
+    "difference, numbers": Rule("Welch's interval of debiased numbers", "asymptotic"),
+    "difference, adjusted": Rule("regression with interactions, HC2 errors", "asymptotic"),
+    "difference, propensity": Rule("augmented inverse propensity weighting, normal interval", "asymptotic"),
+    "difference, sums": Rule("two exact intervals, variances recovered", "asymptotic"),
+    "difference, number sums": Rule("normal interval with the largest variance that the range admits", "asymptotic"),
+    "accuracy": Rule("Clopper-Pearson interval of the answers", "exact"),
+    "precision": Rule("Clopper-Pearson interval of the answers", "exact"),
+    "recall": Rule("Fieller's interval", "asymptotic"),
+    "accuracy, sums": Rule("exact intervals by predicted class, variances recovered", "asymptotic"),
+    "recall, sums": Rule("two exact intervals at the root of the level", "exact"),
+    "F1": Rule("Fieller's interval", "asymptotic"),
+    "confusion": Rule("normal interval of debiased answers", "asymptotic"),
+    "area under the ROC curve": Rule("Fieller's interval of two U-statistics", "asymptotic"),
+    "area under the ROC curve, sums": Rule("test with the variance of Hanley and McNeil, inverted", "asymptotic"),
+    "log loss": Rule("Student's interval of debiased losses", "asymptotic"),
+    "Brier score": Rule("Student's interval of debiased losses", "asymptotic"),
+    "calibration": Rule("Clopper-Pearson interval of the answers", "exact"),
+    "gap": Rule("difference of two intervals, variances recovered", "asymptotic"),
+    "comparison": Rule("Clopper-Pearson interval of the answers where the models differ", "exact"),
+    "comparison, classes": Rule("Student's interval of debiased differences", "asymptotic"),
+    "logistic": Rule("score test, inverted", "asymptotic"),
+    "logistic, users": Rule("sandwich errors", "asymptotic"),
+    "linear": Rule("least squares, HC2 errors", "asymptotic"),
+    "linear, sums": Rule("normal interval with the largest variance that the range admits", "asymptotic"),
+    "odds ratio": Rule("two Clopper-Pearson intervals at the root of the level", "exact"),
+    "sequence": Rule("beta-binomial confidence sequence of the answers", "anytime"),
+    "sequence, numbers": Rule("betting confidence sequence", "anytime"),
+    "sequence of a difference": Rule("betting confidence sequence of pairs", "anytime"),
+}
+"""The default interval of each estimator: fixed beforehand, and never chosen by the widths that came out."""
+
+CLUSTERED = "with errors clustered by user"
+
+INDEPENDENT = "records are independent of each other"
+CLUSTERS = "users are independent of each other; records of one user need not be"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """One or several estimates, with their intervals.
+
+    Args:
+        quantity: what is estimated, in words.
+        value: the estimates, shape of the axes; unbiased ones may lie outside of what is possible.
+        low, high: the intervals, within what is possible.
+        level: coverage.
+        stderr: standard errors; None where an interval has none.
+        noise_share: which part of the variance is due to privacy noise; None where the release does not tell it.
+        n_effective: how many records without privacy would be as precise; None where the release does not tell it.
+        simultaneous: whether all intervals hold together with probability `level`, and not only each by itself.
+        guarantee: see `Rule`.
+        method: which interval it is.
+        assumptions: the conditions, in words. Nobody checked them.
+        certificate: of the release. The estimate itself costs nothing more.
+        axes: the name of each axis of `value`, and the names along it; empty for one number.
+    """
+
+    quantity: str
+    value: Any = field(repr=False)
+    low: Any = field(repr=False)
+    high: Any = field(repr=False)
+    level: float = LEVEL
+    stderr: Any = field(default=None, repr=False)
+    noise_share: Any = field(default=None, repr=False)
+    n_effective: Any = field(default=None, repr=False)
+    simultaneous: bool = False
+    guarantee: str = "asymptotic"
+    method: str = ""
+    assumptions: tuple[str, ...] = ()
+    certificate: Certificate | None = field(default=None, repr=False)
+    axes: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        shape = tuple(len(names) for _, names in self.axes)
+        for name in ("value", "low", "high", "stderr", "noise_share", "n_effective"):
+            numbers = getattr(self, name)
+            if numbers is not None:
+                array = np.broadcast_to(np.asarray(numbers, dtype=np.float64), shape)
+                set_fields(self, **{name: array.copy() if shape else float(array)})
+
+    def __str__(self) -> str:
+        """Return the estimate as one sentence; a value outside of its interval is shown at the nearer end."""
+        promise = f"({self.guarantee}: {self.method})"
+        percent = f"{100 * self.level:g} %"
+        if self.axes:
+            along = " and ".join(name for name, _ in self.axes)
+            together = "simultaneous " if self.simultaneous else ""
+            lowest, highest = np.nanmin(self.low), np.nanmax(self.high)
+            return (
+                f"{self.quantity} by {along}: {np.size(self.value)} estimates with {together}{percent} intervals "
+                f"between {lowest:.4g} and {highest:.4g} {promise}"
+            )
+        shown = self.value if np.isnan(self.value) else min(max(self.value, self.low), self.high)
+        text = f"{self.quantity} {shown:.4g}, {percent} interval {self.low:.4g} to {self.high:.4g} {promise}"
+        if self.noise_share is not None and self.n_effective is not None:
+            text += (
+                f", of whose variance {100 * self.noise_share:.0f} % is privacy noise: as precise as "
+                f"{self.n_effective:,.0f} records without privacy"
+            )
+        return text
+
+    def at(self, **names: Any) -> "Estimate":
+        """Return the estimate at one name of one or several axes, such as `estimate.at(group="a")`.
+
+        Raises:
+            InputError: no such axis, or no such name along it.
+        """
+        index: list[Any] = [slice(None)] * len(self.axes)
+        for axis, name in names.items():
+            position = [title for title, _ in self.axes].index(axis) if axis in dict(self.axes) else None
+            if position is None:
+                raise InputError(f"must be one of {', '.join(dict(self.axes)) or 'none'}: {axis!r} is no axis")
+            if str(name) not in self.axes[position][1]:
+                raise InputError(f"has no {name!r} among its names", argument=axis)
+            index[position] = self.axes[position][1].index(str(name))
+        left = tuple(axis for axis, part in zip(self.axes, index, strict=True) if isinstance(part, slice))
+        parts: dict[str, Any] = {
+            name: None if getattr(self, name) is None else np.asarray(getattr(self, name))[tuple(index)]
+            for name in ("value", "low", "high", "stderr", "noise_share", "n_effective")
+        }
+        where = ", ".join(f"{axis} {name}" for axis, name in names.items())
+        return replace(self, quantity=f"{self.quantity} ({where})", axes=left, **parts)
+
+    def rows(self) -> list[str]:
+        """Return the name of each entry, in the order of `value.ravel()`."""
+        return [", ".join(names) for names in product(*(names for _, names in self.axes))] or [self.quantity]
+
+    def table(self) -> Any:
+        """Return an Arrow table with a row for each entry: names along the axes, numbers, and what the interval is."""
+        import pyarrow as pa
+
+        listed = list(product(*(names for _, names in self.axes)))
+        columns: dict[str, Any] = {
+            axis: [names[position] for names in listed] for position, (axis, _) in enumerate(self.axes)
+        }
+        for name in ("value", "low", "high", "stderr", "noise_share", "n_effective"):
+            numbers = getattr(self, name)
+            size = len(listed)
+            columns[name] = pa.array([None] * size if numbers is None else np.ravel(numbers).tolist(), pa.float64())
+        for name in ("level", "guarantee", "method", "simultaneous"):
+            columns[name] = [getattr(self, name)] * len(listed)
+        return pa.table({"quantity": [self.quantity] * len(listed), **columns})
+
+    def plot(self) -> str:
+        """Return a forest plot of the estimates as SVG text."""
+        numbers = np.stack([np.ravel(self.value), np.ravel(self.low), np.ravel(self.high)], axis=1)
+        shown = np.column_stack([np.clip(numbers[:, 0], numbers[:, 1], numbers[:, 2]), numbers[:, 1:]])
+        return forest(self.quantity, self.rows(), [(row[0], row[1], row[2]) for row in shown.tolist()])
+
+
+def check_level(level: Any) -> float:
+    """Return the coverage of an interval, in (0, 1)."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
+        raise InputError("must lie between 0 and 1, such as 0.95", argument="level")
+    return float(level)

@@ -1,0 +1,502 @@
+"""How good a given model is, from released outcomes that it never saw: scores, gaps of groups, comparisons."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
+from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantile, recovered, sidak, student_quantile
+from labeldp.inference.released import (
+    Codes,
+    Grouping,
+    Outcomes,
+    Sums,
+    covariance_of,
+    entry_level,
+    estimate_of,
+    precision,
+    public_numbers,
+)
+from labeldp.inference.sums import area_of_sums, cell_means, check_cells, is_sums, predicted_cells
+from labeldp.privacy import Floats, InputError, NotInvertibleError, Public, check_choice, check_integer
+
+FLOOR = 1e-3
+"""Probabilities are raised to it in a log loss: without a bound its debiased terms vary too much."""
+
+FEATURES = "the intervals of precision and calibration speak of records with these predictions"
+
+
+def evaluate(
+    release: Any,
+    probabilities: Any,
+    *,
+    groups: Any = None,
+    users: Any = None,
+    level: float = LEVEL,
+    simultaneous: bool = True,
+) -> "Scores":
+    """Measure a classifier on released outcomes, overall or by public group; all scores are free after the release.
+
+    Args:
+        release: answers by classes, or the sums of `plan_sums("evaluate", …)` or `plan_sums("auc", …)`.
+        probabilities: `Public(array, why="…")` of a model that saw none of these labels, shape (n, K), or (n,) for the
+            probability of the second of two classes.
+        groups: a public group for each record, shape (n,).
+        users, level: see `mean`.
+        simultaneous: whether the intervals of all groups and classes of one score hold together.
+
+    Raises:
+        InputError: probabilities that are not public or do not fit the release.
+    """
+    check_level(level)
+    source = Sums.of(release) if is_sums(release) else Outcomes.of(release, users)
+    if isinstance(source, Sums) and users is not None:
+        raise InputError("must be left out: sums do not tell whose records they are of", argument="users")
+    records = source.mechanism.records if isinstance(source, Sums) else source.records
+    classes = len(source.names)
+    if not classes:
+        raise InputError("must be of classes: the outcome is a number", argument="release")
+    if isinstance(probabilities, Public) and np.ndim(probabilities.value) == 1 and classes == 2:
+        second = np.asarray(probabilities.value)
+        probabilities = Public(np.column_stack([1 - second, second]), why=probabilities.why)
+    table, public = public_numbers(probabilities, "probabilities", (records, classes), "a row for each record")
+    if table.min() < 0 or np.abs(table.sum(axis=1) - 1).max() > 1e-3:
+        raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
+    return Scores(source, table, public, Grouping.of(groups, records), level, simultaneous)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How often a model is right where it is so and so sure.
+
+    Args:
+        predicted: the mean prediction in each bin, shape (B,).
+        records: how many records each bin holds, shape (B,).
+        observed: the share in each bin: of the second of two classes, or of right answers.
+    """
+
+    predicted: Floats = field(repr=False)
+    records: Codes = field(repr=False)
+    observed: Estimate
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A classifier's scores on released outcomes: each method is one `Estimate`, by group where there are groups.
+
+    Args:
+        source: the outcomes.
+        probabilities: shape (n, K).
+        public: why they are public, in words.
+        cells: the groups.
+        level: coverage.
+        simultaneous: whether the intervals of one score hold together.
+    """
+
+    source: Any = field(repr=False)
+    probabilities: Floats = field(repr=False)
+    public: str
+    cells: Grouping = field(repr=False)
+    level: float = LEVEL
+    simultaneous: bool = True
+
+    @property
+    def predictions(self) -> Any:
+        """Predicted codes, shape (n,)."""
+        return self.probabilities.argmax(axis=1).astype(np.int32)
+
+    def accuracy(self) -> Estimate:
+        """Estimate how often the predicted class is the true one."""
+        if isinstance(self.source, Sums):
+            return self._accuracy_of_sums()
+        entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
+        chosen = self.predictions
+
+        value, low, high, variance = self._hits(self.cells, entry, chosen)
+        sizes = np.maximum(self.cells.sizes, 1)
+        noise, effective = self._precision(value, variance, sizes)
+        return self._estimate("accuracy", "accuracy", self.cells.axes, value, low, high, variance, noise, effective)
+
+    def _hits(self, cells: Grouping, entry: float, chosen: Any) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return by cell the share of records of the chosen class, its ends and variance: exact where it can be."""
+        if self._exact:
+            [hit, *_], [miss, *_] = self.source.rates()
+            hits = np.zeros(cells.count)
+            for rows in self.source.blocks():
+                codes = cells.block(rows, rows.stop - rows.start)
+                hits += np.bincount(codes, weights=self._named(chosen, rows), minlength=cells.count)
+            sizes = np.maximum(cells.sizes, 1)
+            rate = hits / sizes
+            ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, cells.sizes, entry)]
+            value = np.where(cells.sizes > 0, (rate - miss) / (hit - miss), np.nan)
+            return value, np.minimum(*ends), np.maximum(*ends), rate * (1 - rate) / sizes / (hit - miss) ** 2
+
+        def debiased(rows: slice) -> Floats:
+            indicators = self.source.indicators(rows)
+            return indicators[np.arange(len(indicators)), chosen[rows], None, None]
+
+        result = self.source.means(debiased, cells)
+        value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
+        half = student_quantile(entry, result.freedom) * np.sqrt(variance)
+        return value, value - half, value + half, variance
+
+    @property
+    def _exact(self) -> bool:
+        """Whether answers name the true class equally often for all classes, and records are independent."""
+        rates = self.source.rates()
+        return not self.source.clustered and rates is not None and max(np.ptp(rates[0]), np.ptp(rates[1])) < 1e-12
+
+    def _named(self, chosen: Any, rows: slice) -> Any:
+        """Return whether answers of a block name the chosen class, shape (m,)."""
+        if self.source.release.value.ndim == 1 and self.source.mechanism.domain.size == len(self.source.names):
+            return self.source.release.value[rows] == chosen[rows]
+        return self.source.named(rows)[np.arange(rows.stop - rows.start), chosen[rows]]
+
+    def precision(self) -> Estimate:
+        """Estimate for each class how often it is the true one where it is predicted."""
+        classes = len(self.source.names)
+        predicted = predicted_cells(self.predictions, len(self.probabilities), classes)
+        cells = self.cells.crossed(predicted)
+        entry = entry_level(self.source, cells, self.level, self.simultaneous)
+        axes = (*self.cells.axes, ("class", self.source.names))
+        if isinstance(self.source, Sums):
+            check_cells(self.source, cells)
+            value, low, high, variance, sampling = self._of_cells(cells, entry)
+            sizes = np.maximum(cells.sizes, 1)
+            noise, effective = precision(variance, sampling, sizes)
+            return self._estimate("share, sums", "precision", axes, value, low, high, variance, noise, effective)
+        chosen = self.predictions
+
+        value, low, high, variance = self._hits(cells, entry, chosen)
+        noise, effective = self._precision(value, variance, np.maximum(cells.sizes, 1))
+        return self._estimate("precision", "precision", axes, value, low, high, variance, noise, effective)
+
+    def recall(self) -> Estimate:
+        """Estimate for each class how many of its records are predicted as it.
+
+        Of two classes the second has the true-positive rate, and the first one minus the false-positive rate.
+        """
+        if isinstance(self.source, Sums):
+            return self._recall_of_sums()
+        return self._ratios("recall", lambda true, hit: (true * hit, true))
+
+    def f1(self) -> Estimate:
+        """Estimate for each class the harmonic mean of its precision and recall."""
+        self._need_answers("F1")
+        return self._ratios("F1", lambda true, hit: (2 * true * hit, true + hit))
+
+    def _ratios(self, key: str, terms: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Estimate:
+        classes, chosen = len(self.source.names), self.predictions
+
+        def of_block(rows: slice) -> Floats:
+            hit = (chosen[rows, None] == np.arange(classes)).astype(np.float64)
+            return np.stack(terms(self.source.indicators(rows), hit), axis=2)
+
+        result = self.source.means(of_block, self.cells)
+        entry = entry_level(self.source, self.cells, self.level, self.simultaneous, classes)
+        low, high = fieller(result.mean, result.covariance, entry)
+        bottom = result.mean[..., 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.where(bottom > 0, result.mean[..., 0] / bottom, np.nan)
+            slope = np.stack([np.ones_like(value), -value], axis=-1)
+            variance = np.einsum("gcs,gcst,gct->gc", slope, result.covariance, slope) / bottom**2
+        axes = (*self.cells.axes, ("class", self.source.names))
+        return self._estimate(key, key, axes, value, low, high, variance)
+
+    def confusion(self) -> Estimate:
+        """Estimate the share of records of each true class (first axis) that are predicted as each class; sum 1."""
+        self._need_answers("the confusion matrix")
+        classes, chosen = len(self.source.names), self.predictions
+
+        def of_block(rows: slice) -> Floats:
+            hit = (chosen[rows, None] == np.arange(classes)).astype(np.float64)
+            return (self.source.indicators(rows)[:, :, None] * hit[:, None, :]).reshape(-1, classes**2, 1)
+
+        result = self.source.means(of_block, self.cells)
+        entry = entry_level(self.source, self.cells, self.level, self.simultaneous, classes**2)
+        value, variance = result.mean[..., 0], result.covariance[..., 0, 0]
+        half = normal_quantile(entry) * np.sqrt(variance)
+        axes = (*self.cells.axes, ("class", self.source.names), ("predicted", self.source.names))
+        return self._estimate("confusion", "share", axes, value, value - half, value + half, variance)
+
+    def log_loss(self) -> Estimate:
+        """Estimate the mean of -ln P(true class), in nats; probabilities are raised to at least 0.001."""
+        return self._losses("log loss", -np.log(np.maximum(self.probabilities, FLOOR)))
+
+    def brier(self) -> Estimate:
+        """Estimate the mean squared distance of the probabilities from the indicators of the true class, in [0, 2]."""
+        squares = (self.probabilities**2).sum(axis=1, keepdims=True)
+        return self._losses("Brier score", squares - 2 * self.probabilities + 1)
+
+    def _losses(self, key: str, losses: Floats) -> Estimate:
+        self._need_answers(f"the {key}")
+
+        def of_block(rows: slice) -> Floats:
+            return (self.source.indicators(rows) * losses[rows]).sum(axis=1)[:, None, None]
+
+        result = self.source.means(of_block, self.cells)
+        value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
+        entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
+        half = student_quantile(entry, result.freedom) * np.sqrt(variance)
+        reach = float(-np.log(FLOOR)) if key == "log loss" else 2.0
+        return self._estimate(key, key, self.cells.axes, value, value - half, value + half, variance, reach=reach)
+
+    def auc(self) -> Estimate:
+        """Estimate the area under the ROC curve of the second of two classes, overall or by group.
+
+        Each pair of records is weighted by the product of its unbiased indicators.
+        """
+        if len(self.source.names) != 2:
+            raise InputError("must be of two classes for an area under the ROC curve", argument="release")
+        if isinstance(self.source, Sums):
+            if self.cells.codes is not None:
+                raise InputError("must be left out: the sums of an area are over all records", argument="groups")
+            return area_of_sums(self.source.release, self.probabilities[:, 1], self.level)
+        entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
+        second = np.concatenate([self.source.indicators(rows)[:, 1] for rows in self.source.blocks()])
+        value, low, high, variance = (np.full(self.cells.count, np.nan) for _ in range(4))
+        for group in range(self.cells.count):
+            rows = slice(None) if self.cells.codes is None else self.cells.codes == group
+            users = None if self.source.users is None else self.source.users[rows]
+            terms, ratio = area_terms(second[rows], self.probabilities[rows, 1])
+            covariance = covariance_of(terms, users)
+            ends = fieller(ratio, covariance, entry)
+            low[group], high[group] = ends
+            if ratio[1] > 0:
+                value[group] = ratio[0] / ratio[1]
+                slope = np.array([1, -value[group]])
+                variance[group] = slope @ covariance @ slope / ratio[1] ** 2
+        name = "area under the ROC curve"
+        return self._estimate(name, name, self.cells.axes, value, low, high, variance)
+
+    def calibration(self, bins: int = 10) -> Calibration:
+        """Estimate the share of the second of two classes, or of right answers, in bins of alike predictions.
+
+        Args:
+            bins: the largest number of bins of about equally many records; equal predictions stay together.
+        """
+        self._need_answers("calibration")
+        if self.cells.codes is not None:
+            raise InputError("must be left out for calibration: evaluate the records of one group", argument="groups")
+        binary = len(self.source.names) == 2
+        sure = self.probabilities[:, 1] if binary else self.probabilities.max(axis=1)
+        chosen = np.ones(len(sure), dtype=np.int64) if binary else self.predictions
+        ordered = np.sort(sure)
+        count = check_integer(bins, "bins")
+        edges = np.unique(ordered[np.arange(1, count) * len(ordered) // count])
+        cells = Grouping.of(np.searchsorted(edges, sure, side="right"), len(sure))
+        mean = np.bincount(cells.block(slice(None), len(sure)), weights=sure) / cells.sizes
+
+        entry = entry_level(self.source, cells, self.level, self.simultaneous)
+        value, low, high, variance = self._hits(cells, entry, chosen)
+        noise, effective = self._precision(value, variance, cells.sizes)
+        name = f"share of {self.source.names[1]}" if binary else "share of right answers"
+        axes = (("mean prediction", tuple(f"{number:.4f} (bin {index})" for index, number in enumerate(mean, 1))),)
+        observed = self._estimate("calibration", name, axes, value, low, high, variance, noise, effective)
+        return Calibration(mean, cells.sizes, observed)
+
+    def gap(self, score: str, reference: Any = None) -> Estimate:
+        """Estimate by how much a score of each group differs from that of a reference group.
+
+        The gap of recall of the second of two classes is that of equal opportunity; those of both are equalized odds.
+
+        Args:
+            score: a method, such as "recall", "precision", "accuracy", "auc" or "brier".
+            reference: the group that others are compared with; by default the one with the most records.
+        """
+        check_choice(score, "score", ("accuracy", "precision", "recall", "f1", "auc", "log_loss", "brier"))
+        if self.cells.count < 2:
+            raise InputError("must be given to evaluate for a gap between them", argument="groups")
+        names = self.cells.names
+        if reference is not None and str(reference) not in names:
+            raise InputError(f"must be one of the groups {', '.join(names[:10])}", argument="reference")
+        base = int(self.cells.sizes.argmax()) if reference is None else names.index(str(reference))
+        other = [group for group in range(len(names)) if group != base]
+        columns = len(self.source.names) if score in ("precision", "recall", "f1") else 1
+        # every comparison shares the reference, so that levels are Bonferroni's
+        entry = sidak(self.level, 1, len(other) * columns) if self.simultaneous else self.level
+        single = Scores(self.source, self.probabilities, self.public, self.cells, entry, simultaneous=False)
+        overall: Estimate = getattr(single, score)()
+        first, second = (
+            (overall.value[rows], overall.low[rows], overall.high[rows]) for rows in (other, [base] * len(other))
+        )
+        low, high = recovered(first, second)
+        variance = (
+            None if overall.stderr is None else overall.stderr[other] ** 2 + overall.stderr[[base] * len(other)] ** 2
+        )
+        axes = (("group", tuple(names[group] for group in other)), *overall.axes[1:])
+        title = f"gap of {overall.quantity} to {names[base]}"
+        reach = {"log_loss": float(-np.log(FLOOR)), "brier": 2.0}.get(score, 1.0)
+        return self._estimate(
+            "gap", title, axes, first[0] - second[0], low, high, variance, low_end=-reach, reach=reach
+        )
+
+    def _of_cells(self, cells: Grouping, entry: float) -> list[Floats]:
+        """Return numbers of the predicted class in each cell of group and predicted class, from sums."""
+        classes = len(self.source.names)
+        chosen = np.tile(np.arange(classes), self.cells.count)
+        value, low, high, variance, sampling = cell_means(self.source, cells, entry)
+        if value.shape[1] == 1:  # of two classes the share of the second one
+            flip = chosen == 0
+            value, low, high = value[:, 0], low[:, 0], high[:, 0]
+            ends = np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
+            return [np.where(flip, 1 - value, value), *ends, variance[:, 0], sampling[:, 0]]
+        rows = np.arange(len(chosen))
+        return [number[rows, chosen] for number in (value, low, high, variance, sampling)]
+
+    def _accuracy_of_sums(self) -> Estimate:
+        """Return accuracies from counts by predicted class: sums of exact intervals whose variances are recovered."""
+        classes = len(self.source.names)
+        cells = self.cells.crossed(predicted_cells(self.predictions, len(self.probabilities), classes))
+        check_cells(self.source, cells)
+        entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
+        numbers = [number.reshape(-1, classes) for number in self._of_cells(cells, entry)]
+        part = cells.sizes.reshape(-1, classes) / np.maximum(self.cells.sizes, 1)[:, None]
+        value, low, high, variance, sampling = numbers
+        value = np.where(part > 0, value, 0.0)
+        total = (part * value).sum(axis=1)
+        below = np.sqrt(((part * (value - low)) ** 2).sum(axis=1))
+        above = np.sqrt(((part * (high - value)) ** 2).sum(axis=1))
+        spread = (part**2 * variance).sum(axis=1)
+        noise, effective = precision(spread, (part**2 * sampling).sum(axis=1), np.maximum(self.cells.sizes, 1))
+        return self._estimate(
+            "accuracy, sums", "accuracy", self.cells.axes, total, total - below, total + above, spread, noise, effective
+        )
+
+    def _recall_of_sums(self) -> Estimate:
+        """Return recall of two classes from two exact shares, at the root of the level each."""
+        if len(self.source.names) != 2:
+            raise InputError("must be of two classes for recall from sums: release answers", argument="release")
+        cells = self.cells.crossed(predicted_cells(self.predictions, len(self.probabilities), 2))
+        check_cells(self.source, cells)
+        entry = entry_level(self.source, self.cells, self.level, self.simultaneous, 2) ** 0.5
+        second = [number[:, 0].reshape(-1, 2) for number in cell_means(self.source, cells, entry)[:3]]
+        second[0] = np.nan_to_num(second[0])
+        first = [1 - second[0], 1 - second[2], 1 - second[1]]
+        sizes = cells.sizes.reshape(-1, 2)
+        numbers = []
+        for code, (value, low, high) in enumerate((first, second)):
+            other = 1 - code
+            pairs = ((value[:, code], value[:, other]), (low[:, code], high[:, other]), (high[:, code], low[:, other]))
+            numbers.append([_part(sizes[:, code] * hit, sizes[:, other] * missed) for hit, missed in pairs])
+        value, low, high = np.moveaxis(np.array(numbers), 0, -1)
+        axes = (*self.cells.axes, ("class", self.source.names))
+        low, high = np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
+        return self._estimate("recall, sums", "recall", axes, value, low, high, None)
+
+    def _precision(self, value: Floats, variance: Floats, sizes: Any) -> tuple[Floats, Floats]:
+        share = np.clip(np.nan_to_num(value), 0, 1)
+        return precision(variance, np.maximum(share * (1 - share), 1 / sizes) / sizes, sizes)
+
+    def _need_answers(self, score: str) -> None:
+        if isinstance(self.source, Sums):
+            raise NotInvertibleError(f"sums by predicted class do not tell {score}: release answers one by one")
+
+    def _estimate(
+        self, key: str, name: str, axes: Any, value: Any, low: Any, high: Any, variance: Any, noise: Any = None,
+        effective: Any = None, low_end: float = 0.0, reach: float = 1.0,
+    ) -> Estimate:  # fmt: skip
+        if key in ("accuracy", "precision", "calibration") and not self._exact:
+            key = "share, normal"
+        more = (FEATURES,) if name == "precision" or key == "calibration" else ()
+        return estimate_of(
+            self.source, RULES[key], name, axes, value, np.clip(low, low_end, reach), np.clip(high, low_end, reach),
+            variance, self.level, self.simultaneous, noise, effective,
+            (self.public, *more, *self.source.conditions),
+        )  # fmt: skip
+
+
+def _part(top: Floats, missed: Floats) -> Floats:
+    """Return top / (top + missed); NaN where both are 0."""
+    bottom = top + missed
+    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), np.nan)
+
+
+def area_terms(second: Floats, scores: Floats) -> tuple[Floats, Floats]:
+    """Return the terms of both U-statistics whose ratio is an area, shape (n, 2), and both statistics, shape (2,).
+
+    They add up pairs of a record of each class, weighted by unbiased indicators: those in order, ties half, and all. A
+    record is in no pair with itself.
+
+    Args:
+        second: unbiased indicators of the second class, shape (n,).
+        scores: larger where the second class is likelier, shape (n,).
+    """
+    count, first = len(second), 1 - second
+    order = np.argsort(scores, kind="stable")
+    ordered = scores[order]
+    left, right = np.searchsorted(ordered, scores, "left"), np.searchsorted(ordered, scores, "right")
+    below, above = (_between(weights[order], left, right) / count for weights in (first, second))
+    above = second.mean() - above
+    alone = float(second @ first)
+    pairs = count * max(count - 1, 1)
+    statistics = np.array([count * float(second @ below) - alone / 2, second.sum() * first.sum() - alone]) / pairs
+    terms = np.column_stack([second * below + first * above, second * first.mean() + first * second.mean()])
+    return terms, statistics
+
+
+def _between(weights: Floats, left: Any, right: Any) -> Floats:
+    """Return the sum of sorted weights before each place, where ties count half."""
+    sums = np.concatenate([[0.0], np.cumsum(weights)])
+    return np.asarray((sums[left] + sums[right]) / 2)
+
+
+def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: float = LEVEL) -> Estimate:
+    """Estimate by how much more often one model is right than another, on records with these features.
+
+    Records on which both agree say nothing, noise included. Of two classes exactly one model is right where they
+    differ, so that the interval is exact.
+
+    Args:
+        release: answers by classes.
+        one, other: `Public(codes, why="…")` of predicted classes, shape (n,), of models that saw none of these labels.
+        users, level: see `mean`.
+
+    Source: McNemar, with answers in place of labels.
+    """
+    outcomes = Outcomes.of(release, users)
+    check_level(level)
+    classes = len(outcomes.names)
+    if not classes:
+        raise InputError("must be of classes: the outcome is a number", argument="release")
+    codes, reasons = [], []
+    for argument, predictions in (("one", one), ("other", other)):
+        numbers, why = public_numbers(predictions, argument, (outcomes.records,), "a predicted code for each record")
+        if not np.isin(numbers, np.arange(classes)).all():
+            raise InputError(f"must be codes from 0 to {classes - 1}, one for each record", argument=argument)
+        codes.append(numbers.astype(np.int64))
+        reasons.append(why)
+    differ = np.flatnonzero(codes[0] != codes[1])
+    part = len(differ) / outcomes.records
+    rates = outcomes.rates()
+    conditions = (*reasons, *outcomes.conditions)
+    alike = rates is not None and max(np.ptp(rates[0]), np.ptp(rates[1])) < 1e-12
+    if classes == 2 and rates is not None and alike and not outcomes.clustered:
+        [hit, *_], [miss, *_] = rates
+        named = outcomes.mechanism.named(outcomes.release.value[differ])
+        agree, count = int(named[np.arange(len(differ)), codes[0][differ]].sum()), max(len(differ), 1)
+        ends = [(end - miss) / (hit - miss) for end in clopper_pearson(agree, len(differ), level)]
+        shares = np.clip([min(ends), max(ends)], 0, 1)
+        low, high = (2 * shares - 1) * part
+        value = (2 * (agree / count - miss) / (hit - miss) - 1) * part
+        variance = 4 * part**2 * agree / count * (1 - agree / count) / count / (hit - miss) ** 2
+        return estimate_of(
+            outcomes, RULES["comparison"], "difference of accuracies", (), value, low, high, variance, level, False,
+            None, None, conditions,
+        )  # fmt: skip
+
+    def terms(rows: slice) -> Floats:
+        indicators = outcomes.indicators(rows)
+        index = np.arange(len(indicators))
+        return (indicators[index, codes[0][rows]] - indicators[index, codes[1][rows]])[:, None, None]
+
+    result = outcomes.means(terms, Grouping.of(None, outcomes.records))
+    value, variance = result.mean[0, 0, 0], result.covariance[0, 0, 0, 0]
+    half = student_quantile(level, result.freedom)[0] * np.sqrt(variance)
+    low, high = max(value - half, -part), min(value + half, part)
+    return estimate_of(
+        outcomes, RULES["comparison, classes"], "difference of accuracies", (), value, low, high, variance, level,
+        False, None, None, conditions,
+    )  # fmt: skip

@@ -1,0 +1,202 @@
+"""Intervals from sums alone: rates, differences, ratios, bounded means, and binomial counts with geometric noise."""
+
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import bdtrc, betaincinv, ndtri, stdtrit
+
+from labeldp.privacy import Floats
+
+Ends = tuple[Floats, Floats]
+"""The low and the high ends of intervals, each of one shape."""
+
+
+def clopper_pearson(hits: ArrayLike, trials: ArrayLike, level: float) -> Ends:
+    """Return the exact interval of binomial rates; [0, 1] without trials.
+
+    For independent trials of unlike rates it holds their mean rate.
+
+    Source: Clopper; Hoeffding for unlike rates.
+    """
+    hits, trials = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64))
+    misses, tail = trials - hits, (1 - level) / 2
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), misses + 1, tail), 0.0)
+    high = np.where(misses > 0, betaincinv(hits + 1, np.maximum(misses, 1), 1 - tail), 1.0)
+    return low, high
+
+
+def sidak(level: float, independent: int, dependent: int = 1) -> float:
+    """Return the level of each interval so that all hold together with probability `level`.
+
+    Args:
+        level: of all together.
+        independent: groups of intervals that are independent of each other.
+        dependent: intervals in a group, which may depend on each other in any way: Bonferroni.
+
+    Source: Sidak.
+    """
+    group = level if independent <= 1 else level ** (1 / independent)
+    return group if dependent <= 1 else 1 - (1 - group) / dependent
+
+
+def normal_quantile(level: float) -> float:
+    """Return the z of a two-sided normal interval."""
+    return float(ndtri((1 + level) / 2))
+
+
+def student_quantile(level: float, freedom: ArrayLike) -> Floats:
+    """Return the t of two-sided intervals by Student's law; infinite without a degree of freedom."""
+    degrees = np.asarray(freedom, dtype=np.float64)
+    return np.where(degrees > 0, stdtrit(np.maximum(degrees, 1), (1 + level) / 2), np.inf)
+
+
+def wilson(hits: ArrayLike, trials: ArrayLike, level: float) -> Ends:
+    """Return the score interval of binomial rates; [0, 1] without trials.
+
+    Source: Wilson.
+    """
+    hits, trials, square = np.asarray(hits, float), np.asarray(trials, float), normal_quantile(level) ** 2
+    size = np.maximum(trials, 1)
+    middle = (hits + square / 2) / (trials + square)
+    half = np.sqrt(square * (hits * (trials - hits) / size + square / 4)) / (trials + square)
+    return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
+
+
+def recovered(first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats]) -> Ends:
+    """Return the interval of a difference from the value, low and high of two independent estimates.
+
+    Source: Newcombe for two rates; Zou for any two (MOVER).
+    """
+    (a, low_a, high_a), (b, low_b, high_b) = first, second
+    return a - b - np.hypot(a - low_a, high_b - b), a - b + np.hypot(high_a - a, b - low_b)
+
+
+def fieller(means: Floats, covariances: Floats, level: float) -> Ends:
+    """Return the interval of ratios of two means: the ratios r at which the mean of top - r * bottom may be 0.
+
+    Args:
+        means: of top and bottom, shape (..., 2).
+        covariances: of these means, shape (..., 2, 2).
+        level: coverage.
+
+    Returns:
+        The ends; infinite where the bottom may be 0, or is not positive.
+
+    Source: Fieller, Section 3.
+    """
+    square = normal_quantile(level) ** 2
+    top, bottom = means[..., 0], means[..., 1]
+    lead = bottom**2 - square * covariances[..., 1, 1]
+    middle = top * bottom - square * covariances[..., 0, 1]
+    last = top**2 - square * covariances[..., 0, 0]
+    half = np.sqrt(np.maximum(middle**2 - lead * last, 0.0))
+    bounded = (lead > 0) & (bottom > 0)
+    scale = np.where(bounded, lead, 1.0)
+    return np.where(bounded, (middle - half) / scale, -np.inf), np.where(bounded, (middle + half) / scale, np.inf)
+
+
+GRID = 400
+"""Values of a mean that bets are placed against."""
+
+
+def betting(values: Floats, low: float, high: float, level: float) -> tuple[float, float]:
+    """Return the interval of the mean of independent numbers in [low, high], for every number of records.
+
+    Bets follow the order of the records, which must not depend on the outcomes.
+
+    Source: WaudbySmith, hedged capital with plug-in bets.
+    """
+    x = (np.asarray(values, dtype=np.float64) - low) / (high - low)
+    bets = np.sqrt(2 * np.log(2 / (1 - level)) / (len(x) * earlier_variances(x)))
+    grid = (np.arange(GRID) + 0.5) / GRID
+    limit = np.log(2 / (1 - level))
+    refused = np.zeros(GRID, dtype=np.bool_)
+    for index, mean in enumerate(grid):
+        up = np.cumsum(np.log1p(np.minimum(bets, 0.5 / mean) * (x - mean))).max()
+        down = np.cumsum(np.log1p(-np.minimum(bets, 0.5 / (1 - mean)) * (x - mean))).max()
+        refused[index] = max(up, down) >= limit
+    open_means = np.flatnonzero(~refused)
+    if not len(open_means):
+        return low, high
+    first, last = grid[open_means[0]] - 1 / GRID, grid[open_means[-1]] + 1 / GRID
+    return low + (high - low) * max(first, 0.0), low + (high - low) * min(last, 1.0)
+
+
+def earlier_variances(x: Floats) -> Floats:
+    """Return for each number in [0, 1] the variance of those before it, moved towards that of a coin, shape (n,)."""
+    count = np.arange(1, len(x) + 1)
+    means = (0.5 + np.cumsum(x)) / (count + 1)
+    spread = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
+    return np.concatenate([[0.25], spread[:-1]])
+
+
+MOST_CELLS = 2048
+"""Cells of a geometric law; a wider law has several integers in a cell, which moves both ends outwards."""
+
+
+def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: float) -> Ends:
+    """Return the interval of rates from binomial counts with two-sided geometric noise: exact, by inverted tests.
+
+    Args:
+        totals: noisy counts, any integers.
+        trials: how many records each count is of.
+        rate: noise i has probability proportional to e^(-rate |i|).
+        level: coverage.
+    """
+    totals, trials = np.broadcast_arrays(np.asarray(totals, np.float64), np.asarray(trials, np.float64))
+    reach = ceil(40 / rate)
+    width = max(-(-2 * reach // MOST_CELLS), 1)
+    starts = np.arange(-reach, reach + 1, width, dtype=np.float64)
+    ends = starts + width - 1
+    mass = geometric_cdf(ends, rate) - geometric_cdf(starts - 1, rate)
+    mass = mass / mass.sum()
+    tail = (1 - level) / 2
+
+    def above(rates: Floats) -> Floats:
+        """P(count + noise >= total), at most."""
+        needed = totals[..., None] - ends
+        return np.asarray(_at_least(needed, trials[..., None], rates[..., None]) @ mass)
+
+    def below(rates: Floats) -> Floats:
+        """P(count + noise <= total), at most."""
+        needed = totals[..., None] - starts
+        return np.asarray((1 - _at_least(needed + 1, trials[..., None], rates[..., None])) @ mass)
+
+    low, high = np.zeros(totals.shape), np.ones(totals.shape)
+    low_end, high_end = np.ones(totals.shape), np.zeros(totals.shape)
+    for _ in range(44):  # the ends of the bisection move outwards by 2^-44
+        middle, middle_end = (low + low_end) / 2, (high + high_end) / 2
+        refused, refused_end = above(middle) <= tail, below(middle_end) <= tail
+        low, low_end = np.where(refused, middle, low), np.where(refused, low_end, middle)
+        high, high_end = np.where(refused_end, middle_end, high), np.where(refused_end, high_end, middle_end)
+    return low, high
+
+
+def _at_least(needed: Floats, trials: Floats, rates: Floats) -> Floats:
+    """P(binomial count >= needed)."""
+    count = np.clip(needed - 1, 0, trials)
+    tail = bdtrc(count, np.broadcast_to(trials, count.shape).astype(np.int64), np.broadcast_to(rates, count.shape))
+    return np.where(needed <= 0, 1.0, np.where(needed > trials, 0.0, tail))
+
+
+def geometric_cdf(at: ArrayLike, rate: float) -> Floats:
+    """P(noise <= at), where noise i has probability proportional to e^(-rate |i|)."""
+    places = np.asarray(at, dtype=np.float64)
+    share = 1 / (1 + np.exp(-rate))
+    return np.where(
+        places < 0,
+        share * np.exp(rate * np.minimum(places, 0.0)),
+        1 - share * np.exp(-rate * (np.maximum(places, 0.0) + 1)),
+    )
+
+
+def geometric_variance(rate: float) -> float:
+    """Return the variance of noise of which i has probability proportional to e^(-rate |i|)."""
+    return float(0.5 / np.sinh(rate / 2) ** 2)
+
+
+def geometric_quantile(rate: float, level: float) -> float:
+    """Return the smallest r with P(|noise| <= r) of at least `level`, of which i is proportional to e^(-rate |i|)."""
+    share = np.exp(-rate)
+    return float(max(ceil(np.log((1 - level) * (1 + share) / 2) / -rate - 1), 0))

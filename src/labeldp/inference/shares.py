@@ -1,0 +1,245 @@
+"""Shares of classes, means and quantiles of a private outcome, overall and by public group."""
+
+from typing import Any
+
+import numpy as np
+
+from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
+from labeldp.inference.intervals import (
+    betting,
+    clopper_pearson,
+    normal_quantile,
+    student_quantile,
+)
+from labeldp.inference.released import (
+    Grouping,
+    Outcomes,
+    entry_level,
+    estimate_of,
+    outcome_code,
+    precision,
+    refuse_exact,
+)
+from labeldp.inference.sums import is_sums, mean_of_sums
+from labeldp.mechanisms import DiscreteLaplace, Interval, ResponseOnBins
+from labeldp.privacy import Floats, InputError, NotInvertibleError, check_choice
+
+FEW = 500
+"""Below so many records, the mean of numbers with many outputs has a betting interval."""
+
+MIXED = f"{RULES['mean'].method}; below {FEW} records {RULES['mean, few records'].method}"
+
+ORDER = "the order of records does not depend on their outcomes"
+
+
+def mean(
+    release: Any,
+    *,
+    outcome: Any = None,
+    groups: Any = None,
+    users: Any = None,
+    target: str = "population",
+    level: float = LEVEL,
+    simultaneous: bool = True,
+    method: str = "auto",
+) -> Estimate:
+    """Estimate the share of each class, or the mean number, of everybody or of public groups.
+
+    Args:
+        release: single answers, or the sums of `plan_sums("mean", …)`.
+        outcome: one class; all classes by default, and bins where answers are bins.
+        groups: a public group for each record, shape (n,).
+        users: whose each record is, where users have several, shape (n,).
+        target: "population", the law that records come from, or "records", these records alone: then only the noise
+            counts. For numbers answered one by one the interval of the population is taken, which is wider.
+        level: coverage.
+        simultaneous: whether all intervals hold together with this probability, or each by itself.
+        method: "auto" is the default of `RULES`; "exact" and "normal" for shares and for two outputs.
+
+    Raises:
+        InputError: an outcome, groups or users that do not fit; an exact interval where users have several records.
+        NotInvertibleError: answers from which no share can be computed.
+    """
+    check_choice(target, "target", ("population", "records"))
+    check_level(level)
+    if is_sums(release):
+        return mean_of_sums(release, groups, outcome, users, target, level, simultaneous)
+    outcomes = Outcomes.of(release, users)
+    refuse_exact(outcomes, method, ("auto", "exact", "normal"))
+    cells = Grouping.of(groups, outcomes.records)
+    if outcomes.names:
+        return _shares(outcomes, cells, outcome, target, level, simultaneous, method)
+    if outcome is not None:
+        raise InputError("must be left out: the outcome is a number", argument="outcome")
+    return _numbers(outcomes, cells, level, simultaneous, method)
+
+
+def _shares(
+    outcomes: Outcomes, cells: Grouping, outcome: Any, target: str, level: float, simultaneous: bool, method: str
+) -> Estimate:
+    columns = range(len(outcomes.names)) if outcome is None else [outcome_code(outcomes, outcome)]
+    entry = entry_level(outcomes, cells, level, simultaneous, len(columns) if len(outcomes.names) > 2 else 1)
+    sizes = np.maximum(cells.sizes, 1)[:, None]
+    rates = outcomes.rates()
+    rule = RULES["share"]
+    conditions = outcomes.conditions
+    if rates is None or outcomes.clustered or method == "normal":
+        if method == "exact":
+            raise InputError("cannot be exact where answers treat classes unlike each other", argument="method")
+        key = "share, declared for each record" if outcomes.by_record and not outcomes.clustered else "share, normal"
+        value, variance = _debiased_shares(outcomes, cells, list(columns))
+        half = normal_quantile(entry) * np.sqrt(variance)
+        low, high, rule = value - half, value + half, RULES[key]
+    else:
+        hit, miss = (rate[list(columns)] for rate in rates)
+        hits = outcomes.counts(cells)[:, list(columns)]
+        value = (hits / sizes - miss) / (hit - miss)
+        variance = hits / sizes * (1 - hits / sizes) / sizes / (hit - miss) ** 2
+        ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, cells.sizes[:, None], entry)]
+        low, high = np.minimum(*ends), np.maximum(*ends)  # in a design "yes" may speak against the class
+        if target == "records":
+            share = np.clip(value, 0, 1)
+            variance = (share * hit * (1 - hit) + (1 - share) * miss * (1 - miss)) / sizes / (hit - miss) ** 2
+            half = normal_quantile(entry) * np.sqrt(variance)
+            low, high, rule = value - half, value + half, RULES["share of these records"]
+            conditions = outcomes.release.certificate.assumptions
+    value = np.where(cells.sizes[:, None] > 0, value, np.nan)
+    share = np.clip(value, 0, 1)
+    sampling = np.maximum(share * (1 - share), 1 / sizes) / sizes
+    noise, effective = precision(variance, sampling, sizes)
+    axis = ("bin" if isinstance(outcomes.mechanism, ResponseOnBins) else "class", tuple(outcomes.names))
+    name = "share" if outcome is None else f"share of {outcome}"
+    return estimate_of(
+        outcomes, rule, name, (*cells.axes, axis), value, np.clip(low, 0, 1), np.clip(high, 0, 1), variance, level,
+        simultaneous, noise if target == "population" else None, effective if target == "population" else None,
+        conditions, keep_axis=outcome is None,
+    )  # fmt: skip
+
+
+def _debiased_shares(outcomes: Outcomes, cells: Grouping, columns: list[int]) -> tuple[Floats, Floats]:
+    """Return shares and their variances, shape (G, columns); weighted where each record has a matrix of its own."""
+    if outcomes.by_record and outcomes.mechanism.domain.size == 2:
+        matrix = outcomes.mechanism.design.matrix
+        yes, no = matrix[:, 1, 1], matrix[:, 0, 1]
+        weights = (yes - no) ** 2 / np.maximum(no * (1 - no) + yes * (1 - yes), 1e-12)
+
+        def weighted(rows: slice) -> Floats:
+            block = outcomes.indicators(rows)[:, columns]
+            return np.stack([block * weights[rows, None], np.repeat(weights[rows, None], len(columns), axis=1)], axis=2)
+
+        result = outcomes.means(weighted, cells)
+        value = result.mean[..., 0] / result.mean[..., 1]
+        left = np.stack([np.ones_like(value), -value], axis=-1)
+        variance = np.einsum("gcs,gcst,gct->gc", left, result.covariance, left) / result.mean[..., 1] ** 2
+        return value, variance
+    result = outcomes.means(lambda rows: outcomes.indicators(rows)[:, columns, None], cells)
+    return result.mean[..., 0], result.covariance[..., 0, 0]
+
+
+def _numbers(outcomes: Outcomes, cells: Grouping, level: float, simultaneous: bool, method: str) -> Estimate:
+    mechanism, entry = outcomes.mechanism, entry_level(outcomes, cells, level, simultaneous)
+    domain, sizes = mechanism.domain, np.maximum(cells.sizes, 1)
+    noise = effective = None
+    if outcomes.two_outputs and not outcomes.clustered and method != "normal":
+        lowest, highest = outcomes.outputs
+        hits = outcomes.counts(cells)[:, 1]
+        low, high = (lowest + (highest - lowest) * end for end in clopper_pearson(hits, cells.sizes, entry))
+        value = lowest + (highest - lowest) * hits / sizes
+        variance, rule = (highest - value) * (value - lowest) / sizes, RULES["mean, two outputs"]
+    else:
+        if method == "exact":
+            raise InputError("is exact for shares and for two outputs alone; take method='auto'", argument="method")
+        result = outcomes.means(lambda rows: outcomes.numbers(rows)[:, None, None], cells)
+        value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
+        half = student_quantile(entry, result.freedom) * np.sqrt(variance)
+        low, high, rule = value - half, value + half, RULES["mean"]
+        few = cells.sizes < FEW
+        if few.any() and not outcomes.clustered and method == "auto":
+            rule = RULES["mean, few records"] if few.all() else Rule(MIXED, RULES["mean"].guarantee)
+            for group in np.flatnonzero(few):
+                rows = slice(None) if cells.codes is None else cells.codes == group
+                numbers = np.asarray(mechanism.unbiased(outcomes.release.value[rows]).values)
+                low[group], high[group] = betting(
+                    numbers, float(outcomes.outputs[0]), float(outcomes.outputs[1]), entry
+                )
+        if isinstance(mechanism, DiscreteLaplace):
+            # the variance of the labels, without a bias: squared distances from the middle of the range
+            middle = (domain.low + domain.high) / 2
+            squares = outcomes.means(
+                lambda rows: mechanism.unbiased_squares(
+                    outcomes.release.value[rows], np.full(rows.stop - rows.start, middle)
+                )[:, None, None],
+                cells,
+            ).mean[:, 0, 0]
+            labels = np.clip(squares - (value - middle) ** 2, 0, (domain.high - domain.low) ** 2 / 4)
+            noise, effective = precision(variance, np.maximum(labels, 0) / sizes, sizes)
+    conditions = (*outcomes.conditions, *((ORDER,) if RULES["mean, few records"].method in rule.method else ()))
+    return estimate_of(
+        outcomes, rule, "mean", cells.axes, value, np.clip(low, domain.low, domain.high),
+        np.clip(high, domain.low, domain.high), variance, level, simultaneous, noise, effective, conditions,
+    )  # fmt: skip
+
+
+def quantile(
+    release: Any,
+    *,
+    at: float = 0.5,
+    groups: Any = None,
+    users: Any = None,
+    level: float = LEVEL,
+    simultaneous: bool = True,
+) -> Estimate:
+    """Estimate a quantile of ordered classes, or of a number that was answered by bins.
+
+    Args:
+        release: answers by classes in their order, or by `ResponseOnBins`.
+        at: the share of records at or below the quantile, in (0, 1): one half is the median.
+        groups, users, level, simultaneous: see `mean`.
+
+    Returns:
+        For classes their places in the order, from 0. For bins the upper edge of the bin that holds the quantile; the
+        interval reaches from the lower edge of its first bin to the upper edge of its last.
+
+    Raises:
+        NotInvertibleError: answers that say nothing of a quantile, such as outputs that average to a number.
+    """
+    if not 0 < at < 1:
+        raise InputError("must lie between 0 and 1, such as 0.5", argument="at")
+    outcomes = Outcomes.of(release, users)
+    if not outcomes.names:
+        raise NotInvertibleError(
+            f"{type(outcomes.mechanism).__name__} has no quantiles: its answers say nothing but the mean. Release bins "
+            "by ResponseOnBins"
+        )
+    cells = Grouping.of(groups, outcomes.records)
+    entry, rates, classes = entry_level(outcomes, cells, level, simultaneous), outcomes.rates(), len(outcomes.names)
+    single = np.ndim(outcomes.release.value) == 1
+    if rates is None or outcomes.clustered or not single:
+
+        def cumulated(rows: slice) -> Floats:
+            return np.cumsum(outcomes.indicators(rows), axis=1)[:, :, None]
+
+        result, rule = outcomes.means(cumulated, cells), RULES["quantile, normal"]
+        below = result.mean[..., 0]
+        half = normal_quantile(entry) * np.sqrt(result.covariance[..., 0, 0])
+        low, high = below - half, below + half
+    else:
+        hit, miss = rates[0][0], rates[1][0]
+        counts = np.cumsum(outcomes.counts(cells), axis=1)
+        down = miss * np.arange(1, classes + 1)
+        gap = hit - miss
+        below = (counts / np.maximum(cells.sizes, 1)[:, None] - down) / gap
+        ends = [(end - down) / gap for end in clopper_pearson(counts, cells.sizes[:, None], entry)]
+        low, high = np.minimum(*ends), np.maximum(*ends)
+        rule = RULES["quantile"]
+    low[:, -1] = high[:, -1] = below[:, -1] = 1.0
+    before = np.concatenate([np.zeros((cells.count, 1)), low[:, :-1]], axis=1)
+    possible = (high >= at) & (before <= at)
+    first, last = possible.argmax(axis=1), classes - 1 - possible[:, ::-1].argmax(axis=1)
+    value = np.clip((below >= at).argmax(axis=1), first, last)
+    numbers: tuple[Floats, Floats, Floats] = (value.astype(float), first.astype(float), last.astype(float))
+    if isinstance(outcomes.mechanism.domain, Interval):
+        edges = outcomes.mechanism.edges
+        numbers = (edges[value + 1], edges[first], edges[last + 1])
+    name = "median" if at == 0.5 else f"{at:g} quantile"
+    return estimate_of(outcomes, rule, name, cells.axes, *numbers, None, level, simultaneous)

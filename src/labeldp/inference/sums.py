@@ -1,0 +1,381 @@
+"""Sums of a trusted curator: one mechanism with the sums that a question needs, and estimates from its release."""
+
+from typing import Any
+
+import numpy as np
+
+from labeldp.inference.estimate import RULES, Estimate
+from labeldp.inference.intervals import (
+    geometric_quantile,
+    geometric_variance,
+    noisy_binomial,
+    normal_quantile,
+    recovered,
+)
+from labeldp.inference.released import (
+    Grouping,
+    Sums,
+    entry_level,
+    estimate_of,
+    outcome_code,
+    precision,
+    treated_column,
+)
+from labeldp.mechanisms import (
+    MAX_RESOLUTION,
+    Classes,
+    Domain,
+    GridRows,
+    GridTotals,
+    LaplaceHistogram,
+    LaplaceMoment,
+    LaplaceSum,
+    Mechanism,
+)
+from labeldp.privacy import Floats, InputError, Public, Release, check_choice, check_integer
+
+QUESTIONS = ("mean", "difference", "evaluate", "auc", "regression")
+
+NOT_SEEN = "they were not computed from these labels"
+
+COUNT_SHARE = 0.3
+"""The part of epsilon that goes to the number of positives, in the two sums of an area; ranks have the other part."""
+
+
+def plan_sums(
+    question: str,
+    domain: Domain,
+    epsilon: float,
+    *,
+    groups: Public[Any] | None = None,
+    treated: Public[Any] | None = None,
+    predictions: Public[Any] | None = None,
+    scores: Public[Any] | None = None,
+    features: Public[Any] | None = None,
+    records: int | None = None,
+) -> Mechanism:
+    """Return one mechanism with the sums that a question needs; release it by `Curator.release`.
+
+    All groups share its epsilon: a record is in one of them alone.
+
+    Args:
+        question: "mean", with groups or none; "difference", with treated; "evaluate", with predicted classes;
+            "auc", with scores; "regression", of numbers or two classes on features.
+        domain: of the labels, the same as the curator has.
+        epsilon: cost of the release.
+        groups: a public group for each record, for "mean", "difference" and "evaluate".
+        treated: who was treated, true or false.
+        predictions: codes of predicted classes.
+        scores: larger where the second of two classes is likelier.
+        features: shape (n, d), without a constant.
+        records: how many there are, where no column says it.
+
+    Raises:
+        InputError: an unknown question, a missing column, or one that is not public.
+
+    Examples:
+        >>> import labeldp as ldp
+        >>> mail = ldp.Public([True, False, True, False], why="drawn by lot")
+        >>> plan_sums("difference", ldp.Classes(2), 1.0, treated=mail)
+        LaplaceSum(domain=Classes([0, 1]), epsilon=1.0, partition=Groups(count=2))
+    """
+    check_choice(question, "question", QUESTIONS)
+    columns = {"groups": groups, "treated": treated, "predictions": predictions, "scores": scores, "features": features}
+    needed = {"difference": "treated", "evaluate": "predictions", "auc": "scores", "regression": "features"}
+    allowed = {needed.get(question, "groups"), *(("groups",) if question in ("mean", "difference", "evaluate") else ())}
+    for name, column in columns.items():
+        if column is not None and name not in allowed:
+            raise InputError(f"must be left out of sums for {question!r}", argument=name)
+        if (column is None and name == needed.get(question)) or not isinstance(column, Public | None):
+            raise InputError(
+                f'must be Public(array, why="…"): say why {name} do not depend on the private labels', argument=name
+            )
+    why = "; ".join(dict.fromkeys(column.why for column in columns.values() if column is not None)) or "all records"
+    if question == "auc":
+        assert scores is not None
+        require_two(domain)
+        rows = area_rows(np.asarray(scores.value))
+        inputs = Public(rows, why=f"ranks of scores: {NOT_SEEN} ({why})")
+        return LaplaceMoment(domain=domain, epsilon=epsilon, features=inputs, resolution=MAX_RESOLUTION)  # type: ignore[arg-type]
+    if question == "regression":
+        assert features is not None
+        if isinstance(domain, Classes):
+            require_two(domain)
+        inputs = Public(influence_rows(design_matrix(features.value))[0], why=f"weights of least squares ({why})")
+        return LaplaceMoment(domain=domain, epsilon=epsilon, features=inputs, resolution=MAX_RESOLUTION)  # type: ignore[arg-type]
+    first = next((column for column in columns.values() if column is not None), None)
+    count = check_integer(records, "records") if first is None else len(np.asarray(first.value))
+    cells = Grouping.of(groups, count)
+    if question == "difference":
+        cells = cells.crossed(arms(treated, count))
+    elif question == "evaluate":
+        if not isinstance(domain, Classes):
+            raise InputError("must be Classes, such as Classes(2)", argument="domain")
+        cells = cells.crossed(predicted_cells(predictions, count, domain.size))
+        why = f"{NOT_SEEN}: {why}"
+    codes = np.zeros(count, dtype=np.int64) if cells.codes is None else cells.codes
+    kind = LaplaceHistogram if isinstance(domain, Classes) and domain.size > 2 else LaplaceSum
+    return kind(domain=domain, epsilon=epsilon, groups=Public(codes, why=why))
+
+
+def require_two(domain: Any) -> None:
+    """Refuse labels that are not of two classes."""
+    if not isinstance(domain, Classes) or domain.size != 2:
+        raise InputError("must be two classes, such as Classes(('no', 'yes'))", argument="domain")
+
+
+def arms(treated: Any, records: int) -> Grouping:
+    """Return the two arms as groups: control, treated."""
+    codes = treated_column(treated, records).astype(np.int32)
+    return Grouping(("control", "treated"), codes, np.bincount(codes, minlength=2))
+
+
+def predicted_cells(predictions: Any, records: int, classes: int) -> Grouping:
+    """Return groups of records by predicted class, one for each class."""
+    codes = np.asarray(predictions.value if isinstance(predictions, Public) else predictions)
+    if codes.shape != (records,) or codes.dtype.kind not in "biu" or codes.min() < 0 or codes.max() >= classes:
+        raise InputError(f"must be codes from 0 to {classes - 1}, one for each record", argument="predictions")
+    codes = codes.astype(np.int32)
+    return Grouping(tuple(map(str, range(classes))), codes, np.bincount(codes, minlength=classes))
+
+
+def is_sums(release: Any) -> bool:
+    """Whether a release holds sums over records."""
+    mechanism = release.mechanism if isinstance(release, Release) else None
+    return isinstance(mechanism, LaplaceSum | LaplaceHistogram | LaplaceMoment)
+
+
+def check_cells(sums: Sums, cells: Grouping) -> None:
+    """Refuse other groups than those that the sums are of."""
+    mechanism = sums.mechanism
+    if isinstance(mechanism, LaplaceMoment):
+        raise InputError("must be of sums that were planned for this question: see plan_sums", argument="release")
+    planned = mechanism.partition
+    codes = np.zeros(int(cells.sizes.sum()), dtype=np.int64) if cells.codes is None else cells.codes
+    if planned.of_record is None or not np.array_equal(planned.of_record, codes):
+        raise InputError(
+            "must be the columns that plan_sums was given, such as groups: the sums are of these records alone",
+            argument="release",
+        )
+
+
+def sums_of_cells(sums: Sums, count: int) -> Floats:
+    """Return noisy sums or counts as integers, shape (cells, classes or 1); cells at the end may be empty."""
+    released = np.asarray(sums.release.value, dtype=np.float64)
+    table = released[:, None] if released.ndim == 1 else released
+    return np.concatenate([table, np.zeros((count - len(table), table.shape[1]))])
+
+
+def cell_means(sums: Sums, cells: Grouping, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return value, low, high, variance and sampling variance of each cell, shape (cells, classes or 1).
+
+    Of two classes it is the share of the second one; of a number its mean, whose sampling variance is the largest that
+    the range admits at a mean that is one standard deviation of the noise nearer to the middle.
+
+    Source: BhatiaDavis for that variance.
+    """
+    mechanism, sizes = sums.mechanism, np.maximum(cells.sizes, 1)[:, None]
+    totals, rate = sums_of_cells(sums, cells.count), float(mechanism.rate)
+    if sums.names:
+        value = totals / sizes
+        share = np.clip(value, 0, 1)
+        sampling = np.maximum(share * (1 - share), 1 / sizes) / sizes
+        low, high = noisy_binomial(totals, np.broadcast_to(cells.sizes[:, None], totals.shape), rate, level)
+        value = np.where(cells.sizes[:, None] > 0, value, np.nan)
+        return value, low, high, sampling + geometric_variance(rate) / sizes**2, sampling
+    domain = mechanism.domain
+    value = domain.low + domain.step * totals / sizes
+    noise = domain.step**2 * geometric_variance(rate) / sizes**2
+    middle = (domain.low + domain.high) / 2
+    nearer = np.clip(value, domain.low, domain.high)
+    nearer = nearer + np.clip(middle - nearer, -np.sqrt(noise), np.sqrt(noise))
+    sampling = (nearer - domain.low) * (domain.high - nearer) / sizes
+    half = normal_quantile(level) * np.sqrt(sampling + noise)
+    return (
+        value,
+        np.clip(value - half, domain.low, domain.high),
+        np.clip(value + half, domain.low, domain.high),
+        (sampling + noise),
+        sampling,
+    )
+
+
+def mean_of_sums(
+    release: Any, groups: Any, outcome: Any, users: Any, target: str, level: float, simultaneous: bool
+) -> Estimate:
+    """Return shares or means by group from noisy sums; see `mean`."""
+    sums = Sums.of(release)
+    refuse_users(users)
+    cells = Grouping.of(groups, sums.mechanism.records)
+    check_cells(sums, cells)
+    names, binary = sums.names, len(sums.names) == 2
+    entry = entry_level(sums, cells, level, simultaneous, len(names) if len(names) > 2 and outcome is None else 1)
+    value, low, high, variance, sampling = cell_means(sums, cells, entry)
+    rule, conditions = RULES["share, sums" if names else "mean, sums"], sums.conditions
+    if target == "records":
+        unit = 1.0 if names else sums.mechanism.domain.step
+        half = unit * geometric_quantile(float(sums.mechanism.rate), entry) / np.maximum(cells.sizes, 1)[:, None]
+        ends = (0.0, 1.0) if names else (sums.mechanism.domain.low, sums.mechanism.domain.high)
+        low, high = np.clip(value - half, *ends), np.clip(value + half, *ends)
+        variance, rule = variance - sampling, RULES["share of these records, sums"]
+        conditions = sums.release.certificate.assumptions
+    if binary:
+        value, low, high = np.hstack([1 - value, value]), np.hstack([1 - high, low]), np.hstack([1 - low, high])
+        variance, sampling = np.hstack([variance] * 2), np.hstack([sampling] * 2)
+    noise, effective = (None, None)
+    if target == "population":
+        noise, effective = precision(variance, sampling, np.maximum(cells.sizes, 1)[:, None])
+    numbers = [value, low, high, variance, noise, effective]
+    if names and outcome is not None:
+        code = outcome_code(sums, outcome)
+        numbers = [None if number is None else number[:, [code]] for number in numbers]
+    axis = ("class", names if outcome is None else (str(outcome),))
+    name = "mean" if not names else "share" if outcome is None else f"share of {outcome}"
+    return estimate_of(
+        sums, rule, name, (*cells.axes, axis), numbers[0], numbers[1], numbers[2], numbers[3], level, simultaneous,
+        numbers[4], numbers[5], conditions, keep_axis=bool(names) and outcome is None,
+    )  # fmt: skip
+
+
+def difference_of_sums(
+    release: Any, treated: Any, groups: Any, outcome: Any, users: Any, level: float, simultaneous: bool
+) -> Estimate:
+    """Return effects by group from the noisy sums of both arms; see `difference`."""
+    sums = Sums.of(release)
+    refuse_users(users)
+    records = sums.mechanism.records
+    by_group = Grouping.of(groups, records)
+    cells = by_group.crossed(arms(treated, records))
+    check_cells(sums, cells)
+    code = outcome_code(sums, outcome) if sums.names else 0
+    entry = entry_level(sums, by_group, level, simultaneous)
+    value, low, high, variance, sampling = (
+        number[:, 0 if number.shape[1] == 1 else code].reshape(-1, 2) for number in cell_means(sums, cells, entry)
+    )
+    effect, both = value[:, 1] - value[:, 0], variance.sum(axis=1)
+    if sums.names:
+        lower, upper = recovered((value[:, 1], low[:, 1], high[:, 1]), (value[:, 0], low[:, 0], high[:, 0]))
+        if len(sums.names) == 2 and code == 0:
+            effect, lower, upper = -effect, -upper, -lower
+        rule, reach = RULES["difference, sums"], 1.0
+    else:
+        half = normal_quantile(entry) * np.sqrt(both)
+        lower, upper = effect - half, effect + half
+        rule, reach = RULES["difference, number sums"], sums.mechanism.domain.high - sums.mechanism.domain.low
+    noise, effective = precision(both, sampling.sum(axis=1), np.maximum(by_group.sizes, 1))
+    return estimate_of(
+        sums, rule, "effect", by_group.axes, effect, np.clip(lower, -reach, reach), np.clip(upper, -reach, reach),
+        both, level, simultaneous, noise, effective,
+    )  # fmt: skip
+
+
+def refuse_users(users: Any) -> None:
+    """Refuse users of noisy sums: what depends within a user is not in a sum."""
+    if users is not None:
+        raise InputError("must be left out: sums do not tell whose records they are of", argument="users")
+
+
+def area_rows(scores: Any) -> Floats:
+    """Return the public rows whose sums over positives give an area: a constant and the centered midrank, (n, 2)."""
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not np.all(np.isfinite(values)):
+        raise InputError("must be one finite number for each record", argument="scores")
+    ordered = np.sort(values)
+    ranks = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / 2 / len(values)
+    return np.column_stack([np.full(len(values), COUNT_SHARE), 2 * (1 - COUNT_SHARE) * (ranks - 0.5)])
+
+
+def second_class_sums(sums: Sums) -> tuple[Floats, float]:
+    """Return the noisy sums of rows over records of the second class, or weighted by labels, and their noise variance.
+
+    Of two classes the sum of all rows is public: both columns tell the same, and their mean has half the variance.
+    """
+    mechanism = sums.mechanism
+    moment, square = mechanism.moment(sums.release.value), mechanism.noise_stddev**2
+    if not sums.names:
+        return moment[:, 0], square
+    return (moment[:, 1] + mechanism.rows.total * mechanism.rows.unit - moment[:, 0]) / 2, square / 2
+
+
+def area_of_sums(release: Any, scores: Floats, level: float) -> Estimate:
+    """Return the area under the ROC curve from a count and a rank sum.
+
+    With ranks r in (-1/2, 1/2) the area is 1/2 + n sum(y r) / (m (n - m)). Areas are tested on a grid, each with the
+    sampling variance that it implies.
+
+    Source: Hanley for the variance.
+    """
+    sums = Sums.of(release)
+    rows = area_rows(scores)
+    if not isinstance(sums.mechanism, LaplaceMoment) or sums.mechanism.rows != on_grid(rows):
+        raise InputError("must be of plan_sums('auc', …) with the same scores", argument="release")
+    (counted, ranked), square = second_class_sums(sums)
+    records = len(scores)
+    positives, total = counted / COUNT_SHARE, ranked / (2 * (1 - COUNT_SHARE))
+    count_noise, rank_noise = square / COUNT_SHARE**2, square / (2 * (1 - COUNT_SHARE)) ** 2
+    rule = RULES["area under the ROC curve, sums"]
+    if not 1 <= positives <= records - 1:
+        return estimate_of(sums, rule, "area under the ROC curve", (), np.nan, 0.0, 1.0, None, level, False)
+    pairs = positives * (records - positives)
+    area = np.linspace(0, 1, 2001)
+    fewer = max(positives - np.sqrt(count_noise), 1.0)
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    sampling = area * (1 - area) + (fewer - 1) * (q1 - area**2) + (records - fewer - 1) * (q2 - area**2)
+    sampling = sampling / (fewer * (records - fewer))
+    spread = (
+        sampling * pairs**2 + records**2 * rank_noise + ((area - 0.5) * (records - 2 * positives)) ** 2 * count_noise
+    )
+    holds = np.abs(records * total - (area - 0.5) * pairs) <= normal_quantile(level) * np.sqrt(spread)
+    value = float(np.clip(0.5 + records * total / pairs, 0, 1))
+    at = int(np.rint(value * 2000))
+    noise, effective = precision(spread[at] / pairs**2, sampling[at], np.asarray(records))
+    inside = area[holds] if holds.any() else area
+    return estimate_of(
+        sums, rule, "area under the ROC curve", (), value, inside.min(), inside.max(), spread[at] / pairs**2, level,
+        False, noise, effective,
+    )  # fmt: skip
+
+
+def on_grid(rows: Floats) -> GridRows | GridTotals:
+    """Return rows as `plan_sums` gives them to its mechanism."""
+    return GridRows.of(Public(rows, why=NOT_SEEN), None, MAX_RESOLUTION, None)
+
+
+def design_matrix(features: Any) -> Floats:
+    """Return public features with a constant before them, shape (n, 1 + d).
+
+    Raises:
+        InputError: not finite numbers, or columns that depend on each other.
+    """
+    table = np.asarray(features.value if isinstance(features, Public) else features)
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or table.dtype.kind not in "biuf" or not np.all(np.isfinite(table)):
+        raise InputError("must be finite numbers, shape (n, d)", argument="features")
+    design = np.column_stack([np.ones(len(table)), table]).astype(np.float64)
+    if np.linalg.matrix_rank(design) < design.shape[1]:
+        raise InputError("must have columns that do not depend on each other, and no constant", argument="features")
+    return design
+
+
+def influence_rows(design: Floats) -> tuple[Floats, Floats]:
+    """Return the weights of least squares, each coefficient's scaled to at most 1, (n, d), and the scales, (d,)."""
+    weights = np.linalg.solve(design.T @ design, design.T).T
+    scales = np.abs(weights).max(axis=0)
+    return weights / scales, scales
+
+
+def regression_of_sums(release: Any, features: Any, level: float) -> tuple[Sums, Floats, Floats, Floats]:
+    """Return coefficients of least squares from noisy sums, with their variance and that of the sampling alone."""
+    sums, design = Sums.of(release), design_matrix(features)
+    rows, scales = influence_rows(design)
+    mechanism = sums.mechanism
+    if not isinstance(mechanism, LaplaceMoment) or mechanism.rows != on_grid(rows):
+        raise InputError("must be of plan_sums('regression', …) with the same features", argument="release")
+    totals, square = second_class_sums(sums)
+    value = totals * scales
+    domain = mechanism.domain
+    low, high = (0.0, 1.0) if isinstance(domain, Classes) else (float(domain.low), float(domain.high))
+    fitted = np.clip(design @ value, low, high)
+    sampling = ((rows * scales) ** 2).T @ ((fitted - low) * (high - fitted))
+    return sums, value, sampling + square * scales**2, sampling

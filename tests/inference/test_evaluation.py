@@ -1,0 +1,213 @@
+"""Scores of a model that saw no labels: held on large data, exact where it is said, refused where sums do not tell."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import binom
+from sklearn.metrics import brier_score_loss, f1_score, log_loss, recall_score, roc_auc_score
+
+import labeldp as ldp
+from inference.simulated import SURE, held, released, response
+from labeldp import inference
+from labeldp.inference.evaluation import area_terms
+from labeldp.mechanisms import PartitionResponse
+from labeldp.privacy import InputError, NotInvertibleError, Release
+
+RNG = np.random.default_rng(8)
+N = 40_000
+SCORES = RNG.normal(size=N)
+CHANCE = expit(1.5 * SCORES - 1)
+LABELS = (RNG.random(N) < CHANCE).astype(int)
+GROUPS = RNG.choice(["north", "south"], N, p=[0.7, 0.3])
+MODEL = ldp.Public(expit(1.3 * SCORES - 1.1), why="trained on other records")
+
+
+def scores(**options: Any) -> inference.Scores:
+    return inference.evaluate(released(LABELS, response(2, 2.0)), MODEL, **{"level": SURE, **options})
+
+
+def test_scores_are_those_that_true_labels_would_show() -> None:
+    predicted, found = MODEL.value > 0.5, scores()
+    assert held(found.accuracy(), (predicted == LABELS).mean())
+    assert held(found.recall(), recall_score(LABELS, predicted, average=None))
+    assert held(found.precision(), [1 - LABELS[~predicted].mean(), LABELS[predicted].mean()])
+    assert held(found.f1(), f1_score(LABELS, predicted, average=None))
+    assert held(found.auc(), roc_auc_score(LABELS, MODEL.value))
+    assert held(found.log_loss(), log_loss(LABELS, MODEL.value))
+    assert held(found.brier(), 2 * brier_score_loss(LABELS, MODEL.value))
+    confusion = found.confusion()
+    truth = [[np.mean((a == LABELS) & (predicted == b)) for b in (0, 1)] for a in (0, 1)]
+    assert held(confusion, np.array(truth)) and confusion.value.sum() == pytest.approx(1)
+    for estimate in (found.accuracy(), found.recall(), found.auc(), found.brier()):
+        assert (np.asarray(estimate.high) - estimate.low < 0.25).all()
+        assert (
+            "the probabilities were not computed from these labels (trained on other records)" in estimate.assumptions
+        )
+
+
+def test_scores_and_gaps_of_groups() -> None:
+    by_group = scores(groups=GROUPS)
+    for name in ("accuracy", "auc", "recall", "precision", "log_loss"):
+        estimate = getattr(by_group, name)()
+        assert estimate.axes[0] == ("group", ("north", "south"))
+        alone = GROUPS == "south"
+        whole = getattr(
+            inference.evaluate(
+                Release(
+                    released(LABELS, response(2, 2.0)).value[alone],
+                    released(LABELS, response(2, 2.0)).certificate,
+                    response(2, 2.0),
+                ),
+                ldp.Public(MODEL.value[alone], why="other records"),
+            ),
+            name,
+        )()
+        assert estimate.value[1] == pytest.approx(whole.value)
+    gap = by_group.gap("recall").at(**{"class": 1})
+    predicted = MODEL.value > 0.5
+    recalls = [recall_score(LABELS[name == GROUPS], predicted[name == GROUPS]) for name in ("south", "north")]
+    assert held(gap, [recalls[0] - recalls[1]]) and gap.axes == (("group", ("south",)),)
+    assert by_group.gap("accuracy", reference="south").value[0] == pytest.approx(-by_group.gap("accuracy").value[0])
+    with pytest.raises(InputError, match="reference must be one of the groups north, south"):
+        by_group.gap("auc", reference="east")
+    with pytest.raises(InputError, match="groups must be given to evaluate"):
+        scores().gap("auc")
+
+
+def test_calibration_is_exact_and_bins_follow_the_predictions() -> None:
+    found = scores().calibration(bins=5)
+    assert found.records.tolist() == [8000] * 5 and np.all(np.diff(found.predicted) > 0)
+    bins = np.argsort(np.argsort(MODEL.value)) // 8000
+    assert held(found.observed, [LABELS[bins == place].mean() for place in range(5)])
+    assert found.observed.guarantee == "exact" and found.observed.simultaneous
+
+
+def test_the_area_is_the_share_of_ordered_pairs() -> None:
+    """By hand: true labels in place of unbiased indicators, with a tie."""
+    labels, marks = np.array([0.0, 1, 0, 1, 1]), np.array([0.1, 0.1, 0.3, 0.5, 0.2])
+    _, (ordered, pairs) = area_terms(labels, marks)
+    assert ordered / pairs == pytest.approx(roc_auc_score(labels, marks)) and pairs == pytest.approx(6 / 20)
+
+
+def test_several_classes_and_sets_of_classes() -> None:
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet(np.ones(4), size=N)
+    labels = (rng.random((N, 1)) > chances.cumsum(axis=1)[:, :3]).sum(axis=1)
+    model = ldp.Public(chances, why="the law itself")
+    for mechanism in (response(4, 3.0), PartitionResponse(domain=ldp.Classes(4), epsilon=3.0)):
+        found = inference.evaluate(released(labels, mechanism), model, level=SURE)
+        predicted = chances.argmax(axis=1)
+        assert held(found.accuracy(), (predicted == labels).mean()) and found.accuracy().guarantee == "exact"
+        assert held(found.recall(), recall_score(labels, predicted, average=None))
+        other = ldp.Public(np.zeros(N, dtype=int), why="a constant")
+        gain = inference.compare(released(labels, mechanism), ldp.Public(predicted, why="the law"), other, level=SURE)
+        assert held(gain, (predicted == labels).mean() - (labels == 0).mean()) and gain.guarantee == "asymptotic"
+        with pytest.raises(InputError, match="two classes for an area"):
+            found.auc()
+
+
+def test_two_models_are_compared_where_they_differ() -> None:
+    one, other = (
+        ldp.Public((MODEL.value > 0.5).astype(int), why="made elsewhere"),
+        ldp.Public(np.zeros(N, dtype=int), why="a constant"),
+    )
+    release = released(LABELS, response(2, 2.0))
+    gain = inference.compare(release, one, other, level=SURE)
+    truth = (one.value == LABELS).mean() - (LABELS == 0).mean()
+    assert held(gain, truth) and gain.guarantee == "exact" and gain.high - gain.low < 0.1
+    assert inference.compare(release, other, one, level=SURE).value == pytest.approx(-gain.value)
+    assert inference.compare(release, one, one).value == inference.compare(release, one, one).high == 0
+    assert inference.compare(release, one, other, users=np.arange(N) // 2).guarantee == "asymptotic"
+    with pytest.raises(InputError, match=r'other must be Public\(array, why="…"\)'):
+        inference.compare(release, one, other.value)
+
+
+def test_a_comparison_is_covered_for_every_number_of_records() -> None:
+    mechanism, records = response(2, 1.0), 20
+    zeros, ones = (ldp.Public(np.full(records, code), why="constant") for code in (0, 1))
+    certificate = released(np.zeros(4, dtype=int), mechanism).certificate
+    answers = [
+        Release((np.arange(records) < hits).astype(np.uint8), certificate, mechanism) for hits in range(records + 1)
+    ]
+    estimates = [inference.compare(release, ones, zeros) for release in answers]
+    for share in (0.0, 0.1, 0.5):
+        rate = 1 - mechanism.keep_probability + (2 * mechanism.keep_probability - 1) * share
+        law = binom.pmf(np.arange(records + 1), records, rate)
+        assert sum(mass for mass, one in zip(law, estimates, strict=True) if held(one, 2 * share - 1)) >= 0.95
+
+
+def test_users_widen_scores() -> None:
+    users = np.repeat(np.arange(N // 40), 40)
+    labels = np.repeat(LABELS[: N // 40], 40)
+    model = ldp.Public(np.repeat(MODEL.value[: N // 40], 40), why="other records")
+    release = released(labels, response(2, 3.0))
+    clustered, single = (inference.evaluate(release, model, users=one) for one in (users, None))
+    for name in ("accuracy", "auc", "brier"):
+        a, b = getattr(clustered, name)(), getattr(single, name)()
+        assert a.high - a.low > 2 * (b.high - b.low) and a.guarantee == "asymptotic"
+
+
+def test_counts_by_predicted_class_are_one_release() -> None:
+    predicted = ldp.Public((MODEL.value > 0.5).astype(int), why="trained on other records")
+    release = released(LABELS, inference.plan_sums("evaluate", ldp.Classes(2), 1.0, predictions=predicted))
+    assert "not computed from these labels: trained on other records" in release.certificate.at(0)
+    found = inference.evaluate(release, MODEL, level=SURE)
+    flags = predicted.value == 1
+    assert held(found.accuracy(), (flags == LABELS).mean())
+    assert (
+        held(found.precision(), [1 - LABELS[~flags].mean(), LABELS[flags].mean()])
+        and found.precision().guarantee == "exact"
+    )
+    assert held(found.recall(), recall_score(LABELS, flags, average=None)) and found.recall().high[1] < 0.8
+    for name in ("brier", "log_loss", "confusion", "f1", "calibration"):
+        with pytest.raises(NotInvertibleError, match="release answers one by one"):
+            getattr(found, name)()
+    with pytest.raises(InputError, match="plan_sums\\('auc'"):
+        found.auc()
+
+
+def test_an_area_is_two_sums() -> None:
+    plan = inference.plan_sums("auc", ldp.Classes(2), 1.0, scores=MODEL)
+    release = released(LABELS, plan)
+    estimate = inference.evaluate(release, MODEL).auc()
+    assert abs(estimate.value - roc_auc_score(LABELS, MODEL.value)) < 0.004 and estimate.high - estimate.low < 0.02
+    assert release.certificate.epsilon(0) == 1
+    with pytest.raises(InputError, match="same scores"):
+        inference.evaluate(release, ldp.Public(1 - MODEL.value, why="other records")).auc()
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "sentence"),
+    [
+        (MODEL.value, r'probabilities must be Public\(array, why="…"\): say why'),
+        (ldp.Public(MODEL.value[:3], why="short"), "probabilities must be a row for each record"),
+        (ldp.Public(np.full((N, 2), 0.7), why="wrong"), "probabilities must be at least 0, in rows that sum to 1"),
+        (ldp.Public(np.full(N, np.nan), why="wrong"), "and finite"),
+    ],
+)
+def test_bad_probabilities(probabilities: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        inference.evaluate(released(LABELS, response()), probabilities)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("records", "epsilon"), [(500, 1.0), (500, 2.0), (2000, 0.5)])
+def test_the_area_is_covered_where_positives_are_rare(records: int, epsilon: float) -> None:
+    """About 7 % are positive. Of 2,000 runs; a false alarm of a coverage of 95 % has a probability below 1e-6."""
+    rng, runs, covered = np.random.default_rng(records), 2000, 0
+    mechanism = response(2, epsilon)
+    certificate = released(np.zeros(4, dtype=int), mechanism).certificate
+    marks = rng.normal(size=200_000)
+    chances = expit(-3.4 + 1.5 * marks)
+    order = np.argsort(marks)
+    below = np.cumsum((1 - chances)[order])
+    truth = (chances[order] * (below - (1 - chances)[order] / 2)).sum() / chances.sum() / (1 - chances).sum()
+    for seed in range(runs):
+        x = rng.normal(size=records)
+        labels = (rng.random(records) < expit(-3.4 + 1.5 * x)).astype(np.uint8)
+        noisy = mechanism.randomize(labels, rng=np.random.default_rng(seed))
+        found = inference.evaluate(Release(noisy, certificate, mechanism), ldp.Public(expit(x), why="drawn"))
+        covered += held(found.auc(), truth)
+    assert covered >= binom.ppf(1e-6, runs, 0.95)

@@ -1,0 +1,98 @@
+"""Intervals from sums: published values, and coverage added up over the law of what is released."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from labeldp.inference.intervals import (
+    betting,
+    clopper_pearson,
+    fieller,
+    geometric_cdf,
+    geometric_quantile,
+    geometric_variance,
+    noisy_binomial,
+    recovered,
+    sidak,
+    wilson,
+)
+
+
+def test_wilson_and_newcombe_are_as_published() -> None:
+    """Newcombe (1998), method 10, the first example: 56 of 70 less 48 of 80."""
+    hits, trials = np.array([56.0, 48.0]), np.array([70.0, 80.0])
+    low, high = wilson(hits, trials, 0.95)
+    rate = hits / trials
+    ends = recovered((rate[0], low[0], high[0]), (rate[1], low[1], high[1]))
+    assert np.round(ends, 4).tolist() == [0.0524, 0.3339]
+
+
+def test_clopper_pearson_is_as_published() -> None:
+    low, high = clopper_pearson([0, 1, 10], [10, 10, 10], 0.95)
+    assert np.round(low, 4).tolist() == [0, 0.0025, 0.6915]
+    assert np.round(high, 4).tolist() == [0.3085, 0.445, 1]
+    assert [float(end) for end in clopper_pearson(0, 0, 0.95)] == [0, 1]
+
+
+def test_fieller_holds_the_ratios_that_a_test_does_not_refuse() -> None:
+    means, covariance = np.array([0.3, 0.5]), np.array([[0.01, 0.004], [0.004, 0.02]])
+    low, high = fieller(means, covariance, 0.9)
+    for ratio in (low, high):
+        left = np.array([1, -ratio])
+        assert (left @ means) ** 2 == pytest.approx(1.6448536**2 * left @ covariance @ left, rel=1e-6)
+    assert low < 0.6 < high
+    assert np.isinf(fieller(means, covariance * 20, 0.9)).all(), "the bottom may be 0"
+
+
+def test_geometric_noise_has_the_law_it_says() -> None:
+    steps = np.arange(-400, 401)
+    for rate in (0.1, 1.0, 3.0):
+        mass = np.exp(-rate * np.abs(steps))
+        mass /= mass.sum()
+        assert geometric_cdf(steps, rate) == pytest.approx(np.cumsum(mass), abs=1e-12)
+        assert geometric_variance(rate) == pytest.approx((mass * steps**2).sum())
+        reach = geometric_quantile(rate, 0.95)
+        assert mass[np.abs(steps) <= reach].sum() >= 0.95 > mass[np.abs(steps) < reach].sum()
+
+
+@pytest.mark.parametrize("rate", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("trials", [0, 1, 30])
+def test_the_interval_of_a_noisy_count_holds_at_every_share(trials: int, rate: float) -> None:
+    """Coverage is added up over the law of count plus noise."""
+    steps = np.arange(-150, 151)
+    noise = np.exp(-rate * np.abs(steps))
+    noise /= noise.sum()
+    totals = np.arange(-150, trials + 151)
+    low, high = noisy_binomial(totals, trials, rate, 0.95)
+    for share in (0.0, 0.01, 0.05, 0.3, 0.5, 1.0):
+        law = np.convolve(binom.pmf(np.arange(trials + 1), trials, share), noise)
+        covered = law[(low <= share) & (share <= high)].sum()
+        assert covered >= 0.95 - 1e-6
+    if trials == 30:
+        assert np.median(high - low) < 0.99, "it is not always everything"
+
+
+def test_a_wide_noise_has_a_wider_interval_than_its_cells_need() -> None:
+    low, high = noisy_binomial([500], [1000], 0.001, 0.95)
+    assert low[0] == 0 and high[0] == 1
+    fine = noisy_binomial([50_000], [100_000], 0.01, 0.95)
+    assert fine[0][0] < 0.5 < fine[1][0] and fine[1][0] - fine[0][0] < 0.02
+
+
+def test_levels_of_several_intervals() -> None:
+    assert sidak(0.95, 1) == 0.95
+    assert sidak(0.95, 10) == pytest.approx(0.95**0.1)
+    assert sidak(0.95, 1, 5) == pytest.approx(0.99)
+    assert sidak(0.9, 2, 2) == pytest.approx(1 - (1 - 0.9**0.5) / 2)
+
+
+@pytest.mark.slow
+def test_bets_hold_for_few_skewed_numbers() -> None:
+    """Of 2,000 runs; a false alarm has a probability below 1e-6."""
+    rng, runs, missed = np.random.default_rng(7), 2000, 0
+    for _ in range(runs):
+        values = np.where(rng.random(25) < 0.1, 1.0, 0.0)
+        low, high = betting(values, 0.0, 1.0, 0.95)
+        missed += not low <= 0.1 <= high
+    assert missed <= binom.ppf(1 - 1e-6, runs, 0.05)
+    assert betting(np.full(500, 0.3), 0.0, 1.0, 0.95)[1] < 0.5

@@ -1,0 +1,161 @@
+"""Regressions on public features, odds ratios and the power of an experiment."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import binom
+from sklearn.linear_model import LogisticRegression
+
+import labeldp as ldp
+from inference.simulated import SURE, held, released, response
+from labeldp import inference
+from labeldp.inference import power
+from labeldp.mechanisms import DiscreteLaplace, Interval, UnbiasedNumbers
+from labeldp.privacy import InputError, Release
+
+RNG = np.random.default_rng(21)
+N = 6_000
+X = RNG.normal(size=(N, 2))
+TRUE = np.array([-1.0, 0.8, -0.4])
+LABELS = (RNG.random(N) < expit(TRUE[0] + X @ TRUE[1:])).astype(int)
+
+
+def test_a_logistic_model_of_answers_holds_the_truth_and_nears_that_of_true_labels() -> None:
+    estimate = inference.regression(released(LABELS, response(2, 3.0)), X, names=["age", "dose"], level=0.9999)
+    assert held(estimate, TRUE) and estimate.axes == (("feature", ("constant", "age", "dose")),)
+    assert (estimate.high - estimate.low < 0.8).all() and estimate.method == "score test, inverted"
+    plain = LogisticRegression(C=np.inf).fit(X, LABELS)
+    sharp = inference.regression(released(LABELS, response(2, 8.5)), X)
+    assert sharp.value == pytest.approx([plain.intercept_[0], *plain.coef_[0]], abs=0.02)
+
+
+def test_ends_of_a_score_interval_are_where_a_wald_interval_nearly_is() -> None:
+    estimate = inference.regression(released(LABELS, response(2, 4.0)), X)
+    wald = 2 * 1.96 * estimate.stderr
+    assert estimate.high - estimate.low == pytest.approx(wald, rel=0.05)
+
+
+def test_answers_that_say_nothing_have_an_unbounded_interval() -> None:
+    labels = np.r_[np.zeros(55, dtype=int), np.ones(5, dtype=int)]
+    estimate = inference.regression(released(labels, response(2, 0.5)), np.tile([0.0, 1.0], 30))
+    assert np.isinf(estimate.high[1]) or np.isinf(estimate.low[1])
+    assert "<svg" in estimate.plot()
+
+
+@pytest.mark.parametrize("kind", ["logistic", "linear"])
+def test_users_have_sandwich_errors(kind: str) -> None:
+    users = np.repeat(np.arange(N // 10), 10)
+    labels, x = np.repeat(LABELS[: N // 10], 10), np.repeat(X[: N // 10], 10, axis=0)
+    release = released(labels, response(2, 3.0))
+    clustered, single = (inference.regression(release, x, kind=kind, users=one) for one in (users, None))
+    assert (clustered.stderr > 1.5 * single.stderr).all() and clustered.method.endswith("clustered by user")
+
+
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, UnbiasedNumbers])
+def test_least_squares_of_numbers_and_of_sums(mechanism: Any) -> None:
+    domain = Interval(0, 100, grid=101)
+    labels = np.rint(np.clip(50 + X @ [8, -4] + np.random.default_rng(1).normal(0, 5, N), 0, 100))
+    truth = np.linalg.lstsq(np.column_stack([np.ones(N), X]), labels, rcond=None)[0]
+    local = inference.regression(released(labels, mechanism(domain=domain, epsilon=2.0)), X, kind="linear", level=SURE)
+    assert held(local, truth)
+    plan = inference.plan_sums("regression", domain, 1.0, features=ldp.Public(X, why="bought"))
+    release = released(labels, plan)
+    sums = inference.regression(release, X, kind="linear", level=SURE)
+    assert held(sums, truth) and (sums.noise_share < 0.2).all()
+    assert release.certificate.epsilon(0) == 1
+    with pytest.raises(InputError, match="the same features"):
+        inference.regression(release, X[:, ::-1], kind="linear")
+    with pytest.raises(InputError, match="kind must be 'linear', without users, for sums"):
+        inference.regression(release, X)
+
+
+def test_two_classes_by_sums() -> None:
+    plan = inference.plan_sums("regression", ldp.Classes(2), 1.0, features=ldp.Public(X, why="bought"))
+    estimate = inference.regression(released(LABELS, plan), X, kind="linear", level=SURE)
+    assert held(estimate, np.linalg.lstsq(np.column_stack([np.ones(N), X]), LABELS, rcond=None)[0])
+
+
+def test_an_odds_ratio_is_exact_and_says_when_it_has_no_upper_end() -> None:
+    exposed = np.random.default_rng(4).random(N) < 0.4
+    labels = (np.random.default_rng(5).random(N) < np.where(exposed, 0.5, 0.25)).astype(int)
+    release = released(labels, response(2, 2.0))
+    estimate = inference.odds_ratio(release, exposed)
+    assert held(estimate, 3) and estimate.guarantee == "exact" and estimate.high < 9
+    assert inference.odds_ratio(release, ~exposed).value == pytest.approx(1 / estimate.value)
+    rare = inference.odds_ratio(released(labels[:60] * 0, response(2, 1.0)), exposed[:60])
+    assert np.isinf(rare.high)
+    with pytest.raises(InputError, match="method cannot be exact: users have several records"):
+        inference.odds_ratio(release, exposed, users=np.arange(N) // 2)
+
+
+@pytest.mark.parametrize(
+    ("features", "options", "sentence"),
+    [
+        (np.ones((N, 1)), {}, "features must have columns that do not depend on each other, and no constant"),
+        (X[:9], {}, f"features must have a row for each of the {N} records"),
+        (X, {"kind": "probit"}, "kind must be one of logistic, linear"),
+        (X, {"names": ["a"]}, "names must be 2 names, one for each feature"),
+        ([["a"]], {}, "features must be finite numbers"),
+    ],
+)
+def test_bad_features(features: Any, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        inference.regression(released(LABELS, response()), features, **options)
+
+
+def test_records_for_an_effect_have_its_power() -> None:
+    needed = {
+        name: power(0.02, 0.05, trust=name, epsilon=None if name == "none" else 1.0)
+        for name in ("none", "central", "local")
+    }
+    assert needed["none"].records < needed["central"].records < 1.05 * needed["none"].records
+    assert needed["local"].records > 10 * needed["none"].records
+    for one in needed.values():
+        again = power(0.02, 0.05, trust=one.trust, epsilon=one.epsilon, records=one.records)
+        assert again.power == one.power >= 0.8
+        fewer = power(0.02, 0.05, trust=one.trust, epsilon=one.epsilon, records=one.records - 1)
+        assert fewer.power < 0.8
+    assert "records show an effect of 0.02" in str(needed["local"])
+    assert power(0.02, 0.05, trust="none", r_squared=0.5).records < 0.51 * needed["none"].records
+    for options, sentence in (
+        ({"trust": "none", "epsilon": 1.0}, "epsilon must be given for"),
+        ({"epsilon": None}, "epsilon must be given for"),
+        ({"epsilon": 1.0, "power": 2}, "power must lie between the level of the test and 1"),
+        ({"epsilon": 1.0, "r_squared": 1}, "r_squared must lie in"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            power(0.02, 0.05, **options)
+    with pytest.raises(InputError, match="rate must lie between 0 and 1"):
+        power(0.97, 0.05, epsilon=1.0)
+
+
+@pytest.mark.slow
+def test_the_power_is_that_of_the_interval() -> None:
+    """Of 4,000 experiments; a false alarm has a probability below 1e-6 on each side, but for 2 points of slack."""
+    plan, rng, runs, shown = power(0.1, 0.2, epsilon=1.0), np.random.default_rng(0), 4000, 0
+    mechanism = response(2, 1.0)
+    certificate = released(np.zeros(4, dtype=int), mechanism).certificate
+    treated = np.arange(plan.records) % 2 == 0
+    for seed in range(runs):
+        labels = (rng.random(plan.records) < np.where(treated, 0.3, 0.2)).astype(np.uint8)
+        noisy = mechanism.randomize(labels, rng=np.random.default_rng(seed))
+        estimate = inference.difference(Release(noisy, certificate, mechanism), treated)
+        shown += estimate.low > 0 or estimate.high < 0
+    assert binom.ppf(1e-6, runs, 0.78) <= shown <= binom.ppf(1 - 1e-6, runs, 0.82)
+
+
+@pytest.mark.slow
+def test_coverage_of_a_score_interval() -> None:
+    """Of 300 runs at 95 %; a false alarm of a coverage of 93 % has a probability below 1e-6."""
+    rng, runs, covered = np.random.default_rng(0), 300, 0
+    mechanism = response(2, 2.0)
+    certificate = released(np.zeros(4, dtype=int), mechanism).certificate
+    for seed in range(runs):
+        x = rng.random(800) < 0.5
+        labels = (rng.random(800) < expit(-2 + 0.9 * x)).astype(np.uint8)
+        noisy = mechanism.randomize(labels, rng=np.random.default_rng(seed))
+        estimate = inference.regression(Release(noisy, certificate, mechanism), x.astype(float))
+        covered += bool(estimate.low[1] <= 0.9 <= estimate.high[1])
+    assert covered >= binom.ppf(1e-6, runs, 0.93)
