@@ -70,10 +70,10 @@ def movies() -> pd.DataFrame:
     genres = films.genres.str.get_dummies("|")
     genres["year"] = films.title.str.extract(r"\((\d{4})\)$", expand=False).astype(float)
     rows = np.random.default_rng(0).permutation(len(data.labels))[:60_000]
-    person = users.drop(columns="zip").reindex(data.features[rows, 0]).reset_index(drop=True)
-    person["occupation"] = "job " + person.occupation.astype(str)
+    user = users.drop(columns="zip").reindex(data.features[rows, 0]).reset_index(drop=True)
+    user["occupation"] = "job " + user.occupation.astype(str)
     film = genres.reindex(data.features[rows, 1]).reset_index(drop=True)
-    return pd.concat([person, film], axis=1).assign(rating=np.asarray(data.labels)[rows])
+    return pd.concat([user, film], axis=1).assign(rating=np.asarray(data.labels)[rows])
 
 
 @dataclass(frozen=True)

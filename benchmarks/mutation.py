@@ -53,7 +53,7 @@ DECIDE = [
         for name in ("budget", "buckets", "exact", "process", "renyi", "search", "totals", "validate")
     ),
     *(f"curator/{name}.py" for name in ("columns", "datasets", "declared", "ledger_accounts", "ledger_totals")),
-    *(f"curator/{name}.py" for name in ("ledger_transaction", "persons", "traces")),
+    *(f"curator/{name}.py" for name in ("ledger_transaction", "users", "traces")),
     "mechanisms/additive.py",
 ]
 """Files that decide a charge: what it is, whether it fits, whose it is, if it is made."""

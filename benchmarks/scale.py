@@ -69,7 +69,7 @@ def make(path: Path, rows: int, first: int = 0) -> None:
     step = 7 if rows % 7 else 11  # no divisor: each id once
     for start in range(0, rows, CHUNK):
         numbers = np.arange(start, min(start + CHUNK, rows)) * step % rows + first
-        ids = pa.array([f"person-{number:09d}" for number in numbers]) if path.name[0] == "t" else pa.array(numbers)
+        ids = pa.array([f"user-{number:09d}" for number in numbers]) if path.name[0] == "t" else pa.array(numbers)
         labels = pa.array(np.array(NAMES)[rng.integers(0, 3, len(numbers))])
         batch = pa.record_batch({"id": ids, "label": labels})
         if writer is None:

@@ -61,7 +61,7 @@ def make(folder: Path, rows: int, texts: bool) -> None:
     folder.mkdir()
     for number, part in enumerate(np.array_split(np.arange(rows), FILES)):
         ids = part * step % rows
-        names = pa.array([f"person-{each:09d}" for each in ids.tolist()]) if texts else pa.array(ids)
+        names = pa.array([f"user-{each:09d}" for each in ids.tolist()]) if texts else pa.array(ids)
         labels = pa.array(np.array(NAMES)[rng.integers(0, 3, len(part))])
         parquet.write_table(pa.table({"id": names, "label": labels}), folder / f"part-{number}.parquet")
 

@@ -89,7 +89,7 @@ CENSUS = Source(
     most=52.0,
     missing=999.0,
 )
-"""Persons who worked: 50.6 of 132 million in the paper, in which those without a label are left out."""
+"""Users who worked: 50.6 of 132 million in the paper, in which those without a label are left out."""
 
 EXTRACT = {
     "SEX": (73, 73),
@@ -102,10 +102,10 @@ EXTRACT = {
     "IND": (149, 152),
     "WKSWORK1": (159, 160),
 }
-"""First and last character, from 1, in lines of persons of EXT1940USCB.dat, as its setup file EXT1940USCB.sps says."""
+"""First and last character, from 1, in lines of users of EXT1940USCB.dat, as its setup file EXT1940USCB.sps says."""
 
 FILES = {"criteo": CRITEO, "census": CENSUS}
-"""The paper's own, recognized by their columns; the published census by its lines of households and persons."""
+"""The paper's own, recognized by their columns; the published census by its lines of households and users."""
 
 STAND_INS = {
     "hillstrom": Source(
@@ -211,7 +211,7 @@ def _columns(path: Path, names: list[str]) -> Any:
     from pyarrow import ArrowException, csv
 
     if _is_extract(path):
-        return _persons(path, names)
+        return _users(path, names)
     _, tab, nameless = _header(path)
     reading = csv.ReadOptions(column_names=CRITEO_COLUMNS if nameless else None)
     parsing = csv.ParseOptions(delimiter="\t" if tab else ",")
@@ -234,15 +234,15 @@ def _header(path: Path) -> tuple[tuple[str, ...], bool, bool]:
 
 
 def _is_extract(path: Path) -> bool:
-    """Return whether a file has the lines of households and persons of the published extract of the census."""
+    """Return whether a file has the lines of households and users of the published extract of the census."""
     from pyarrow import input_stream
 
     with input_stream(str(path)) as stream:
         return re.match(rb"[HP]1940\d{10}", stream.read(16)) is not None
 
 
-def _persons(path: Path, names: list[str]) -> Any:
-    """Read columns of the published extract of the census: of lines of persons alone, those who have a label."""
+def _users(path: Path, names: list[str]) -> Any:
+    """Read columns of the published extract of the census: of lines of users alone, those who have a label."""
     import pyarrow as pa
 
     parts: dict[str, list[NDArray[np.int16]]] = {name: [] for name in names}
@@ -251,17 +251,17 @@ def _persons(path: Path, names: list[str]) -> Any:
         rest = b""
         while block := stream.read(BLOCK * width):
             *whole, rest = (rest + block).split(b"\n")
-            _add_persons(parts, whole, width)
-        _add_persons(parts, [rest], width)
+            _add_users(parts, whole, width)
+        _add_users(parts, [rest], width)
     return pa.table({name: np.concatenate(found) for name, found in parts.items()})
 
 
-def _add_persons(parts: dict[str, list[NDArray[np.int16]]], lines: list[bytes], width: int) -> None:
-    """Add the columns of the persons among some lines, of those with a label."""
-    persons = [line[:width] for line in lines if line[:1] == b"P"]
-    if any(len(line) < width for line in persons):
-        raise InputError(f"lines of persons must have at least {width} characters, as in EXT1940USCB.dat")
-    signs = np.frombuffer(b"".join(persons), dtype="S1").reshape(len(persons), width)
+def _add_users(parts: dict[str, list[NDArray[np.int16]]], lines: list[bytes], width: int) -> None:
+    """Add the columns of the users among some lines, of those with a label."""
+    users = [line[:width] for line in lines if line[:1] == b"P"]
+    if any(len(line) < width for line in users):
+        raise InputError(f"lines of users must have at least {width} characters, as in EXT1940USCB.dat")
+    signs = np.frombuffer(b"".join(users), dtype="S1").reshape(len(users), width)
     columns = {}
     for name in (*parts, CENSUS.label):
         first, last = EXTRACT[name]
@@ -269,7 +269,7 @@ def _add_persons(parts: dict[str, list[NDArray[np.int16]]], lines: list[bytes], 
             texts = np.ascontiguousarray(signs[:, first - 1 : last]).view(f"S{last - first + 1}").ravel()
             columns[name] = texts.astype(np.int16)
         except ValueError as error:
-            raise InputError(f"characters {first} to {last} of persons must be whole numbers: {name}") from error
+            raise InputError(f"characters {first} to {last} of users must be whole numbers: {name}") from error
     has_label = (columns[CENSUS.label] >= CENSUS.least) & (columns[CENSUS.label] <= CENSUS.most)
     for name, found in parts.items():
         found.append(columns[name][has_label])

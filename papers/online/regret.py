@@ -20,7 +20,7 @@ BLOCK_ROUNDS = 1024
 class LossSequence(ABC):
     """Made-up public losses in [0, 1] of every expert in every round, which do not depend on a learner's actions.
 
-    Use one to measure regret, never to test privacy: these are the losses of no person.
+    Use one to measure regret, never to test privacy: these are the losses of no user.
 
     Args:
         rounds: T, at least 1.

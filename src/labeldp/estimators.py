@@ -114,7 +114,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the declared domain of the labels."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, persons: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, users: Any = None) -> Self:
         """Charge private labels, randomize them or sums of them, and learn from what was released.
 
         Args:
@@ -125,8 +125,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             sample_weight: public weights of the records in training, shape (n,). They must not depend on the labels,
                 as the certificate says. Results count all records alike.
             ids: public record ids, integers or texts, shape (n,), no two alike. By default row numbers.
-            persons: whose each record is, public integers or texts, shape (n,): epsilon is then what a person pays for
-                all of theirs, as with `labeldp fit --person`. By default each record is protected by itself.
+            users: whose each record is, public integers or texts, shape (n,): epsilon is then what a user pays for
+                all of theirs, as with `labeldp fit --user`. By default each record is protected by itself.
 
         Raises:
             InputError: an argument is wrong, or a feature has the name of `y`; nothing was charged, and the right to
@@ -136,8 +136,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             LedgerError: the ledger file cannot be used, or these are other records or labels than the dataset's.
         """
         settings = self._settings()
-        if persons is not None:
-            settings = replace(settings, person_column="persons")
+        if users is not None:
+            settings = replace(settings, user_column="users")
         wraps = self.estimator is not None and not isinstance(self.estimator, str)
         features = (feature_rows if wraps else feature_table)(self, X, fit=True)
         records = rows_of(features)
@@ -148,7 +148,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_count(records)
         self._records = records
         recipe = recipe_with(settings, self.estimator, features, sample_weight)
-        rows = GivenRows.of(None if wraps else features, records, labels, ids, settings.domain, persons)
+        rows = GivenRows.of(None if wraps else features, records, labels, ids, settings.domain, users)
         stages: list[Stage] = []
 
         def on_release(step: str, count: int, mechanism: Mechanism) -> None:
@@ -204,10 +204,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                 "of a scikit-learn estimator, or of weighted records, have no report: read evaluation_",
                 argument="estimators",
             )
-        if recipe.settings.person_column is not None:
-            raise InputError(
-                "of a fit with persons have no report: labeldp fit --person writes one", argument="estimators"
-            )
+        if recipe.settings.user_column is not None:
+            raise InputError("of a fit with users have no report: labeldp fit --user writes one", argument="estimators")
         table, rows = feature_table(self, X), self.evaluation_.rows
         if rows is None or table.num_rows != self._records:
             raise InputError(f"must be the features of the fit, {self._records:,} records", argument="X")

@@ -79,29 +79,29 @@ def test_a_table_an_array_a_size_and_a_file_agree(people: Path) -> None:
     assert not list(people.glob("*.ledger")), "nothing is charged"
 
 
-def test_persons_pay_for_all_their_answers(people: Path) -> None:
-    """Three records a person: each answer has a third of epsilon, or one is used; sums count persons."""
+def test_users_pay_for_all_their_answers(people: Path) -> None:
+    """Three records a user: each answer has a third of epsilon, or one is used; sums count users."""
     table = pd.read_csv(people / "people.csv").assign(user=np.arange(600) // 3)
     table.to_csv(people / "people.csv", index=False)
     shared: dict[str, Any] = {"label": "bought", "id_column": "id"}
-    of_persons = shared | {"person_column": "user"}
+    of_users = shared | {"user_column": "user"}
     for trust, most, records, epsilon in [("local", 3, 600, 1), ("local", 1, 200, 3), ("central", None, 200, 3)]:
-        found = choose_file(str(people / "people.csv"), TWO, 3, trust=trust, per_person=most, **of_persons)
+        found = choose_file(str(people / "people.csv"), TWO, 3, trust=trust, per_user=most, **of_users)
         plain = ldp.advice.choose((records, 4), TWO, epsilon, trust=trust)
         assert [each.expected.value for each in found.options] == pytest.approx(
             [e.expected.value for e in plain.options]
         )
-        assert "--epsilon 3 " in found.best.command and "--person user" in found.best.command and found.dimension == 4
-        assert ("--per-person" in found.best.command) == (most is not None)
+        assert "--epsilon 3 " in found.best.command and "--user user" in found.best.command and found.dimension == 4
+        assert ("--per-user" in found.best.command) == (most is not None)
     for changes, words in [
-        ({"rehearse": True}, "rehearse does not go with --person"),
-        ({"per_person": 2, "person_column": None}, "--per-person goes with --person"),
-        ({"person_column": "id"}, "--person must be another column"),
-        ({"person_column": "job"}, "the column 'job'"),
-        ({"columns": "age,user"}, "--features must not hold the label column, the id column or the person column"),
+        ({"rehearse": True}, "rehearse does not go with --user"),
+        ({"per_user": 2, "user_column": None}, "--per-user goes with --user"),
+        ({"user_column": "id"}, "--user must be another column"),
+        ({"user_column": "job"}, "the column 'job'"),
+        ({"columns": "age,user"}, "--features must not hold the label column, the id column or the user column"),
     ]:
         with pytest.raises(InputError, match=words):
-            choose_file(str(people / "people.csv"), TWO, 3, **(of_persons | changes))
+            choose_file(str(people / "people.csv"), TWO, 3, **(of_users | changes))
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_the_label_column_is_never_read(tmp_path: Path, monkeypatch: pytest.Monk
         ({"label": "z"}, "--label: .* has no column 'z'"),
         ({"id_column": "z"}, "--id: .* has no column 'z'"),
         ({"columns": "a,z"}, "--features: .* has no column 'z'"),
-        ({"columns": "a,y"}, "--features must not hold the label column, the id column or the person column"),
+        ({"columns": "a,y"}, "--features must not hold the label column, the id column or the user column"),
         ({"columns": "same"}, "no feature column that can be used"),
     ],
 )

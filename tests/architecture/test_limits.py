@@ -233,9 +233,9 @@ def test_an_epsilon_that_no_float_prints_is_rounded_down() -> None:
 
 def test_text_ids_are_told_apart_by_95_or_96_bits() -> None:
     """Two of n share a hash with probability at most n² / 2^96: 2^-56 for a million, 2^-36 for a billion."""
-    blocks = RecordIds.of([f"person {n}" for n in range(1000)], b"k" * 32).blocks
+    blocks = RecordIds.of([f"user {n}" for n in range(1000)], b"k" * 32).blocks
     assert (blocks[:, 1] >> np.uint64(31) == 1).all() and len(np.unique(blocks, axis=0)) == 1000  # 64 and 31 bits
-    words = np.asarray(record_words([f"person {n}" for n in range(1000)], 1000, b"k" * 32))
+    words = np.asarray(record_words([f"user {n}" for n in range(1000)], 1000, b"k" * 32))
     assert 8 * words.dtype.itemsize * words[0].size == 96 and len(np.unique(words, axis=0)) == 1000
     assert math.log2(1e6**2 / 2**96) < -56 and math.log2(1e9**2 / 2**96) < -36
 

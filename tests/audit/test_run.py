@@ -252,13 +252,13 @@ def test_a_certificate_that_somebody_edited_is_no_traceback(released: Path) -> N
     [
         {"mechanism": "bag-sum", "id_column": "id"},
         {"mechanism": "bag-sum", "bags": "team"},
-        {"mechanism": "bag-sum", "bags": "random", "person_column": "who", "delta": "1e-6", "id_column": "id"},
+        {"mechanism": "bag-sum", "bags": "random", "user_column": "who", "delta": "1e-6", "id_column": "id"},
         {"mechanism": "weighted-lba", "delta": "1e-6", "rows": 2, "id_column": "id"},
         {"mechanism": "noisy-weighted-llp", "delta": "1e-6", "noisy": 9, "weights": "gaussian", "bags": "team"},
     ],
 )
 def test_sums_over_bags_are_made_again(people: Path, asked: dict[str, Any]) -> None:
-    """The request says how bags were made, whose persons they are and what names records."""
+    """The request says how bags were made, whose users they are and what names records."""
     rows = np.arange(120)
     columns = {"id": rows + 500, "pay": rows * 7 % 31, "team": rows // 12, "who": rows // 2, "hours": rows * 13 % 41}
     table = pd.DataFrame(columns)
@@ -281,7 +281,7 @@ def test_sums_over_bags_are_made_again(people: Path, asked: dict[str, Any]) -> N
     assert audit_of(people, "sums.csv", ledger="people.ledger", data="other.csv").verdict == "fails"
 
 
-def test_a_release_that_protects_persons_is_made_again(people: Path) -> None:
+def test_a_release_that_protects_users_is_made_again(people: Path) -> None:
     table = table_of_people(600, seed=1).assign(age=1, who=np.arange(600) // 3)
     table.to_csv(people / "owned.csv", index=False)
     release_file(
@@ -293,7 +293,7 @@ def test_a_release_that_protects_persons_is_made_again(people: Path) -> None:
         dataset="bought",
         out=people / "noisy.csv",
         id_column="id",
-        person_column="who",
+        user_column="who",
     )
     found = audit_of(people, "noisy.csv", ledger="people.ledger", data="owned.csv")
     assert found.verdict == "holds" and found.checks[-1].sentence.endswith("every released value is the same.")
@@ -399,7 +399,7 @@ def test_raw_labels_under_two_genuine_charges_fail(released: Path) -> None:
         ("published", "one noisy sum"),
         ("assumptions", []),
         ("trust", "CENTRAL"),
-        ("neighbors", "ONE_PERSON"),
+        ("neighbors", "ONE_USER"),
         ("randomness", "SYSTEM"),
         ("cohorts", ["first"]),
     ],

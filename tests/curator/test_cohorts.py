@@ -175,9 +175,9 @@ def test_an_id_of_another_cohort_is_refused_in_whatever_form(grown: Path, kind: 
 
 
 def test_texts_that_no_integer_prints_as_are_ids_of_their_own(grown: Path) -> None:
-    add(grown, "june", ["07", "7 ", "-0", "person 7", str(2**64)])
+    add(grown, "june", ["07", "7 ", "-0", "user 7", str(2**64)])
     with pytest.raises(ldp.privacy.LedgerError, match="in the cohort 'june'"):
-        add(grown, "july", ["person 7", "person 8"])
+        add(grown, "july", ["user 7", "user 8"])
 
 
 @pytest.mark.parametrize(

@@ -93,16 +93,16 @@ def test_labels_of_a_column_may_not_change_but_in_a_revision(file: LedgerFile) -
     assert [entry.revision for entry in may.own_entries] == ["May"]
 
 
-def test_all_labels_of_a_row_are_those_of_one_person(file: LedgerFile) -> None:
+def test_all_labels_of_a_row_are_those_of_one_user(file: LedgerFile) -> None:
     row = np.arange(60)
     parts = [
-        bought(file, persons=row).release(response(), rng=SYSTEM),
-        hours(file, persons=row).release(UnbiasedNumbers(domain=HOURS, epsilon=1), rng=SYSTEM),
+        bought(file, users=row).release(response(), rng=SYSTEM),
+        hours(file, users=row).release(UnbiasedNumbers(domain=HOURS, epsilon=1), rng=SYSTEM),
     ]
     joint = ldp.gather(parts, lambda *values: values).certificate
-    assert joint.neighbors is Neighbors.ONE_PERSON and joint.epsilon() == 2
-    with pytest.raises(LedgerError, match="not the persons"):
-        hours(file, persons=row // 2)
+    assert joint.neighbors is Neighbors.ONE_USER and joint.epsilon() == 2
+    with pytest.raises(LedgerError, match="not the users"):
+        hours(file, users=row // 2)
 
 
 def test_a_ledger_in_memory_that_curators_share_is_one_budget() -> None:

@@ -211,8 +211,8 @@ def with_cohorts(path: Path) -> None:
     LedgerFile(path).add_cohort("people", "january", IDS)
 
 
-def with_persons(path: Path) -> None:
-    holder = curator(path, ids=IDS, persons=IDS // 2, budget=8)
+def with_users(path: Path) -> None:
+    holder = curator(path, ids=IDS, users=IDS // 2, budget=8)
     holder.release(response(), rng=SYSTEM)
 
 
@@ -221,7 +221,7 @@ def with_a_learner(path: Path) -> None:
     PrivateExperts(3, 10, epsilon=1, delta=1e-6, ledger=people(path), rng=SYSTEM)
 
 
-@pytest.mark.parametrize("known", [with_cohorts, with_persons, with_a_learner])
+@pytest.mark.parametrize("known", [with_cohorts, with_users, with_a_learner])
 def test_keys_that_tell_more_than_labels_apart_stay(path: Path, known: Callable[[Path], None]) -> None:
     known(path)
     key = people(path).digest_key

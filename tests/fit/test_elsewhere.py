@@ -153,7 +153,7 @@ REFUSED = {
     "--out m --range 0,1": "do not go with --curator: the server says them",
     "--out m --cohort c": "--cohort does not go with --curator",
     "--out m --revision r": "--revision does not go with --curator",
-    "--out m --person age": "--person does not go with --curator",
+    "--out m --user age": "--user does not go with --curator",
     "--out m --token-file absent": "cannot be read",
     "--out m --token-file empty.txt": "needs your token",
     "--out m --label age": "must hold features alone, and has a column 'age'",
@@ -184,7 +184,7 @@ def test_other_rows_tokens_and_datasets_are_refused(
     table[::-1].to_csv("turned.csv", index=False)
     for file, said in (("fewer.csv", "299"), ("turned.csv", "in the order of their rows")):
         assert said in fit(classes, file=file)[1]
-    assert "must be one that you have a share of: 'people'" in fit(classes, dataset="persons")[1]
+    assert "must be one that you have a share of: 'people'" in fit(classes, dataset="users")[1]
     monkeypatch.setenv("LABELDP_TOKEN", "ldp_wrong")
     assert "not known here" in fit(classes)[1]
     monkeypatch.delenv("LABELDP_TOKEN")

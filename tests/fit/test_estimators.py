@@ -345,7 +345,7 @@ def test_nothing_holds_the_labels_after_the_fit(monkeypatch: pytest.MonkeyPatch)
 
 
 OWNERS = np.repeat(np.arange(160), 3)[:400]
-"""Three records of each person but the last."""
+"""Three records of each user but the last."""
 
 
 @pytest.mark.parametrize(
@@ -358,31 +358,31 @@ OWNERS = np.repeat(np.arange(160), 3)[:400]
     ],
 )
 @pytest.mark.parametrize("durable", [False, True])
-def test_all_labels_of_a_person_pay_the_epsilon_of_the_fit(
+def test_all_labels_of_a_user_pay_the_epsilon_of_the_fit(
     estimator: Any, labels: Any, durable: bool, tmp_path: Path
 ) -> None:
     place = {"ledger": tmp_path / "l.db", "dataset": "people", "records": 400} if durable else {}
     order = np.random.default_rng(2).permutation(400)
     fit = clone(estimator).set_params(**place)
     fit._right = estimators.RightToFit()
-    fit.fit(X[order], labels[order], ids=order, persons=OWNERS[order])
-    assert "for every person of the dataset" in fit.certificate_.at(1e-6)
+    fit.fit(X[order], labels[order], ids=order, users=OWNERS[order])
+    assert "for every user of the dataset" in fit.certificate_.at(1e-6)
     assert fit.certificate_.epsilon(fit.delta) <= fit.epsilon
     assert fit.evaluation_.rows.max() < 400 and len(fit.predict(X)) == 400
-    with pytest.raises(ldp.privacy.InputError, match="labeldp fit --person writes one"):
+    with pytest.raises(ldp.privacy.InputError, match="labeldp fit --user writes one"):
         fit.summarize(X)
     if durable:
         bits = fit.predict(X)
-        again = clone(estimator).set_params(**place).fit(X, labels, ids=np.arange(400), persons=OWNERS)
+        again = clone(estimator).set_params(**place).fit(X, labels, ids=np.arange(400), users=OWNERS)
         assert np.array_equal(again.predict(X), bits)  # the same fit, which costs nothing
-        with pytest.raises(ldp.privacy.LedgerError, match="persons"):
+        with pytest.raises(ldp.privacy.LedgerError, match="users"):
             clone(estimator).set_params(**place).fit(X, labels, ids=np.arange(400))
 
 
-@pytest.mark.parametrize("persons", [OWNERS[:-1], np.where(OWNERS == 3, None, OWNERS), OWNERS / 7])
-def test_persons_that_are_none_use_up_nothing(persons: Any, charged: set[int]) -> None:
-    with pytest.raises(ldp.privacy.InputError, match="persons must"):
-        classifier().fit(X, Y, persons=persons)
+@pytest.mark.parametrize("users", [OWNERS[:-1], np.where(OWNERS == 3, None, OWNERS), OWNERS / 7])
+def test_users_that_are_none_use_up_nothing(users: Any, charged: set[int]) -> None:
+    with pytest.raises(ldp.privacy.InputError, match="users must"):
+        classifier().fit(X, Y, users=users)
     assert not charged
 
 

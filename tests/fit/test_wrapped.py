@@ -130,11 +130,11 @@ def test_several_to_choose_from() -> None:
     assert (fitted.predict(X) == Y).mean() > 0.7
 
 
-def test_persons_pay_the_epsilon_of_the_fit() -> None:
+def test_users_pay_the_epsilon_of_the_fit() -> None:
     owners = np.repeat(np.arange(300), 2)
     for model in (classifier(LogisticRegression(), epsilon=8), regressor(Ridge(), epsilon=8)):
-        fitted = model.fit(X, Y if hasattr(model, "classes") else NUMBERS, persons=owners)
-        assert fitted.certificate_.epsilon() <= 8 and "every person" in fitted.certificate_.at(0)
+        fitted = model.fit(X, Y if hasattr(model, "classes") else NUMBERS, users=owners)
+        assert fitted.certificate_.epsilon() <= 8 and "every user" in fitted.certificate_.at(0)
         assert len(fitted.predict(X)) == 600
 
 

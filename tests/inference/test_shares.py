@@ -139,7 +139,7 @@ def test_clusters_are_added_up_by_hand() -> None:
 
 def test_the_curator_who_protects_users_wants_to_know_them() -> None:
     users = np.repeat(np.arange(50), 2)
-    curator = ldp.Curator(np.zeros(100, dtype=int), domain=ldp.Classes(2), budget=ldp.Budget(8), persons=users)
+    curator = ldp.Curator(np.zeros(100, dtype=int), domain=ldp.Classes(2), budget=ldp.Budget(8), users=users)
     release = curator.release(response(2, 1.0), rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="users must be given: the release protects users with several records"):
         inference.mean(release)

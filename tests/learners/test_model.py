@@ -1,4 +1,4 @@
-"""What a fitted model can do by itself, and its evaluation where one person has several records."""
+"""What a fitted model can do by itself, and its evaluation where one user has several records."""
 
 import pickle
 from typing import Any
@@ -18,49 +18,49 @@ from learners.data import curator as holding
 
 SIMULATED = np.random.default_rng
 
-PERSONS = np.random.default_rng(7).permutation(np.repeat(np.arange(120), [1, 2, 3, 4] * 30))
+USERS = np.random.default_rng(7).permutation(np.repeat(np.arange(120), [1, 2, 3, 4] * 30))
 
-FEATURES = np.random.default_rng(8).normal(size=(len(PERSONS), 4))
+FEATURES = np.random.default_rng(8).normal(size=(len(USERS), 4))
 
 LABELS = (FEATURES[:, 0] > 0).astype(int)
 
 
-def curator(persons: Any = PERSONS, labels: Any = LABELS, domain: Any = None) -> Curator:
+def curator(users: Any = USERS, labels: Any = LABELS, domain: Any = None) -> Curator:
     budget = ldp.Budget(epsilon=8, delta=0.01)
-    return Curator(labels, domain=domain or ldp.Classes(2), budget=budget, persons=persons)
+    return Curator(labels, domain=domain or ldp.Classes(2), budget=budget, users=users)
 
 
-@pytest.mark.guarantee("labeldp.learners:fit_linear", "persons")
+@pytest.mark.guarantee("labeldp.learners:fit_linear", "users")
 @pytest.mark.parametrize("delta", [0, 1e-5])
 @pytest.mark.parametrize("numbers", [False, True])
-def test_sums_of_all_labels_of_each_person(delta: float, numbers: bool) -> None:
+def test_sums_of_all_labels_of_each_user(delta: float, numbers: bool) -> None:
     holder = curator(domain=ldp.Interval(0, 1, grid=9) if numbers else None)
     seen: list[Any] = []
     rng = np.random.default_rng(0)
     with holder.subscribe(lambda event: seen.append((event.step, len(event.rows), event.release.mechanism))):
         release = ldp.fit_linear(FEATURES, holder, epsilon=4, delta=delta, rng=rng, evaluation=0.25)
     certificate = release.certificate
-    assert certificate.neighbors is Neighbors.ONE_PERSON
+    assert certificate.neighbors is Neighbors.ONE_USER
     assert certificate.epsilon(delta) <= 4 and certificate.epsilon(delta) > 3.99
     assert total_loss(holder.ledger.charges).within(4, delta)
     (_, trained, sums), (_, answered, _) = seen
-    assert sums.protected is not None and sums.protected.count + answered == 120  # one label of each held-out person
+    assert sums.protected is not None and sums.protected.count + answered == 120  # one label of each held-out user
     assert trained > sums.protected.count
-    assert len(np.unique(PERSONS[release.value.evaluation.rows])) == answered == 30
+    assert len(np.unique(USERS[release.value.evaluation.rows])) == answered == 30
 
 
-def test_persons_with_one_record_each_are_learned_from_as_records_are() -> None:
+def test_users_with_one_record_each_are_learned_from_as_records_are() -> None:
     rng, everyone = np.random.default_rng(0), np.arange(len(LABELS))
     own, plain = (ldp.fit_linear(FEATURES, curator(each), epsilon=4, delta=1e-5, rng=rng) for each in (everyone, None))
     assert own.certificate.entries[0].loss == plain.certificate.entries[0].loss
     assert (own.value.predict(FEATURES) == LABELS).mean() > 0.8
 
 
-def test_heavy_persons_get_less_weight_where_that_helps() -> None:
+def test_heavy_users_get_less_weight_where_that_helps() -> None:
     rng = np.random.default_rng(1)
-    persons = np.concatenate([np.zeros(300, dtype=int), 1 + np.arange(600)])
+    users = np.concatenate([np.zeros(300, dtype=int), 1 + np.arange(600)])
     features = rng.normal(size=(900, 3))
-    holder = curator(persons, (features[:, 0] > 0).astype(int))
+    holder = curator(users, (features[:, 0] > 0).astype(int))
     seen: list[Any] = []
     with holder.subscribe(lambda event: seen.append(event.release.mechanism)):
         ldp.fit_linear(features, holder, epsilon=1, delta=1e-5, rng=rng)
@@ -70,36 +70,36 @@ def test_heavy_persons_get_less_weight_where_that_helps() -> None:
     assert seen[0].noise_stddev < 0.1 * with_all
 
 
-def test_cells_cost_a_person_epsilon() -> None:
+def test_cells_cost_a_user_epsilon() -> None:
     holder = curator()
     release = ldp.fit_cells(FEATURES, holder, epsilon=4, rng=np.random.default_rng(0), evaluation=0.25)
-    assert release.certificate.neighbors is Neighbors.ONE_PERSON
+    assert release.certificate.neighbors is Neighbors.ONE_USER
     assert total_loss(holder.ledger.charges).within(4, 0) and not total_loss(holder.ledger.charges).within(2.9, 0)
 
 
-def test_stages_keep_a_person_together() -> None:
+def test_stages_keep_a_user_together() -> None:
     holder = curator()
     release = ldp.fit_multistage(FEATURES, holder, epsilon=0.5, stages=2, rng=np.random.default_rng(0))
-    assert release.certificate.neighbors is Neighbors.ONE_PERSON
+    assert release.certificate.neighbors is Neighbors.ONE_USER
     assert holder.ledger.spent.epsilon() == 2  # four labels
     kept, rows = curator().limited(1)
     again = ldp.fit_multistage(FEATURES[rows], kept, epsilon=0.5, stages=1, rng=np.random.default_rng(0))
     assert again.certificate.epsilon() == 0.5
 
 
-def test_what_records_are_assigned_is_one_thing_for_a_person() -> None:
+def test_what_records_are_assigned_is_one_thing_for_a_user() -> None:
     parts = assigned(curator(), lambda count: np.arange(count) % 3)
-    assert all(len(np.unique(parts[person == PERSONS])) == 1 for person in range(120))
-    assert np.array_equal(assigned(curator(None), np.arange), np.arange(len(PERSONS)))
+    assert all(len(np.unique(parts[user == USERS])) == 1 for user in range(120))
+    assert np.array_equal(assigned(curator(None), np.arange), np.arange(len(USERS)))
 
 
-def test_a_label_gets_its_share_of_what_a_person_pays() -> None:
+def test_a_label_gets_its_share_of_what_a_user_pays() -> None:
     assert label_epsilon(curator(), 2) == 0.5
     assert label_epsilon(curator(None), 2) == 2
     assert label_epsilon(curator().limited(3)[0], 1) <= 1 / 3
 
 
-def test_a_fit_that_the_budget_does_not_admit_for_persons_charges_nothing() -> None:
+def test_a_fit_that_the_budget_does_not_admit_for_users_charges_nothing() -> None:
     holder = curator()
     with pytest.raises(ldp.BudgetExceeded):
         ldp.fit_multistage(FEATURES, holder, epsilon=3, stages=2, rng=np.random.default_rng(0))

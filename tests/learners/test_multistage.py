@@ -291,15 +291,15 @@ def test_an_evaluation_part_of_one_release_costs_records_and_no_epsilon(tmp_path
     assert np.array_equal(same.predict_proba(features), measured.value.predict_proba(features))
 
 
-def test_persons_are_measured_or_learned_from_with_all_their_records() -> None:
+def test_users_are_measured_or_learned_from_with_all_their_records() -> None:
     features, labels = blobs(600)
-    persons = np.arange(600) // 3
-    holder = curator(labels, epsilon=3, persons=persons)
+    users = np.arange(600) // 3
+    holder = curator(labels, epsilon=3, users=users)
     model = fit_multistage(
         features, holder, classifier=LogisticRegression(), epsilon=1, evaluation=0.25, rng=SIMULATED(0)
     ).value
     rows = model.evaluation.rows
-    assert len(rows) == 150 and not set(persons[rows]) & set(persons[np.setdiff1d(np.arange(600), rows)])
+    assert len(rows) == 150 and not set(users[rows]) & set(users[np.setdiff1d(np.arange(600), rows)])
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

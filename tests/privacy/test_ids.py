@@ -88,7 +88,7 @@ def test_integers_are_the_texts_that_they_print_as() -> None:
 
 
 def test_noise_follows_the_id_in_every_form_and_split() -> None:
-    texts = ["7", "x7", "07", "person with a longer name than a block", "-1"]
+    texts = ["7", "x7", "07", "user with a longer name than a block", "-1"]
     noise, words = KeyedRandomness(KEY, b"release"), np.empty((2, len(texts)), dtype=np.uint64)
     for lane in (0, 1):
         noise.fill(words[lane], noise.record_ids(RecordIds.of(texts, KEY), len(texts)), lane)

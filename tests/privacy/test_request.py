@@ -18,7 +18,7 @@ REQUESTS = {
         domain=CLASSES, options={"in_place": True}, version="1.0.0.dev0",
     ),
     "sums": Request(
-        "aggregate", "bag-sum", Scope("bags", cohort="May", unit="person"), Source("people", "hours", persons="who"),
+        "aggregate", "bag-sum", Scope("bags", cohort="May", unit="user"), Source("people", "hours", users="who"),
         "1/3", "1e-06", {"low": "0", "high": "40", "grid": 41, "clip": True}, {"size": np.int64(10), "bags": "team"},
     ),
     "fit": Request(
@@ -69,9 +69,9 @@ COMMANDS = {
     "release": "labeldp release people.csv --label income --classes no,yes --epsilon 1 --ledger LEDGER "
     "--dataset survey/income --id id --out OUT --mechanism randomized-response --in-place",
     "sums": "labeldp release people --label hours --range 0,40 --grid 41 --clip --epsilon 1/3 --ledger LEDGER "
-    "--dataset bags --delta 1e-06 --person who --out OUT --mechanism bag-sum --size 10 --bags team --cohort May",
+    "--dataset bags --delta 1e-06 --user who --out OUT --mechanism bag-sum --size 10 --bags team --cohort May",
     "fit": "labeldp fit p.csv --label bought --classes no,yes --epsilon 1 --ledger LEDGER --dataset bought "
-    "--per-person 3 --out OUT --model linear --trust local --stages 1 --evaluation 0.2 --features age,job "
+    "--per-user 3 --out OUT --model linear --trust local --stages 1 --evaluation 0.2 --features age,job "
     "--revision new --test public.csv",
     "online": "labeldp online run losses.csv --epsilon 1 --ledger LEDGER --dataset losses --delta 1e-06 --out OUT "
     "--method auto --loss-bits 8 --experts d,a",
@@ -89,7 +89,7 @@ def test_a_command_names_a_server_or_a_choice_in_place_of_what_they_decide() -> 
     assert chosen.command().endswith("--out OUT --trust local --method auto --features age,job --revision new --test "
                                      "public.csv")  # fmt: skip
     remote = replace(fit, source=replace(fit.source, name="")).command("ldp", curator="unix:door", out="model")
-    assert remote.startswith("ldp fit --epsilon 1 --curator unix:door --dataset bought --per-person 3 --out model")
+    assert remote.startswith("ldp fit --epsilon 1 --curator unix:door --dataset bought --per-user 3 --out model")
 
 
 def _put(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:

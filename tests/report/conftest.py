@@ -36,7 +36,7 @@ _ROW = CertificateRow(
     trust="central: the curator sees the labels",
     randomness="operating system",
     published="one noisy label per record",
-    assumptions=("Features are public.", "Each person's label stands in one record only."),
+    assumptions=("Features are public.", "Each user's label stands in one record only."),
 )
 
 
@@ -56,7 +56,7 @@ def plain(classes: int = 2) -> FitSummary:
         model="a histogram gradient boosting classifier, trained in two stages on noisy labels",
         command="labeldp fit adult.parquet --label income --classes '<=50K,>50K' --epsilon 1 "
         "--ledger labels.ledger --dataset adult-2026 --out model",
-        sentence="Whatever anybody else knows, replacing one person's label changes the probability of any outcome "
+        sentence="Whatever anybody else knows, replacing one user's label changes the probability of any outcome "
         "of this fit by a factor of at most e^1 = 2.72 (label differential privacy with ε = 1 and δ = 0).",
         certificate=(_ROW,),
         published=("The model.", "One noisy label per record, kept beside the model.", "The certificate."),
@@ -87,7 +87,7 @@ def complete(classes: int = 2) -> FitSummary:
     return dataclasses.replace(
         plain(classes),
         features=columns,
-        dropped=(Dropped("person_id", "a different value in every record"), Dropped("region", "one value only")),
+        dropped=(Dropped("user_id", "a different value in every record"), Dropped("region", "one value only")),
         certificate=tuple(
             dataclasses.replace(_ROW, records=f"part {part} of 3 of the split 'stages'") for part in range(3)
         ),
@@ -148,7 +148,7 @@ def unclear() -> FitSummary:
         "where neighbors are two datasets in which the label of one record is replaced; each label is randomized on "
         "its own, before anybody else sees it. Published: the noisy label of every record. Randomness: the operating "
         "system. This holds on condition that: the features and the number of records are public; records that "
-        "depend on one person are covered together only by group privacy.",
+        "depend on one user are covered together only by group privacy.",
         rows=1437,
         classes=tuple("0123456789"),
         accuracy=Estimated(0.93, 0.79, 1.07, 0.95, "Debiased from the evaluation part."),

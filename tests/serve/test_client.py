@@ -110,7 +110,7 @@ def test_what_is_asked_for_is_checked_before_it_is_sent(classes: Server) -> None
         connect(classes.address, token="ldp_wrong")
     with pytest.raises(ldp.privacy.InputError, match="nothing to limit"):
         curator.limited(1)
-    assert "RemoteCurator('people', records=300" in repr(curator) and curator.persons is None
+    assert "RemoteCurator('people', records=300" in repr(curator) and curator.users is None
 
 
 OF_NUMBERS: dict[str, Callable[[Any, Any], ldp.Release[Any]]] = {

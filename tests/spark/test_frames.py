@@ -32,7 +32,7 @@ def release(path: Path, dataframe: Any, **more: Any) -> Any:
 
 
 def alone(path: Path, table: pa.Table, **more: Any) -> dict[Any, Any]:
-    """The noisy label of each person as one machine releases them."""
+    """The noisy label of each user as one machine releases them."""
     out = path.parent / "alone.parquet"
     asked: dict[str, Any] = {"label": "bought", "domain": DOMAIN, "epsilon": 1, "dataset": "people", "id_column": "id"}
     release_file(table, ledger=path, out=out, **(asked | more))

@@ -64,7 +64,7 @@ class Holder:
     """A curator on one machine whose release is one that was drawn elsewhere; it keeps the exact sums."""
 
     def __init__(self, domain: Any, labels: Any, release: ldp.Release[Any]) -> None:
-        self.domain, self.records, self.persons = domain, len(labels), None
+        self.domain, self.records, self.users = domain, len(labels), None
         self.codes, self.given = domain.encode(labels), release
 
     def require(self, steps: Any) -> None:

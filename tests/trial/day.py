@@ -40,13 +40,13 @@ class Step:
 
 
 def hospital(records: int, seed: int = 0) -> pd.DataFrame:
-    """A made-up table of hospital stays: 49 columns, several stays a person, missing values, and three classes.
+    """A made-up table of hospital stays: 49 columns, several stays a user, missing values, and three classes.
 
-    The label says whether the person came back: not at all, after more than 30 days, or before.
+    The label says whether the user came back: not at all, after more than 30 days, or before.
     """
     rng = np.random.default_rng(seed)
-    person = rng.integers(0, max(1, int(records / 1.6)), records)
-    columns: dict[str, object] = {"stay": np.arange(records) + 10_000, "patient": person}
+    user = rng.integers(0, max(1, int(records / 1.6)), records)
+    columns: dict[str, object] = {"stay": np.arange(records) + 10_000, "patient": user}
     columns["age"] = rng.choice([f"[{n}-{n + 10})" for n in range(0, 100, 10)], records)
     columns["days"] = rng.integers(1, 15, records)
     columns["weight"] = np.where(rng.random(records) < 0.9, np.nan, rng.normal(75, 15, records).round(1))
@@ -125,9 +125,9 @@ def users(model: str) -> Iterator[Step]:
     """The three users of stays.csv; `model` is what `labeldp fit` learns."""
     label = f"--label readmitted --classes '{CLASSES}'"
     account = "--ledger stays.ledger --dataset readmitted --id stay"
-    fit = f"labeldp fit stays.csv {label} --epsilon 2 {account} --person patient --model {model} --out stays_model"
+    fit = f"labeldp fit stays.csv {label} --epsilon 2 {account} --user patient --model {model} --out stays_model"
     scikit = "pandas and scikit-learn"
-    yield Step(scikit, "choose", f"labeldp choose stays.csv {label} --epsilon 2 --id stay --person patient")
+    yield Step(scikit, "choose", f"labeldp choose stays.csv {label} --epsilon 2 --id stay --user patient")
     yield Step(scikit, "a budget", "labeldp ledger add stays.ledger --dataset readmitted --epsilon 3")
     yield Step(scikit, f"fit --model {model}", fit)
     yield Step(scikit, "the same again, free", fit)
@@ -186,7 +186,7 @@ def page(ran: list[Ran], records: int) -> str:
         "# A first day",
         "",
         "`make trial` plays the first day of three users in an empty home: README line by line, then a made-up table",
-        f"of hospital stays with {records:,} records and {COLUMNS} columns: several stays a person, missing values,",
+        f"of hospital stays with {records:,} records and {COLUMNS} columns: several stays a user, missing values,",
         "and the classes `NO`, `>30` and `<30`. Each step is a process of its own, with one thread.",
         "Linux counts for a step at least the memory that the program which starts it held.",
         "",

@@ -173,13 +173,13 @@ def test_census_is_prepared_as_the_appendix_says(tmp_path: Path) -> None:
     assert problem.features.shape[1] == 1 + 5 * 2 + 4 + 3 and abs(problem.features[:, 0].mean()) < 1e-6
 
 
-HOUSEHOLD, PERSON = 159, 170
-"""Characters of a line; of persons more than those that are read."""
+HOUSEHOLD, USER = 159, 170
+"""Characters of a line; of users more than those that are read."""
 
 
-def person(**values: int) -> str:
+def user(**values: int) -> str:
     """A line of EXT1940USCB.dat: 9 where nothing is said."""
-    line = list("P1940" + "9" * (PERSON - 5))
+    line = list("P1940" + "9" * (USER - 5))
     for name, value in values.items():
         first, last = EXTRACT[name]
         line[first - 1 : last] = f"{value:0{last - first + 1}d}"
@@ -190,7 +190,7 @@ EVERYBODY = {"SEX": 1, "AGE": 30, "MARST": 6, "CHBORN": 0, "SCHOOL": 1, "EMPSTAT
 
 
 def read_extract(path: Path, people: list[str]) -> Problem:
-    """Write households of two persons, and read them."""
+    """Write households of two users, and read them."""
     pairs = [people[at : at + 2] for at in range(0, len(people), 2)]
     lines = [line for pair in pairs for line in ("H1940" + "1" * (HOUSEHOLD - 5), *pair)]
     path.write_text("\n".join(lines) + "\n")
@@ -200,7 +200,7 @@ def read_extract(path: Path, people: list[str]) -> Problem:
 
 
 def test_the_published_extract_of_the_census_is_read_by_its_columns(tmp_path: Path) -> None:
-    people = [person(**{**EVERYBODY, "AGE": 20 + n, "WKSWORK1": 1 + n}) for n in range(52)]
+    people = [user(**{**EVERYBODY, "AGE": 20 + n, "WKSWORK1": 1 + n}) for n in range(52)]
     problem = read_extract(tmp_path / "EXT1940USCB.dat", people)
     assert problem.labels.tolist() == list(range(1, 53)) and (problem.low, problem.high) == (0, 52)
     ages = problem.features[:, 0] * problem.scales[1, 0] + problem.scales[0, 0]
@@ -208,8 +208,8 @@ def test_the_published_extract_of_the_census_is_read_by_its_columns(tmp_path: Pa
 
 
 @pytest.mark.parametrize("weeks", [0, 53, 98, 99])
-def test_persons_without_weeks_have_no_label(tmp_path: Path, weeks: int) -> None:
-    people = [person(**EVERYBODY, WKSWORK1=weeks if n % 3 == 0 else 40) for n in range(30)]
+def test_users_without_weeks_have_no_label(tmp_path: Path, weeks: int) -> None:
+    people = [user(**EVERYBODY, WKSWORK1=weeks if n % 3 == 0 else 40) for n in range(30)]
     assert len(read_extract(tmp_path / "EXT1940USCB.dat", people).labels) == 20
 
 
@@ -221,7 +221,7 @@ def test_each_category_of_the_extract_becomes_columns_and_rare_codes_stand_toget
     codes = [0, 9] if first == last else [0, 10 ** (last - first + 1) - 1]
     rare = 5
     chosen = [codes[n % 2] for n in range(40)] + [rare] * 5
-    people = [person(**{**EVERYBODY, column: code, "WKSWORK1": 52}) for code in chosen]
+    people = [user(**{**EVERYBODY, column: code, "WKSWORK1": 52}) for code in chosen]
     problem = read_extract(tmp_path / "EXT1940USCB.dat", people)
     place = 1 + sum(2 for name in CENSUS_CATEGORIES[: CENSUS_CATEGORIES.index(column)])
     flags = problem.features[:, place : place + 3]
@@ -230,7 +230,7 @@ def test_each_category_of_the_extract_becomes_columns_and_rare_codes_stand_toget
 
 
 def test_a_missing_age_is_the_mean_and_other_signs_are_refused(tmp_path: Path) -> None:
-    people = [person(**{**EVERYBODY, "AGE": 999 if n == 3 else 20 + n % 2, "WKSWORK1": 9}) for n in range(41)]
+    people = [user(**{**EVERYBODY, "AGE": 999 if n == 3 else 20 + n % 2, "WKSWORK1": 9}) for n in range(41)]
     problem = read_extract(tmp_path / "EXT1940USCB.dat", people)
     ages = problem.features[:, 0] * problem.scales[1, 0] + problem.scales[0, 0]
     assert ages[3] == pytest.approx(np.delete(ages, 3).mean(), rel=1e-5) and ages.max() < 22
@@ -242,7 +242,7 @@ def test_a_missing_age_is_the_mean_and_other_signs_are_refused(tmp_path: Path) -
 
 
 def test_blocks_of_the_extract_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    people = [person(**{**EVERYBODY, "AGE": 20 + n, "WKSWORK1": 1 + n}) for n in range(31)]
+    people = [user(**{**EVERYBODY, "AGE": 20 + n, "WKSWORK1": 1 + n}) for n in range(31)]
     whole = read_extract(tmp_path / "EXT1940USCB.dat", people)
     monkeypatch.setattr(aggregation_data, "BLOCK", 3)
     assert read_extract(tmp_path / "again.dat", people).digest == whole.digest

@@ -12,8 +12,8 @@ from labeldp.advice.plan import sample_features
 from labeldp.fit import Advice, Command, advise, counted, epsilon_of, trust_name
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Argument, InputError
-from labeldp.streams import check_person
-from labeldp.streams import person_column as owners
+from labeldp.streams import check_user
+from labeldp.streams import user_column as owners
 from labeldp.tables import TableEncoder, open_table
 
 Progress = Callable[[str, float], None]
@@ -82,32 +82,32 @@ def choose_file(
     label: str,
     columns: str | None = None,
     id_column: str | None = None,
-    person_column: str | None = None,
-    per_person: int | None = None,
+    user_column: str | None = None,
+    per_user: int | None = None,
     rehearse: bool = False,
     balance: Sequence[Any] | None = None,
     progress: Progress | None = None,
 ) -> Advice:
     """Rank the ways to fit a file by its feature columns; see `choose` and `sample_features`.
 
-    With persons the advice is for as many records and as much epsilon as theirs count for: see `counted`.
+    With users the advice is for as many records and as much epsilon as theirs count for: see `counted`.
 
     Guarantee (no_label): no label is read: the advice is the same, to the byte, whatever the label column holds.
     """
     _check_balance(balance, rehearse)
-    check_person(person_column, (label, id_column), per_person)
-    sample = sample_features(path, label=label, columns=columns, id_column=id_column, person_column=person_column)
-    named = {"--id": id_column, "--features": columns, "--person": person_column, "--per-person": per_person}
+    check_user(user_column, (label, id_column), per_user)
+    sample = sample_features(path, label=label, columns=columns, id_column=id_column, user_column=user_column)
+    named = {"--id": id_column, "--features": columns, "--user": user_column, "--per-user": per_user}
     options = [word for name, value in named.items() if value is not None for word in (name, str(value))]
     records, paid = sample.records, epsilon_of(epsilon)
     command = Command(Path(path).name, label, tuple(options), paid)
-    if person_column is not None:
+    if user_column is not None:
         if rehearse:
-            raise InputError("does not go with --person: made-up labels have no persons", argument="rehearse")
-        content = open_table(path).read([person_column])
-        owners(content, person_column)  # refuses records that have none
-        sizes = content.column(person_column).value_counts().field("counts").to_numpy(zero_copy_only=False)
-        records, epsilon = counted(sizes, per_person, paid, domain, trust_name(trust))
+            raise InputError("does not go with --user: made-up labels have no users", argument="rehearse")
+        content = open_table(path).read([user_column])
+        owners(content, user_column)  # refuses records that have none
+        sizes = content.column(user_column).value_counts().field("counts").to_numpy(zero_copy_only=False)
+        records, epsilon = counted(sizes, per_user, paid, domain, trust_name(trust))
     advice = advise(records, len(sample.encoder.names), domain, epsilon, delta, trust, command)
     if not rehearse:
         return advice

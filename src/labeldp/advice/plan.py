@@ -378,7 +378,7 @@ def sample_features(
     label: str | None,
     columns: str | None = None,
     id_column: str | None = None,
-    person_column: str | None = None,
+    user_column: str | None = None,
     block_rows: int = BLOCK_ROWS,
     seed: int = 0,
 ) -> SampledFeatures:
@@ -389,7 +389,7 @@ def sample_features(
         label: the private column, which must be named.
         columns: feature columns, separated by commas; all others by default.
         id_column: record ids, which are not a feature.
-        person_column: whose each record is, which is no feature either.
+        user_column: whose each record is, which is no feature either.
         block_rows: rows to read at a time.
         seed: public seed of the sample of rows.
 
@@ -401,12 +401,12 @@ def sample_features(
         raise InputError("--label must name the private column: it is left out, and never read")
     left_out = [table.require(label, "--label")]
     left_out += [table.require(id_column, "--id")] if id_column else []
-    left_out += [table.require(person_column, "--person")] if person_column else []
+    left_out += [table.require(user_column, "--user")] if user_column else []
     named = [name.strip() for name in columns.split(",")] if columns else []
     default = [name for name in table.columns if name not in (*left_out, *table.index)]
     used = [table.require(name, "--features") for name in named] or default
     if set(used) & set(left_out):
-        raise InputError("--features must not hold the label column, the id column or the person column")
+        raise InputError("--features must not hold the label column, the id column or the user column")
     if not used:
         raise InputError(f"{path} must have feature columns beside the label")
     rng, count = np.random.default_rng(seed), 0

@@ -66,8 +66,8 @@ class Bagged(Mechanism):
     sums_features: ClassVar[bool] = False
     takes_sizes: ClassVar[bool] = False
     """Whether the sizes of the bags are enough, where workers hold the records."""
-    takes_persons: ClassVar[bool] = False
-    """Whether all labels of a person may be protected together."""
+    takes_users: ClassVar[bool] = False
+    """Whether all labels of a user may be protected together."""
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         if not isinstance(self.domain, Domain) or not self.domain.has_sums:
@@ -80,40 +80,40 @@ class Bagged(Mechanism):
         released = (PublicInput.of(features, "features"),) if isinstance(features, Release) else ()
         set_fields(self, partition=partition, public_inputs=(PublicInput.of(source, "bags"), *released))
 
-    def _protect(self, persons: Any) -> None:
-        """Set whose each record is, and what all labels of one person can move.
+    def _protect(self, users: Any) -> None:
+        """Set whose each record is, and what all labels of one user can move.
 
         Args:
-            persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`.
+            users: whose each record is, public integers, shape (n,), `Public(array, why="…")`.
 
         Raises:
-            InputError: persons are not those of the records.
+            InputError: users are not those of the records.
 
-        Source: `docs/proofs/persons.md`.
+        Source: `docs/proofs/users.md`.
         """
-        owners, bags = Groups.of_persons(persons), self.partition.of_record
+        owners, bags = Groups.of_users(users), self.partition.of_record
         if bags is None or owners.records != self.records:
-            raise InputError("must be one non-negative integer for each record", argument="persons")
+            raise InputError("must be one non-negative integer for each record", argument="users")
         pairs, counts = np.unique(owners.of_record * self.partition.count + bags, return_counts=True)
         whose = pairs // self.partition.count
         squares = np.zeros(owners.count, dtype=np.int64)
         np.add.at(squares, whose, counts**2)
         moves = owners.most, int(squares.max()), int(np.bincount(whose).max())
-        inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
+        inputs = (*self.public_inputs, PublicInput.of(users, "users"))
         set_fields(self, owners=owners, moves=moves, public_inputs=inputs)
 
     @property
     def protected(self) -> Groups | None:
         return self.owners
 
-    def person_loss(self, persons: Groups) -> PrivacyLoss:
-        """See `Mechanism.person_loss`; a refusal names the mechanisms on bags that can be made for persons."""
+    def user_loss(self, users: Groups) -> PrivacyLoss:
+        """See `Mechanism.user_loss`; a refusal names the mechanisms on bags that can be made for users."""
         if self.protected is None and self.privacy_loss().max_loss is None:
             raise InputError(
-                f"{type(self).__name__} protects single records only as it was made: give persons=curator.persons to "
+                f"{type(self).__name__} protects single records only as it was made: give users=curator.users to "
                 "BagSum, or to NoisyWeightedLLP with signs as weights"
             )
-        return super().person_loss(persons)
+        return super().user_loss(users)
 
     @property
     def records(self) -> int:

@@ -256,11 +256,11 @@ class NoisyWeightedLLP(Bagged):
         paper_faithful: Gaussian weights, and one set of noisy labels drawn from all of them, `noisy` for each bag on
             average. Where n is a multiple of size this is Fig. 2; a bag may then have no noisy label, and its chance is
             in the loss.
-        persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a person are
+        users: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
             protected together, whatever the signs of their weights. Not with Gaussian weights, which have no bound.
 
-    Guarantee (approximate, persons): as in `NoisyBags`, for the emitted bits: what is drawn beside the noise depends on
-        no label. With persons, for all labels of each person.
+    Guarantee (approximate, users): as in `NoisyBags`, for the emitted bits: what is drawn beside the noise depends on
+        no label. With users, for all labels of each user.
 
     Raises:
         InputError: bags that overlap or are smaller than asked, a bag without a noisy label, or a parameter out of
@@ -279,7 +279,7 @@ class NoisyWeightedLLP(Bagged):
 
     contract: ClassVar[str] = "labeldp.testing.checks:check_published"
     plain: ClassVar[tuple[str, ...]] = ("size", "noisy", "stddev", "weights", "paper_faithful", "epsilon", "delta")
-    takes_persons: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
     noisy: int
     stddev: Any
     weights: Any = None
@@ -289,10 +289,10 @@ class NoisyWeightedLLP(Bagged):
     paper_faithful: bool = False
     epsilon: float | None = None
     delta: float | None = None
-    persons: InitVar[Any] = None
+    users: InitVar[Any] = None
     law: NoisyBags = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self, bags: Any, features: Any, seed: int, persons: Any) -> None:
+    def __post_init__(self, bags: Any, features: Any, seed: int, users: Any) -> None:
         super().__post_init__(bags, features, seed)
         default = "gaussian" if self.paper_faithful else "rademacher"
         set_fields(self, weights=default if self.weights is None else check_choice(self.weights, "weights", WEIGHTS))
@@ -305,8 +305,8 @@ class NoisyWeightedLLP(Bagged):
         set_fields(self, noisy=check_integer(self.noisy, "noisy", most=1 << 40))
         if self.noisy > self.size:
             raise InputError("must be at most size: so many labels does a bag hold", argument="noisy")
-        if persons is not None:
-            self._protect(persons)
+        if users is not None:
+            self._protect(users)
         design = self._design()
         set_fields(self, stddev=self._calibrated(design))
         # Gaussian weights are rounded to doubles.
@@ -322,13 +322,13 @@ class NoisyWeightedLLP(Bagged):
         noisy = arguments.pop("noisy", None)
         return cls(size, size if noisy is None else noisy, "auto", epsilon=epsilon, delta=delta, **arguments)
 
-    def _protect(self, persons: Any) -> None:
-        """Set what all labels of a person move; refuse weights without a bound, and persons of other records."""
+    def _protect(self, users: Any) -> None:
+        """Set what all labels of a user move; refuse weights without a bound, and users of other records."""
         if self.weights != "rademacher":
             raise InputError(
-                'must be "rademacher" with persons: what Gaussian weights move has no bound', argument="weights"
+                'must be "rademacher" with users: what Gaussian weights move has no bound', argument="weights"
             )
-        super()._protect(persons)
+        super()._protect(users)
 
     def _design(self) -> dict[str, Any]:
         """Return all arguments of `law` but its standard deviation."""
@@ -364,7 +364,7 @@ class NoisyWeightedLLP(Bagged):
             at = exact_positive(self.epsilon, "epsilon")
             mu = largest(lambda mu: PrivacyLoss.gaussian(mu).within(at, remainder), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
             if not mu:
-                raise InputError("cannot be kept with persons here: take larger ones", argument=("epsilon", "delta"))
+                raise InputError("cannot be kept with users here: take larger ones", argument=("epsilon", "delta"))
             return float(self.width) * math.sqrt(self.moves[1] / self.noisy) / mu * (1 + 1e-9)
         stddev = llp_calibrate("stddev", epsilon=self.epsilon, delta=remainder, **design)
         return float(stddev.stddev) * (1 + 1e-9)
@@ -383,7 +383,7 @@ class NoisyWeightedLLP(Bagged):
     def privacy_loss(self) -> PrivacyLoss:
         """That of the bags in real numbers, and a small failure that stands for integers and doubles.
 
-        With persons it is Gaussian, with mu = ratio sqrt(squares of how many records lie in each bag / noisy labels).
+        With users it is Gaussian, with mu = ratio sqrt(squares of how many records lie in each bag / noisy labels).
         """
         if self.owners is None:
             return self.law.privacy_loss() + PrivacyLoss.failure(self.failure)
@@ -400,12 +400,12 @@ class NoisyWeightedLLP(Bagged):
         design = {"noisy": self.noisy, "stddev": str(decimal(self.stddev, "stddev")), "weights": self.weights}
         budget = {name: getattr(self, name) for name in ("epsilon", "delta")}
         design |= {name: str(decimal(value, name)) for name, value in budget.items() if value is not None}
-        persons = {} if self.owners is None else {"persons": self.owners.digest, "moves": list(self.moves)}
+        users = {} if self.owners is None else {"users": self.owners.digest, "moves": list(self.moves)}
         return {
             **super().parameters(),
             **design,
             "noisy_set": "fixed" if self.paper_faithful else "stratified",
-            **persons,
+            **users,
         }
 
     @property

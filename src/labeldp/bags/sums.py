@@ -51,13 +51,13 @@ class BagSum(Bagged):
         noise: "laplace" for the pure guarantee, or "gaussian".
         epsilon: privacy parameter, positive.
         delta: of Gaussian noise, in (0, 1); 0 with Laplace noise.
-        persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a person are
-            protected together. Noise is set to what the person with most records in few bags moves; None protects each
+        users: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
+            protected together. Noise is set to what the user with most records in few bags moves; None protects each
             label by itself.
 
-    Guarantee (approximate, pure, persons): (epsilon, delta)-DP for each label, for the emitted bits, whatever the
+    Guarantee (approximate, pure, users): (epsilon, delta)-DP for each label, for the emitted bits, whatever the
         labels are: bags do not overlap, so a replaced label moves one sum by at most the width of the range. With
-        Laplace noise delta is 0. With persons, for all labels of each person.
+        Laplace noise delta is 0. With users, for all labels of each user.
 
     Raises:
         InputError: bags that overlap or are smaller than asked, or a parameter out of range.
@@ -76,18 +76,18 @@ class BagSum(Bagged):
     contract: ClassVar[str] = "labeldp.testing.checks:check_bag_sums"
     plain: ClassVar[tuple[str, ...]] = ("size", "noise", "epsilon", "delta")
     takes_sizes: ClassVar[bool] = True
-    takes_persons: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
     noise: str = "laplace"
     _: KW_ONLY
     epsilon: float
     delta: float = 0.0
-    persons: InitVar[Any] = None
+    users: InitVar[Any] = None
     stddev: int = field(init=False, default=0, repr=False, compare=False)
 
-    def __post_init__(self, bags: Any, features: Any, seed: int, persons: Any) -> None:
+    def __post_init__(self, bags: Any, features: Any, seed: int, users: Any) -> None:
         super().__post_init__(bags, features, seed)
-        if persons is not None:
-            self._protect(persons)
+        if users is not None:
+            self._protect(users)
         set_fields(self, epsilon=float_below(positive_epsilon(self.epsilon)))
         check_choice(self.noise, "noise", NOISES)
         delta = decimal(self.delta, "delta")
@@ -126,12 +126,12 @@ class BagSum(Bagged):
 
     @property
     def sensitivity(self) -> int:
-        """The steps by which one label, or all of a person, can move all sums together."""
+        """The steps by which one label, or all of a user, can move all sums together."""
         return self.moves[0] * self.label_steps
 
     @property
     def sensitivity_square(self) -> int:
-        """The squared length, in steps, of the move of all sums by one label, or by all of a person."""
+        """The squared length, in steps, of the move of all sums by one label, or by all of a user."""
         return self.moves[1] * self.label_steps**2
 
     @property
@@ -152,11 +152,11 @@ class BagSum(Bagged):
         return gaussian_loss(self.sensitivity_square, self.stddev, self.moves[2])
 
     def parameters(self) -> dict[str, Any]:
-        """Size, bags, noise, epsilon and delta; with persons, who they are and what they move."""
+        """Size, bags, noise, epsilon and delta; with users, who they are and what they move."""
         noise = {"noise": self.noise, "epsilon": str(positive_epsilon(self.epsilon))}
         gaussian = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev} if self.delta else {}
-        persons = {} if self.owners is None else {"persons": self.owners.digest, "moves": list(self.moves)}
-        return {**super().parameters(), **noise, **gaussian, **persons}
+        users = {} if self.owners is None else {"users": self.owners.digest, "moves": list(self.moves)}
+        return {**super().parameters(), **noise, **gaussian, **users}
 
     @property
     def published(self) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from labeldp.bags.base import Bagged, ReleasedSums, halved_at_medians, public_halves, random_bags
 from labeldp.bags.learners import BagRows, bag_model
 from labeldp.bags.sums import BagSum
-from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, person_names
+from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, user_names
 from labeldp.learners import Model
 from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain
 from labeldp.privacy import (
@@ -40,12 +40,12 @@ from labeldp.streams import (
     GroupSums,
     account_of,
     check_features,
-    check_person,
+    check_user,
     feature_table,
     restored,
     stored,
 )
-from labeldp.streams import person_column as read_persons
+from labeldp.streams import user_column as read_users
 from labeldp.tables import (
     BLOCK_ROWS,
     Table,
@@ -85,7 +85,7 @@ def release_bags(
     cohort: str | None = None,
     revision: str | None = None,
     other_ids: bool = False,
-    person_column: str | None = None,
+    user_column: str | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Certificate:
     """Release sums of a label column over bags as a table with a certificate.
@@ -112,7 +112,7 @@ def release_bags(
         out: the output, .parquet or .csv, which must not exist.
         id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
             nothing.
-        person_column: of `bag-sum` and `noisy-weighted-llp`: whose each record is, no feature; epsilon is what a person
+        user_column: of `bag-sum` and `noisy-weighted-llp`: whose each record is, no feature; epsilon is what a user
             pays for all of theirs.
 
     Raises:
@@ -126,31 +126,29 @@ def release_bags(
     if row.needs_delta and not decimal(delta, "delta"):
         raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
     kind: type[Bagged] = row.load()
-    if person_column is not None and not kind.takes_persons:
+    if user_column is not None and not kind.takes_users:
         raise InputError(
-            f"--person does not go with {mechanism}, which protects single records only: bag-sum and "
-            "noisy-weighted-llp can protect persons"
+            f"--user does not go with {mechanism}, which protects single records only: bag-sum and "
+            "noisy-weighted-llp can protect users"
         )
-    if person_column is not None and "weights" in row.options and weights != "rademacher":
-        raise InputError(
-            "must be rademacher with --person: what Gaussian weights move has no bound", argument="weights"
-        )
-    check_person(person_column, (label, id_column), None)
-    records = _Records.read(open_table(data), label, id_column, domain, bags, person_column)
+    if user_column is not None and "weights" in row.options and weights != "rademacher":
+        raise InputError("must be rademacher with --user: what Gaussian weights move has no bound", argument="weights")
+    check_user(user_column, (label, id_column), None)
+    records = _Records.read(open_table(data), label, id_column, domain, bags, user_column)
     values = {"noisy": noisy, "weights": weights, "rows": rows}
     own = {name: values[name] for name in row.options if name in values}
     arguments = records.public(kind, row.command, size, bags or str(signature(kind).parameters["bags"].default))
-    if records.persons is not None:
-        arguments["persons"] = Public(numbered(person_names(records.persons, b"")), why=WHOSE)
+    if records.users is not None:
+        arguments["users"] = Public(numbered(user_names(records.users, b"")), why=WHOSE)
     sums = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
-    source = Source.of(data, label, id_column, person_column)
+    source = Source.of(data, label, id_column, user_column)
     options: dict[str, Any] = {"size": size, "bags": bags, **own, "other_ids": other_ids or None}
     options |= {"cohort": cohort, "revision": revision, "domain": domain}
     request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, **options)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
     account = account.of_request(request)
-    if records.persons is None:
-        account.check_persons(None)
+    if records.users is None:
+        account.check_users(None)
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"
@@ -163,9 +161,7 @@ def release_bags(
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
-        curator = Curator.of_codes(
-            records.codes, domain=domain, ledger=account, ids=records.ids, persons=records.persons
-        )
+        curator = Curator.of_codes(records.codes, domain=domain, ledger=account, ids=records.ids, users=records.users)
         release = curator.release(sums, rng=account.randomness)
         arrays = sums.column_values(release.value, records.names, records.positions)
         for start in range(0, len(arrays[-1]), BLOCK_ROWS):
@@ -187,7 +183,7 @@ def release_bags_again(
         out=out,
         delta=stored_fraction(request.delta),
         id_column=source.ids or None,
-        person_column=source.persons or None,
+        user_column=source.users or None,
         **account_of(request, ledger),
         **options,
     )
@@ -208,7 +204,7 @@ class _Records:
         names: what stands for each record in the output, in the order of the rows.
         order: the row of each record, shape (n,); None if they stand in order.
         bags: the bag of each record, where a column says it.
-        persons: whose each record is, integers or texts in order, where persons are protected.
+        users: whose each record is, integers or texts in order, where users are protected.
     """
 
     table: Table = field(repr=False)
@@ -219,17 +215,17 @@ class _Records:
     names: Any = field(repr=False)
     order: NDArray[np.intp] | None = field(repr=False)
     bags: Public[NDArray[np.int64]] | None = field(repr=False)
-    persons: Any = field(default=None, repr=False)
+    users: Any = field(default=None, repr=False)
 
     @classmethod
     def read(
-        cls, table: Table, label: str, id_column: str | None, domain: Domain, bags: str | None, person: str | None
+        cls, table: Table, label: str, id_column: str | None, domain: Domain, bags: str | None, user: str | None
     ) -> "_Records":
         """Read ids and bags, and check all but the labels and features: what is wrong is refused here."""
         column = bags if bags not in (None, "median", "random") else None
-        if person is not None:
-            table.require(person, "--person")
-        columns = _feature_columns(table, label, id_column, column, person)
+        if user is not None:
+            table.require(user, "--user")
+        columns = _feature_columns(table, label, id_column, column, user)
         for part in table.parts:
             check_kind(part.schema, label, domain)
         ids = order = None
@@ -242,10 +238,8 @@ class _Records:
             order = by_id(ids)
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
         records = cls(table, label, domain, columns, ids, names, order, None)
-        whose = None if person is None else read_persons(pa.table({person: records.column(person)}), person)
-        return replace(
-            records, bags=None if column is None else _bags_in(records.column(column), column), persons=whose
-        )
+        whose = None if user is None else read_users(pa.table({user: records.column(user)}), user)
+        return replace(records, bags=None if column is None else _bags_in(records.column(column), column), users=whose)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read a public column, in the order of the records."""
@@ -316,10 +310,8 @@ def _bags_in(values: pa.ChunkedArray, column: str) -> Public[NDArray[np.int64]]:
     return Public(numbers.astype(np.int64), why=f"the column {column!r} is public")
 
 
-def _feature_columns(
-    table: Table, label: str, id_column: str | None, bags: str | None, person: str | None
-) -> list[str]:
-    """Return all columns but label, ids, bags and persons."""
+def _feature_columns(table: Table, label: str, id_column: str | None, bags: str | None, user: str | None) -> list[str]:
+    """Return all columns but label, ids, bags and users."""
     table.require(label, "label")
     if id_column is not None:
         table.require(id_column, "id_column")
@@ -327,7 +319,7 @@ def _feature_columns(
         raise InputError("must be another column than label: ids are published", argument="id_column")
     if bags is not None and (bags not in table.columns or bags in (label, id_column)):
         raise InputError("must be median, random, or a column beside label and ids", argument="bags")
-    columns = [name for name in table.columns if name not in (label, id_column, bags, person)]
+    columns = [name for name in table.columns if name not in (label, id_column, bags, user)]
     if not columns:
         raise InputError("the table must have feature columns beside the label: bags are made of them")
     return columns

@@ -14,8 +14,8 @@ from labeldp.cli.options import (
     align_columns,
     domain_options,
     flags_in_errors,
-    person_options,
     progress,
+    user_options,
     warn_if_weak,
 )
 
@@ -49,7 +49,7 @@ Examples:
 )
 @click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Record ids, not a feature.")
-@person_options
+@user_options
 @click.option("--rehearse", is_flag=True, help="Try the options on these features with made-up labels; takes minutes.")
 @click.option("--balance", metavar="SHARES", help="With --rehearse: the share of each class, if it is known: 0.9,0.1.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -67,8 +67,8 @@ def choose(
     label: str,
     features: str | None,
     id_column: str | None,
-    person_column: str | None,
-    per_person: int | None,
+    user_column: str | None,
+    per_user: int | None,
     rehearse: bool,
     balance: str | None,
     as_json: bool,
@@ -93,8 +93,8 @@ def choose(
             label=label,
             columns=features,
             id_column=id_column,
-            person_column=person_column,
-            per_person=per_person,
+            user_column=user_column,
+            per_user=per_user,
             rehearse=rehearse,
             balance=None if balance is None else balance.split(","),
             progress=show,

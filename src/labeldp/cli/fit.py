@@ -16,9 +16,9 @@ from labeldp.cli.options import (
     flags_in_errors,
     held_label_options,
     note,
-    person_options,
     program,
     remote_curator,
+    user_options,
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
@@ -178,7 +178,7 @@ Examples:
     metavar="COLUMN",
     help="Distinct record ids, not a feature. Noise follows the ids, not the row order.",
 )
-@person_options
+@user_options
 @flags_in_errors(domain="--classes or --range", address="--curator", token="the token")
 def fit(data: str | None, **options: Any) -> None:
     """Learn a classifier, or a regression with --range, from DATA whose labels are private.
@@ -191,7 +191,7 @@ def fit(data: str | None, **options: Any) -> None:
 
     Writes the model, certificate.json and report.html into a new directory. The same command again costs nothing: it
     resumes an interrupted run and leaves a finished model unchanged. All columns are features but the label and the
-    index of pandas, unless --features, --id or --person say otherwise.
+    index of pandas, unless --features, --id or --user say otherwise.
     """
     from labeldp.fit import FitSettings, fit_file
     from labeldp.report import render_report

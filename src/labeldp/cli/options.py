@@ -199,23 +199,23 @@ domain_options = add_options(
 )
 """The options that declare the domain of the labels."""
 
-person_option = click.option(
-    "--person",
-    "person_column",
+user_option = click.option(
+    "--user",
+    "user_column",
     metavar="COLUMN",
-    help="The person behind each record, not a feature. All labels of a person are protected together.",
+    help="The user behind each record, not a feature. All labels of a user are protected together.",
 )
 
-person_options = add_options(
-    person_option,
+user_options = add_options(
+    user_option,
     click.option(
-        "--per-person",
+        "--per-user",
         type=click.IntRange(1),
         metavar="N",
-        help="With --person: use at most N records of a person; by default all for sums, chosen for randomized labels.",
+        help="With --user: use at most N records of a user; by default all for sums, chosen for randomized labels.",
     ),
 )
-"""The options that protect all labels of a person."""
+"""The options that protect all labels of a user."""
 
 bag_options = add_options(
     click.option("--size", type=int, help="Bags: how many records the smallest has."),

@@ -13,8 +13,8 @@ from labeldp.cli.options import (
     domain_options,
     flags_in_errors,
     note,
-    person_option,
     private_label_options,
+    user_option,
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
@@ -53,7 +53,7 @@ BAGS = ", ".join(name for name, entry in COMMANDS.items() if entry.on_bags)
 @click.option(
     "--id", "id_column", metavar="COLUMN", help="Distinct record ids. Noise follows the ids, not the row order."
 )
-@person_option
+@user_option
 @click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
 @click.option(
     "--engine",
@@ -87,8 +87,8 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
         raise click.UsageError("--engine spark releases a label for each record: labeldp.spark.bag_sum has sums")
     if engine == "spark" and options.pop("other_ids"):
         raise click.UsageError("--other-ids does not go with --engine spark")
-    if engine == "spark" and options.pop("person_column") is not None:
-        raise click.UsageError("--person does not go with --engine spark, which protects single records only")
+    if engine == "spark" and options.pop("user_column") is not None:
+        raise click.UsageError("--user does not go with --engine spark, which protects single records only")
     if mechanism.on_bags:
         _check_bags(mechanism, bags, options.pop("in_place"))
         certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **options)

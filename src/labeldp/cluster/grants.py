@@ -120,7 +120,7 @@ def charge(
     released = released_column(mechanism, label)
     if released != label and released in table.columns:
         raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="data")
-    account.check_persons(None)
+    account.check_users(None)
     account.afford(mechanism)
     ids, check_key = IdColumn(id, account.ids_key), secrets.token_bytes(32)
     digest = check_ids(table, ids, account)

@@ -7,24 +7,24 @@ from labeldp.curator.declared import LOSSES, times
 from labeldp.curator.ledger_file import LedgerFile, copy_ledger
 from labeldp.curator.ledger_upkeep import back_up, move, restore, rotate_keys
 from labeldp.curator.memory_ledger import Ledger
-from labeldp.curator.persons import (
-    NO_PERSON,
-    ONE_PERSON,
-    PUBLIC_PERSONS,
+from labeldp.curator.traces import IDS_KIND
+from labeldp.curator.users import (
+    NO_USER,
+    ONE_USER,
+    PUBLIC_USERS,
     WHOSE,
     first_records,
     numbered,
-    person_names,
-    persons_digest,
+    user_names,
+    users_digest,
 )
-from labeldp.curator.traces import IDS_KIND
 
 __all__ = [
     "IDS_KIND",
     "LOSSES",
-    "NO_PERSON",
-    "ONE_PERSON",
-    "PUBLIC_PERSONS",
+    "NO_USER",
+    "ONE_USER",
+    "PUBLIC_USERS",
     "WHOSE",
     "Change",
     "Cohort",
@@ -43,10 +43,10 @@ __all__ = [
     "kind_of_ids",
     "move",
     "numbered",
-    "person_names",
-    "persons_digest",
     "records_digest",
     "restore",
     "rotate_keys",
     "times",
+    "user_names",
+    "users_digest",
 ]

@@ -41,7 +41,7 @@ NO_COHORTS = "the dataset {name!r} takes no cohorts: {why}. Records that came la
 
 WITHOUT_IDS = "some of its releases were made without record ids, so nobody can tell which records they were about"
 
-OF_PERSONS = "it was charged for persons, who may have records in several"
+OF_USERS = "it was charged for users, who may have records in several"
 
 OTHER_REVISIONS = "its revisions were of different records"
 
@@ -270,8 +270,8 @@ def insert_cohort(
     Raises:
         LedgerError: an id is known already, or the first cohort is not what was released; nothing was added.
     """
-    if pinned_of(connection, dataset.id).persons is not None:
-        raise LedgerError(NO_COHORTS.format(name=dataset.name, why=OF_PERSONS))
+    if pinned_of(connection, dataset.id).users is not None:
+        raise LedgerError(NO_COHORTS.format(name=dataset.name, why=OF_USERS))
     cohorts = cohorts_of(connection, dataset.id)
     own = next((each for each in cohorts if each.name == name), None)
     same = next((each for each in cohorts if each.digest == found.digest), None)

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator.memory_ledger import Ledger
-from labeldp.curator.persons import (
-    ONE_PERSON,
-    PUBLIC_PERSONS,
+from labeldp.curator.traces import ANY_KIND, IDS_KIND
+from labeldp.curator.users import (
+    ONE_USER,
+    PUBLIC_USERS,
     WHOSE,
     first_records,
     numbered,
-    person_names,
-    persons_digest,
+    user_names,
+    users_digest,
 )
-from labeldp.curator.traces import ANY_KIND, IDS_KIND
 from labeldp.mechanisms import Domain, Groups, Mechanism
 from labeldp.privacy import (
     Budget,
@@ -217,18 +217,18 @@ class Curator(NotCopyable):
         ledger: a ledger to charge instead, such as `LedgerFile(path).dataset(name)`.
         ids: distinct record ids, integers or texts, shape (n,); row numbers by default. Only keyed noise needs them.
         run: the name of a run of several releases, so that a durable ledger finds its stages again.
-        persons: whose each record is, integers or texts, shape (n,), public: all labels of a person are protected
-            together. What answers each record by itself then costs a person as much for each; `limited` keeps fewer.
+        users: whose each record is, integers or texts, shape (n,), public: all labels of a user are protected
+            together. What answers each record by itself then costs a user as much for each; `limited` keeps fewer.
             By default each record is protected by itself.
 
-    Guarantee (charged_first, refusal_free, no_copy, persons): nothing is drawn before its charge is committed; a
-        refusal charges nothing; a fork, a copy or a pickle of it has no budget. With persons, what is charged holds for
-        all labels of a person together.
+    Guarantee (charged_first, refusal_free, no_copy, users): nothing is drawn before its charge is committed; a
+        refusal charges nothing; a fork, a copy or a pickle of it has no budget. With users, what is charged holds for
+        all labels of a user together.
 
     Raises:
         DomainError: a label is missing or outside of the domain.
-        InputError: not exactly one of budget and ledger is given, ids are repeated, or a record has no person.
-        LedgerError: the ledger was charged for other persons, or for persons while these labels have none.
+        InputError: not exactly one of budget and ledger is given, ids are repeated, or a record has no user.
+        LedgerError: the ledger was charged for other users, or for users while these labels have none.
 
     Examples:
         >>> import labeldp as ldp
@@ -253,7 +253,7 @@ class Curator(NotCopyable):
         ledger: LedgerLike | None = None,
         ids: Any = None,
         run: str | None = None,
-        persons: Any = None,
+        users: Any = None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
@@ -266,7 +266,7 @@ class Curator(NotCopyable):
         if names is not None and count is not None and len(names) != count:
             raise InputError("ids must be one integer, or one text, for each record")
         # A copy: labels that the caller changes later must not meet the noise of the first ones.
-        self._begin(lambda: np.array(domain.encode(labels)), domain, account, names, run, persons)
+        self._begin(lambda: np.array(domain.encode(labels)), domain, account, names, run, users)
 
     @classmethod
     def of_codes(
@@ -277,17 +277,17 @@ class Curator(NotCopyable):
         ledger: LedgerLike,
         ids: Any,
         run: str | None = None,
-        persons: Any = None,
+        users: Any = None,
     ) -> "Curator":
         """Return a curator of labels that are given as codes of a domain.
 
         Args:
             codes: returns the codes, shape (n,), and refuses labels outside of the domain; called once it is declared.
-            domain, ledger, ids, run, persons: see `Curator`.
+            domain, ledger, ids, run, users: see `Curator`.
         """
         curator = object.__new__(cls)
         names = None if ids is None else _distinct(ids, ledger.ids_key)
-        curator._begin(lambda: np.array(domain.check_codes(codes())), domain, ledger, names, run, persons)
+        curator._begin(lambda: np.array(domain.check_codes(codes())), domain, ledger, names, run, users)
         return curator
 
     def _begin(
@@ -297,31 +297,31 @@ class Curator(NotCopyable):
         account: LedgerLike,
         names: Any,
         run: str | None,
-        persons: Any,
+        users: Any,
     ) -> None:
         """Read the codes through the ledger, which first records the domain if it is durable, and set all fields."""
         account = account.of_records(records_digest(names, account))
         key = account.ids_key or account.digest_key or b""
-        whose = None if persons is None else person_names(persons, key)
+        whose = None if users is None else user_names(users, key)
         if whose is not None and names is not None and len(names) != len(whose):
-            raise InputError(ONE_PERSON, argument="persons")
-        self._map = None if whose is None else persons_digest(names, whose, key)
-        account.check_persons(self._map)
+            raise InputError(ONE_USER, argument="users")
+        self._map = None if whose is None else users_digest(names, whose, key)
+        account.check_users(self._map)
         codes = account.compare(domain, read)
         if not len(codes):
             raise InputError("labels must hold at least one record")
         if names is not None and len(names) != len(codes):
             raise InputError("ids must be one integer, or one text, for each record")
         if whose is not None and len(whose) != len(codes):
-            raise InputError(ONE_PERSON, argument="persons")
+            raise InputError(ONE_USER, argument="users")
         self._population = json.dumps([account.enroll(), kind_of_ids(names), domain.to_json()])
         self._domain, self._ledger, self._run, self._whole = domain, account, run, self
         self._subscribers, self._rows = Subscribers(), np.arange(len(codes))
         self._set(codes, names, None if whose is None else numbered(whose), (), ())
 
-    def _set(self, codes: NDArray[Any], ids: Any, persons: Any, path: Path, reasons: tuple[str, ...]) -> None:
+    def _set(self, codes: NDArray[Any], ids: Any, users: Any, path: Path, reasons: tuple[str, ...]) -> None:
         """Set the fields that differ between the parts of a split; they share all others."""
-        self._codes, self._ids, self._persons, self._path, self._reasons = codes, ids, persons, path, reasons
+        self._codes, self._ids, self._users, self._path, self._reasons = codes, ids, users, path, reasons
         self._fingerprints: dict[bytes, Fingerprint] = {}
 
     @property
@@ -335,9 +335,9 @@ class Curator(NotCopyable):
         return self._domain
 
     @property
-    def persons(self) -> Public[NDArray[np.int64]] | None:
-        """Whose each record is, numbers of persons, shape (n,); None where each record is protected by itself."""
-        return None if self._persons is None else Public(self._persons, why=WHOSE)
+    def users(self) -> Public[NDArray[np.int64]] | None:
+        """Whose each record is, numbers of users, shape (n,); None where each record is protected by itself."""
+        return None if self._users is None else Public(self._users, why=WHOSE)
 
     @property
     def ledger(self) -> Any:
@@ -350,7 +350,7 @@ class Curator(NotCopyable):
         return self._path
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
-        """Charge a mechanism to the ledger, then draw from it; with persons, what it costs one of them.
+        """Charge a mechanism to the ledger, then draw from it; with users, what it costs one of them.
 
         Args:
             mechanism: a mechanism on this curator's domain.
@@ -411,15 +411,15 @@ class Curator(NotCopyable):
         self._ledger.require(requests)
 
     def cost(self, mechanism: Mechanism) -> PrivacyLoss:
-        """Return what a release would cost a label or, with persons, all labels of a person; charge nothing.
+        """Return what a release would cost a label or, with users, all labels of a user; charge nothing.
 
         Args:
             mechanism: a mechanism on this curator's domain.
 
         Raises:
-            InputError: with persons, a mechanism that protects single records only.
+            InputError: with users, a mechanism that protects single records only.
         """
-        return mechanism.privacy_loss() if self._persons is None else mechanism.person_loss(self._groups())
+        return mechanism.privacy_loss() if self._users is None else mechanism.user_loss(self._groups())
 
     def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
         """Return whether a durable ledger holds a release of these records that cost as much; nothing is charged.
@@ -441,7 +441,7 @@ class Curator(NotCopyable):
             traces = self._whole._fingerprint(key).traces(scheme)
             labels = self._fingerprint(key).labels
             zero = PrivacyLoss.zero()
-            asked = PendingCharge({}, zero, self._path, labels=labels, scheme=scheme, traces=traces, persons=self._map)
+            asked = PendingCharge({}, zero, self._path, labels=labels, scheme=scheme, traces=traces, users=self._map)
             self._ledger.check_labels(asked)
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
@@ -451,7 +451,7 @@ class Curator(NotCopyable):
             parts: `Public(array, why="…")`, the part 0, 1, … of each record, shape (n,).
 
         Raises:
-            InputError: `parts` is not `Public`, does not have one part for each record, or has records of one person
+            InputError: `parts` is not `Public`, does not have one part for each record, or has records of one user
                 in several parts, whose losses would add up.
         """
         self._ledger.check_process()
@@ -460,31 +460,31 @@ class Curator(NotCopyable):
         numbers = np.asarray(parts.value)
         if numbers.shape != (self.records,) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
             raise InputError("parts must be one non-negative integer for each record")
-        if self._persons is not None:
-            first = np.full(int(self._persons.max()) + 1, -1, dtype=np.int64)
-            first[self._persons] = numbers
-            if (first[self._persons] != numbers).any():
-                raise InputError("must keep all records of a person in one part", argument="parts")
+        if self._users is not None:
+            first = np.full(int(self._users.max()) + 1, -1, dtype=np.int64)
+            first[self._users] = numbers
+            if (first[self._users] != numbers).any():
+                raise InputError("must keep all records of a user in one part", argument="parts")
         name = _split_name(self._population, self._ids, numbers)
         reasons = (*self._reasons, f"the split of the records does not depend on the private labels ({parts.why})")
         count = int(numbers.max(initial=-1)) + 1
         return [self._part(np.flatnonzero(numbers == part), ((name, part),), reasons) for part in range(count)]
 
     def limited(self, most: int) -> tuple["Curator", NDArray[np.intp]]:
-        """Return a curator of at most `most` records of each person, and the row numbers of those that it holds.
+        """Return a curator of at most `most` records of each user, and the row numbers of those that it holds.
 
-        Which ones depends on ids and persons alone: those whose ids have the smallest digests. Take the features of
+        Which ones depends on ids and users alone: those whose ids have the smallest digests. Take the features of
         these rows. What the other records' labels are is not released by it.
 
         Args:
-            most: how many records of a person are kept, at least 1.
+            most: how many records of a user are kept, at least 1.
 
         Raises:
-            InputError: not such a number, or a curator without persons.
+            InputError: not such a number, or a curator without users.
         """
-        if self._persons is None:
-            raise InputError("a curator without persons has one record of each: there is nothing to limit")
-        rows = first_records(self._persons, self._ids, most)
+        if self._users is None:
+            raise InputError("a curator without users has one record of each: there is nothing to limit")
+        rows = first_records(self._users, self._ids, most)
         return self._part(rows, (), self._reasons), rows
 
     def _part(self, rows: NDArray[np.intp], place: Path, reasons: tuple[str, ...]) -> "Curator":
@@ -497,14 +497,14 @@ class Curator(NotCopyable):
             ids = [self._ids[row] for row in rows.tolist()]
         part = object.__new__(Curator)
         part.__dict__.update(self.__dict__)
-        persons = None if self._persons is None else self._persons[rows]
+        users = None if self._users is None else self._users[rows]
         part._rows = self._rows[rows]
-        part._set(self._codes[rows], ids, persons, (*self._path, *place), reasons)
+        part._set(self._codes[rows], ids, users, (*self._path, *place), reasons)
         return part
 
     def _groups(self) -> Groups:
         """Return whose each record is, as mechanisms take it."""
-        return Groups.of_persons(self.persons)
+        return Groups.of_users(self.users)
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> PendingCharge:
         key, scheme = self._ledger.digest_key, kind_of_ids(self._whole._ids)
@@ -518,9 +518,9 @@ class Curator(NotCopyable):
             randomness=randomness.kind,
             source=randomness.identity,
             traces=() if key is None else self._whole._fingerprint(key).traces(scheme),
-            conditions=self._reasons if self._map is None else (*self._reasons, PUBLIC_PERSONS),
+            conditions=self._reasons if self._map is None else (*self._reasons, PUBLIC_USERS),
             order=self._order,
-            persons=self._map,
+            users=self._map,
             records=self.records,
             analyst=self._ledger.analyst,
         )

@@ -28,7 +28,7 @@ from labeldp.curator.cohorts import (
 from labeldp.curator.columns import column_name
 from labeldp.curator.datasets import (
     OPENS,
-    PERSONS,
+    USERS,
     Dataset,
     add_command,
     as_declared,
@@ -44,7 +44,7 @@ from labeldp.curator.datasets import (
     known_dataset,
     made_digest,
     now,
-    pin_persons,
+    pin_users,
     pinned_from,
     pinned_of,
     refuse_closed,
@@ -544,21 +544,21 @@ class DatasetLedger(NotCopyable):
             words = ("by row numbers", "with ids")
             raise LedgerError(_OTHER_IDS.format(self._called, words[not named], words[named]))
 
-    def check_persons(self, persons: str | None) -> None:
-        """Raise LedgerError if charges were made for other persons, or for persons and this is for single records.
+    def check_users(self, users: str | None) -> None:
+        """Raise LedgerError if charges were made for other users, or for users and this is for single records.
 
         Args:
-            persons: digest of the map from records to persons; None where each record is protected by itself.
+            users: digest of the map from records to users; None where each record is protected by itself.
         """
-        self._check_persons(pinned_from(self._rows(PERSONS, order="digest")), persons, self.cohorts)
+        self._check_users(pinned_from(self._rows(USERS, order="digest")), users, self.cohorts)
 
-    def _check_persons(self, pinned: Pinned, persons: str | None, cohorts: Sequence[Cohort]) -> None:
-        if persons is not None and cohorts:
+    def _check_users(self, pinned: Pinned, users: str | None, cohorts: Sequence[Cohort]) -> None:
+        if users is not None and cohorts:
             raise LedgerError(
-                f"persons do not go with cohorts, and {self.name!r} has some: a person may have records in several, "
+                f"users do not go with cohorts, and {self.name!r} has some: a user may have records in several, "
                 "which nobody counts; nothing was charged. It protects single records"
             )
-        pinned.check(persons, self.name)
+        pinned.check(users, self.name)
 
     def _refuse_others(self, known: set[str]) -> None:
         """Raise LedgerError if these records are not those on record; an empty digest stands for unknown ones."""
@@ -796,7 +796,7 @@ class DatasetLedger(NotCopyable):
     def _begin(self, connection: Connection, dataset: Dataset, request: PendingCharge) -> LedgerTransaction:
         """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
-        self._check_persons(pinned_of(connection, dataset.id), request.persons, cohorts)
+        self._check_users(pinned_of(connection, dataset.id), request.users, cohorts)
         scope, state = self._scope(cohorts), (dataset.id, self._column, dataset.generation, self.revision)
         if not scope.names:
             known = traces_of(connection, state)
@@ -833,8 +833,8 @@ class DatasetLedger(NotCopyable):
         account = account_of(connection, dataset, self.analyst)
         step = Step(request.step or "", request.loss, request.path, 1, scope.span)
         payment = read_books(connection, dataset, account).charge(step, self._declared.plans)
-        if request.persons is not None:
-            pin_persons(connection, dataset.id, request.persons)
+        if request.users is not None:
+            pin_users(connection, dataset.id, request.users)
         prefix, name = scope.path(dataset.secret), secrets.token_hex(8)
         path = (*prefix, *request.path)
         if request.loss == PrivacyLoss.zero():  # a note, no release

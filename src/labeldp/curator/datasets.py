@@ -58,22 +58,22 @@ def find_dataset(connection: Connection, name: str) -> Dataset | None:
 
 
 def pinned_from(rows: Sequence[tuple[Any, ...]]) -> Pinned:
-    """Return whom the charges of a dataset protect, from the rows of `PERSONS`."""
+    """Return whom the charges of a dataset protect, from the rows of `USERS`."""
     return Pinned(rows[0][0], bool(rows[0][1])) if rows else Pinned()
 
 
-PERSONS = "SELECT digest, whole FROM person"
+USERS = "SELECT digest, whole FROM user"
 
 
 def pinned_of(connection: Connection, dataset: int) -> Pinned:
     """Return whom the charges of a dataset protect."""
-    return pinned_from(connection.execute(f"{PERSONS} WHERE dataset = ?", (dataset,)).fetchall())
+    return pinned_from(connection.execute(f"{USERS} WHERE dataset = ?", (dataset,)).fetchall())
 
 
-def pin_persons(connection: Connection, dataset: int, persons: str) -> None:
-    """Write down the map from records to persons of a dataset with the first charge that is made for it."""
+def pin_users(connection: Connection, dataset: int, users: str) -> None:
+    """Write down the map from records to users of a dataset with the first charge that is made for it."""
     charged = connection.execute("SELECT 1 FROM release WHERE dataset = ? LIMIT 1", (dataset,)).fetchall()
-    connection.execute("INSERT OR IGNORE INTO person VALUES (?, ?, ?)", (dataset, persons, not charged))
+    connection.execute("INSERT OR IGNORE INTO user VALUES (?, ?, ?)", (dataset, users, not charged))
 
 
 def dataset_names(connection: Connection) -> list[str]:

@@ -62,7 +62,7 @@ CREATE TABLE plan (
 );
 CREATE INDEX plan_of_account ON plan (dataset, analyst, done);
 CREATE TABLE request (digest TEXT PRIMARY KEY, content TEXT NOT NULL, created TEXT NOT NULL);
-CREATE TABLE person (
+CREATE TABLE user (
     dataset INTEGER PRIMARY KEY REFERENCES dataset (id), digest TEXT NOT NULL, whole INTEGER NOT NULL
 );
 CREATE TABLE cohort (

@@ -149,7 +149,7 @@ def rotate_keys(path: str | os.PathLike[str], name: str, why: str | None = None)
         release after it is charged in addition to all before.
 
     Raises:
-        LedgerError: there is no such dataset; or the keys tell its cohorts, persons or snapshots apart.
+        LedgerError: there is no such dataset; or the keys tell its cohorts, users or snapshots apart.
 
     Source: `docs/proofs/keyed_randomness.md`, new keys.
     """
@@ -169,7 +169,7 @@ def _refuse_known_by_keys(connection: Connection, dataset: Dataset) -> None:
     if cohorts_of(connection, dataset.id):
         what = "ids of a cohort are compared with those of others"
     elif pinned_of(connection, dataset.id) != Pinned():
-        what = "the records of a person are told"
+        what = "the records of a user are told"
     elif any("run" in charge_from(text).mechanism for (text,) in charges):
         what = "a learner of rounds is known, and a snapshot that was used"
     else:

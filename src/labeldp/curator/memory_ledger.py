@@ -103,9 +103,9 @@ class Ledger(SingleProcess):
         """Return this ledger: one in memory does not tell records apart."""
         return self
 
-    def check_persons(self, persons: str | None) -> None:
+    def check_users(self, users: str | None) -> None:
         """See `Pinned.check`."""
-        self._pinned.check(persons, self.name)
+        self._pinned.check(users, self.name)
 
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
         """Return the result of `encode`: a ledger in memory remembers neither domains nor refusals."""
@@ -127,7 +127,7 @@ class Ledger(SingleProcess):
         self.check_process()
         release = self._step(request)
         with self._lock:
-            self._pinned.check(request.persons, self.name)
+            self._pinned.check(request.users, self.name)
             books, plan, _ = self._books.charge(release, self._declared.plans)
             warn_of_weak_budget(self.budget.epsilon, self.budget.delta, request.records)
             self._books = books
@@ -141,8 +141,8 @@ class Ledger(SingleProcess):
                 account=self._token,
                 budgets=(numbers_of(self.budget),),
             )
-            if request.persons is not None and self._pinned.persons is None:
-                self._pinned = Pinned(request.persons, not self._charges)
+            if request.users is not None and self._pinned.users is None:
+                self._pinned = Pinned(request.users, not self._charges)
             self._charges.append(charge)
         return charge
 

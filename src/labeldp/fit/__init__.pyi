@@ -35,8 +35,6 @@ from .parsing import domain_of as domain_of
 from .parsing import epsilon_of as epsilon_of
 from .parsing import parts_of as parts_of
 from .parsing import whole_number as whole_number
-from .persons import FilePersons as FilePersons
-from .persons import counted as counted
 from .predict import predict_file as predict_file
 from .predict import predicted_columns as predicted_columns
 from .predict import prediction_columns as prediction_columns
@@ -74,6 +72,8 @@ from .summary import Picture as Picture
 from .summary import PublicTest as PublicTest
 from .summary import Stage as Stage
 from .summary import format_number as format_number
+from .users import FileUsers as FileUsers
+from .users import counted as counted
 from .verify import Check as Check
 from .verify import Verdict as Verdict
 from .verify import check_charges as check_charges

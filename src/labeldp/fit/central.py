@@ -53,7 +53,7 @@ class SumRecipe(Recipe):
     def steps(self, records: int) -> tuple[Step, ...]:
         """Return the sums of most records, and the labels or the summed errors of the others."""
         sums = Step(self.settings.model, self.sums_loss(), 0)
-        numbers = self.settings.domain.target == "numbers" and self.settings.person_column is None
+        numbers = self.settings.domain.target == "numbers" and self.settings.user_column is None
         if numbers:
             shares = error_shares(self.settings.epsilon)
             return sums, *(Step(name, PrivacyLoss.pure(share), 1) for name, share in shares.items())
@@ -110,7 +110,7 @@ class NoisyCells(SumRecipe):
     def describe_noise(self, records: int) -> str:
         """Return the scale of the noise, in units of what one label can do."""
         domain, epsilon = self.settings.domain, self.settings.epsilon
-        epsilon /= self.settings.per_person or 1  # of a label: a person pays epsilon for all of theirs
+        epsilon /= self.settings.per_user or 1  # of a label: a user pays epsilon for all of theirs
         if domain.target == "numbers":
             low, high = domain.ends
             scale = f"{format_number((high - low) / epsilon)}, in the unit of the labels,"
@@ -182,7 +182,7 @@ class NoisySums(SumRecipe):
         kind, most, move = "Gaussian", "the length", moment.sensitivity_square**0.5
         if not self.settings.delta:
             kind, most, move = "Two-sided geometric", "the sum of the amounts", moment.sensitivity_sum
-        who = "one label" if self.settings.person_column is None else "all labels of one person"
+        who = "one label" if self.settings.user_column is None else "all labels of one user"
         ratio = moment.noise_stddev / (move * moment.rows.unit)
         return (
             f"{kind} noise was added to every sum: its standard deviation is {ratio:.3g} times {most} by which {who} "

@@ -12,7 +12,7 @@ from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, Trust, check_integer, decimal, decimal_text, float_above
 
 TRUSTS = "local", "central"
-"""Who may see the labels: nobody but each person, or somebody who adds noise to sums."""
+"""Who may see the labels: nobody but each user, or somebody who adds noise to sums."""
 
 SCORES = {"two classes": "AUC", "classes": "accuracy", "numbers": "error"}
 """What is expected, by the kind of labels: the area under the ROC curve or accuracy, in percent, or the root mean

@@ -16,12 +16,11 @@ from labeldp.curator import (
     Ledger,
     LedgerFile,
     Recorded,
-    person_names,
-    persons_digest,
     records_digest,
+    user_names,
+    users_digest,
 )
 from labeldp.fit.choice import WAYS, Option, advise
-from labeldp.fit.persons import Owners, best_cap, counted, named_ids
 from labeldp.fit.recipe import Recipe, TrainingContext
 from labeldp.fit.registry import recipe_of
 from labeldp.fit.rows import (
@@ -35,6 +34,7 @@ from labeldp.fit.rows import (
     public_rows,
 )
 from labeldp.fit.settings import FitSettings, Ids, public_digest
+from labeldp.fit.users import Owners, best_cap, counted, named_ids
 from labeldp.learners import EVALUATED, Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
@@ -96,7 +96,7 @@ class RemoteAccount:
         Raises:
             InputError: other records than the server's, or an option that servers do not know.
         """
-        for name in ("cohort", "revision", "person_column", "other_ids"):
+        for name in ("cohort", "revision", "user_column", "other_ids"):
             if getattr(settings, name):
                 flag = "other-ids" if name == "other_ids" else name.partition("_")[0]
                 raise InputError(f"--{flag} does not go with --curator: a server has one state of all records")
@@ -157,8 +157,8 @@ class Job:
         public: the rows of a test file, or None.
         init: a network whose weights the training starts from, or None.
         choice: what `--method auto` chose just now; None where nothing was, or the ledger held a choice.
-        all_rows: all private rows, where `rows` are those of each person that are used.
-        owners: whose they are, where persons are protected.
+        all_rows: all private rows, where `rows` are those of each user that are used.
+        owners: whose they are, where users are protected.
     """
 
     request: Request
@@ -188,7 +188,7 @@ class Job:
 
     @property
     def times(self) -> int:
-        """How often a person pays for a release that answers records one by one."""
+        """How often a user pays for a release that answers records one by one."""
         return self.owners.most if self.owners is not None and self.settings.trust == "local" else 1
 
     @property
@@ -228,7 +228,7 @@ class Job:
             ledger=self.account,
             ids=rows.ids,
             run=self.run,
-            persons=None if self.owners is None else self.owners.names,
+            users=None if self.owners is None else self.owners.names,
         )
         return curator if self.owners is None else curator.limited(self.owners.most)[0]
 
@@ -242,7 +242,7 @@ class Job:
         charges = [
             ((entry.step or "").rpartition(": "), replace(entry.certificate.entries[0], path=entry.part))
             for entry in self.account.own_entries
-            if (entry.certificate.neighbors is Neighbors.ONE_PERSON) == (self.owners is not None)
+            if (entry.certificate.neighbors is Neighbors.ONE_USER) == (self.owners is not None)
         ]
         by_step = {step: charge for (run, _, step), charge in charges if run == self.run}
         for step in self.recipe.steps(len(self.rows.features)):
@@ -325,7 +325,7 @@ def prepare(
         InputError, LedgerError: an option, the rows or the ledger cannot be used; nothing was charged.
     """
     source = replace(
-        Source.of(data, settings.label, settings.id_column, settings.person_column),
+        Source.of(data, settings.label, settings.id_column, settings.user_column),
         features=settings.features or (),
         rows=len(rows.features),
         digest=public_digest(rows.features, rows.ids, settings.id_column),
@@ -358,7 +358,7 @@ def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, publ
     records, dimension = rows.features.shape
     epsilon, owners = settings.epsilon, next(iter(jobs.values())).owners
     if owners is not None:
-        records, epsilon = counted(owners.sizes, settings.per_person, epsilon, settings.domain, settings.trust)
+        records, epsilon = counted(owners.sizes, settings.per_user, epsilon, settings.domain, settings.trust)
     best = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).best
     return replace(jobs[best.method], choice=best)
 
@@ -386,7 +386,7 @@ def _job(
 
         init = PretrainedModel.read(settings.init, account)
     used, owners = rows, None
-    if settings.person_column is not None:
+    if settings.user_column is not None:
         shared, owners = _shared(recipe.settings, rows, account)
         # A model was chosen already: its recipe alone takes another epsilon.
         recipe, used = replace(recipe, settings=shared), rows.take(owners.rows)  # type: ignore[union-attr]
@@ -399,25 +399,25 @@ def _job(
 
 
 def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners]:
-    """Return the settings of a fit of the records of each person that are used, and whose they are.
+    """Return the settings of a fit of the records of each user that are used, and whose they are.
 
     Raises:
-        InputError: a model that cannot protect persons.
+        InputError: a model that cannot protect users.
     """
     assert isinstance(rows, PrivateRows | GivenRows)
     if settings.stages != 1 or settings.prior != "none":
-        raise InputError("--stages and --prior do not go with --person: every record is answered, or summed, once")
-    one_by_one, cap = settings.trust == "local", settings.per_person
+        raise InputError("--stages and --prior do not go with --user: every record is answered, or summed, once")
+    one_by_one, cap = settings.trust == "local", settings.per_user
     if one_by_one and cap is None:
-        sizes = Owners.of(rows.persons, rows.ids, None, account).sizes
+        sizes = Owners.of(rows.users, rows.ids, None, account).sizes
         cap = best_cap(sizes, settings.epsilon, settings.domain)
-    owners = Owners.of(rows.persons, rows.ids, cap, account)
-    shared = replace(settings, per_person=owners.most)
+    owners = Owners.of(rows.users, rows.ids, cap, account)
+    shared = replace(settings, per_user=owners.most)
     if one_by_one:
         cost = float_below(positive_epsilon(settings.epsilon) / owners.most)
         shared = replace(shared, epsilon=cost, shared=settings.epsilon)
     key = account.ids_key or b""
-    account.check_persons(persons_digest(named_ids(rows.ids, account), person_names(rows.persons, key), key))
+    account.check_users(users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key))
     return shared, owners
 
 
@@ -438,8 +438,8 @@ def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
     account = dataset.of_records(records_digest(rows.ids, dataset))
     account.check_domain(settings.domain)  # before the budget: a larger one would not help
     account.check_count(len(rows.features))
-    if settings.person_column is None:
-        account.check_persons(None)
+    if settings.user_column is None:
+        account.check_users(None)
     if private := [name for name in getattr(rows, "columns", ()) if name in account.columns]:
         raise InputError(
             f"--features must not hold {private[0]!r}: its labels are private in {settings.dataset!r}, and features "

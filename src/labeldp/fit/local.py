@@ -100,7 +100,7 @@ class ReleasedLabels(Recipe):
     def staged(self) -> bool:
         """Whether a part of the labels, which are numbers, decides what answers the others."""
         domain = self.settings.domain
-        records = self.settings.person_column is None
+        records = self.settings.user_column is None
         return domain.target == "numbers" and records and domain.size <= MAX_GRID
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
-from labeldp.fit.persons import FilePersons
+from labeldp.fit.users import FileUsers
 from labeldp.fit.verify import verify_file
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import (
@@ -88,7 +88,7 @@ def release_file(
     block_rows: int = BLOCK_ROWS,
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
-    person_column: str | None = None,
+    user_column: str | None = None,
 ) -> Certificate:
     """Release the label column of a CSV or Parquet file, or of a folder of them, with a certificate.
 
@@ -124,7 +124,7 @@ def release_file(
         block_rows: rows read at a time.
         progress: called after each block.
         note: called with a sentence that the user should read.
-        person_column: whose each record is: epsilon is what a person pays for all of theirs, and each answer gets it
+        user_column: whose each record is: epsilon is what a user pays for all of theirs, and each answer gets it
             over the most records that one has. Of one file; the column is held in memory.
 
     Guarantee (charged_first, refusal_free): nothing is published before its charge is on disk, and the output is whole
@@ -141,12 +141,12 @@ def release_file(
     choices = tuple(name for name, each in COMMANDS.items() if not each.on_bags)
     row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     table = open_table(data)
-    persons = None if person_column is None else FilePersons.of(table, person_column, (label, id_column))
-    each = epsilon if persons is None else float_below(positive_epsilon(epsilon) / persons.most)
+    users = None if user_column is None else FileUsers.of(table, user_column, (label, id_column))
+    each = epsilon if users is None else float_below(positive_epsilon(epsilon) / users.most)
     chosen: FiniteMechanism = row.load()(domain=domain, epsilon=each)
-    stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, persons)
+    stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, users)
     cost = whole_cost(chosen.privacy_loss() * stream.times)
-    source = Source.of(data, label, id_column, person_column)
+    source = Source.of(data, label, id_column, user_column)
     options: dict[str, Any] = {
         "cohort": cohort,
         "revision": revision,
@@ -163,7 +163,7 @@ def release_file(
     if stream.is_folder and target.resolve().is_relative_to(stream.table.path.resolve()):
         raise InputError("must not lie in the folder that is released", argument="out")
     stream.refuse_unwritable(target)
-    account.check_persons(None if persons is None else persons.digest(account))
+    account.check_users(None if users is None else users.digest(account))
     account.check_ids(id_column is not None)
     account.check_domain(domain)  # before the budget: a larger one would not help
     account.afford(chosen, stream.times)
@@ -173,8 +173,8 @@ def release_file(
         account.afford(chosen, stream.times)
         if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
-        if persons is not None and note:
-            note(f"a person has {persons.most:,} records at most; each answer costs its person epsilon = {each:.6g}")
+        if users is not None and note:
+            note(f"a user has {users.most:,} records at most; each answer costs its user epsilon = {each:.6g}")
         pending, digests = stream.check(account, spool, seen)
         certificate = account.charge_stream(pending, chosen)
         if isinstance(output, ReleaseWriter):
@@ -202,7 +202,7 @@ def release_again(
         mechanism=request.does,
         out=out,
         id_column=source.ids or None,
-        person_column=source.persons or None,
+        user_column=source.users or None,
         progress=progress,
         **account_of(request, ledger),
         **options,
@@ -229,7 +229,7 @@ class ColumnRelease:
     in_place: bool
     block_rows: int
     progress: Progress | None
-    persons: FilePersons | None = None
+    users: FileUsers | None = None
 
     @property
     def is_folder(self) -> bool:
@@ -239,7 +239,7 @@ class ColumnRelease:
     @property
     def times(self) -> int:
         """How many answers somebody pays for."""
-        return 1 if self.persons is None else self.persons.most
+        return 1 if self.users is None else self.users.most
 
     @classmethod
     def of(cls, table: Table, label: str, id_column: str | None, *rest: Any) -> "ColumnRelease":
@@ -336,7 +336,7 @@ class ColumnRelease:
             self.mechanism.domain, lambda: self._fingerprinted(account, spool, seen)
         )
         pending = found.request(account, self.mechanism, scheme)
-        return (pending if self.persons is None else self.persons.charged(pending, account)), digests
+        return (pending if self.users is None else self.users.charged(pending, account)), digests
 
     def _fingerprinted(
         self, account: DatasetLedger, spool: Spool, seen: list["Seen"]

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import ONE_PERSON, numbered, person_names
-from labeldp.fit.persons import owner_like
+from labeldp.curator import ONE_USER, numbered, user_names
 from labeldp.fit.settings import FitSettings, Ids
+from labeldp.fit.users import owner_like
 from labeldp.mechanisms import Domain
 from labeldp.privacy import DomainError, InputError
-from labeldp.streams import check_person, person_column
+from labeldp.streams import check_user, user_column
 from labeldp.tables import (
     INDEX,
     Table,
@@ -75,12 +75,12 @@ class GivenRows(TableRows):
     Args:
         labels: the private labels as they were given, shape (n,).
         order: where each row stood in what was given, shape (n,).
-        persons: whose each row is, integers or texts, where persons are protected.
+        users: whose each row is, integers or texts, where users are protected.
     """
 
     labels: Any = field(repr=False)
     order: NDArray[np.intp] = field(repr=False)
-    persons: Any = field(default=None, repr=False)
+    users: Any = field(default=None, repr=False)
     index: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -95,7 +95,7 @@ class GivenRows(TableRows):
 
     @classmethod
     def of(
-        cls, table: pa.Table | None, records: int, labels: Any, ids: Any, domain: Domain, persons: Any = None
+        cls, table: pa.Table | None, records: int, labels: Any, ids: Any, domain: Domain, users: Any = None
     ) -> "GivenRows":
         """Encode features and sort all rows by their ids; labels are not looked at.
 
@@ -105,19 +105,19 @@ class GivenRows(TableRows):
             labels: one for each row.
             ids: integers or texts, one for each row and no two alike; None for row numbers.
             domain: the declared domain of the labels.
-            persons: whose each row is, integers or texts, shape (n,); None to protect each row by itself.
+            users: whose each row is, integers or texts, shape (n,); None to protect each row by itself.
 
         Raises:
-            InputError: a column, an id or a person cannot be used.
+            InputError: a column, an id or a user cannot be used.
         """
-        if persons is not None and len(numbered(person_names(persons, b""))) != records:
-            raise InputError(ONE_PERSON, argument="persons")
+        if users is not None and len(numbered(user_names(users, b""))) != records:
+            raise InputError(ONE_USER, argument="users")
         order, keys = np.arange(records), None
         if ids is not None:
             keys = distinct_ids(id_table(ids, records), IDS)
             order = by_id(keys)
             keys = [keys[row] for row in order.tolist()] if isinstance(keys, list) else keys[order]
-        owners = None if persons is None else np.asarray(persons)[order]
+        owners = None if users is None else np.asarray(users)[order]
         encoder = TableEncoder((), ()) if table is None else TableEncoder.fit(table)
         features = np.empty((records, 0)) if table is None else encoder.transform(table)[order]
         return cls(encoder, features, keys, domain, labels, order, owners)
@@ -126,7 +126,7 @@ class GivenRows(TableRows):
         """Return some of the rows, in order, without labels."""
         ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
         own = ids[rows] if isinstance(ids, np.ndarray) else ids
-        return replace(self, features=self.features[rows], ids=own, labels=None, order=self.order[rows], persons=None)
+        return replace(self, features=self.features[rows], ids=own, labels=None, order=self.order[rows], users=None)
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,14 @@ class PrivateRows(TableRows):
         columns: the requested feature columns.
         labels: the private labels, a table of n rows and one column; without a column where a server holds them.
         index: the columns that pandas wrote for an index, which are no features; empty if features are named.
-        persons: whose each record is, integers or texts, where persons are protected.
+        users: whose each record is, integers or texts, where users are protected.
         owner: a feature column that looks as if it said whose a record is, where they are not.
     """
 
     columns: tuple[str, ...]
     labels: pa.Table = field(repr=False)
     index: tuple[str, ...] = ()
-    persons: Any = field(default=None, repr=False)
+    users: Any = field(default=None, repr=False)
     owner: str | None = None
 
     @cached_property
@@ -172,7 +172,7 @@ class PrivateRows(TableRows):
         private = [settings.label] if settings.curator is None else []
         if private:
             check_kind(table.schema, settings.label, settings.domain)
-        others = [each for each in (*private, settings.id_column, settings.person_column) if each]
+        others = [each for each in (*private, settings.id_column, settings.user_column) if each]
         content: pa.Table = table.read([*columns, *others])
         ids = None
         if settings.id_column is not None:
@@ -181,8 +181,8 @@ class PrivateRows(TableRows):
             order = by_id(ids) if private else np.arange(len(ids))
             content = content.take(pa.array(order))
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
-        persons = None if settings.person_column is None else person_column(content, settings.person_column)
-        owner = owner_like(content, columns) if persons is None else None
+        users = None if settings.user_column is None else user_column(content, settings.user_column)
+        owner = owner_like(content, columns) if users is None else None
         found = () if settings.features else tuple(name for name in columns if name in table.index)
         features = content.select([name for name in columns if name not in found])
         if not features.num_columns:
@@ -191,7 +191,7 @@ class PrivateRows(TableRows):
         labels = content.select(private)
         notes = (*(f"left out {name!r}: {INDEX}" for name in found), *encoder.notes)
         rows = encoder.transform(features)
-        given = columns, labels, found, persons, owner
+        given = columns, labels, found, users, owner
         return cls(replace(encoder, notes=notes), rows, ids, settings.domain, *given)
 
     def take(self, rows: NDArray[np.intp]) -> "PrivateRows":
@@ -276,17 +276,17 @@ def _feature_columns(table: Table, settings: FitSettings) -> tuple[str, ...]:
         table.require(settings.id_column, "--id")
     if len(others) == 1:
         raise InputError("--id must be another column than the label")
-    check_person(settings.person_column, (settings.label, settings.id_column), settings.per_person)
-    if settings.person_column is not None:
-        table.require(settings.person_column, "--person")
-        others.add(settings.person_column)
+    check_user(settings.user_column, (settings.label, settings.id_column), settings.per_user)
+    if settings.user_column is not None:
+        table.require(settings.user_column, "--user")
+        others.add(settings.user_column)
     columns = settings.features or tuple(name for name in table.columns if name not in others)
     if settings.label in columns:
         raise InputError("--features must not hold the label column")
     if settings.id_column in columns:
         raise InputError("--features must not hold the id column")
-    if settings.person_column in columns:
-        raise InputError("--features must not hold the person column: whose a record is says nothing of other people")
+    if settings.user_column in columns:
+        raise InputError("--features must not hold the user column: whose a record is says nothing of other people")
     for name in columns:
         table.require(name, "--features")
     if not columns:
@@ -398,8 +398,8 @@ class ImageRows:
         Raises:
             InputError: an option for tables, or images that are not as they should be.
         """
-        if settings.person_column or settings.per_person:
-            raise InputError("--person is for tables: images have no column that says whose they are")
+        if settings.user_column or settings.per_user:
+            raise InputError("--user is for tables: images have no column that says whose they are")
         if settings.features or settings.id_column:
             raise InputError("--features and --id are for tables: images have no columns and are told apart by number")
         from labeldp.images import open_images

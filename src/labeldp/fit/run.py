@@ -24,10 +24,10 @@ from labeldp.fit.bundle import (
     write_text,
 )
 from labeldp.fit.job import Job, RemoteAccount, prepare, read_rows
-from labeldp.fit.persons import owner_note
 from labeldp.fit.settings import FitSettings
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
+from labeldp.fit.users import owner_note
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, CuratorLike, InputError
 from labeldp.tables import atomic_directory

@@ -57,11 +57,11 @@ class FitSettings:
         init: a directory with a fitted network, whose weights are the first ones.
         cells: how many, for the model "cells"; None to choose.
         neighbors: how many, for the model "neighbors"; None to choose.
-        person_column: whose each record is, which is no feature; None to protect each record by itself.
-        per_person: how many records of a person are used at most; None to choose.
+        user_column: whose each record is, which is no feature; None to protect each record by itself.
+        per_user: how many records of a user are used at most; None to choose.
         evaluation: the share of the records that the model is measured on and does not learn from; None for what its
             recipe says.
-        shared: what a person pays, where `epsilon` is what each of their answers costs; None where that is one thing.
+        shared: what a user pays, where `epsilon` is what each of their answers costs; None where that is one thing.
         curator: the address of a server that holds the labels, as `labeldp.connect` takes it; None for labels in the
             file.
         other_ids: whether labels may be charged once more that were released under another kind of ids.
@@ -86,8 +86,8 @@ class FitSettings:
     init: str | None = None
     cells: int | None = None
     neighbors: int | None = None
-    person_column: str | None = None
-    per_person: int | None = None
+    user_column: str | None = None
+    per_user: int | None = None
     shared: float | None = None
     evaluation: float | None = None
     curator: str | None = None
@@ -103,7 +103,7 @@ class FitSettings:
 
     @property
     def asked(self) -> float:
-        """The epsilon that was asked for: what the fit costs a label, or a person."""
+        """The epsilon that was asked for: what the fit costs a label, or a user."""
         return self.epsilon if self.shared is None else self.shared
 
     @property
@@ -158,7 +158,7 @@ class FitSettings:
 
         Args:
             source: the rows.
-            cap: how many records of one person are used; 0 without persons.
+            cap: how many records of one user are used; 0 without users.
             files: public files beside the data.
         """
         options = {name: getattr(self, name) or None for name in OPTIONS}
@@ -196,8 +196,8 @@ class FitSettings:
             features=source.features or None,
             model=request.does,
             id_column=source.ids or None,
-            person_column=source.persons or None,
-            per_person=request.cap or None,
+            user_column=source.users or None,
+            per_user=request.cap or None,
             init=init,
             **request.only(*OPTIONS, "stages", "prior"),
         )

@@ -212,7 +212,7 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
 
 
 def _remedies(job: Job, model: Model) -> tuple[str, ...]:
-    """Return what would help; nothing where persons pay, who would have to be counted anew."""
+    """Return what would help; nothing where users pay, who would have to be counted anew."""
     settings, (records, *shape) = job.settings, job.rows.features.shape
     if job.owners is not None:
         return ()

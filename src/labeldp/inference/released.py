@@ -247,7 +247,7 @@ class Sums:
         Raises:
             InputError: sums that protect users with several records: they do not tell how these depend on each other.
         """
-        if release.certificate.neighbors is Neighbors.ONE_PERSON:
+        if release.certificate.neighbors is Neighbors.ONE_USER:
             raise InputError(
                 "must be of users with one record each: sums do not tell how records of one user depend on each other. "
                 "Limit each user to one record, or release answers one by one",
@@ -340,7 +340,7 @@ def check_users(certificate: Certificate, users: Any, records: int) -> Codes | N
         InputError: users are not one for each record, or are missing for a release that protects all labels of a user.
     """
     if users is None:
-        if certificate.neighbors is Neighbors.ONE_PERSON:
+        if certificate.neighbors is Neighbors.ONE_USER:
             raise InputError(
                 "must be given: the release protects users with several records, whose answers depend on each other",
                 argument="users",

@@ -23,7 +23,7 @@ from labeldp.learners.whitening import (
     Space,
     best_clip,
     best_linear,
-    best_person_clip,
+    best_user_clip,
     blockwise,
     clipped,
     equal_noise,
@@ -279,7 +279,7 @@ def fit_linear(
     Directions, their number, the noise on each, weights of rows and shrinkage follow from the features, epsilon and the
     number of records, under a fixed prior of what features explain, and not from labels. It is a regression if the
     curator's domain is an `Interval`. With several rounds, each model chooses the features of the next round, and the
-    sums of all rounds make the last model. If the curator has persons, epsilon is what a person pays: rows of a person
+    sums of all rounds make the last model. If the curator has users, epsilon is what a user pays: rows of a user
     who has many are scaled down together to a public bound.
 
     Args:
@@ -302,16 +302,16 @@ def fit_linear(
             least squares, which is the only one for numbers.
         evaluation: share of the records, in [0, 1), that is kept from the model and answered by plain randomized
             response at the same epsilon, for its `evaluation`; of numbers, squared errors are summed. 0 if features are
-            a `Release`, which may hold these labels. Of persons, so many are kept, and one label of each is answered.
+            a `Release`, which may hold these labels. Of users, so many are kept, and one label of each is answered.
         errors: "summed", or "labels" to have numbers of the evaluation answered one by one, by `DiscreteLaplace`, as
-            those of persons always are.
+            those of users always are.
         partition_seed: public seed of the random split.
 
     Returns:
         The model; probabilities are calibrated on the released sums.
 
-    Guarantee (approximate, persons): (epsilon, delta)-DP for each label: the releases of all rounds together, composed
-        exactly. If the curator has persons, for all labels of each person.
+    Guarantee (approximate, users): (epsilon, delta)-DP for each label: the releases of all rounds together, composed
+        exactly. If the curator has users, for all labels of each user.
 
     Raises:
         InputError: an argument is wrong; nothing was charged. Or `refine` returned something else than it should: the
@@ -328,7 +328,7 @@ def fit_linear(
     check_evaluation(evaluation)
     if evaluation and isinstance(features, Release):
         raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
-    mapped, features = _mapped(features, curator, representation, sampled=curator.persons is None)
+    mapped, features = _mapped(features, curator, representation, sampled=curator.users is None)
     if not evaluation:
         return task.rounds(mapped, features, slice(None), curator, rng, refine)[0].model()
 
@@ -487,11 +487,11 @@ class LinearTask:
         """A guess of the variance of a column of labels around its prediction."""
         return (1 - EXPLAINED) * self.variance
 
-    def mechanism(self, features: Any, clip: float, persons: Any = None) -> CrossMoment:
+    def mechanism(self, features: Any, clip: float, users: Any = None) -> CrossMoment:
         """Return the mechanism that releases these rows."""
-        rows: dict[str, Any] = {"features": features, "clip": clip, "persons": persons}
-        if persons is not None:
-            rows["resolution"] = MAX_RESOLUTION  # rows of persons who have many are short
+        rows: dict[str, Any] = {"features": features, "clip": clip, "users": users}
+        if users is not None:
+            rows["resolution"] = MAX_RESOLUTION  # rows of users who have many are short
         if self.pure:
             return LaplaceMoment(domain=self.domain, epsilon=self.epsilon, **rows)
         return GaussianMoment(domain=self.domain, epsilon=self.epsilon, delta=self.delta, **rows)
@@ -534,9 +534,9 @@ class LinearTask:
         self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource, earlier: "tuple[Sums, ...]", step: str
     ) -> "Fit":
         """Run one round: all that is public, and the release; the fit holds all sums released so far."""
-        directions = Directions.of(mapped.table, mapped.records, self, curator.persons)
+        directions = Directions.of(mapped.table, mapped.records, self, curator.users)
         measured = MeasuredRows(mapped, directions)
-        mechanism = self.mechanism(mapped.wrapped(measured), directions.clip, curator.persons)
+        mechanism = self.mechanism(mapped.wrapped(measured), directions.clip, curator.users)
         grid = mechanism.rows
         assert isinstance(grid, GridRows)  # all rows can be computed here
         rows = GridValues.of(grid.rounded, directions.measured(), grid.unit)
@@ -621,7 +621,7 @@ class Directions:
         rows: these columns, shape (n, d), or those of a sample of the records.
         signal: expected square of each coefficient, shape (d,).
         clip: length to which measured rows are cut.
-        weights: factors on these rows once they are cut, shape (n, 1), where persons are protected; else None.
+        weights: factors on these rows once they are cut, shape (n, 1), where users are protected; else None.
     """
 
     space: Space
@@ -634,7 +634,7 @@ class Directions:
 
     @classmethod
     def of(
-        cls, table: AnyFloats, records: int, task: LinearTask, persons: Public[NDArray[np.int64]] | None = None
+        cls, table: AnyFloats, records: int, task: LinearTask, users: Public[NDArray[np.int64]] | None = None
     ) -> "Directions":
         """Choose all of it from encoded features, whose they are, and what the task knows; labels are not used.
 
@@ -642,20 +642,20 @@ class Directions:
             table: encoded features of all records or a sample, shape (n, p).
             records: how many records there are.
             task: what was known before.
-            persons: whose the records are, where persons are protected.
+            users: whose the records are, where users are protected.
         """
         space = Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
         signal = space.signal(EXPLAINED * task.variance, OFFSET * task.variance)
         unit = task.mechanism(UNIT_ROW, 1.0).noise_stddev
-        counted = records if persons is None else len(np.unique(persons.value))
+        counted = records if users is None else len(np.unique(users.value))
         share = (equal_noise if task.pure else shared_noise)(signal, (unit / counted) ** 2)
         kept = np.flatnonzero(share)
         rows, scale, signal = space.rows(table, kept), np.sqrt(share[kept]), signal[kept]
         guesses = rows, share[kept], signal, unit, task.residual
-        if persons is None:
+        if users is None:
             clip = best_clip(*guesses, pure=task.pure, ridge=task.ridge, records=records)
             return cls(space, kept, scale, rows, signal, clip)
-        clip, weights = best_person_clip(*guesses, persons.value, pure=task.pure, ridge=task.ridge)
+        clip, weights = best_user_clip(*guesses, users.value, pure=task.pure, ridge=task.ridge)
         return cls(space, kept, scale, rows, signal, clip, weights[:, None].astype(rows.dtype))
 
     def measured(self) -> Iterator[AnyFloats]:

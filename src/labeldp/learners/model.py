@@ -135,7 +135,7 @@ def fit_and_evaluate(
 ) -> Release[Model]:
     """Learn a model and evaluate it on records that are kept from it, and answered one by one, or summed.
 
-    If the curator has persons, so many of them are kept with all their records, and one record of each is answered.
+    If the curator has users, so many of them are kept with all their records, and one record of each is answered.
 
     Args:
         curator: holds all labels.
@@ -154,7 +154,7 @@ def fit_and_evaluate(
     held = held_out(curator, share, seed)
     why = f"records are assigned at random from the public seed {seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
-    numbers = kept.domain.target == "numbers" and curator.persons is None
+    numbers = kept.domain.target == "numbers" and curator.users is None
     if errors == "summed" and numbers:
         kept.require({step: PrivacyLoss.pure(share) for step, share in error_shares(epsilon).items()})
         model, predicted = learn(training, held)
@@ -163,7 +163,7 @@ def fit_and_evaluate(
         known = [model, summed.errors, summed.constant_errors]
         return gather(known, lambda model, *_: replace(model, evaluation=summed))
     rows = np.arange(kept.records)
-    if curator.persons is not None:
+    if curator.users is not None:
         kept, rows = kept.limited(1)
     response = evaluation_mechanism(kept.domain, epsilon)
     kept.require({"evaluation": kept.cost(response)})
@@ -174,15 +174,15 @@ def fit_and_evaluate(
 
 
 def assigned(curator: CuratorLike, assign: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
-    """Return what each record is assigned, shape (n,); records of one person are assigned the same.
+    """Return what each record is assigned, shape (n,); records of one user are assigned the same.
 
     Args:
         curator: knows how many records there are, and whose they are.
         assign: function of how many are assigned something, to one number for each.
     """
-    if curator.persons is None:
+    if curator.users is None:
         return assign(curator.records)
-    _, numbers = np.unique(curator.persons.value, return_inverse=True)
+    _, numbers = np.unique(curator.users.value, return_inverse=True)
     return np.asarray(assign(int(numbers.max()) + 1)[numbers])
 
 
@@ -191,19 +191,19 @@ def label_epsilon(curator: CuratorLike, epsilon: Any) -> float:
 
     Args:
         curator: knows whose the records are.
-        epsilon: what a label, or a person, may pay.
+        epsilon: what a label, or a user, may pay.
     """
-    if curator.persons is None:
+    if curator.users is None:
         return float_below(positive_epsilon(epsilon))
-    return float_below(positive_epsilon(epsilon) / int(np.bincount(curator.persons.value).max()))
+    return float_below(positive_epsilon(epsilon) / int(np.bincount(curator.users.value).max()))
 
 
 def held_out(curator: CuratorLike, share: float, seed: int) -> NDArray[np.bool_]:
-    """Return which records are kept for the evaluation, all records of a person or none, shape (n,).
+    """Return which records are kept for the evaluation, all records of a user or none, shape (n,).
 
     Args:
         curator: knows how many records there are, and whose they are.
-        share: of the records, or persons, in [0, 1).
+        share: of the records, or users, in [0, 1).
         seed: public seed of the draw.
 
     Raises:
@@ -213,7 +213,7 @@ def held_out(curator: CuratorLike, share: float, seed: int) -> NDArray[np.bool_]
 
 
 def kept_apart(records: int, share: float, seed: int) -> NDArray[np.bool_]:
-    """Return which records, or persons, are kept for the evaluation, by a public seed, shape (records,).
+    """Return which records, or users, are kept for the evaluation, by a public seed, shape (records,).
 
     Args:
         records: how many there are.

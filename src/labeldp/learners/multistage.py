@@ -109,7 +109,7 @@ def fit_multistage(
             `default_classifiers`, for numeric features. Or a noise-aware one, such as
             `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
         epsilon: cost of every label's one release; a prior that was released before costs its own on top. If the
-            curator has persons, a person pays so much for each label: see `Curator.limited`.
+            curator has users, a user pays so much for each label: see `Curator.limited`.
         stages: number of stages, at least 1. By default as many as there are `fractions`, else 1.
         fractions: share of the training records in each stage, sum 1; by default a little more than half first.
         evaluation: share of the records, in [0, 1), that the model does not learn from, but is measured on. By default

@@ -109,8 +109,8 @@ def fit_numbers(
     domain = curator.domain
     if domain.target != "numbers":
         raise InputError("curator must hold numbers: its domain is not an Interval")
-    if curator.persons is not None:
-        raise InputError("curator must protect records, and not persons: its parts would share them")
+    if curator.users is not None:
+        raise InputError("curator must protect records, and not users: its parts would share them")
     check_evaluation(evaluation)
     if not evaluation:
         raise InputError("must be a share of the records above 0", argument="evaluation")

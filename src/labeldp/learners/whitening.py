@@ -25,7 +25,7 @@ PROBED_ROWS = 4000
 
 CLIP_SHARES = (0.02, 0.15, 0.4, 0.7, 1.0)
 
-PERSON_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+USER_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 CHOSEN = {
     "MAX_DIMENSION": MAX_DIMENSION,
@@ -277,26 +277,26 @@ def best_clip(
     return float(min(clips[clips > 0].tolist(), key=error))
 
 
-def best_person_clip(
+def best_user_clip(
     rows: AnyFloats,
     shares: AnyFloats,
     signal: AnyFloats,
     noise: float,
     residual: float,
-    persons: NDArray[np.int64],
+    users: NDArray[np.int64],
     *,
     pure: bool,
     ridge: float,
 ) -> tuple[float, AnyFloats]:
-    """Return the norm for `clipped`, and weights of rows, with the least expected error where persons are protected.
+    """Return the norm for `clipped`, and weights of rows, with the least expected error where users are protected.
 
-    Noise grows with the sum of the lengths of one person's rows, which is cut to a public bound: all rows of a person
-    who has more get one weight below 1. Norm and bound are tried at a few quantiles, of rows and of persons.
+    Noise grows with the sum of the lengths of one user's rows, which is cut to a public bound: all rows of a user
+    who has more get one weight below 1. Norm and bound are tried at a few quantiles, of rows and of users.
 
     Args:
         rows, shares, signal, residual, pure, ridge: as in `best_clip`, of all records.
-        noise: standard deviation of the noise where the rows of each person have a sum of lengths of one.
-        persons: whose each row is, numbers, shape (n,).
+        noise: standard deviation of the noise where the rows of each user have a sum of lengths of one.
+        users: whose each row is, numbers, shape (n,).
 
     Returns:
         The norm, and the weights, shape (n,).
@@ -311,9 +311,9 @@ def best_person_clip(
             continue
         kept = clipped(metric, clip)
         lengths = np.abs(kept).sum(axis=1) if pure else np.minimum(norms, clip)
-        totals = np.bincount(persons, weights=lengths)
-        for bound in np.unique(np.quantile(totals[totals > 0], PERSON_SHARES)).tolist():
-            weights = np.minimum(1.0, bound / np.maximum(totals, bound))[persons]
+        totals = np.bincount(users, weights=lengths)
+        for bound in np.unique(np.quantile(totals[totals > 0], USER_SHARES)).tolist():
+            weights = np.minimum(1.0, bound / np.maximum(totals, bound))[users]
             measured = kept[::every] * weights[::every, None].astype(rows.dtype)
             rule = best_linear(measured, probe, signal, noise * bound / factor, residual / factor, ridge)
             if found is None or rule.error(probe) < found[0]:

@@ -132,32 +132,32 @@ class Mechanism(ABC):
 
     @property
     def protected(self) -> Groups | None:
-        """Whose each record is, where all labels of a person are protected together; None for each record by itself."""
+        """Whose each record is, where all labels of a user are protected together; None for each record by itself."""
         return None
 
-    def person_loss(self, persons: Groups) -> PrivacyLoss:
+    def user_loss(self, users: Groups) -> PrivacyLoss:
         """Return what one release costs somebody all of whose labels change.
 
-        Where each record is answered by itself, a person pays for each answer; a pure guarantee of another kind holds
-        for so many labels, one after the other. What else is released protects persons if it was made for them.
+        Where each record is answered by itself, a user pays for each answer; a pure guarantee of another kind holds
+        for so many labels, one after the other. What else is released protects users if it was made for them.
 
         Args:
-            persons: whose each record is.
+            users: whose each record is.
 
         Raises:
             InputError: it was made for others, or protects single records only.
 
-        Source: `docs/proofs/persons.md`.
+        Source: `docs/proofs/users.md`.
         """
         if self.protected is not None:
-            if self.protected != persons:
-                raise InputError("must be made for the persons of the curator: persons=curator.persons")
+            if self.protected != users:
+                raise InputError("must be made for the users of the curator: users=curator.users")
             return self.privacy_loss()
-        loss, records = self.privacy_loss(), persons.most
+        loss, records = self.privacy_loss(), users.most
         if self.trust is Trust.LOCAL:
             return loss * records
         if loss.max_loss is None or self.neighbors is not Neighbors.ONE_LABEL:
-            raise InputError(f"{type(self).__name__} protects single records only, and promises nothing to a person")
+            raise InputError(f"{type(self).__name__} protects single records only, and promises nothing to a user")
         return PrivacyLoss.pure(records * loss.max_loss)
 
     @abstractmethod
@@ -234,13 +234,13 @@ class Mechanism(ABC):
         """Return the description that `restore` makes this mechanism of.
 
         Raises:
-            InputError: it is not in `MECHANISMS`, protects persons, or was made of records that workers hold.
+            InputError: it is not in `MECHANISMS`, protects users, or was made of records that workers hold.
         """
         name = type(self).__name__
         if name not in MECHANISMS or MECHANISMS[name].load() is not type(self):
             raise InputError(f"{name} is not in the catalog: take one of {', '.join(MECHANISMS)}", argument="mechanism")
         if self.protected is not None:
-            raise InputError("must protect single records, and no persons", argument="mechanism")
+            raise InputError("must protect single records, and no users", argument="mechanism")
         arrays = {}
         for argument, array in self.packed().items():
             if array is None:

@@ -136,15 +136,15 @@ class Groups:
         return cls(array, int(array.max(initial=-1)) + 1)
 
     @classmethod
-    def of_persons(cls, persons: Any) -> "Groups":
-        """Return whose each record is, persons numbered in the order of their first records; no person is empty.
+    def of_users(cls, users: Any) -> "Groups":
+        """Return whose each record is, users numbered in the order of their first records; no user is empty.
 
         Raises:
             InputError: not `Public` or a `Release`, or not one non-negative integer for each record.
         """
-        numbered = cls.of(persons, "persons").of_record
+        numbered = cls.of(users, "users").of_record
         if numbered is None or not len(numbered):
-            raise InputError("must be one non-negative integer for each record", argument="persons")
+            raise InputError("must be one non-negative integer for each record", argument="users")
         _, firsts, numbers = np.unique(numbered, return_index=True, return_inverse=True)
         ranks = np.empty(len(firsts), dtype=np.int64)
         ranks[np.argsort(firsts)] = np.arange(len(firsts))
@@ -206,7 +206,7 @@ class GridRows:
         resolution: grid steps in it.
         part: function from start and stop to these rows in grid steps, shape (stop - start, d).
         held: whether they are in memory; others are compared with their digest whenever they are summed.
-        persons: whose each row is, None where each is protected by itself.
+        users: whose each row is, None where each is protected by itself.
     """
 
     shape: tuple[int, int]
@@ -214,11 +214,11 @@ class GridRows:
     resolution: int
     part: Callable[[int, int], NDArray[np.int16]] = field(repr=False)
     held: bool = field(default=True, repr=False)
-    persons: Groups | None = field(default=None, repr=False)
+    users: Groups | None = field(default=None, repr=False)
 
     @classmethod
     def of(
-        cls, features: Any, clip: float | None, resolution: int, persons: Groups | None = None
+        cls, features: Any, clip: float | None, resolution: int, users: Groups | None = None
     ) -> "GridRows | GridTotals":
         """Scale rows down to norm `clip` where they are longer, and round them to multiples of clip / resolution.
 
@@ -229,14 +229,14 @@ class GridRows:
         """
         value = public_value(features, "features")
         if isinstance(value, GridTotals):
-            if persons is not None:
-                raise InputError("must be None where workers hold the rows", argument="persons")
+            if users is not None:
+                raise InputError("must be None where workers hold the rows", argument="users")
             return value
         if isinstance(value, GridRows):
-            return replace(value, persons=persons)
+            return replace(value, users=users)
         check_resolution(resolution)
         if hasattr(value, "block"):
-            return cls._computed(value, clip, resolution, persons)
+            return cls._computed(value, clip, resolution, users)
         rows = real_matrix(value, PROBLEM)
         if not rows.size or not np.all(np.isfinite(rows)):
             raise InputError(PROBLEM)
@@ -247,7 +247,7 @@ class GridRows:
             steps[start : start + BLOCK] = rounded(rows[start : start + BLOCK], longest, resolution)
         steps.flags.writeable = False
         shape = len(rows), len(rows[0])
-        return cls(shape, longest, resolution, lambda start, stop: steps[start:stop], persons=persons)
+        return cls(shape, longest, resolution, lambda start, stop: steps[start:stop], users=users)
 
     @classmethod
     def held_steps(cls, steps: NDArray[np.int16], clip: float, resolution: int) -> "GridRows":
@@ -268,7 +268,7 @@ class GridRows:
         return cls(shape, clip, resolution, lambda start, stop: held[start:stop])
 
     @classmethod
-    def _computed(cls, rows: RowBlocks, clip: float | None, resolution: int, persons: Groups | None) -> "GridRows":
+    def _computed(cls, rows: RowBlocks, clip: float | None, resolution: int, users: Groups | None) -> "GridRows":
         if clip is None:
             raise InputError("must be given where rows are computed a block at a time", argument="clip")
         longest = float(clip)
@@ -282,7 +282,7 @@ class GridRows:
                 raise InputError(PROBLEM)
             return rounded(block, longest, resolution)
 
-        return cls(rows.shape, longest, resolution, part, held=False, persons=persons)
+        return cls(rows.shape, longest, resolution, part, held=False, users=users)
 
     @property
     def unit(self) -> float:
@@ -300,15 +300,15 @@ class GridRows:
 
     @property
     def square(self) -> int:
-        """The largest squared length of a row, in squared steps: exact; with persons, of all rows of one together.
+        """The largest squared length of a row, in squared steps: exact; with users, of all rows of one together.
 
-        The lengths of a person's rows add up, each rounded up: no signs of the rows make a longer sum.
+        The lengths of a user's rows add up, each rounded up: no signs of the rows make a longer sum.
         """
         return self._scan[0]
 
     @property
     def length(self) -> int:
-        """The largest sum of absolute entries of a row, or of all rows of a person, in steps: exact."""
+        """The largest sum of absolute entries of a row, or of all rows of a user, in steps: exact."""
         return self._scan[1]
 
     @property
@@ -324,22 +324,22 @@ class GridRows:
     @cached_property
     def _scan(self) -> tuple[int, int, NDArray[np.int64], str]:
         """Square, length, total and digest: one pass over the rows."""
-        held = 1 if self.persons is None else self.shape[0]  # without persons the largest of the rows so far is enough
+        held = 1 if self.users is None else self.shape[0]  # without users the largest of the rows so far is enough
         squares, lengths = (np.zeros(held, dtype=np.int64) for _ in range(2))
         total, digest = np.zeros(self.shape[1], dtype=np.int64), self._digest()
         for rows, part in self.parts():
             entries = part.astype(np.int64)
             total += entries.sum(axis=0)
             square, length = (entries**2).sum(axis=1), np.abs(entries).sum(axis=1)
-            if self.persons is not None:
+            if self.users is not None:
                 squares[rows], lengths[rows] = square, length
             else:
                 squares[0], lengths[0] = max(squares[0], square.max(initial=0)), max(lengths[0], length.max(initial=0))
             digest.update(part.astype("<i2").tobytes())
-        if self.persons is None:
+        if self.users is None:
             return int(squares[0]), int(lengths[0]), total, digest.hexdigest()
-        longest = int(_sums(lengths, self.persons).max())
-        return _joint_square(squares, self.persons), longest, total, digest.hexdigest()
+        longest = int(_sums(lengths, self.users).max())
+        return _joint_square(squares, self.users), longest, total, digest.hexdigest()
 
     def _digest(self) -> Any:
         return hashlib.sha256(repr((self.shape, self.unit.hex())).encode())
@@ -365,7 +365,7 @@ class GridRows:
             raise InputError("features changed while they were summed: their rows are others than a moment ago")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, GridRows) and (self.digest, self.persons) == (other.digest, other.persons)
+        return isinstance(other, GridRows) and (self.digest, self.users) == (other.digest, other.users)
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -435,7 +435,7 @@ class GridTotals:
     length: int
     total: NDArray[np.int64] = field(repr=False, compare=False)
     digest: str
-    persons: None = field(init=False, default=None, repr=False)
+    users: None = field(init=False, default=None, repr=False)
 
     @property
     def unit(self) -> float:
@@ -476,18 +476,18 @@ def _sums(values: NDArray[np.int64], groups: Groups) -> NDArray[np.int64]:
     return sums
 
 
-def _joint_square(squares: NDArray[np.int64], persons: Groups) -> int:
-    """Return a bound of the squared sum of the lengths of any person's rows, given their squared lengths.
+def _joint_square(squares: NDArray[np.int64], users: Groups) -> int:
+    """Return a bound of the squared sum of the lengths of any user's rows, given their squared lengths.
 
-    It is the smaller of two for each person, and exact where rows are equally long: with Cauchy and Schwarz the number
+    It is the smaller of two for each user, and exact where rows are equally long: with Cauchy and Schwarz the number
     of rows times the sum of their squares; and the square of the sum of the lengths, each rounded up to a small
     fraction of a step. Square roots of integers below 2**53 are correctly rounded, so that the next integer is above.
     """
     bits = max((52 - int(squares.max()).bit_length()) // 2, 0)
     roots = np.floor(np.sqrt((squares << 2 * bits).astype(np.float64))).astype(np.int64) + 1
-    sums, totals = _sums(np.where(squares > 0, roots, 0), persons), _sums(squares, persons)
-    sums_of_persons = zip(sums.tolist(), totals.tolist(), persons.sizes.tolist(), strict=True)
-    return max(min(-(-(root**2) // 4**bits), size * total) for root, total, size in sums_of_persons)
+    sums, totals = _sums(np.where(squares > 0, roots, 0), users), _sums(squares, users)
+    sums_of_users = zip(sums.tolist(), totals.tolist(), users.sizes.tolist(), strict=True)
+    return max(min(-(-(root**2) // 4**bits), size * total) for root, total, size in sums_of_users)
 
 
 def prior_rows(prior: Any, classes: int) -> Floats:

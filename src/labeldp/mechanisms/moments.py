@@ -147,25 +147,25 @@ class CrossMoment(_NoisySums):
             than memory holds, `RowBlocks` in place of the array; of those that workers hold, `GridTotals`.
         clip: a public norm to which longer rows are scaled down; by default that of the longest row.
         resolution: grid steps in `clip`. Rounding rows to the grid changes the public features, not the promise.
-        persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a person are
-            protected together, and epsilon is what a person pays. By default each record is protected by itself.
+        users: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
+            protected together, and epsilon is what a user pays. By default each record is protected by itself.
     """
 
     domain: Classes | Interval = field(kw_only=False)
     features: InitVar[Any]
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
-    persons: InitVar[Any] = None
+    users: InitVar[Any] = None
     rows: GridRows | GridTotals = field(init=False)
 
-    def __post_init__(self, features: Any, clip: float | None, resolution: int, persons: Any) -> None:
+    def __post_init__(self, features: Any, clip: float | None, resolution: int, users: Any) -> None:
         super().__post_init__()
         require_domain(self.domain, "classes", "numbers")
-        groups = None if persons is None else Groups.of_persons(persons)
+        groups = None if users is None else Groups.of_users(users)
         rows = GridRows.of(features, clip, resolution, groups)
         if groups is not None and groups.records != rows.shape[0]:
-            raise InputError("must be one non-negative integer for each record", argument="persons")
-        inputs = [("features", features), *([] if persons is None else [("persons", persons)])]
+            raise InputError("must be one non-negative integer for each record", argument="users")
+        inputs = [("features", features), *([] if users is None else [("users", users)])]
         set_fields(self, rows=rows, public_inputs=tuple(PublicInput.of(value, name) for name, value in inputs))
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
@@ -194,12 +194,12 @@ class CrossMoment(_NoisySums):
 
     @property
     def sensitivity_square(self) -> int:
-        """The squared L2 sensitivity of the sum to one replaced label, exact, or to all of a person, in steps²."""
+        """The squared L2 sensitivity of the sum to one replaced label, exact, or to all of a user, in steps²."""
         return self._moved * self.domain.largest_entry**2 * self.rows.square
 
     @property
     def sensitivity_sum(self) -> int:
-        """The L1 sensitivity of the sum to one replaced label, exact, or to all of a person, in steps."""
+        """The L1 sensitivity of the sum to one replaced label, exact, or to all of a user, in steps."""
         return self._moved * self.domain.largest_entry * self.rows.length
 
     @property
@@ -213,8 +213,8 @@ class CrossMoment(_NoisySums):
 
     def parameters(self) -> dict[str, Any]:
         """Return the exact epsilon and a digest of the rows."""
-        persons = {} if self.rows.persons is None else {"persons": self.rows.persons.digest}
-        return {**super().parameters(), "features": self.rows.digest, **persons}
+        users = {} if self.rows.users is None else {"users": self.rows.users.digest}
+        return {**super().parameters(), "features": self.rows.digest, **users}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
         """Return the rows in grid steps, and the grid; None where their totals are known."""
@@ -232,7 +232,7 @@ class CrossMoment(_NoisySums):
     @property
     def protected(self) -> Groups | None:
         """Whose each record is; None where each is protected by itself."""
-        return self.rows.persons
+        return self.rows.users
 
     def sums(self, labels: Any) -> Integers:
         """Return the exact sums in steps, shape (d, columns). They are private."""
@@ -271,8 +271,8 @@ class GaussianMoment(_GaussianSums, CrossMoment):
     Args:
         delta: in (0, 1), the decimal as written.
 
-    Guarantee (approximate, persons): (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves
-        the sum by at most the length of two rows of the grid. With persons, for all labels of each person: their rows
+    Guarantee (approximate, users): (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves
+        the sum by at most the length of two rows of the grid. With users, for all labels of each user: their rows
         add up.
 
     Source: Canonne, Kamath, Steinke (2020) for integer noise; Balle and Wang (2018), Theorem 8, for the calibration.
@@ -290,8 +290,8 @@ class GaussianMoment(_GaussianSums, CrossMoment):
 class LaplaceMoment(CrossMoment):
     """The sum of x tᵀ with two-sided geometric noise: the pure guarantee, for few features.
 
-    Guarantee (pure, persons): epsilon-DP for each label, for the emitted bits: a replaced label moves the sum by at
-        most twice the largest sum of absolute values of a row. With persons, for all labels of each person: their rows
+    Guarantee (pure, users): epsilon-DP for each label, for the emitted bits: a replaced label moves the sum by at
+        most twice the largest sum of absolute values of a row. With users, for all labels of each user: their rows
         add up.
 
     Source: Canonne, Kamath, Steinke (2020), Algorithm 2. Proof: `docs/proofs/cross_moment.md`.

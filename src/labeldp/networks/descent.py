@@ -123,8 +123,8 @@ def fit_descent(
         raise InputError(f"must be finite numbers, shape ({curator.records}, d)", argument="features")
     times, count = check_integer(epochs, "epochs"), check_integer(batches, "batches", most=len(table) // 2)
     pace = check_positive(rate, "rate")
-    if curator.persons is not None:
-        raise InputError("curator must protect records, and not persons: its parts would share them")
+    if curator.users is not None:
+        raise InputError("curator must protect records, and not users: its parts would share them")
     trained = copy.deepcopy(module.value).float().eval()
     gradients = _Gradients(trained, torch.as_tensor(table), curator.domain.size)
     parts = np.random.default_rng(order_seed).permutation(len(table)) % count

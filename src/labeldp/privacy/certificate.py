@@ -28,7 +28,7 @@ class Neighbors(Enum):
     """Which two datasets must look alike."""
 
     ONE_LABEL = "the label of one record is replaced"
-    ONE_PERSON = "all labels of one person are replaced"
+    ONE_USER = "all labels of one user are replaced"
     ONE_LOSS = "one round's loss function is replaced"
     ZERO_OUT = "one round's loss function is replaced by zero"
     FULL = "one whole record, features and label, is replaced"
@@ -65,7 +65,7 @@ _LABELS = ("label", "labels")
 
 _WORDING = {
     Neighbors.ONE_LABEL: _Wording("Label differential privacy", "label", _LABELS, "any one label"),
-    Neighbors.ONE_PERSON: _Wording("Label differential privacy", "person", _LABELS, "all labels of any one person"),
+    Neighbors.ONE_USER: _Wording("Label differential privacy", "user", _LABELS, "all labels of any one user"),
     Neighbors.ONE_LOSS: _Wording("Differential privacy", "round's losses", _LOSSES, "the losses of any one round"),
     Neighbors.ZERO_OUT: _Wording(
         "Differential privacy", "round's losses", _LOSSES, "the losses of any one round to zero, or back,"
@@ -334,7 +334,7 @@ def warn_of_weak_budget(epsilon: Any, delta: Any, records: int) -> None:
 def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Release[U]:
     """Join releases: `function` of their values, certified by the union of their charges.
 
-    `map` on one of them would understate what a value of several inputs costs. What protects persons protects each of
+    `map` on one of them would understate what a value of several inputs costs. What protects users protects each of
     their records, so that joined with a release that protects records it counts for records.
 
     Raises:
@@ -346,7 +346,7 @@ def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Rele
         raise InputError("releases must hold at least one release")
     certificates = [release.certificate for release in releases]
     relations = {certificate.neighbors for certificate in certificates}
-    if len(relations) > 1 and relations != {Neighbors.ONE_LABEL, Neighbors.ONE_PERSON}:
+    if len(relations) > 1 and relations != {Neighbors.ONE_LABEL, Neighbors.ONE_USER}:
         raise InputError("releases must share one neighboring relation")
     return Release(function(*(release.value for release in releases)), join_certificates(certificates))
 
@@ -357,7 +357,7 @@ def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
     datasets = _distinct(certificate.dataset for certificate in certificates)
     relations = {certificate.neighbors for certificate in certificates}
     first = certificates[0].neighbors
-    mixed = first is Neighbors.ONE_PERSON and Neighbors.ONE_LABEL in relations
+    mixed = first is Neighbors.ONE_USER and Neighbors.ONE_LABEL in relations
     parts = len(datasets) == 1 and all(certificate.cohorts for certificate in certificates)
     return Certificate(
         entries=tuple(entries.values()),
@@ -396,14 +396,14 @@ class CuratorLike(Protocol):
         """The declared domain of the labels."""
 
     @property
-    def persons(self) -> Public[NDArray[np.int64]] | None:
+    def users(self) -> Public[NDArray[np.int64]] | None:
         """Whose each record is, public numbers, shape (n,); None where each record is protected by itself."""
 
     def release(self, mechanism: Any, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Charge the mechanism, draw, and return the release."""
 
     def cost(self, mechanism: Any) -> PrivacyLoss:
-        """Return what a release would cost a label or, with persons, all labels of a person."""
+        """Return what a release would cost a label or, with users, all labels of a user."""
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
         """Refuse steps that the budget would not admit together; nothing is charged."""
@@ -415,7 +415,7 @@ class CuratorLike(Protocol):
         """Return one curator for each part; the parts are disjoint by construction."""
 
     def limited(self, most: int) -> tuple["CuratorLike", NDArray[np.intp]]:
-        """Return a curator of at most `most` records of each person, and which ones these are."""
+        """Return a curator of at most `most` records of each user, and which ones these are."""
 
 
 def requested_delta(charges: Iterable[Charge]) -> Fraction:

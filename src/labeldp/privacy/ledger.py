@@ -40,7 +40,7 @@ class PendingCharge:
         conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
         order: the row numbers in the order of the record ids, shape (n,), where ids were given: what a ledger keeps
             is found again by records whose rows stand in another order.
-        persons: a digest of the map from records to persons, where all labels of a person are protected together.
+        users: a digest of the map from records to users, where all labels of a user are protected together.
         records: how many labels it uses; public. 0 where nobody says.
         analyst: who asks, where shares of the budget are reserved; nobody is answered from another's releases.
     """
@@ -56,7 +56,7 @@ class PendingCharge:
     traces: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
     conditions: tuple[str, ...] = ()
     order: NDArray[np.intp] | None = field(default=None, repr=False, compare=False)
-    persons: str | None = field(default=None, repr=False)
+    users: str | None = field(default=None, repr=False)
     records: int = field(default=0, compare=False)
     analyst: str = ""
 
@@ -79,7 +79,7 @@ class PendingCharge:
             "step": self.step if stepwise else None,
             "scheme": self.scheme,
             "randomness": self.source,
-            **({"persons": self.persons} if self.persons else {}),
+            **({"users": self.users} if self.users else {}),
             **({"analyst": self.analyst} if self.analyst else {}),
         }
 
@@ -100,7 +100,7 @@ class PendingCharge:
         own = Certificate(
             entries=(charge,),
             dataset=dataset,
-            neighbors=Neighbors.ONE_PERSON if self.persons else mechanism.neighbors,
+            neighbors=Neighbors.ONE_USER if self.users else mechanism.neighbors,
             trust=mechanism.trust,
             randomness=self.randomness,
             published=mechanism.published,
@@ -152,11 +152,11 @@ class LedgerLike(Protocol):
             records: digest of the record ids, or None without ids; see `RecordDigest`.
         """
 
-    def check_persons(self, persons: str | None) -> None:
-        """Refuse another map from records to persons than charges were made for; see `Pinned`.
+    def check_users(self, users: str | None) -> None:
+        """Refuse another map from records to users than charges were made for; see `Pinned`.
 
         Args:
-            persons: digest of the map, or None where each record is protected by itself.
+            users: digest of the map, or None where each record is protected by itself.
         """
 
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
@@ -186,34 +186,34 @@ class Pinned:
     """What the first charges of a dataset fixed for good: whom they protect.
 
     Args:
-        persons: digest of the map from records to persons, or None if no charge was for persons.
-        whole: whether every charge was for persons: then what protects single records only is refused.
+        users: digest of the map from records to users, or None if no charge was for users.
+        whole: whether every charge was for users: then what protects single records only is refused.
     """
 
-    persons: str | None = None
+    users: str | None = None
     whole: bool = True
 
-    def check(self, persons: str | None, name: str) -> None:
-        """Refuse a request for records, or for other persons.
+    def check(self, users: str | None, name: str) -> None:
+        """Refuse a request for records, or for other users.
 
-        A charge for persons counts for their records as well, so where records alone were protected it may follow.
+        A charge for users counts for their records as well, so where records alone were protected it may follow.
 
         Args:
-            persons: as in `PendingCharge`.
+            users: as in `PendingCharge`.
             name: of the dataset.
 
         Raises:
             LedgerError: nothing was charged.
         """
-        if self.persons is None or self.persons == persons:
+        if self.users is None or self.users == users:
             return
-        if persons is not None:
+        if users is not None:
             raise LedgerError(
-                f"these are not the persons that {name!r} was charged for: a dataset has one map from records to "
-                "persons; nothing was charged. Records of other people are a dataset of their own"
+                f"these are not the users that {name!r} was charged for: a dataset has one map from records to "
+                "users; nothing was charged. Records of other people are a dataset of their own"
             )
         if self.whole:
             raise LedgerError(
-                f"{name!r} was charged for persons, and this would protect single records only; nothing was charged. "
-                "Say whose each record is (persons, --person COLUMN); what cannot do so takes a dataset of its own"
+                f"{name!r} was charged for users, and this would protect single records only; nothing was charged. "
+                "Say whose each record is (users, --user COLUMN); what cannot do so takes a dataset of its own"
             )

@@ -51,7 +51,7 @@ class Source:
         name: of the file, without its folder; empty for rows in memory.
         label: the private column.
         ids: the column of record ids; empty for row numbers.
-        persons: the column that says whose each record is; empty to protect each record by itself.
+        users: the column that says whose each record is; empty to protect each record by itself.
         features: the feature columns that were named; empty for all.
         rows: how many there are, where that is known before labels are read; else 0.
         digest: the SHA-256 of features and ids, where they are learned from; else empty.
@@ -60,16 +60,16 @@ class Source:
     name: str = ""
     label: str = ""
     ids: str = ""
-    persons: str = ""
+    users: str = ""
     features: tuple[str, ...] = ()
     rows: int = 0
     digest: str = ""
 
     @classmethod
-    def of(cls, data: Any, label: str = "", ids: str | None = None, persons: str | None = None) -> "Source":
+    def of(cls, data: Any, label: str = "", ids: str | None = None, users: str | None = None) -> "Source":
         """Return the source of rows in a file, or in memory: files are named without their folder."""
         name = Path(data).name if isinstance(data, str | os.PathLike) else ""
-        return cls(name, label, ids or "", persons or "")
+        return cls(name, label, ids or "", users or "")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Request:
         epsilon, delta: exact numbers as texts; see `number_text`.
         domain: the declared labels, as `Domain.to_json` gives them; empty for losses.
         options: further options by name: truth values, numbers, texts, and tuples of them.
-        cap: how many records of one person are used at most; 0 without persons, and where all are used.
+        cap: how many records of one user are used at most; 0 without users, and where all are used.
         files: public files beside the data, by what they are for: "test" and "init".
         version: of labeldp.
 
@@ -133,7 +133,7 @@ class Request:
         **options: Any,
     ) -> "Request":
         """Return what is asked of this version; options that are None are left out."""
-        unit = Unit.PERSON if source.persons else Unit.RECORD
+        unit = Unit.USER if source.users else Unit.RECORD
         scope = Scope.parse(dataset, cohort=cohort or "", revision=revision or "", unit=unit)
         numbers = number_text(epsilon, "epsilon"), number_text(delta, "delta")
         labels = {} if domain is None else domain.to_json()
@@ -174,8 +174,8 @@ class Request:
         account = account if curator is None else ["--curator", curator, "--dataset", self.scope.name]
         words += ["--epsilon", self.epsilon, *account]
         words += _typed("delta", self.delta if self.delta != "0" or self.kind == "online" else "")
-        words += [*_typed("id", self.source.ids), *_typed("person", self.source.persons)]
-        words += [*_typed("per-person", self.cap), "--out", out]
+        words += [*_typed("id", self.source.ids), *_typed("user", self.source.users)]
+        words += [*_typed("per-user", self.cap), "--out", out]
         words += [] if "chosen" in self.options else [CATALOG_FLAGS[self.kind], self.does]
         for name, value in self.options.items():
             words += [] if name in NOT_TYPED else _typed(name, value)
@@ -234,7 +234,7 @@ class Request:
         request = cls(**value, scope=Scope(**scope), source=Source(**source), files=files)
         names = [request.source.name, *(file.name for file in files.values())]
         texts = [*vars(request.scope).values(), *source["features"], *names, request.version, *files]
-        texts += [getattr(request.source, name) for name in ("label", "ids", "persons")]
+        texts += [getattr(request.source, name) for name in ("label", "ids", "users")]
         numbers = [request.cap, request.source.rows]
         checks = (
             request.kind in REQUEST_KINDS,

@@ -10,7 +10,7 @@ class Unit(StrEnum):
     """What one neighbor may change."""
 
     RECORD = "record"
-    PERSON = "person"
+    USER = "user"
 
 
 @dataclass(frozen=True)

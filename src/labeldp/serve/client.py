@@ -226,7 +226,7 @@ class RemoteCurator:
         return self._domain
 
     @property
-    def persons(self) -> None:
+    def users(self) -> None:
         """None: servers protect each record by itself."""
         return None
 
@@ -354,8 +354,8 @@ class RemoteCurator:
         return curators
 
     def limited(self, most: int) -> tuple["RemoteCurator", NDArray[np.intp]]:
-        """Refuse: a curator without persons has one record of each."""
-        raise InputError("a curator without persons has one record of each: there is nothing to limit")
+        """Refuse: a curator without users has one record of each."""
+        raise InputError("a curator without users has one record of each: there is nothing to limit")
 
     def _ask(self, call: str, content: Mapping[str, Any]) -> dict[str, Any]:
         splits = [{"parts": packed(parts), "part": part, "why": why} for parts, part, why in self._splits]

@@ -75,7 +75,7 @@ def described(mechanism: Mechanism) -> dict[str, Any]:
     """Return the description of a mechanism as values of JSON.
 
     Raises:
-        InputError: it is not in the catalog, protects persons, or was made of records that workers hold.
+        InputError: it is not in the catalog, protects users, or was made of records that workers hold.
     """
     description = mechanism.describe()
     inputs = [

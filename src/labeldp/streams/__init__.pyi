@@ -16,10 +16,10 @@ from .groupings import ByColumn as ByColumn
 from .groupings import ByFeatures as ByFeatures
 from .groupings import Grouping as Grouping
 from .groupings import check_features as check_features
-from .groupings import check_person as check_person
+from .groupings import check_user as check_user
 from .groupings import feature_table as feature_table
 from .groupings import joined_ids as joined_ids
-from .groupings import person_column as person_column
+from .groupings import user_column as user_column
 from .linear import fit_linear as fit_linear
 from .survey import IdColumn as IdColumn
 from .survey import LabelTask as LabelTask

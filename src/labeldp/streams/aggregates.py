@@ -122,7 +122,7 @@ class Aggregation:
             if name == self.label:
                 raise InputError("must not be summed by: it is private", argument="label")
             self.table.require(name, "data")
-        self.account.check_persons(None)
+        self.account.check_users(None)
         ids = IdColumn(self.id, self.account.ids_key)
         digest = check_ids(self.table, ids, self.account)
         account = self.account.of_records(digest)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.curator import NO_PERSON
+from labeldp.curator import NO_USER
 from labeldp.privacy import Floats, InputError, Texts, check_integer
 from labeldp.tables import Table, is_number, is_text, plain, record_ids
 
@@ -183,34 +183,34 @@ def _parsed(values: Any, kind: pa.DataType) -> Any:
         return None
 
 
-def person_column(content: pa.Table, column: str) -> Any:
+def user_column(content: pa.Table, column: str) -> Any:
     """Return whose each record of a table is, integers or texts.
 
     Raises:
-        InputError: a record has no person, or the column holds something else.
+        InputError: a record has no user, or the column holds something else.
     """
     values = content.column(column)
     empty = is_text(values.type) and any(not text for text in values.unique().to_pylist())
     if values.null_count or empty:
-        raise InputError(NO_PERSON, argument=f"--person: the column {column!r}")
+        raise InputError(NO_USER, argument=f"--user: the column {column!r}")
     if not (pa.types.is_integer(values.type) or is_text(values.type)):
-        raise InputError(f"--person: the column {column!r} must hold integers or texts, and it holds {values.type}")
+        raise InputError(f"--user: the column {column!r} must hold integers or texts, and it holds {values.type}")
     return joined_ids([record_ids(batch, column) for batch in content.select([column]).to_batches()])
 
 
-def check_person(column: str | None, columns: tuple[str | None, ...], cap: int | None) -> None:
-    """Refuse a person column that is the label or the ids, and a cap that is none.
+def check_user(column: str | None, columns: tuple[str | None, ...], cap: int | None) -> None:
+    """Refuse a user column that is the label or the ids, and a cap that is none.
 
     Raises:
         InputError: what is wrong.
     """
     if column is not None and column in columns:
-        raise InputError("--person must be another column than the label and the ids")
+        raise InputError("--user must be another column than the label and the ids")
     if cap is None:
         return
     if column is None:
-        raise InputError("--per-person goes with --person COLUMN, which says whose each record is")
-    check_integer(cap, "--per-person")
+        raise InputError("--per-user goes with --user COLUMN, which says whose each record is")
+    check_integer(cap, "--per-user")
 
 
 def joined_ids(blocks: list[Any]) -> Any:

@@ -75,7 +75,7 @@ def fit_cells(
         features: public numbers, one row for each record.
         curator: holds the labels; regression if its domain is an `Interval`. For labels with heavy tails declare
             `Interval(-T, T, clip=True)`.
-        epsilon: cost of all releases together; the guarantee is pure. If the curator has persons, it is what a person
+        epsilon: cost of all releases together; the guarantee is pure. If the curator has users, it is what a user
             pays, so that the noise grows with the most records that one has: see `Curator.limited`.
         rng: randomness of the noise.
         partition: unfitted partition, each cell of which answers for itself. By default `default_cells` compact cells,

@@ -1,4 +1,4 @@
-"""The column that says whose each record is, and how many records of a person are answered."""
+"""The column that says whose each record is, and how many records of a user are answered."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -9,16 +9,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.curator import (
-    PUBLIC_PERSONS,
+    PUBLIC_USERS,
     DatasetLedger,
     first_records,
     numbered,
-    person_names,
-    persons_digest,
+    user_names,
+    users_digest,
 )
 from labeldp.mechanisms import Domain, response_bits
 from labeldp.privacy import InputError, PendingCharge, RecordIds, float_below, positive_epsilon
-from labeldp.streams import check_person, joined_ids, person_column
+from labeldp.streams import check_user, joined_ids, user_column
 from labeldp.tables import Table, is_text, record_ids
 
 OWNER = re.compile(
@@ -33,14 +33,14 @@ LEAST_OWNERS = 20
 
 
 def best_cap(sizes: NDArray[np.int64], epsilon: float, domain: Domain) -> int:
-    """Return of how many records each person is answered at most, so that answers tell the most bits together.
+    """Return of how many records each user is answered at most, so that answers tell the most bits together.
 
-    A person who pays epsilon for m answers gets each at epsilon / m. The bits are those of randomized response on
+    A user who pays epsilon for m answers gets each at epsilon / m. The bits are those of randomized response on
     labels that are equally frequent, for numbers on two classes: a public rule.
 
     Args:
-        sizes: how many records each person has.
-        epsilon: what a person pays.
+        sizes: how many records each user has.
+        epsilon: what a user pays.
         domain: of the labels.
     """
     classes = max(domain.columns, 2)
@@ -55,14 +55,14 @@ def best_cap(sizes: NDArray[np.int64], epsilon: float, domain: Domain) -> int:
 def counted(
     sizes: NDArray[np.int64], most: int | None, epsilon: float, domain: Domain, trust: str
 ) -> tuple[int, float]:
-    """Return as how many records, of which epsilon, those of persons count in advice on what to fit.
+    """Return as how many records, of which epsilon, those of users count in advice on what to fit.
 
-    What a person pays is shared by their answers; sums have one row's worth of noise for each person.
+    What a user pays is shared by their answers; sums have one row's worth of noise for each user.
 
     Args:
-        sizes: how many records each person has.
+        sizes: how many records each user has.
         most: of how many each is answered at most; None to choose.
-        epsilon: what a person pays.
+        epsilon: what a user pays.
         domain: of the labels.
         trust: "local" or "central".
     """
@@ -78,8 +78,8 @@ class Owners:
 
     Args:
         names: integers or texts, shape (n,).
-        sizes: how many records each person has.
-        most: how many of one person are used.
+        sizes: how many records each user has.
+        most: how many of one user are used.
         rows: the row numbers of these, ascending.
     """
 
@@ -90,7 +90,7 @@ class Owners:
 
     @classmethod
     def of(cls, names: Any, ids: Any, most: int | None, account: DatasetLedger) -> "Owners":
-        """Return the persons of a file whose records a curator of the dataset will hold.
+        """Return the users of a file whose records a curator of the dataset will hold.
 
         Args:
             names: integers or texts, shape (n,).
@@ -98,32 +98,32 @@ class Owners:
             most: of how many records at most; None for all.
             account: the dataset, whose keys name texts.
         """
-        numbers = numbered(person_names(names, account.ids_key or b""))
+        numbers = numbered(user_names(names, account.ids_key or b""))
         sizes = np.bincount(numbers)
         kept = int(sizes.max()) if most is None else min(most, int(sizes.max()))
         return cls(names, sizes, kept, first_records(numbers, named_ids(ids, account), kept))
 
     def describe(self, epsilon: float | None) -> str:
-        """Return how many records of how many persons are used, in a sentence.
+        """Return how many records of how many users are used, in a sentence.
 
         Args:
             epsilon: of each answer, where records are answered one by one; else None.
         """
         count, records = len(self.sizes), int(self.sizes.sum())
-        text = f"{count:,} persons have {records:,} records, {int(self.sizes.max()):,} at most"
+        text = f"{count:,} users have {records:,} records, {int(self.sizes.max()):,} at most"
         if len(self.rows) < records:
-            text += f"; {len(self.rows):,} are used, at most {self.most:,} of each person (--per-person)"
-        return text if epsilon is None else f"{text}; each answer costs its person epsilon = {epsilon:.6g}"
+            text += f"; {len(self.rows):,} are used, at most {self.most:,} of each user (--per-user)"
+        return text if epsilon is None else f"{text}; each answer costs its user epsilon = {epsilon:.6g}"
 
 
 @dataclass(frozen=True)
-class FilePersons:
+class FileUsers:
     """Whose each record of a file is that is released as it is read.
 
     Args:
         names: integers or texts, shape (n,).
         ids: record ids, or None for row numbers.
-        most: the most records that one person has.
+        most: the most records that one user has.
     """
 
     names: Any = field(repr=False)
@@ -131,8 +131,8 @@ class FilePersons:
     most: int
 
     @classmethod
-    def of(cls, table: Table, column: str, others: tuple[str, str | None]) -> "FilePersons":
-        """Read the persons, and the ids, of a file.
+    def of(cls, table: Table, column: str, others: tuple[str, str | None]) -> "FileUsers":
+        """Read the users, and the ids, of a file.
 
         Args:
             table: the file.
@@ -142,28 +142,28 @@ class FilePersons:
         Raises:
             InputError: several files, or a column that cannot be used.
         """
-        check_person(column, others, None)
+        check_user(column, others, None)
         if len(table.parts) > 1:
-            raise InputError("--person is for one file: the records of a person may lie in several parts of a folder")
+            raise InputError("--user is for one file: the records of a user may lie in several parts of a folder")
         id_column = others[1]
-        table.require(column, "--person")
+        table.require(column, "--user")
         if id_column is not None:
             table.require(id_column, "id_column")
         read = [column, *([] if id_column is None else [id_column])]
         content = pa.Table.from_batches(list(table.blocks(read)))
-        names = person_column(content, column)
+        names = user_column(content, column)
         ids = None if id_column is None else joined_ids([record_ids(each, id_column) for each in content.to_batches()])
-        return cls(names, ids, int(np.bincount(numbered(person_names(names, b""))).max()))
+        return cls(names, ids, int(np.bincount(numbered(user_names(names, b""))).max()))
 
     def digest(self, account: DatasetLedger) -> str:
-        """Return a digest of the map from records to persons, as the ledger keeps it."""
+        """Return a digest of the map from records to users, as the ledger keeps it."""
         key = account.ids_key
-        return persons_digest(named_ids(self.ids, account), person_names(self.names, key), key)
+        return users_digest(named_ids(self.ids, account), user_names(self.names, key), key)
 
     def charged(self, request: PendingCharge, account: DatasetLedger) -> PendingCharge:
-        """Return a request for answers to all records as persons pay for it."""
-        conditions = (*request.conditions, PUBLIC_PERSONS)
-        return replace(request, loss=request.loss * self.most, persons=self.digest(account), conditions=conditions)
+        """Return a request for answers to all records as users pay for it."""
+        conditions = (*request.conditions, PUBLIC_USERS)
+        return replace(request, loss=request.loss * self.most, users=self.digest(account), conditions=conditions)
 
 
 def named_ids(ids: Any, account: DatasetLedger) -> Any:
@@ -194,6 +194,6 @@ def owner_like(content: pa.Table, columns: tuple[str, ...]) -> str | None:
 def owner_note(name: str) -> str:
     """Return what to say of a column that looks as if it said whose a record is."""
     return (
-        f"values of {name!r} repeat: if one person has several records, the promise is for each record, and what a "
-        f"person pays adds up. To protect all labels of a person together: --person {name}"
+        f"values of {name!r} repeat: if one user has several records, the promise is for each record, and what a "
+        f"user pays adds up. To protect all labels of a user together: --user {name}"
     )

@@ -1,16 +1,16 @@
-"""What it costs to protect all labels of a person, on made-up records and on films rated by users.
+"""What it costs to protect all labels of a user, on made-up records and on films rated by users.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 LABELDP_DATA=data \\
-        python benchmarks/persons.py [--write docs/results/persons.md]
+        python benchmarks/users.py [--write docs/results/users.md]
 
-Each of k records of a person has a label, and every column but the first promises (ε, δ) to each *person*. "sums" are
-`fit_linear` of a curator with persons. "one", "rule" and "all" are randomized responses to one record of each person at
-ε, to as many as `labeldp fit --person` takes, and to all k at ε / k, learned from by a linear softmax. "each record"
-are the same sums with (ε, 1e-6) for each *record*: k records of a person may then cost k times as much. The number in
-brackets is how many records of a person the rule takes.
+Each of k records of a user has a label, and every column but the first promises (ε, δ) to each *user*. "sums" are
+`fit_linear` of a curator with users. "one", "rule" and "all" are randomized responses to one record of each user at
+ε, to as many as `labeldp fit --user` takes, and to all k at ε / k, learned from by a linear softmax. "each record"
+are the same sums with (ε, 1e-6) for each *record*: k records of a user may then cost k times as much. The number in
+brackets is how many records of a user the rule takes.
 
-Made-up records: 4,000 persons, 10 normal features, two classes; the log odds are linear in the features, plus a normal
-number of standard deviation 1 for each person. MovieLens 1M: k ratings of each of 5,000 users, drawn at random, four
+Made-up records: 4,000 users, 10 normal features, two classes; the log odds are linear in the features, plus a normal
+number of standard deviation 1 for each user. MovieLens 1M: k ratings of each of 5,000 users, drawn at random, four
 stars and more or less than four; features are genres and year of the film, how many users rated it, and age, gender and
 occupation of the user. A cell is the area under the ROC curve in percent on records of other people (20,000; 40,000
 ratings of the other 1,040 users), the mean and standard deviation over three noises, each with its own records.
@@ -29,7 +29,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
-from labeldp.fit.persons import best_cap
+from labeldp.fit.users import best_cap
 from labeldp.learners import SoftmaxClassifier, fit_noisy
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -43,16 +43,16 @@ Part = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def made_up(each: int, seed: int) -> tuple[Part, Part]:
-    """Records of 4,000 persons, and fresh ones of others."""
+    """Records of 4,000 users, and fresh ones of others."""
     rng = np.random.default_rng([3, each, seed])
     direction = rng.normal(size=10)
     direction *= 2 / np.linalg.norm(direction)
 
     def part(people: int, each: int) -> Part:
-        persons = np.repeat(np.arange(people), each)
-        features = rng.normal(size=(len(persons), 10))
-        odds = features @ direction + rng.normal(size=people)[persons]
-        return features, (rng.random(len(persons)) < expit(odds)).astype(int), persons
+        users = np.repeat(np.arange(people), each)
+        features = rng.normal(size=(len(users), 10))
+        odds = features @ direction + rng.normal(size=people)[users]
+        return features, (rng.random(len(users)) < expit(odds)).astype(int), users
 
     return part(4_000, each), part(20_000, 1)
 
@@ -94,19 +94,19 @@ def films() -> Callable[[int, int], tuple[Part, Part]]:
 
 
 def learned(part: Part, way: str, epsilon: float, seed: int) -> Any:
-    """A model of (ε, δ) for each person, or for each record."""
-    features, labels, persons = part
+    """A model of (ε, δ) for each user, or for each record."""
+    features, labels, users = part
     rng = np.random.default_rng([5, seed])
     delta = 1e-6 if way in ("each record", "sums, δ = 1e-6") else 0.0
     budget = ldp.Budget(epsilon, delta)
     if "sums" in way or way == "each record":
-        own = None if way == "each record" else persons
-        curator = ldp.Curator(labels, domain=DOMAIN, budget=budget, persons=own)
+        own = None if way == "each record" else users
+        curator = ldp.Curator(labels, domain=DOMAIN, budget=budget, users=own)
         scaler = StandardScaler()
         return ldp.fit_linear(features, curator, epsilon=epsilon, delta=delta, rng=rng, representation=scaler).value
-    sizes = np.bincount(np.unique(persons, return_inverse=True)[1])
+    sizes = np.bincount(np.unique(users, return_inverse=True)[1])
     most = {"one": 1, "rule": best_cap(sizes, epsilon, DOMAIN), "all": int(sizes.max())}[way]
-    curator, rows = ldp.Curator(labels, domain=DOMAIN, budget=budget, persons=persons).limited(most)
+    curator, rows = ldp.Curator(labels, domain=DOMAIN, budget=budget, users=users).limited(most)
     release = curator.release(ldp.RandomizedResponse(domain=DOMAIN, epsilon=epsilon / most * (1 - 1e-12)), rng=rng)
     return fit_noisy(features[rows], release, classifier=SoftmaxClassifier(StandardScaler())).value
 

@@ -1,4 +1,4 @@
-"""`--person`: whose each record is, how many of theirs are used, and what is refused."""
+"""`--user`: whose each record is, how many of theirs are used, and what is refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,20 +14,20 @@ import labeldp as ldp
 from labeldp.advice import choose, choose_file
 from labeldp.bags import read_bags, release_bags
 from labeldp.cli.release import release
-from labeldp.curator import NO_PERSON, LedgerFile
+from labeldp.curator import NO_USER, LedgerFile
 from labeldp.fit import FitSettings, fit_file, release_file
-from labeldp.fit.persons import best_cap, owner_like
+from labeldp.fit.users import best_cap, owner_like
 from labeldp.mechanisms import response_bits
 from labeldp.privacy import BudgetExceeded, InputError, LedgerError, Neighbors, total_loss
 
 ASKED = FitSettings(
-    "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="logistic", id_column="row", person_column="user"
+    "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="logistic", id_column="row", user_column="user"
 )
 
 
-def ratings(persons: int = 150) -> pa.Table:
+def ratings(users: int = 150) -> pa.Table:
     rng = np.random.default_rng(3)
-    user = rng.permutation(np.repeat(np.arange(persons), rng.integers(1, 5, persons)))
+    user = rng.permutation(np.repeat(np.arange(users), rng.integers(1, 5, users)))
     x = rng.normal(size=(len(user), 3))
     good = np.where(x[:, 0] + 0.5 * rng.normal(size=len(user)) > 0, "yes", "no")
     columns: dict[str, Any] = {"row": [f"r{each}" for each in range(len(user))], "user": [f"u{each}" for each in user]}
@@ -51,23 +51,23 @@ def fitted(out: str = "model", data: str = "ratings.parquet", **more: Any) -> tu
     "more",
     [
         {},
-        {"per_person": 3},
+        {"per_user": 3},
         {"model": "cells"},
         pytest.param({"model": "linear"}, marks=pytest.mark.slow),
         pytest.param({"model": "linear", "trust": "central"}, marks=pytest.mark.slow),
         {"model": "linear", "trust": "central", "delta": 1e-6},
-        {"model": "cells", "trust": "central", "per_person": 2},
+        {"model": "cells", "trust": "central", "per_user": 2},
     ],
     ids=str,
 )
-def test_a_fit_costs_a_person_the_epsilon_that_was_asked_for(place: Path, more: dict[str, Any]) -> None:
+def test_a_fit_costs_a_user_the_epsilon_that_was_asked_for(place: Path, more: dict[str, Any]) -> None:
     summary, notes = fitted(**more)
-    assert "epsilon = 2 and delta = " in summary.sentence and "for every person of the dataset" in summary.sentence
+    assert "epsilon = 2 and delta = " in summary.sentence and "for every user of the dataset" in summary.sentence
     account = LedgerFile("l.db").dataset("ratings")
-    assert {each.certificate.neighbors for each in account.entries} == {Neighbors.ONE_PERSON}
+    assert {each.certificate.neighbors for each in account.entries} == {Neighbors.ONE_USER}
     spent = total_loss(account.charges).epsilon(more.get("delta", 0))
     assert 2 * (1 - 1e-9) <= spent <= 2
-    assert any("150 persons have " in note for note in notes)
+    assert any("150 users have " in note for note in notes)
     again, _ = fitted(**more)
     assert again == summary and total_loss(account.charges).epsilon(more.get("delta", 0)) == spent
     fitted("other", **more)  # what was charged is found again
@@ -77,9 +77,9 @@ def test_a_fit_costs_a_person_the_epsilon_that_was_asked_for(place: Path, more: 
 def test_the_rows_that_are_learned_from_are_those_whose_labels_are_answered(place: Path) -> None:
     table = ratings()
     order = np.random.default_rng(0).permutation(table.num_rows)
-    first, _ = fitted(per_person=2)
+    first, _ = fitted(per_user=2)
     parquet.write_table(table.take(pa.array(order)), "ratings.parquet")
-    again, _ = fitted("other", per_person=2)
+    again, _ = fitted("other", per_user=2)
     assert again.accuracy == first.accuracy and again.accuracy.value > 0.6
     users = np.array(table["user"].to_pylist())
     assert sum(stage.records for stage in first.stages) == np.minimum(np.unique(users, return_counts=True)[1], 2).sum()
@@ -91,16 +91,16 @@ def test_another_map_and_no_map_are_refused_before_anything_is_charged(place: Pa
     LedgerFile("l.db").set_budget("ratings", ldp.Budget(50))
     table = ratings()
     with pytest.raises(LedgerError, match="would protect single records only; nothing was charged"):
-        fitted("other", person_column=None, features=("x0", "x1"))
+        fitted("other", user_column=None, features=("x0", "x1"))
     shifted = table["user"].to_pylist()
     other = table.set_column(1, "user", pa.array([*shifted[1:], shifted[0]]))
     parquet.write_table(other, "ratings.parquet")
-    with pytest.raises(LedgerError, match="one map from records to persons; nothing was charged"):
+    with pytest.raises(LedgerError, match="one map from records to users; nothing was charged"):
         fitted("other")
     assert account.spent.epsilon() == 2
 
 
-def test_a_budget_for_single_records_is_too_small_for_persons(place: Path) -> None:
+def test_a_budget_for_single_records_is_too_small_for_users(place: Path) -> None:
     LedgerFile("l.db").add("ratings", ldp.Budget(1.9))
     with pytest.raises(BudgetExceeded):
         fitted()
@@ -109,40 +109,40 @@ def test_a_budget_for_single_records_is_too_small_for_persons(place: Path) -> No
 
 @pytest.mark.parametrize("missing", [None, ""])
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_a_person_column_with_missing_values_is_one_clear_error(place: Path, missing: Any, suffix: str) -> None:
+def test_a_user_column_with_missing_values_is_one_clear_error(place: Path, missing: Any, suffix: str) -> None:
     users = ratings()["user"].to_pylist()
     table = ratings().set_column(1, "user", pa.array([missing, *users[1:]]))
     (parquet.write_table if suffix == "parquet" else csv.write_csv)(table, f"gaps.{suffix}")
     with pytest.raises(InputError) as caught:
         fitted(data=f"gaps.{suffix}")
-    assert str(caught.value) == f"--person: the column 'user' {NO_PERSON}"
+    assert str(caught.value) == f"--user: the column 'user' {NO_USER}"
     assert not Path("l.db").exists() and not Path("model").exists()
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"person_column": "good"}, "--person must be another column than the label and the ids"),
-        ({"person_column": "row"}, "--person must be another column than the label and the ids"),
-        ({"person_column": "who"}, "who"),
-        ({"person_column": "x0"}, "must hold integers or texts, and it holds double"),
-        ({"person_column": None, "per_person": 2}, "--per-person goes with --person COLUMN"),
-        ({"per_person": 0}, "--per-person must be an integer, at least 1"),
-        ({"features": ("x0", "user")}, "--features must not hold the person column"),
-        ({"stages": 2}, "--stages and --prior do not go with --person"),
-        ({"prior": "clusters", "trust": "central"}, "--stages and --prior do not go with --person"),
+        ({"user_column": "good"}, "--user must be another column than the label and the ids"),
+        ({"user_column": "row"}, "--user must be another column than the label and the ids"),
+        ({"user_column": "who"}, "who"),
+        ({"user_column": "x0"}, "must hold integers or texts, and it holds double"),
+        ({"user_column": None, "per_user": 2}, "--per-user goes with --user COLUMN"),
+        ({"per_user": 0}, "--per-user must be an integer, at least 1"),
+        ({"features": ("x0", "user")}, "--features must not hold the user column"),
+        ({"stages": 2}, "--stages and --prior do not go with --user"),
+        ({"prior": "clusters", "trust": "central"}, "--stages and --prior do not go with --user"),
     ],
     ids=str,
 )
-def test_what_persons_do_not_go_with_is_refused(place: Path, more: dict[str, Any], words: str) -> None:
+def test_what_users_do_not_go_with_is_refused(place: Path, more: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         fitted(**more)
     assert not Path("l.db").exists()
 
 
-def test_a_column_that_looks_like_persons_is_named_before_the_charge(place: Path) -> None:
-    _, notes = fitted(person_column=None)
-    assert [note for note in notes if note.endswith("To protect all labels of a person together: --person user")]
+def test_a_column_that_looks_like_users_is_named_before_the_charge(place: Path) -> None:
+    _, notes = fitted(user_column=None)
+    assert [note for note in notes if note.endswith("To protect all labels of a user together: --user user")]
     for values, found in (([1, 2] * 40, None), (range(80), None), (list(range(40)) * 2, "userId")):
         assert owner_like(pa.table({"userId": list(values)}), ("userId",)) == found
     for name in ("age", "paid", "humid", "video"):
@@ -161,26 +161,26 @@ def test_as_many_records_are_answered_as_tell_most_bits() -> None:
 
 def released(out: str = "noisy.parquet", data: str = "ratings.parquet", **more: Any) -> Any:
     given = {"label": "good", "domain": ASKED.domain, "epsilon": 2, "ledger": "l.db", "dataset": "ratings"}
-    return release_file(data, **{**given, "out": out, "id_column": "row", "person_column": "user", **more})
+    return release_file(data, **{**given, "out": out, "id_column": "row", "user_column": "user", **more})
 
 
-def test_a_file_is_released_at_what_a_person_pays_for_all_of_theirs(place: Path) -> None:
+def test_a_file_is_released_at_what_a_user_pays_for_all_of_theirs(place: Path) -> None:
     notes: list[str] = []
     certificate = released(note=notes.append)
     most = max(np.unique(ratings()["user"].to_pylist(), return_counts=True)[1])
-    assert certificate.neighbors is Neighbors.ONE_PERSON and most == 4
+    assert certificate.neighbors is Neighbors.ONE_USER and most == 4
     assert certificate.entries[0].mechanism["epsilon"] == "1/2" and certificate.epsilon() == 2
-    assert "the persons do not depend on the private labels" in certificate.at()
-    assert notes[-1] == "a person has 4 records at most; each answer costs its person epsilon = 0.5"
+    assert "the users do not depend on the private labels" in certificate.at()
+    assert notes[-1] == "a user has 4 records at most; each answer costs its user epsilon = 0.5"
     noisy = parquet.read_table("noisy.parquet")
     assert noisy.num_rows == ratings().num_rows and noisy.column_names == ["row", "good"]
     assert released() == certificate and released("again.parquet") == certificate
     assert parquet.read_table("again.parquet").equals(noisy)
     account = LedgerFile("l.db").dataset("ratings")
     assert account.spent.epsilon() == 2
-    # A curator of the same persons finds the answers of the file again.
+    # A curator of the same users finds the answers of the file again.
     table = ratings()
-    names = {"ids": table["row"].to_pylist(), "persons": table["user"].to_pylist()}
+    names = {"ids": table["row"].to_pylist(), "users": table["user"].to_pylist()}
     curator = ldp.Curator(table["good"].to_pylist(), domain=ldp.Classes(("no", "yes")), ledger=account, **names)
     mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.5)
     again = curator.release(mechanism, rng=account.randomness)
@@ -188,29 +188,29 @@ def test_a_file_is_released_at_what_a_person_pays_for_all_of_theirs(place: Path)
     assert list(curator.domain.decode(again.value)) == noisy["good"].to_pylist()
 
 
-def test_a_release_for_single_records_or_other_persons_is_refused(place: Path) -> None:
+def test_a_release_for_single_records_or_other_users_is_refused(place: Path) -> None:
     released()
     LedgerFile("l.db").set_budget("ratings", ldp.Budget(50))
     with pytest.raises(LedgerError, match="would protect single records only; nothing was charged"):
-        released("other.parquet", person_column=None)
+        released("other.parquet", user_column=None)
     users = ratings()["user"].to_pylist()
     parquet.write_table(ratings().set_column(1, "user", pa.array([*users[1:], users[0]])), "moved.parquet")
-    with pytest.raises(LedgerError, match="one map from records to persons; nothing was charged"):
+    with pytest.raises(LedgerError, match="one map from records to users; nothing was charged"):
         released("other.parquet", "moved.parquet")
     assert LedgerFile("l.db").dataset("ratings").spent.epsilon() == 2 and not Path("other.parquet").exists()
 
 
-def test_what_a_release_for_persons_refuses_charges_nothing(place: Path) -> None:
+def test_what_a_release_for_users_refuses_charges_nothing(place: Path) -> None:
     Path("folder").mkdir()
     for name in ("a", "b"):
         parquet.write_table(ratings(), f"folder/{name}.parquet")
     gaps = ratings().set_column(1, "user", pa.nulls(ratings().num_rows, pa.string()))
     parquet.write_table(gaps, "gaps.parquet")
     for data, more, words in (
-        ("folder", {}, "--person is for one file"),
-        ("gaps.parquet", {}, f"--person: the column 'user' {NO_PERSON}"),
-        ("ratings.parquet", {"person_column": "row"}, "--person must be another column"),
-        ("ratings.parquet", {"person_column": "who"}, "who"),
+        ("folder", {}, "--user is for one file"),
+        ("gaps.parquet", {}, f"--user: the column 'user' {NO_USER}"),
+        ("ratings.parquet", {"user_column": "row"}, "--user must be another column"),
+        ("ratings.parquet", {"user_column": "who"}, "who"),
     ):
         with pytest.raises(InputError, match=words):
             released(data=data, **more)
@@ -220,54 +220,54 @@ def test_what_a_release_for_persons_refuses_charges_nothing(place: Path) -> None
 @pytest.mark.parametrize(
     "more", [["--mechanism", "weighted-lba", "--size", "10", "--delta", "1e-6"], ["--engine", "spark"]]
 )
-def test_what_cannot_protect_persons_says_so(place: Path, more: list[str]) -> None:
+def test_what_cannot_protect_users_says_so(place: Path, more: list[str]) -> None:
     words = "ratings.parquet --label good --classes no,yes --epsilon 1 --ledger l.db --dataset ratings --out n.parquet"
-    result = CliRunner().invoke(release, [*words.split(), "--person", "user", *more])
+    result = CliRunner().invoke(release, [*words.split(), "--user", "user", *more])
     assert result.exit_code and "which protects single records only" in f"{result.output}{result.exception}"
     assert not Path("l.db").exists()
 
 
-def test_weighted_sums_over_bags_cost_a_person_the_epsilon_that_was_asked_for(place: Path) -> None:
+def test_weighted_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(place: Path) -> None:
     given: dict[str, Any] = {"label": "good", "domain": ASKED.domain, "mechanism": "noisy-weighted-llp", "size": 20}
     given |= {"epsilon": 1, "delta": 1e-6, "ledger": "l.db", "dataset": "ratings"}
-    given |= {"id_column": "row", "person_column": "user"}
-    with pytest.raises(InputError, match="weights must be rademacher with --person"):
+    given |= {"id_column": "row", "user_column": "user"}
+    with pytest.raises(InputError, match="weights must be rademacher with --user"):
         release_bags("ratings.parquet", out="sums.parquet", **given, weights="gaussian")
     assert not Path("l.db").exists()
     certificate = release_bags("ratings.parquet", out="sums.parquet", **given)
     assert 0.99 < certificate.epsilon(1e-6) <= 1
-    assert "for every person of the dataset" in certificate.at(1e-6)
+    assert "for every user of the dataset" in certificate.at(1e-6)
     shown = read_bags("sums.parquet").value
-    plain = {**given, "person_column": None, "dataset": "records", "ledger": "r.db"}
+    plain = {**given, "user_column": None, "dataset": "records", "ledger": "r.db"}
     release_bags("ratings.parquet", out="records.parquet", **plain)
     assert shown.noise_stddev.min() > 1.5 * read_bags("records.parquet").value.noise_stddev.min()
 
 
 @pytest.mark.parametrize("more", [{"delta": 1e-6}, {"bags": "random"}, {}])
-def test_sums_over_bags_cost_a_person_the_epsilon_that_was_asked_for(place: Path, more: dict[str, Any]) -> None:
+def test_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(place: Path, more: dict[str, Any]) -> None:
     given: dict[str, Any] = {"label": "good", "domain": ASKED.domain, "mechanism": "bag-sum", "size": 20, "epsilon": 1}
-    given |= {"ledger": "l.db", "dataset": "ratings", "id_column": "row", "person_column": "user"} | more
+    given |= {"ledger": "l.db", "dataset": "ratings", "id_column": "row", "user_column": "user"} | more
     certificate = release_bags("ratings.parquet", out="sums.parquet", **given)
     assert 0.99 < certificate.epsilon(more.get("delta", 0)) <= 1
-    assert "for every person of the dataset" in certificate.at()
+    assert "for every user of the dataset" in certificate.at()
     made = certificate.entries[0].mechanism
-    assert made["moves"][0] == 4  # the most records of a person
+    assert made["moves"][0] == 4  # the most records of a user
     kept = read_bags("sums.parquet").value
     assert kept.noise_stddev[0] > 3 * (2**0.5 if not more.get("delta") else 1)
     again = release_bags("ratings.parquet", out="again.parquet", **given)
     assert again == certificate and LedgerFile("l.db").dataset("ratings").entries[0].certificate == certificate
     with pytest.raises(LedgerError, match="would protect single records only"):
-        release_bags("ratings.parquet", out="other.parquet", **{**given, "person_column": None, "epsilon": 0.5})
-    with pytest.raises(InputError, match="--person must be another column"):
-        release_bags("ratings.parquet", out="other.parquet", **{**given, "person_column": "good"})
+        release_bags("ratings.parquet", out="other.parquet", **{**given, "user_column": None, "epsilon": 0.5})
+    with pytest.raises(InputError, match="--user must be another column"):
+        release_bags("ratings.parquet", out="other.parquet", **{**given, "user_column": "good"})
 
 
-def test_a_choice_counts_persons_and_fits_take_it(place: Path) -> None:
-    advice = choose_file("ratings.parquet", ASKED.domain, 2, label="good", id_column="row", person_column="user")
+def test_a_choice_counts_users_and_fits_take_it(place: Path) -> None:
+    advice = choose_file("ratings.parquet", ASKED.domain, 2, label="good", id_column="row", user_column="user")
     assert advice.best.expected == choose((150, 3), ASKED.domain, 2).best.expected
-    assert "--person user" in advice.best.command
+    assert "--user user" in advice.best.command
     summary, notes = fitted(model="auto", method="auto")
     assert any(note.startswith(f"--method auto takes {advice.best.method}") for note in notes)
-    assert "for every person of the dataset" in summary.sentence
-    with pytest.raises(InputError, match="--person must be another column"):
-        choose_file("ratings.parquet", ASKED.domain, 2, label="good", person_column="good")
+    assert "for every user of the dataset" in summary.sentence
+    with pytest.raises(InputError, match="--user must be another column"):
+        choose_file("ratings.parquet", ASKED.domain, 2, label="good", user_column="good")

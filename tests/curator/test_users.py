@@ -1,4 +1,4 @@
-"""All labels of a person: what is charged covers every pair of neighbors, counted out; one map, and what refuses."""
+"""All labels of a user: what is charged covers every pair of neighbors, counted out; one map, and what refuses."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -16,14 +16,14 @@ from labeldp.bags import sums as bag_sums
 from labeldp.bags.llp import BagWeights
 from labeldp.curator import Curator, LedgerFile
 from labeldp.curator import curator as curator_file
-from labeldp.curator.persons import NO_PERSON, ONE_PERSON, PUBLIC_PERSONS, first_records, person_names, persons_digest
+from labeldp.curator.users import NO_USER, ONE_USER, PUBLIC_USERS, first_records, user_names, users_digest
 from labeldp.mechanisms import GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
 from labeldp.privacy import InputError, LedgerError, Neighbors, PrivacyLoss, Public, set_fields
 from labeldp.sampling import gaussian_law
 
 SYSTEM = ldp.SystemRandomness()
 
-PERSONS = np.array([0, 1, 0, 2, 1, 0])
+USERS = np.array([0, 1, 0, 2, 1, 0])
 """One has three records, one two, and one a single one."""
 
 ROWS = np.array([[2, 1], [1, -1], [2, 0], [-1, 2], [0, 1], [1, 1]]) / 4.0
@@ -38,10 +38,10 @@ class Unsafe(AssertionError):
 
 
 def neighbors(classes: int) -> Iterator[tuple[Any, Any]]:
-    """Yield every pair of label vectors that differ in the labels of one person alone."""
-    for person in range(PERSONS.max() + 1):
-        own = np.flatnonzero(person == PERSONS)
-        for rest in itertools.product(range(classes), repeat=len(PERSONS) - len(own)):
+    """Yield every pair of label vectors that differ in the labels of one user alone."""
+    for user in range(USERS.max() + 1):
+        own = np.flatnonzero(user == USERS)
+        for rest in itertools.product(range(classes), repeat=len(USERS) - len(own)):
             worlds = []
             for labels in itertools.product(range(classes), repeat=len(own)):
                 worlds.append(np.insert(np.array(rest, dtype=int), own - np.arange(len(own)), labels))
@@ -81,17 +81,17 @@ def answer_pairs(mechanism: Any, rows: Any) -> Iterator[tuple[Law, Law]]:
     return ((law(one), law(other)) for one, other in neighbors(len(table)))
 
 
-def curator_of(classes: int, persons: Any = PERSONS, budget: float = 50, delta: float = 0.1) -> Curator:
-    labels = np.zeros(len(PERSONS), dtype=int)
-    return Curator(labels, domain=ldp.Classes(classes), budget=ldp.Budget(budget, delta), persons=persons)
+def curator_of(classes: int, users: Any = USERS, budget: float = 50, delta: float = 0.1) -> Curator:
+    labels = np.zeros(len(USERS), dtype=int)
+    return Curator(labels, domain=ldp.Classes(classes), budget=ldp.Budget(budget, delta), users=users)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_answers_cost_a_person_what_all_of_theirs_show_together(most: int) -> None:
+def test_answers_cost_a_user_what_all_of_theirs_show_together(most: int) -> None:
     kept, rows = curator_of(2).limited(most)
     mechanism = ldp.RandomizedResponse(domain=kept.domain, epsilon=0.7)
     release = kept.release(mechanism, rng=SYSTEM)
-    assert release.certificate.neighbors is Neighbors.ONE_PERSON
+    assert release.certificate.neighbors is Neighbors.ONE_USER
     assert release.certificate.epsilon(0) == pytest.approx(0.7 * most)
     used = check_charge(release.certificate.entries[0].loss, answer_pairs(mechanism, rows))
     assert used > 0.999  # and no less would do
@@ -121,17 +121,17 @@ def _moved(noise: Law, move: int, most: int) -> Law:
     return np.bincount(places, weights=noise, minlength=len(noise))
 
 
-def moment(kind: Any, persons: Any, rows: Any, resolution: int = 2, **more: Any) -> Any:
+def moment(kind: Any, users: Any, rows: Any, resolution: int = 2, **more: Any) -> Any:
     features = Public(rows, why="made up")
-    return kind(domain=ldp.Classes(2), features=features, resolution=resolution, persons=persons, **more)
+    return kind(domain=ldp.Classes(2), features=features, resolution=resolution, users=users, **more)
 
 
 LINE = np.array([[1.0], [0.5], [1.0], [-1.0], [-0.5], [1.0]])
 
 
-def test_pure_sums_are_set_to_what_a_person_moves() -> None:
+def test_pure_sums_are_set_to_what_a_user_moves() -> None:
     curator = curator_of(2)
-    mechanism = moment(LaplaceMoment, curator.persons, LINE, epsilon=1.0)
+    mechanism = moment(LaplaceMoment, curator.users, LINE, epsilon=1.0)
     release = curator.release(mechanism, rng=SYSTEM)
     assert release.certificate.epsilon(0) == 1.0
     assert (
@@ -139,11 +139,11 @@ def test_pure_sums_are_set_to_what_a_person_moves() -> None:
     )
 
 
-@pytest.mark.guarantee("labeldp.mechanisms:GaussianMoment", "persons")
-@pytest.mark.guarantee("labeldp.mechanisms:LaplaceMoment", "persons")
-def test_gaussian_sums_are_set_to_what_a_person_moves() -> None:
+@pytest.mark.guarantee("labeldp.mechanisms:GaussianMoment", "users")
+@pytest.mark.guarantee("labeldp.mechanisms:LaplaceMoment", "users")
+def test_gaussian_sums_are_set_to_what_a_user_moves() -> None:
     curator = curator_of(2)
-    mechanism = moment(GaussianMoment, curator.persons, LINE, resolution=1, epsilon=2.0, delta=0.05)
+    mechanism = moment(GaussianMoment, curator.users, LINE, resolution=1, epsilon=2.0, delta=0.05)
     release = curator.release(mechanism, rng=SYSTEM)
     assert check_charge(release.certificate.entries[0].loss, sum_pairs(mechanism, mechanism.sums, 80)) > 0.7
     moves = [((mechanism.sums(one) - mechanism.sums(other)) ** 2).sum() for one, other in neighbors(2)]
@@ -152,21 +152,21 @@ def test_gaussian_sums_are_set_to_what_a_person_moves() -> None:
 
 @pytest.mark.parametrize("domain", [ldp.Classes(2), ldp.Interval(0, 2, grid=3)])
 @pytest.mark.parametrize("resolution", [3, 64, 4096])
-def test_no_labels_of_a_person_move_a_sum_further(domain: Any, resolution: int) -> None:
-    curator = Curator(np.zeros(6, dtype=int), domain=domain, budget=ldp.Budget(9, 0.1), persons=PERSONS)
+def test_no_labels_of_a_user_move_a_sum_further(domain: Any, resolution: int) -> None:
+    curator = Curator(np.zeros(6, dtype=int), domain=domain, budget=ldp.Budget(9, 0.1), users=USERS)
     features = Public(ROWS, why="made up")
-    made = {"domain": domain, "features": features, "resolution": resolution, "persons": curator.persons}
+    made = {"domain": domain, "features": features, "resolution": resolution, "users": curator.users}
     mechanism = GaussianMoment(**made, epsilon=1, delta=1e-3)
     moves = [mechanism.sums(one) - mechanism.sums(other) for one, other in neighbors(domain.size)]
     assert max(int((each**2).sum()) for each in moves) <= mechanism.sensitivity_square
     assert max(int(np.abs(each).sum()) for each in moves) <= mechanism.sensitivity_sum
     rows = mechanism.rows.steps.astype(float)
-    lengths = [np.linalg.norm(rows[person == PERSONS], axis=1).sum() for person in range(3)]
+    lengths = [np.linalg.norm(rows[user == USERS], axis=1).sum() for user in range(3)]
     factor = 2**0.5 if isinstance(domain, ldp.Classes) else 2
     assert mechanism.sensitivity_square == pytest.approx((factor * max(lengths)) ** 2, rel=1e-3, abs=factor**2)
 
 
-def test_counts_cost_a_person_as_much_for_each_label() -> None:
+def test_counts_cost_a_user_as_much_for_each_label() -> None:
     curator, groups = curator_of(2), Public(np.array([0, 0, 1, 0, 1, 1]), why="made up")
     mechanism = LaplaceHistogram(domain=curator.domain, epsilon=0.5, groups=groups)
     release = curator.release(mechanism, rng=SYSTEM)
@@ -178,23 +178,23 @@ def test_counts_cost_a_person_as_much_for_each_label() -> None:
 
 
 BAGS = Public(np.array([0, 1, 0, 0, 1, 1]), why="made up")
-"""The person with three records has two in the first bag, and one in the second."""
+"""The user with three records has two in the first bag, and one in the second."""
 
 
-def bag_sum(persons: Any, **more: Any) -> BagSum:
-    return BagSum(3, domain=ldp.Classes(2), bags=BAGS, persons=persons, **more)
+def bag_sum(users: Any, **more: Any) -> BagSum:
+    return BagSum(3, domain=ldp.Classes(2), bags=BAGS, users=users, **more)
 
 
-@pytest.mark.guarantee("labeldp.bags:BagSum", "persons")
-def test_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.guarantee("labeldp.bags:BagSum", "users")
+def test_sums_over_bags_are_set_to_what_a_user_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bag_sums, "MIN_STEPS", 1)
     curator = curator_of(2)
-    pure = bag_sum(curator.persons, epsilon=1.0)
-    gaussian = bag_sum(curator.persons, noise="gaussian", epsilon=2.0, delta=0.05)
+    pure = bag_sum(curator.users, epsilon=1.0)
+    gaussian = bag_sum(curator.users, noise="gaussian", epsilon=2.0, delta=0.05)
     assert (pure.moves, pure.sensitivity) == ((3, 5, 2), 3)
     for mechanism, reach, least in ((pure, 100, 0.6), (gaussian, 60, 0.7)):
         release = curator.release(mechanism, rng=SYSTEM)
-        assert release.certificate.neighbors is Neighbors.ONE_PERSON
+        assert release.certificate.neighbors is Neighbors.ONE_USER
         assert check_charge(release.certificate.entries[0].loss, sum_pairs(mechanism, mechanism.sums, reach)) > least
     moves = [((gaussian.sums(one) - gaussian.sums(other)) ** 2).sum() for one, other in neighbors(2)]
     assert max(moves) == gaussian.sensitivity_square
@@ -204,10 +204,10 @@ def test_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.Monke
 GAUSSIAN = {"noise": "gaussian", "epsilon": 2.0, "delta": 0.05}
 
 
-def test_persons_of_bags_are_those_of_the_curator() -> None:
+def test_users_of_bags_are_those_of_the_curator() -> None:
     curator = curator_of(2)
     assert curator.cost(bag_sum(None, epsilon=1.0)).epsilon(0) == 3
-    with pytest.raises(InputError, match="must be made for the persons of the curator"):
+    with pytest.raises(InputError, match="must be made for the users of the curator"):
         curator.release(bag_sum(Public(np.zeros(6, int), why="one"), epsilon=1.0), rng=SYSTEM)
     lba = ldp.bags.WeightedLBA(
         3,
@@ -219,16 +219,16 @@ def test_persons_of_bags_are_those_of_the_curator() -> None:
         delta=None,
     )
     for refused in (bag_sum(None, **GAUSSIAN), llp(None, stddev=1.0), lba):
-        with pytest.raises(InputError, match="only as it was made: give persons=curator"):
+        with pytest.raises(InputError, match="only as it was made: give users=curator"):
             curator.release(refused, rng=SYSTEM)
-    for persons in (np.zeros(6, int), Public(np.zeros(5, int), why="too few"), Public(np.zeros(6), why="floats")):
-        with pytest.raises(InputError, match="persons must be"):
-            bag_sum(persons, epsilon=1.0)
+    for users in (np.zeros(6, int), Public(np.zeros(5, int), why="too few"), Public(np.zeros(6), why="floats")):
+        with pytest.raises(InputError, match="users must be"):
+            bag_sum(users, epsilon=1.0)
     assert curator.ledger.spent.epsilon() == 0
 
 
-def llp(persons: Any, **more: Any) -> ldp.bags.NoisyWeightedLLP:
-    return ldp.bags.NoisyWeightedLLP(3, 3, domain=ldp.Classes(2), bags=BAGS, persons=persons, **more)
+def llp(users: Any, **more: Any) -> ldp.bags.NoisyWeightedLLP:
+    return ldp.bags.NoisyWeightedLLP(3, 3, domain=ldp.Classes(2), bags=BAGS, users=users, **more)
 
 
 def weighted_pairs(mechanism: ldp.bags.NoisyWeightedLLP) -> Iterator[tuple[Law, Law]]:
@@ -236,20 +236,20 @@ def weighted_pairs(mechanism: ldp.bags.NoisyWeightedLLP) -> Iterator[tuple[Law, 
     stddevs = mechanism.bag_weights(np.zeros(4, dtype=np.int64)).stddevs
     assert len(set(stddevs)) == 1
     noise = SimpleNamespace(noise_law=lambda edges: gaussian_law(int(stddevs[0]), edges))
-    for signs in itertools.product((-1, 1), repeat=len(PERSONS) - 1):
+    for signs in itertools.product((-1, 1), repeat=len(USERS) - 1):
         steps = llp_file.STEPS_IN_WEIGHT * np.array((1, *signs))
         weights = BagWeights(steps, np.ones(len(steps), dtype=bool), stddevs)
         yield from sum_pairs(noise, lambda labels, weights=weights: mechanism.sums(labels, weights), 60)
 
 
-@pytest.mark.guarantee("labeldp.bags:NoisyWeightedLLP", "persons")
-def test_weighted_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.guarantee("labeldp.bags:NoisyWeightedLLP", "users")
+def test_weighted_sums_over_bags_are_set_to_what_a_user_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llp_file, "STEPS_IN_WEIGHT", 4)  # few outcomes, to count them all
     curator = curator_of(2)
-    mechanism = llp(curator.persons, stddev="auto", epsilon=2.0, delta=0.05)
+    mechanism = llp(curator.users, stddev="auto", epsilon=2.0, delta=0.05)
     assert mechanism.moves == (3, 5, 2) and 0.0499 < mechanism.privacy_loss().delta(2) <= 0.05
     release = curator.release(mechanism, rng=SYSTEM)
-    assert release.certificate.neighbors is Neighbors.ONE_PERSON
+    assert release.certificate.neighbors is Neighbors.ONE_USER
     assert check_charge(release.certificate.entries[0].loss, weighted_pairs(mechanism)) > 0.7
     assert len(ldp.fit_bags(ROWS, release).value.estimator.predict(ROWS)) == 6
     one = llp(Public(np.zeros(6, int), why="one"), stddev="auto", epsilon=2.0, delta=0.05)
@@ -266,21 +266,21 @@ def test_weighted_sums_for_everybody_on_their_own_cost_what_records_cost() -> No
 
 
 @pytest.mark.parametrize("more", [{"weights": "gaussian"}, {"paper_faithful": True}])
-def test_gaussian_weights_refuse_persons(more: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match='weights must be "rademacher" with persons: what Gaussian weights move'):
-        llp(Public(PERSONS, why="made up"), stddev=1.0, **more)
+def test_gaussian_weights_refuse_users(more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match='weights must be "rademacher" with users: what Gaussian weights move'):
+        llp(Public(USERS, why="made up"), stddev=1.0, **more)
 
 
-def test_weighted_sums_that_forget_that_the_labels_of_a_person_add_up_are_caught(
+def test_weighted_sums_that_forget_that_the_labels_of_a_user_add_up_are_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(llp_file, "STEPS_IN_WEIGHT", 4)
-    whose = Public(PERSONS, why="made up")
+    whose = Public(USERS, why="made up")
     real = llp_file.NoisyWeightedLLP._protect
     for wrong in ((3, 1, 1), (3, 3, 2)):  # what one record moves; what three records in three bags move
 
-        def protect(self: Any, persons: Any, moves: tuple[int, int, int] = wrong) -> None:
-            real(self, persons)
+        def protect(self: Any, users: Any, moves: tuple[int, int, int] = wrong) -> None:
+            real(self, users)
             set_fields(self, moves=moves)
 
         monkeypatch.setattr(llp_file.NoisyWeightedLLP, "_protect", protect)
@@ -292,7 +292,7 @@ def test_weighted_sums_that_forget_that_the_labels_of_a_person_add_up_are_caught
 # Mutants: each is a line that could be wrong, and the count above finds it.
 
 
-def test_a_charge_that_ignores_how_many_records_a_person_has_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_charge_that_ignores_how_many_records_a_user_has_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Groups, "most", property(lambda self: 1))
     curator = curator_of(2)
     mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.7)
@@ -302,7 +302,7 @@ def test_a_charge_that_ignores_how_many_records_a_person_has_is_caught(monkeypat
 
 
 def test_a_cap_that_keeps_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curator_file, "first_records", lambda persons, ids, most: np.arange(len(persons)))
+    monkeypatch.setattr(curator_file, "first_records", lambda users, ids, most: np.arange(len(users)))
     kept, rows = curator_of(2).limited(1)
     mechanism = ldp.RandomizedResponse(domain=kept.domain, epsilon=0.7)
     # The charge is by the records that are kept, so that it stays true; but they are more than was asked for.
@@ -322,19 +322,19 @@ def test_bags_with_the_noise_of_a_single_record_are_caught(more: Any, monkeypatc
 @pytest.mark.parametrize("kind", [LaplaceMoment, GaussianMoment])
 def test_sums_with_the_noise_of_a_single_record_are_caught(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     more = {"epsilon": 1.0} if kind is LaplaceMoment else {"epsilon": 2.0, "delta": 0.05, "resolution": 1}
-    monkeypatch.setattr(inputs, "_joint_square", lambda squares, persons: int(squares.max()))
-    monkeypatch.setattr(inputs, "_sums", lambda values, persons: values)
+    monkeypatch.setattr(inputs, "_joint_square", lambda squares, users: int(squares.max()))
+    monkeypatch.setattr(inputs, "_sums", lambda values, users: values)
     curator = curator_of(2)
-    mechanism = moment(kind, curator.persons, LINE, **more)
+    mechanism = moment(kind, curator.users, LINE, **more)
     loss = curator.release(mechanism, rng=SYSTEM).certificate.entries[0].loss
     with pytest.raises(Unsafe):
         check_charge(loss, sum_pairs(mechanism, mechanism.sums, 80))
 
 
-def test_persons_with_one_record_each_cost_what_records_cost() -> None:
+def test_users_with_one_record_each_cost_what_records_cost() -> None:
     everyone = Public(np.arange(6), why="made up")
     for kind, more in ((LaplaceMoment, {}), (GaussianMoment, {"delta": 1e-3})):
-        own, plain = (moment(kind, persons, ROWS, epsilon=1.0, **more) for persons in (everyone, None))
+        own, plain = (moment(kind, users, ROWS, epsilon=1.0, **more) for users in (everyone, None))
         assert (own.sensitivity_square, own.sensitivity_sum) == (plain.sensitivity_square, plain.sensitivity_sum)
         assert own.noise_stddev == plain.noise_stddev and own != plain
 
@@ -342,15 +342,15 @@ def test_persons_with_one_record_each_cost_what_records_cost() -> None:
 # What a certificate says.
 
 
-def test_the_certificate_and_its_sentence_say_person() -> None:
+def test_the_certificate_and_its_sentence_say_user() -> None:
     curator = curator_of(3)
     mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.5)
     certificate = curator.release(mechanism, rng=SYSTEM).certificate
     sentence = certificate.at(0)
-    assert "epsilon = 1.5 and delta = 0 for every person of the dataset" in sentence
-    assert "in which all labels of one person are replaced" in sentence
-    assert "Changing all labels of any one person makes" in sentence
-    assert "on condition that: the persons do not depend on the private labels" in sentence
+    assert "epsilon = 1.5 and delta = 0 for every user of the dataset" in sentence
+    assert "in which all labels of one user are replaced" in sentence
+    assert "Changing all labels of any one user makes" in sentence
+    assert "on condition that: the users do not depend on the private labels" in sentence
     assert ldp.Certificate.from_json(certificate.to_json()) == certificate
 
 
@@ -359,32 +359,32 @@ def test_joined_with_what_protects_records_it_counts_for_records() -> None:
     mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.5)
     releases = [each.release(mechanism, rng=SYSTEM) for each in (curator, single)]
     assert ldp.gather(releases, lambda *_: None).certificate.neighbors is Neighbors.ONE_LABEL
-    assert ldp.gather(releases[:1] * 2, lambda *_: None).certificate.neighbors is Neighbors.ONE_PERSON
+    assert ldp.gather(releases[:1] * 2, lambda *_: None).certificate.neighbors is Neighbors.ONE_USER
 
 
 # One dataset, one map.
 
 
-def of_file(path: Path, persons: Any = PERSONS, revision: str | None = None, ids: Any = None) -> Curator:
+def of_file(path: Path, users: Any = USERS, revision: str | None = None, ids: Any = None) -> Curator:
     ledger = LedgerFile(path).dataset("people", revision=revision, budget=ldp.Budget(20))
     names = np.arange(6) * 7 if ids is None else ids
-    return Curator([0, 1, 1, 0, 1, 0], domain=ldp.Classes(2), ledger=ledger, ids=names, persons=persons)
+    return Curator([0, 1, 1, 0, 1, 0], domain=ldp.Classes(2), ledger=ledger, ids=names, users=users)
 
 
 def answer(curator: Curator, epsilon: float = 0.5) -> ldp.Release[Any]:
     return curator.release(ldp.RandomizedResponse(domain=curator.domain, epsilon=epsilon), rng=SYSTEM)
 
 
-@pytest.mark.guarantee("labeldp.curator:Curator", "persons")
-def test_with_persons_what_is_charged_holds_for_all_labels_of_a_person_together(tmp_path: Path) -> None:
+@pytest.mark.guarantee("labeldp.curator:Curator", "users")
+def test_with_users_what_is_charged_holds_for_all_labels_of_a_user_together(tmp_path: Path) -> None:
     first = answer(of_file(tmp_path / "l.db"))
     order = np.array([3, 1, 5, 0, 2, 4])
     ledger = LedgerFile(tmp_path / "l.db").dataset("people")
-    names = np.array(["a", "b", "c"])[PERSONS]
-    with pytest.raises(LedgerError, match="one map from records to persons"):
-        of_file(tmp_path / "l.db", names)  # other names are other persons, as far as digests tell
+    names = np.array(["a", "b", "c"])[USERS]
+    with pytest.raises(LedgerError, match="one map from records to users"):
+        of_file(tmp_path / "l.db", names)  # other names are other users, as far as digests tell
     labels = np.array([0, 1, 1, 0, 1, 0])[order]
-    more = {"domain": ldp.Classes(2), "ids": order * 7, "persons": [str(each) for each in PERSONS[order]]}
+    more = {"domain": ldp.Classes(2), "ids": order * 7, "users": [str(each) for each in USERS[order]]}
     again = answer(Curator(labels, ledger=ledger, **more))
     assert (again.value == first.value[order]).all()
     assert again.certificate == first.certificate and ledger.spent.epsilon() == 1.5
@@ -396,30 +396,30 @@ def test_another_map_is_refused_and_so_is_none(tmp_path: Path, kind: str) -> Non
         "people", budget=ldp.Budget(20)
     )  # fmt: skip
     made = {"labels": [0, 1, 1, 0, 1, 0], "domain": ldp.Classes(2), "ledger": shared}
-    late, other = (Curator(**made, persons=persons) for persons in (None, PERSONS[::-1]))
-    answer(Curator(**made, persons=PERSONS))
+    late, other = (Curator(**made, users=users) for users in (None, USERS[::-1]))
+    answer(Curator(**made, users=USERS))
     for refused in (lambda: answer(late), lambda: Curator(**made)):
-        with pytest.raises(LedgerError, match="was charged for persons, and this would protect single records only"):
+        with pytest.raises(LedgerError, match="was charged for users, and this would protect single records only"):
             refused()
-    for refused in (lambda: answer(other), lambda: Curator(**made, persons=PERSONS[::-1])):
-        with pytest.raises(LedgerError, match="has one map from records to persons; nothing was charged"):
+    for refused in (lambda: answer(other), lambda: Curator(**made, users=USERS[::-1])):
+        with pytest.raises(LedgerError, match="has one map from records to users; nothing was charged"):
             refused()
     assert shared.spent.epsilon() == 1.5
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
-def test_a_charge_for_persons_counts_for_records(tmp_path: Path, kind: str) -> None:
+def test_a_charge_for_users_counts_for_records(tmp_path: Path, kind: str) -> None:
     shared = ldp.Ledger(ldp.Budget(20)) if kind == "memory" else LedgerFile(tmp_path / "l.db").dataset(
         "people", budget=ldp.Budget(20)
     )  # fmt: skip
     made = {"labels": [0, 1, 1, 0, 1, 0], "domain": ldp.Classes(2), "ledger": shared}
     assert answer(Curator(**made)).certificate.neighbors is Neighbors.ONE_LABEL
-    assert answer(Curator(**made, persons=PERSONS)).certificate.neighbors is Neighbors.ONE_PERSON
+    assert answer(Curator(**made, users=USERS)).certificate.neighbors is Neighbors.ONE_USER
     assert answer(Curator(**made), 0.25).certificate.neighbors is Neighbors.ONE_LABEL
     assert shared.spent.epsilon() == 0.5 + 1.5 + 0.25
 
 
-def test_the_same_answer_for_records_is_not_taken_for_one_for_persons(tmp_path: Path) -> None:
+def test_the_same_answer_for_records_is_not_taken_for_one_for_users(tmp_path: Path) -> None:
     one, other = answer(of_file(tmp_path / "l.db", None)), answer(of_file(tmp_path / "l.db"))
     assert one.certificate.entries != other.certificate.entries
     assert other.certificate.epsilon() == 1.5
@@ -429,7 +429,7 @@ def test_a_revision_keeps_the_map(tmp_path: Path) -> None:
     answer(of_file(tmp_path / "l.db"))
     answer(of_file(tmp_path / "l.db", revision="corrected"))
     with pytest.raises(LedgerError, match="one map"):
-        of_file(tmp_path / "l.db", PERSONS[::-1], revision="corrected")
+        of_file(tmp_path / "l.db", USERS[::-1], revision="corrected")
     assert LedgerFile(tmp_path / "l.db").dataset("people").spent.epsilon() == 3
 
 
@@ -441,38 +441,38 @@ def test_the_records_that_are_kept_are_charged_to_the_same_map(tmp_path: Path) -
     assert whole.ledger.spent.epsilon() == 1.5 + 0.5 + 1.0  # nobody lies in one part only
 
 
-def test_persons_and_cohorts_refuse_each_other(tmp_path: Path) -> None:
+def test_users_and_cohorts_refuse_each_other(tmp_path: Path) -> None:
     answer(of_file(tmp_path / "l.db"))
-    with pytest.raises(LedgerError, match="takes no cohorts: it was charged for persons"):
+    with pytest.raises(LedgerError, match="takes no cohorts: it was charged for users"):
         LedgerFile(tmp_path / "l.db").add_cohort("people", "first", np.arange(6) * 7)
     answer(of_file(tmp_path / "m.db", None))
     LedgerFile(tmp_path / "m.db").add_cohort("people", "first", np.arange(6) * 7)
-    with pytest.raises(LedgerError, match="persons do not go with cohorts"):
+    with pytest.raises(LedgerError, match="users do not go with cohorts"):
         of_file(tmp_path / "m.db")
 
 
 # Parts, and which records are kept.
 
 
-def test_parts_keep_a_person_together() -> None:
+def test_parts_keep_a_user_together() -> None:
     curator = curator_of(2)
-    with pytest.raises(InputError, match="must keep all records of a person in one part"):
+    with pytest.raises(InputError, match="must keep all records of a user in one part"):
         curator.split(Public(np.array([0, 1, 1, 1, 1, 0]), why="made up"))
-    one, other = curator.split(Public((PERSONS == 0).astype(int), why="made up"))
+    one, other = curator.split(Public((USERS == 0).astype(int), why="made up"))
     answer(one), answer(other)
     assert curator.ledger.spent.epsilon() == 1.5
-    assert other.persons is not None and len(np.unique(other.persons.value)) == 1
+    assert other.users is not None and len(np.unique(other.users.value)) == 1
 
 
-def test_which_records_are_kept_depends_on_ids_and_persons_alone() -> None:
+def test_which_records_are_kept_depends_on_ids_and_users_alone() -> None:
     rng = np.random.default_rng(0)
-    persons, ids = rng.integers(0, 40, 300), rng.permutation(1000)[:300]
-    rows = first_records(persons, ids, 3)
-    assert np.array_equal(np.bincount(persons[rows]), np.minimum(np.bincount(persons), 3))
+    users, ids = rng.integers(0, 40, 300), rng.permutation(1000)[:300]
+    rows = first_records(users, ids, 3)
+    assert np.array_equal(np.bincount(users[rows]), np.minimum(np.bincount(users), 3))
     order = rng.permutation(300)
-    assert set(ids[rows]) == set(ids[order][first_records(persons[order], ids[order], 3)])
-    assert set(first_records(persons, ids, 2)) < set(rows)
-    assert list(first_records(persons, ids, 300)) == list(range(300))
+    assert set(ids[rows]) == set(ids[order][first_records(users[order], ids[order], 3)])
+    assert set(first_records(users, ids, 2)) < set(rows)
+    assert list(first_records(users, ids, 300)) == list(range(300))
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, True, "2"])
@@ -481,8 +481,8 @@ def test_a_limit_is_a_positive_integer(most: Any) -> None:
         curator_of(2).limited(most)
 
 
-def test_a_curator_without_persons_has_nothing_to_limit() -> None:
-    with pytest.raises(InputError, match="without persons"):
+def test_a_curator_without_users_has_nothing_to_limit() -> None:
+    with pytest.raises(InputError, match="without users"):
         curator_of(2, None).limited(1)
 
 
@@ -490,62 +490,62 @@ def test_a_curator_without_persons_has_nothing_to_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    "persons",
+    "users",
     [
         [0, 1, None, 2, 1, 0],
         ["a", "b", None, "c", "b", "a"],
         ["a", "b", "", "c", "b", "a"],
         [0.0, 1.0, float("nan"), 2.0, 1.0, 0.0],
-        np.ma.masked_array(PERSONS, mask=[0, 0, 1, 0, 0, 0]),
+        np.ma.masked_array(USERS, mask=[0, 0, 1, 0, 0, 0]),
     ],
 )
-def test_a_record_without_a_person_is_one_clear_error(persons: Any) -> None:
+def test_a_record_without_a_user_is_one_clear_error(users: Any) -> None:
     ledger = ldp.Ledger(ldp.Budget(1))
     with pytest.raises(InputError) as caught:
-        Curator([0, 1, 1, 0, 1, 0], domain=ldp.Classes(2), ledger=ledger, persons=persons)
-    assert str(caught.value) == f"persons {NO_PERSON}" and not ledger.charges
+        Curator([0, 1, 1, 0, 1, 0], domain=ldp.Classes(2), ledger=ledger, users=users)
+    assert str(caught.value) == f"users {NO_USER}" and not ledger.charges
 
 
 @pytest.mark.parametrize(
-    "persons", [[0, 1], PERSONS[:, None], PERSONS + 0.5, [True, False] * 3, "abcdef", 7, [(0,), (1,)] * 3]
+    "users", [[0, 1], USERS[:, None], USERS + 0.5, [True, False] * 3, "abcdef", 7, [(0,), (1,)] * 3]
 )
-def test_persons_are_one_integer_or_text_for_each_record(persons: Any) -> None:
-    with pytest.raises(InputError, match="persons must be one integer, or one text, for each record: whose it is"):
-        curator_of(2, persons)
+def test_users_are_one_integer_or_text_for_each_record(users: Any) -> None:
+    with pytest.raises(InputError, match="users must be one integer, or one text, for each record: whose it is"):
+        curator_of(2, users)
 
 
 def test_what_protects_single_records_is_refused_before_it_is_charged() -> None:
     curator = curator_of(2)
-    for persons, words in ((None, "protects single records only"), (PERSONS[::-1], "the persons of the curator")):
-        given = None if persons is None else Public(persons, why="made up")
+    for users, words in ((None, "protects single records only"), (USERS[::-1], "the users of the curator")):
+        given = None if users is None else Public(users, why="made up")
         mechanism = moment(GaussianMoment, given, ROWS, epsilon=1.0, delta=1e-3)
         with pytest.raises(InputError, match=words):
             curator.release(mechanism, rng=SYSTEM)
     assert not curator.ledger.charges
-    with pytest.raises(InputError, match="persons must be one non-negative integer for each record"):
-        moment(GaussianMoment, Public(PERSONS[:3], why="made up"), ROWS, epsilon=1.0, delta=1e-3)
+    with pytest.raises(InputError, match="users must be one non-negative integer for each record"):
+        moment(GaussianMoment, Public(USERS[:3], why="made up"), ROWS, epsilon=1.0, delta=1e-3)
 
 
 def test_no_bytes_are_no_name() -> None:
     names = np.empty(2, dtype=object)
     names[:] = ["Ann", b""]
-    with pytest.raises(InputError, match=NO_PERSON):
-        person_names(names, b"k" * 32)
+    with pytest.raises(InputError, match=NO_USER):
+        user_names(names, b"k" * 32)
 
 
 @pytest.mark.parametrize("name", [True, 1.5, ("a", "b")])
-def test_names_of_persons_are_integers_or_texts(name: Any) -> None:
+def test_names_of_users_are_integers_or_texts(name: Any) -> None:
     names = np.empty(2, dtype=object)
     names[:] = ["Ann", name]
-    with pytest.raises(InputError, match=ONE_PERSON):
-        person_names(names, b"k" * 32)
+    with pytest.raises(InputError, match=ONE_USER):
+        user_names(names, b"k" * 32)
 
 
 def test_the_digest_of_a_map_is_the_one_that_ledgers_hold() -> None:
-    """Another one would refuse every ledger that was charged for persons."""
+    """Another one would refuse every ledger that was charged for users."""
     key = bytes(range(32))
-    found = persons_digest(np.array([3, 1, 2]), person_names(["b", "a", "b"], key), key)
-    assert PUBLIC_PERSONS == "the persons do not depend on the private labels (it is public whose each record is)"
-    assert found == persons_digest(np.array([1, 2, 3]), person_names(["a", "b", "b"], key), key)
+    found = users_digest(np.array([3, 1, 2]), user_names(["b", "a", "b"], key), key)
+    assert PUBLIC_USERS == "the users do not depend on the private labels (it is public whose each record is)"
+    assert found == users_digest(np.array([1, 2, 3]), user_names(["a", "b", "b"], key), key)
     assert found == "348771e49f92d8736a77389a8bdba11e-3"
-    assert persons_digest(["x", "y"], person_names([1, 1], key), key) == "fd58be9a3dcd620b97442098b73d2c3e-2"
+    assert users_digest(["x", "y"], user_names([1, 1], key), key) == "fd58be9a3dcd620b97442098b73d2c3e-2"
