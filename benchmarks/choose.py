@@ -27,7 +27,7 @@ import pandas as pd
 import pyarrow as pa
 from scipy.optimize import least_squares
 
-from labeldp.advice.rehearsal import RehearsalRows, fitted, rehearse, score
+from labeldp.advice.dry_run import DryRunRows, dry_run, fitted, score
 from labeldp.fit.choice import WAYS, LearningCurve, Way, advise, kind_of
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError
@@ -155,7 +155,7 @@ class Fit:
         rows = np.random.default_rng([self.seed, 3]).permutation(len(found.codes) - found.tested)[: self.records]
         trust, model, delta = METHODS[self.method]
         settings, start = {"trust": trust, "model": model, "delta": delta}, time.process_time()
-        public, noise = RehearsalRows(found.encoder, found.features[rows]), np.random.default_rng([self.seed, 7])
+        public, noise = DryRunRows(found.encoder, found.features[rows]), np.random.default_rng([self.seed, 7])
         learned = fitted(settings, public, found.codes[rows], found.domain, self.epsilon, noise)
         reached = score(learned, found.features[-found.tested :], found.codes[-found.tested :], found.domain)
         return {**self.__dict__, "score": reached, "seconds": round(time.process_time() - start, 2)}
@@ -410,7 +410,7 @@ DIMENSIONS: dict[str, int] = {}
 POLICIES = ("auto", *ALWAYS)
 
 
-def page(lines: list[dict], rehearsals: list[dict]) -> str:
+def page(lines: list[dict], dry_runs: list[dict]) -> str:
     """The page of results: what was measured, and what the advice loses."""
     cells, every = means(lines), regrets(lines)
     text = [
@@ -430,7 +430,7 @@ def page(lines: list[dict], rehearsals: list[dict]) -> str:
                 if group:
                     text += [f"### {half[0].upper()}{half[1:]}, {words}, {unit}", "", *loss_lines(group), ""]
     text += ["## Scores", "", *SCORES_SAID.strip().splitlines(), "", *score_lines(cells), ""]
-    text += ["## Rehearsals", "", *rehearsal_lines(cells, rehearsals), ""]
+    text += ["## Dry runs", "", *dry_run_lines(cells, dry_runs), ""]
     return "\n".join(text)
 
 
@@ -522,13 +522,13 @@ def score_lines(cells: dict) -> list[str]:
     return found
 
 
-def rehearsal_lines(cells: dict, rehearsals: list[dict]) -> list[str]:
-    """In how many pairs of methods a rehearsal and the rule have the order of the measured scores."""
-    if not rehearsals:
+def dry_run_lines(cells: dict, dry_runs: list[dict]) -> list[str]:
+    """In how many pairs of methods a dry run and the rule have the order of the measured scores."""
+    if not dry_runs:
         return ["Not measured."]
-    right = {"rehearsal": 0, "rule": 0}
+    right = {"dry run": 0, "rule": 0}
     total, places = 0, set()
-    for line in rehearsals:
+    for line in dry_runs:
         cell = cells.get((line["table"], line["records"], line["epsilon"]), {})
         domain = SOURCES[line["table"]].domain
         numbers = isinstance(domain, Interval)
@@ -543,7 +543,7 @@ def rehearsal_lines(cells: dict, rehearsals: list[dict]) -> list[str]:
             if relative > least:
                 total += 1
                 places.add((line["table"], line["records"], line["epsilon"]))
-                for name, scores in (("rehearsal", tried), ("rule", ruled)):
+                for name, scores in (("dry run", tried), ("rule", ruled)):
                     right[name] += (scores[one] - scores[other]) * difference > 0
     found = ", ".join(f"the {name} {count} ({count / max(total, 1):.0%})" for name, count in right.items())
     return [
@@ -557,7 +557,7 @@ def rehearsal_lines(cells: dict, rehearsals: list[dict]) -> list[str]:
 
 def measure_rehearsals(kept: Path, wanted: Iterator[tuple[str, int, float]]) -> None:
     """Rehearse cells whose scores are measured, with central trust and a delta, and keep a line for each."""
-    path = kept / "rehearsals.jsonl"
+    path = kept / "dry runs.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(line["table"], line["records"], line["epsilon"]) for line in lines}
     with path.open("a", encoding="utf-8") as stream:
@@ -566,9 +566,9 @@ def measure_rehearsals(kept: Path, wanted: Iterator[tuple[str, int, float]]) -> 
                 continue
             found = task(table)
             rows = np.random.default_rng([0, 3]).permutation(len(found.codes) - found.tested)[:records]
-            public = RehearsalRows(found.encoder, found.features[rows])
+            public = DryRunRows(found.encoder, found.features[rows])
             advice = advise(records, len(found.encoder.names), found.domain, epsilon, DELTA, "central")
-            tried = rehearse(advice, public, found.domain, epsilon)
+            tried = dry_run(advice, public, found.domain, epsilon)
             scores = {option.method: option.expected.value for option in tried.options}
             named = {way: "central linear, delta" if way == "central linear" else way for way in scores}
             line = {"table": table, "records": records, "epsilon": epsilon, "scores": scores, "methods": named}
@@ -591,7 +591,7 @@ def main() -> None:
     given.kept.mkdir(parents=True, exist_ok=True)
     lines = kept_lines(given.kept)
     if given.write:
-        path = given.kept / "rehearsals.jsonl"
+        path = given.kept / "dry runs.jsonl"
         tried = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         given.write.write_text(page(lines, tried), encoding="utf-8")
     if given.constants:

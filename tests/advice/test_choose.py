@@ -40,7 +40,7 @@ def test_labels_in_another_order_get_the_same_advice(people: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rehearsal_of_permuted_labels_is_the_same(people: Path) -> None:
-    """Beside the order, what a rehearsal finds is the same to the byte."""
+    """Beside the order, what a dry run finds is the same to the byte."""
     table = pd.read_csv(people / "people.csv").head(220)
     texts = []
     for name, labels in {"one": table.bought, "other": table.bought.to_numpy()[::-1]}.items():
@@ -53,7 +53,7 @@ def test_a_rehearsal_of_permuted_labels_is_the_same(people: Path) -> None:
             label="bought",
             id_column="id",
             trust="local",
-            rehearse=True,
+            dry_run=True,
         )
         texts.append(json.dumps(advice.to_json()))
     assert texts[0] == texts[1] and '"rehearsed": 220' in texts[0]
@@ -69,7 +69,7 @@ def test_a_table_an_array_a_size_and_a_file_agree(people: Path) -> None:
     ]
     assert found[0] == found[1] == found[2] == found[3]
     assert (
-        ldp.advice.choose(features=table, domain=TWO, epsilon=0.5, delta=1e-6, trust="central", rehearse=False)
+        ldp.advice.choose(features=table, domain=TWO, epsilon=0.5, delta=1e-6, trust="central", dry_run=False)
         == found[0]
     )
     file = choose_file(str(people / "people.csv"), TWO, 0.5, 1e-6, "central", label="bought", id_column="id")
@@ -94,7 +94,7 @@ def test_users_pay_for_all_their_answers(people: Path) -> None:
         assert "--epsilon 3 " in found.best.command and "--user user" in found.best.command and found.dimension == 4
         assert ("--per-user" in found.best.command) == (most is not None)
     for changes, words in [
-        ({"rehearse": True}, "rehearse does not go with --user"),
+        ({"dry_run": True}, "dry_run does not go with --user"),
         ({"per_user": 2, "user_column": None}, "--per-user goes with --user"),
         ({"user_column": "id"}, "--user must be another column"),
         ({"user_column": "job"}, "the column 'job'"),
@@ -107,13 +107,13 @@ def test_users_pay_for_all_their_answers(people: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"rehearse": True}, "rehearse needs the features themselves, not their number"),
-        ({"balance": (0.5, 0.5)}, "balance goes with rehearse"),
+        ({"dry_run": True}, "dry_run needs the features themselves, not their number"),
+        ({"balance": (0.5, 0.5)}, "balance goes with dry_run"),
         ({"features": np.zeros((100, 2, 2))}, "features must be a table, an array of numbers"),
         ({"features": [["a", "b"]]}, "features must be a table, an array of numbers"),
         (
-            {"features": np.random.default_rng(0).normal(size=(199, 2)), "rehearse": True},
-            "rehearse needs at least 200 rows",
+            {"features": np.random.default_rng(0).normal(size=(199, 2)), "dry_run": True},
+            "dry_run needs at least 200 rows",
         ),
         ({"features": (0, 3)}, "records must be an integer, at least 1"),
         ({"domain": 2}, "domain must be Classes or an Interval"),

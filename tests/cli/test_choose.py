@@ -146,8 +146,8 @@ def test_what_cannot_be_chosen_charges_nothing(
     [
         (("--epsilon", "0"), "--epsilon must be positive"),
         (("--epsilon", "1", "--delta", "2"), "--delta must lie in [0, 1)"),
-        (("--epsilon", "1", "--balance", "0.5,0.5"), "--balance goes with --rehearse"),
-        (("--epsilon", "1", "--rehearse", "--balance", "0.5,0.6"), "--balance must hold 2 positive shares"),
+        (("--epsilon", "1", "--balance", "0.5,0.5"), "--balance goes with --dry-run"),
+        (("--epsilon", "1", "--dry-run", "--balance", "0.5,0.6"), "--balance must hold 2 positive shares"),
         (("--epsilon", "1", "--features", "bought"), "--features must not hold the label column"),
         (("--epsilon", "1", "--label", "bougth"), "bougth"),
     ],
@@ -159,8 +159,8 @@ def test_a_wrong_question_gets_one_line(labeldp: Callable[..., Ran], words: tupl
 
 def test_too_few_rows_to_rehearse(labeldp: Callable[..., Ran], people: Path) -> None:
     pd.read_csv(people / "people.csv").head(150).to_csv(people / "few.csv", index=False)
-    ran = labeldp("choose", "few.csv", *ASKED[1:], "--epsilon", "4", "--rehearse")
-    assert ran.status == 1 and "--rehearse needs at least 200 rows" in ran.err, ran
+    ran = labeldp("choose", "few.csv", *ASKED[1:], "--epsilon", "4", "--dry-run")
+    assert ran.status == 1 and "--dry-run needs at least 200 rows" in ran.err, ran
 
 
 def test_what_would_help_is_said(labeldp: Callable[..., Ran]) -> None:

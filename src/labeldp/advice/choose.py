@@ -25,7 +25,7 @@ def choose(
     epsilon: Any,
     delta: Any = 0.0,
     trust: Any = "local",
-    rehearse: bool = False,
+    dry_run: bool = False,
     *,
     balance: Sequence[Any] | None = None,
     seed: int = 0,
@@ -42,16 +42,16 @@ def choose(
         epsilon: what may be spent.
         delta: what may be spent beside it; 0 for a pure guarantee.
         trust: "local" or "central": whether somebody may see the labels; or a `Trust`.
-        rehearse: try the options on the features with made-up labels and real noise; it takes minutes.
-        balance: of classes, for a rehearsal: the share of each, if it is public knowledge.
-        seed: public seed of the rehearsal.
+        dry_run: try the options on the features with made-up labels and real noise; it takes minutes.
+        balance: of classes, for a dry run: the share of each, if it is public knowledge.
+        seed: public seed of the dry run.
         progress: called with what is being rehearsed and the share of it that is done.
 
     Guarantee (public_advice, free): the advice is a function of the features, the number of records and the arguments;
         it costs no epsilon.
 
     Raises:
-        InputError: an argument is wrong, or a rehearsal has too few rows.
+        InputError: an argument is wrong, or a dry run has too few rows.
 
     Example:
         >>> import labeldp as ldp
@@ -59,17 +59,17 @@ def choose(
         >>> advice.best.settings["trust"]
         'central'
     """
-    _check_balance(balance, rehearse)
+    _check_balance(balance, dry_run)
     if _is_size(features):
-        if rehearse:
-            raise InputError("needs the features themselves, not their number", argument="rehearse")
+        if dry_run:
+            raise InputError("needs the features themselves, not their number", argument="dry_run")
         records, dimension = features
         return advise(records, dimension, domain, epsilon, delta, trust)
     encoder, rows = _encoded(features)
     advice = advise(len(rows), rows.shape[1], domain, epsilon, delta, trust)
-    if not rehearse:
+    if not dry_run:
         return advice
-    return _rehearsed(advice, encoder, rows, domain, epsilon, balance=balance, seed=seed, progress=progress)
+    return _tried(advice, encoder, rows, domain, epsilon, balance=balance, seed=seed, progress=progress)
 
 
 def choose_file(
@@ -84,7 +84,7 @@ def choose_file(
     id_column: str | None = None,
     user_column: str | None = None,
     per_user: int | None = None,
-    rehearse: bool = False,
+    dry_run: bool = False,
     balance: Sequence[Any] | None = None,
     progress: Progress | None = None,
 ) -> Advice:
@@ -94,7 +94,7 @@ def choose_file(
 
     Guarantee (no_label): no label is read: the advice is the same, to the byte, whatever the label column holds.
     """
-    _check_balance(balance, rehearse)
+    _check_balance(balance, dry_run)
     check_user(user_column, (label, id_column), per_user)
     sample = sample_features(path, label=label, columns=columns, id_column=id_column, user_column=user_column)
     named = {"--id": id_column, "--features": columns, "--user": user_column, "--per-user": per_user}
@@ -102,29 +102,29 @@ def choose_file(
     records, paid = sample.records, epsilon_of(epsilon)
     command = Command(Path(path).name, label, tuple(options), paid)
     if user_column is not None:
-        if rehearse:
-            raise InputError("does not go with --user: made-up labels have no users", argument="rehearse")
+        if dry_run:
+            raise InputError("does not go with --user: made-up labels have no users", argument="dry_run")
         content = open_table(path).read([user_column])
         owners(content, user_column)  # refuses records that have none
         sizes = content.column(user_column).value_counts().field("counts").to_numpy(zero_copy_only=False)
         records, epsilon = counted(sizes, per_user, paid, domain, trust_name(trust))
     advice = advise(records, len(sample.encoder.names), domain, epsilon, delta, trust, command)
-    if not rehearse:
+    if not dry_run:
         return advice
     rows = sample.encoder.transform(sample.rows)
-    return _rehearsed(advice, sample.encoder, rows, domain, epsilon, balance=balance, progress=progress)
+    return _tried(advice, sample.encoder, rows, domain, epsilon, balance=balance, progress=progress)
 
 
-def _check_balance(balance: Sequence[Any] | None, rehearse: bool) -> None:
-    if balance is not None and not rehearse:
-        raise InputError("goes with ", Argument("rehearse"), ": made-up labels have that balance", argument="balance")
+def _check_balance(balance: Sequence[Any] | None, dry_run: bool) -> None:
+    if balance is not None and not dry_run:
+        raise InputError("goes with ", Argument("dry_run"), ": made-up labels have that balance", argument="balance")
 
 
-def _rehearsed(advice: Advice, encoder: TableEncoder, rows: NDArray[np.float64], *task: Any, **options: Any) -> Advice:
+def _tried(advice: Advice, encoder: TableEncoder, rows: NDArray[np.float64], *task: Any, **options: Any) -> Advice:
     """Return advice that was rehearsed on encoded rows."""
-    from labeldp.advice.rehearsal import RehearsalRows, rehearse  # loads scikit-learn, which the rule does not need
+    from labeldp.advice.dry_run import DryRunRows, dry_run  # loads scikit-learn, which the rule does not need
 
-    return rehearse(advice, RehearsalRows(encoder, rows), *task, **options)
+    return dry_run(advice, DryRunRows(encoder, rows), *task, **options)
 
 
 def _is_size(features: Any) -> bool:

@@ -30,7 +30,7 @@ CHOOSE_EXAMPLES = """\b
 Examples:
   labeldp choose people.csv --label bought --classes no,yes --epsilon 0.5 --id id
   labeldp choose people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central --id id --json
-  labeldp choose people.csv --label hours --range 0,100 --epsilon 1 --rehearse
+  labeldp choose people.csv --label hours --range 0,100 --epsilon 1 --dry-run
 """
 
 
@@ -50,8 +50,8 @@ Examples:
 @click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Record ids, not a feature.")
 @user_options
-@click.option("--rehearse", is_flag=True, help="Try the options on these features with made-up labels; takes minutes.")
-@click.option("--balance", metavar="SHARES", help="With --rehearse: the share of each class, if it is known: 0.9,0.1.")
+@click.option("--dry-run", is_flag=True, help="Try the options on these features with made-up labels; takes minutes.")
+@click.option("--balance", metavar="SHARES", help="With --dry-run: the share of each class, if it is known: 0.9,0.1.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors(records="FILE", dimension="FILE")
 def choose(
@@ -69,7 +69,7 @@ def choose(
     id_column: str | None,
     user_column: str | None,
     per_user: int | None,
-    rehearse: bool,
+    dry_run: bool,
     balance: str | None,
     as_json: bool,
 ) -> None:
@@ -83,7 +83,7 @@ def choose(
     from labeldp.fit import domain_of
 
     warn_if_weak(epsilon)
-    with progress("rehearsing", lines=True) as show:
+    with progress("trying the options", lines=True) as show:
         advice = choose_file(
             data,
             domain_of(classes, interval, grid, clip=clip),
@@ -95,7 +95,7 @@ def choose(
             id_column=id_column,
             user_column=user_column,
             per_user=per_user,
-            rehearse=rehearse,
+            dry_run=dry_run,
             balance=None if balance is None else balance.split(","),
             progress=show,
         )
@@ -120,7 +120,7 @@ def advice_lines(advice: Advice) -> Iterator[str]:
 def _how(advice: Advice) -> str:
     """Return how the scores are known."""
     if advice.rehearsed:
-        return f"Rehearsed on {advice.rehearsed:,} rows with made-up labels: least and most of the teachers."
+        return f"Tried on {advice.rehearsed:,} rows with made-up labels: least and most of the teachers."
     return "Expected by a rule: mean, least and most of the tables that it was set on, for as many records."
 
 

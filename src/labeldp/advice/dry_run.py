@@ -1,4 +1,4 @@
-"""Rehearsals: every way to fit a table, tried on the user's own features with made-up labels; no label is seen."""
+"""Dry runs: every way to fit a table, tried on the user's own features with made-up labels; no label is seen."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +26,11 @@ from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError
 from labeldp.tables import TableEncoder
 
-LEAST_REHEARSED, MOST_REHEARSED = 200, 5_000
-"""The fewest rows that a rehearsal can learn from and be scored on, and the most that it takes."""
+LEAST_ROWS, MOST_ROWS = 200, 5_000
+"""The fewest rows that a dry run can learn from and be scored on, and the most that it takes."""
 
 TESTED = 0.25
-"""The share of the rows that a rehearsal is scored on."""
+"""The share of the rows that a dry run is scored on."""
 
 STRENGTH = 2.0
 """By how much the log odds of a made-up label vary with the features: their standard deviation."""
@@ -80,8 +80,8 @@ TEACHERS: dict[str, Callable[[Signals, np.random.Generator], Signals]] = {
 
 
 @dataclass(frozen=True)
-class RehearsalRows:
-    """Features that a rehearsal may look at.
+class DryRunRows:
+    """Features that a dry run may look at.
 
     Args:
         encoder: of their table.
@@ -94,7 +94,7 @@ class RehearsalRows:
 
 def made_up_labels(
     teacher: str,
-    rows: RehearsalRows,
+    rows: DryRunRows,
     domain: Classes | Interval,
     *,
     balance: Sequence[float] | None = None,
@@ -130,9 +130,9 @@ def made_up_labels(
     return np.asarray((rng.random((len(table), 1)) > np.cumsum(likely, axis=1)[:, :-1]).sum(axis=1))
 
 
-def rehearse(
+def dry_run(
     advice: Advice,
-    rows: RehearsalRows,
+    rows: DryRunRows,
     domain: Domain,
     epsilon: Any,
     *,
@@ -145,29 +145,29 @@ def rehearse(
     Each option learns from three teachers' labels of at most 5,000 rows, and is scored on others.
 
     Args:
-        advice: the options to rehearse.
+        advice: the options to try.
         rows: the user's features.
         domain, epsilon: what the options are for.
         balance: of classes: the share of each, if it is public knowledge.
         seed: public seed of teachers, rows and noise.
         progress: called with what is being done and the share of it that is done.
 
-    Guarantee (no_label): a rehearsal sees no label and costs no epsilon.
+    Guarantee (no_label): a dry run sees no label and costs no epsilon.
 
     Raises:
         InputError: too few rows, or a balance that is none.
     """
     if not isinstance(domain, Classes | Interval):
         raise InputError("must be Classes or an Interval", argument="domain")
-    if len(rows.features) < LEAST_REHEARSED:
+    if len(rows.features) < LEAST_ROWS:
         raise InputError(
-            f"needs at least {LEAST_REHEARSED} rows to learn from and be scored on, not {len(rows.features)}; without "
+            f"needs at least {LEAST_ROWS} rows to learn from and be scored on, not {len(rows.features)}; without "
             "it the advice follows from the number of records",
-            argument="rehearse",
+            argument="dry_run",
         )
     shares = None if balance is None else check_balance(balance, domain)
     epsilon, rng = epsilon_of(epsilon), np.random.default_rng([seed, len(TEACHERS)])
-    chosen = rng.permutation(len(rows.features))[:MOST_REHEARSED]
+    chosen = rng.permutation(len(rows.features))[:MOST_ROWS]
     some = replace(rows, features=rows.features[chosen])
     tested = np.arange(len(chosen)) < TESTED * len(chosen)
     scores: dict[str, list[float]] = {option.method: [] for option in advice.options}
@@ -182,7 +182,7 @@ def rehearse(
                 option.settings, replace(some, features=some.features[~tested]), codes[~tested], domain, epsilon, noise
             )
             scores[option.method].append(score(model, some.features[tested], codes[tested], domain))
-    ranked = [_rehearsed(option, scores[option.method], domain, len(chosen)) for option in advice.options]
+    ranked = [_tried(option, scores[option.method], domain, len(chosen)) for option in advice.options]
     sign = 1 if domain.target == "numbers" else -1
     ranked.sort(key=lambda option: sign * option.expected.value)
     return replace(advice, options=tuple(ranked), rehearsed=len(chosen))
@@ -190,7 +190,7 @@ def rehearse(
 
 def fitted(
     settings: Any,
-    rows: RehearsalRows,
+    rows: DryRunRows,
     codes: NDArray[Any],
     domain: Classes | Interval,
     epsilon: float,
@@ -205,7 +205,7 @@ def fitted(
         domain, epsilon: of the fit.
         rng: of the noise.
     """
-    job = FitSettings("label", domain, **{"delta": 0.0, "epsilon": epsilon, "dataset": "rehearsal", **settings})
+    job = FitSettings("label", domain, **{"delta": 0.0, "epsilon": epsilon, "dataset": "dry run", **settings})
     recipe, context = recipe_of(job), TrainingContext()
     table = GivenRows(rows.encoder, rows.features, None, domain, codes, np.arange(len(codes)))
     recipe.check(table, context)
@@ -246,14 +246,14 @@ def check_balance(balance: Any, domain: Classes | Interval) -> tuple[float, ...]
     return shares
 
 
-def _rehearsed(option: Option, scores: list[float], domain: Classes | Interval, records: int) -> Option:
-    """Return an option with what the rehearsal found."""
+def _tried(option: Option, scores: list[float], domain: Classes | Interval, records: int) -> Option:
+    """Return an option with what the dry run found."""
     expected = Expected(SCORES[kind_of(domain)], float(np.mean(scores)), min(scores), max(scores))
-    said = f"Rehearsed with made-up labels of {records:,} rows by {len(scores)} teachers. {option.why}"
+    said = f"Tried with made-up labels of {records:,} rows by {len(scores)} teachers. {option.why}"
     return replace(option, expected=expected, why=said)
 
 
-def _normal_scores(rows: RehearsalRows, rng: np.random.Generator) -> Signals:
+def _normal_scores(rows: DryRunRows, rng: np.random.Generator) -> Signals:
     """Return each column spread like a normal one; categories get a random value, what is missing the middle."""
     columns = []
     for column, categorical in zip(rows.features.T, rows.encoder.categorical, strict=True):

@@ -1,4 +1,4 @@
-"""Rehearsals: teachers that are the same again, labels with a declared balance, scores by hand, and too few rows."""
+"""Dry runs: teachers that are the same again, labels with a declared balance, scores by hand, and too few rows."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,13 +9,13 @@ from sklearn.metrics import roc_auc_score
 
 import labeldp as ldp
 from conftest import table_of_people
-from labeldp.advice.rehearsal import (
-    LEAST_REHEARSED,
+from labeldp.advice.dry_run import (
+    LEAST_ROWS,
     TEACHERS,
-    RehearsalRows,
+    DryRunRows,
+    dry_run,
     fitted,
     made_up_labels,
-    rehearse,
     score,
 )
 from labeldp.fit import advise
@@ -25,11 +25,11 @@ from labeldp.tables import TableEncoder
 TWO, FOUR, NUMBERS = ldp.Classes(("no", "yes")), ldp.Classes(4), ldp.Interval(-10, 90)
 
 
-def people(rows: int = 400) -> RehearsalRows:
+def people(rows: int = 400) -> DryRunRows:
     """Public features with gaps and categories."""
     table = table_of_people(rows, seed=5).drop(columns=["id", "bought"])
     encoder = TableEncoder.fit(table)
-    return RehearsalRows(encoder, encoder.transform(table))
+    return DryRunRows(encoder, encoder.transform(table))
 
 
 @pytest.mark.guarantee("labeldp.advice:made_up_labels", "public_labels")
@@ -94,14 +94,14 @@ def test_scores_by_hand_and_as_scikit_learn_has_them() -> None:
     assert score(Fixed([20.0, 20.0]), np.zeros((2, 1)), numbers, NUMBERS) == pytest.approx(1, rel=1e-2)
 
 
-@pytest.mark.guarantee("labeldp.advice:rehearse", "no_label")
+@pytest.mark.guarantee("labeldp.advice:dry_run", "no_label")
 def test_a_rehearsal_ranks_what_it_tried() -> None:
     """It takes no labels and no ledger."""
     rows = people(200)
     advice = advise(200, 4, NUMBERS, 8, 1e-6, "central")
     central = replace(advice, options=tuple(o for o in advice.options if o.settings["trust"] == "central"))
     said: list[tuple[str, float]] = []
-    found = rehearse(central, rows, NUMBERS, 8, progress=lambda *one: said.append(one))
+    found = dry_run(central, rows, NUMBERS, 8, progress=lambda *one: said.append(one))
     assert found.rehearsed == 200
     assert {each.method for each in found.options} == {each.method for each in central.options} and len(
         found.options
@@ -110,7 +110,7 @@ def test_a_rehearsal_ranks_what_it_tried() -> None:
     assert values == sorted(values) and all(
         e.expected.low <= e.expected.value <= e.expected.high for e in found.options
     )
-    assert all(each.why.startswith("Rehearsed with made-up labels of 200 rows") for each in found.options)
+    assert all(each.why.startswith("Tried with made-up labels of 200 rows") for each in found.options)
     shares = [share for _, share in said]
     assert shares == sorted(shares) and 0 <= shares[0] < shares[-1] < 1
 
@@ -118,7 +118,7 @@ def test_a_rehearsal_ranks_what_it_tried() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"rows": people(LEAST_REHEARSED - 1)}, "^rehearse needs at least 200 rows .*, not 199; without it the advice"),
+        ({"rows": people(LEAST_ROWS - 1)}, "^dry_run needs at least 200 rows .*, not 199; without it the advice"),
         ({"domain": "no,yes"}, "domain must be Classes or an Interval"),
         ({"balance": (0.5, 0.6)}, "balance must hold 2 positive shares, one for each class, with the sum 1"),
         ({"balance": (1.0, 0.0)}, "balance must hold 2 positive shares"),
@@ -128,6 +128,6 @@ def test_a_rehearsal_ranks_what_it_tried() -> None:
     ],
 )
 def test_bad_input_is_named(changes: dict[str, Any], words: str) -> None:
-    asked = {"rows": people(LEAST_REHEARSED), "domain": TWO, "epsilon": 1, "balance": None} | changes
+    asked = {"rows": people(LEAST_ROWS), "domain": TWO, "epsilon": 1, "balance": None} | changes
     with pytest.raises(InputError, match=words):
-        rehearse(advise(200, 4, TWO, 1), asked["rows"], asked["domain"], asked["epsilon"], balance=asked["balance"])
+        dry_run(advise(200, 4, TWO, 1), asked["rows"], asked["domain"], asked["epsilon"], balance=asked["balance"])
