@@ -12,8 +12,9 @@ from pyarrow import parquet
 
 from labeldp.audit import audit_run
 from labeldp.audit.rerun import RERUNS
+from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import RECIPES, FitSettings, fit_file, release_bags, release_file, verify
+from labeldp.fit import RECIPES, FitSettings, fit_file, release_file, verify
 from labeldp.fit.registry import NETWORKS
 from labeldp.mechanisms import COMMANDS, Classes, Interval, load
 from labeldp.online import OnlineRun, run_online

@@ -42,7 +42,7 @@ def released(data: Path, mechanism: str, name: str, **options: Any) -> Path:
 @pytest.mark.parametrize(("mechanism", "options"), KINDS)
 @pytest.mark.parametrize("name", ["sums.csv", "sums.parquet"])
 def test_the_receiver_learns_from_the_file(data: Path, mechanism: str, options: dict[str, Any], name: str) -> None:
-    release = ldp.fit.read_bags(released(data, mechanism, name, **options))
+    release = ldp.bags.read_bags(released(data, mechanism, name, **options))
     assert release.certificate.epsilon("1e-5") <= 8 and release.certificate.dataset == mechanism
     people = pq.read_table(data / "people.parquet")
     features = np.column_stack([people["a"], people["b"]])

@@ -50,19 +50,20 @@ def test_labels_that_changed_leave_no_trace_in_it(labeldp: Callable[..., Ran], p
     other = labeldp(*FIT, *ID, "--revision", "second", "--out", "other")
     assert other.status == 0, other.err
     first, second = (json.loads((people / name / "certificate.json").read_text()) for name in ("model", "other"))
-    assert first["records"] == second["records"] and first["records"]["count"] == len(table)
+    sources = [certificate["certificate"]["request"]["source"] for certificate in (first, second)]
+    assert sources[0] == sources[1] and sources[0]["rows"] == len(table)
 
 
-@pytest.mark.parametrize("field", ["count", "id_column", "sha256"])
+@pytest.mark.parametrize("field", ["rows", "ids", "digest"])
 def test_what_it_says_of_the_records_cannot_be_changed(labeldp: Callable[..., Ran], people: Path, field: str) -> None:
     assert labeldp(*FIT, *ID, "--out", "model").status == 0
     place = people / "model" / "certificate.json"
     content = json.loads(place.read_text())
-    content["records"][field] = {"count": 7, "id_column": "age", "sha256": "0" * 64}[field]
+    content["certificate"]["request"]["source"][field] = {"rows": 7, "ids": "age", "digest": "0" * 64}[field]
     place.write_text(json.dumps(content))
     said = labeldp("certificate", "model")
     assert said.status == 1 and said.out.startswith("model is NOT what was certified: certificate.json")
-    del content["records"]
+    del content["certificate"]["request"]
     place.write_text(json.dumps(content))
     assert labeldp("certificate", "model").status == 1
 

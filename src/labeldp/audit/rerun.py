@@ -118,7 +118,7 @@ class Rerun:
 
     def _file(self, request: Request, folder: Path) -> Result:
         """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
-        ledger, out = folder / "ledger", folder / f"again-{Path(self.path).name}"
+        ledger, out = folder / "ledger", folder / f"again-{open_table(self.path).parts[0].path.name}"
         copy_ledger(self.ledger, ledger, values=False)
         again: Certificate = load(RERUNS[request.kind])(
             request,
