@@ -14,6 +14,7 @@ FREE = (
     "Scores cost nothing: a fitted model has its own in evaluation_, and cross-validation is free on labels that were "
     "released once (NoisyLabelClassifier, debiased_scorer)"
 )
+"""What costs nothing after a fit, in words."""
 
 LEDGER = "a ledger file, ledger= and dataset=, whose budget says how much more these labels may cost"
 
@@ -26,6 +27,7 @@ NO_RIGHT = (
     "this estimator was copied or pickled, and such a copy has no right to fit: fit the one that you made, or a clone "
     f"of it, or give {LEDGER}. {FREE}"
 )
+"""Why a copy of an estimator may not fit."""
 
 
 @final
