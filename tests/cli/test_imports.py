@@ -26,7 +26,7 @@ finally:
 
 LEAVES = {
     f"labeldp.{room}"
-    for room in ["advice", "audit", "bags", "cluster", "images", "networks", "online", "serve", "spark", "streams"]
+    for room in ["advice", "audit", "bags", "cluster", "images", "networks", "online", "serve", "spark"]
 }
 """Rooms that a fit of a table does without."""
 

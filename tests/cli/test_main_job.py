@@ -41,6 +41,8 @@ def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran
     assert one["certificate"].pop("assumptions") == [
         *two["certificate"].pop("assumptions"), "the labels of public.csv are public",
     ]  # fmt: skip
+    files = one["certificate"]["request"].pop("files")
+    assert list(files) == ["test"] and files["test"]["name"] == "public.csv"
     assert one["certificate"] == two["certificate"]
     assert one["files"]["model.json"] == two["files"]["model.json"]
 

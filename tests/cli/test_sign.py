@@ -135,11 +135,7 @@ def test_a_certificate_says_when_it_was_charged_and_a_ledger_opens_its_commitmen
     said = labeldp("certificate", "noisy.csv", "--ledger", "l.ledger")
     assert said.status == 0, said.err
     lines = said.out.splitlines()
-    assert re.fullmatch(
-        r"Charged 20\d\d-\d\d-\d\dT\S+ for [\d,]+ records, by labeldp \S+; "
-        r"the dataset had then paid epsilon = 1, delta = 0\.",
-        lines[1],
-    )
+    assert re.fullmatch(r"Charged 20\d\d-\d\d-\d\dT\S+ for [\d,]+ records, by labeldp \S+\.", lines[1])
     assert lines[-1].startswith("The ledger l.ledger holds the 1 charge as certified; 1 of them has a commitment")
     [charge] = json.loads((people / "noisy.csv.certificate.json").read_text())["certificate"]["entries"]
     assert len(charge["facts"]["commitment"]) == 64 and charge["facts"]["version"] == __version__
@@ -158,7 +154,6 @@ def test_commitments_to_the_same_labels_are_unlike_and_another_ledger_opens_none
     contents = [json.loads((people / f"{place}.csv.certificate.json").read_text()) for place in range(3)]
     charges = [each["certificate"]["entries"][0] for each in contents]
     assert len({charge["facts"]["commitment"] for charge in charges}) == 3
-    assert charges[1]["facts"]["total"] == "epsilon = 0.75, delta = 0"
     assert labeldp("certificate", "1.csv", "--ledger", "l.ledger").status == 0
     said = labeldp("certificate", "2.csv", "--ledger", "l.ledger")
     assert said.status == 1 and said.out.startswith("The certificate is NOT of the ledger l.ledger: the charge ")

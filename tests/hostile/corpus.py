@@ -146,13 +146,21 @@ def digested_again(folder: Path) -> None:
 CELLS = {
     "rows/charge": ("release", "charge"),
     "rows/certificate": ("release", "certificate"),
-    "rows/loss": ("total", "loss"),
-    "rows/path": ("total", "path"),
+    "rows/loss": ("paid", "loss"),
+    "rows/rate": ("paid", "rate"),
+    "rows/path": ("paid", "path"),
     "rows/epsilon": ("dataset", "epsilon"),
-    "rows/account": ("dataset", "account"),
+    "rows/policy": ("account", "policy"),
+    "rows/versions": ("account", "versions"),
+    "rows/reserve": ("account", "reserve"),
+    "rows/payment": ("release", "paid"),
+    "rows/request": ("request", "content"),
     "rows/value": ("release", "value"),
 }
 """Cells of the ledger, each in a file of its own, with their tables and columns."""
+
+NO_JSON = ("rows/value", "rows/loss", "rows/rate", "rows/policy")
+"""Those that hold bytes, ratios and a word."""
 
 
 def _cells(folder: Path) -> None:
@@ -255,7 +263,7 @@ PARSERS = {
     "a model": Parser("model/model.skops", predict, after=certified_again),
     "a ledger": Parser("l.ledger", use_ledger),
     **{
-        f"{name.removeprefix('rows/')} in a ledger": Parser(name, use_ledger, name != "rows/value", put_back(name))
+        f"{name.removeprefix('rows/')} in a ledger": Parser(name, use_ledger, name not in NO_JSON, put_back(name))
         for name in CELLS
     },
     "the text of a snapshot": Parser("learner.text", go_on, text=True, after=packed_again),

@@ -12,7 +12,7 @@ import labeldp as ldp
 from inference.simulated import SURE, held, released, response
 from labeldp import inference
 from labeldp.inference.evaluation import area_terms
-from labeldp.mechanisms import PartitionResponse
+from labeldp.mechanisms import LocalHashing
 from labeldp.privacy import InputError, NotInvertibleError, Release
 
 RNG = np.random.default_rng(8)
@@ -96,7 +96,7 @@ def test_several_classes_and_sets_of_classes() -> None:
     chances = rng.dirichlet(np.ones(4), size=N)
     labels = (rng.random((N, 1)) > chances.cumsum(axis=1)[:, :3]).sum(axis=1)
     model = ldp.Public(chances, why="the law itself")
-    for mechanism in (response(4, 3.0), PartitionResponse(domain=ldp.Classes(4), epsilon=3.0)):
+    for mechanism in (response(4, 3.0), LocalHashing(domain=ldp.Classes(4), epsilon=3.0)):
         found = inference.evaluate(released(labels, mechanism), model, level=SURE)
         predicted = chances.argmax(axis=1)
         assert held(found.accuracy(), (predicted == labels).mean()) and found.accuracy().guarantee == "exact"

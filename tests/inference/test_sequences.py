@@ -10,7 +10,7 @@ import labeldp as ldp
 from inference.simulated import SURE, held, released, response
 from labeldp import inference
 from labeldp.inference.sequences import bet_sequence, look_times, mixture_ends
-from labeldp.mechanisms import DiscreteLaplace, Interval, PartitionResponse, UnbiasedNumbers
+from labeldp.mechanisms import DiscreteLaplace, Interval, LocalHashing, UnbiasedNumbers
 from labeldp.privacy import InputError
 
 RNG = np.random.default_rng(31)
@@ -54,7 +54,7 @@ def test_numbers(mechanism: Any) -> None:
 
 def test_sets_of_classes() -> None:
     labels = np.random.default_rng(2).choice(4, N, p=[0.1, 0.2, 0.3, 0.4])
-    release = released(labels, PartitionResponse(domain=ldp.Classes(4), epsilon=2.0))
+    release = released(labels, LocalHashing(domain=ldp.Classes(4), epsilon=2.0))
     checked(inference.monitor(release, outcome=3, level=SURE), 0.4)
 
 

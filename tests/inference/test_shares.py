@@ -48,8 +48,8 @@ def test_a_mean_of_two_outputs_is_covered_for_every_number_of_records() -> None:
 
 MECHANISMS = [
     response(5, 2.0),
-    ldp.mechanisms.PartitionResponse(domain=ldp.Classes(5), epsilon=2.0),
-    ldp.mechanisms.SubsetResponse(domain=ldp.Classes(5), epsilon=2.0),
+    ldp.mechanisms.LocalHashing(domain=ldp.Classes(5), epsilon=2.0),
+    ldp.mechanisms.SubsetSelection(domain=ldp.Classes(5), epsilon=2.0),
     ldp.mechanisms.UnaryEncoding(domain=ldp.Classes(5), epsilon=2.0),
 ]
 
