@@ -36,7 +36,7 @@ class SparkTable(Table):
             raise InputError("must not be a stream: its labels are never all there", argument="dataframe")
         schema = pa.schema([(column.name, arrow_type(column.dataType)) for column in frame.schema.fields])
         super().__init__(Path("the data frame"), schema)
-        self.frame = frame  # type: ignore[misc]
+        self.frame = frame
 
     def run(
         self, task: Task, columns: Sequence[str], *, join: Join | None = None, by: str | None = None
