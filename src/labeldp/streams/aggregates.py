@@ -473,7 +473,7 @@ class Sample:
         self._hashes, self.rows = merged[order], np.concatenate([self.rows, rows])[order]
 
 
-def stored(**arrays: NDArray[Any]) -> bytes:
+def stored(**arrays: Any) -> bytes:
     """Return what a task says as bytes; arrays without objects."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
