@@ -169,12 +169,10 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if self.model_.domain.target == "classes":
             self.classes_ = self.model_.classes_
-        recipe = job.recipe
         # What a program holds cannot be asked for again by its name.
         self.certificate_ = replace(release.certificate, request=None if wraps else release.certificate.request)
-        if isinstance(recipe, WrappedEstimator):
-            recipe = replace(recipe, features=None, weights=None)
-        self._told = recipe, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
+        stored = job.recipe.without_rows() if isinstance(job.recipe, WrappedEstimator) else job.recipe
+        self._told = stored, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
         return self
 
     def _threads(self) -> ExitStack:
@@ -238,9 +236,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         if jobs is not None and (not isinstance(jobs, int | np.integer) or isinstance(jobs, bool) or not jobs):
             raise InputError("must be a number of threads, or -1 for one on each core", argument="n_jobs")
         assert isinstance(domain, Classes | Interval)
-        name = self.dataset or "labels"
-        revision, trust, share = self.revision, self.trust, self.evaluation
-        return FitSettings("", domain, epsilon, delta, name, revision=revision, trust=trust, evaluation=share)
+        named: dict[str, Any] = {"revision": self.revision, "trust": self.trust, "evaluation": self.evaluation}
+        return FitSettings("", domain, epsilon, delta, self.dataset or "labels", **named)
 
     def _check_count(self, records: int) -> None:
         """Refuse a part of the records, where `records` says how many there are."""

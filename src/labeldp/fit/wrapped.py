@@ -149,6 +149,10 @@ class WrappedEstimator(Recipe):
             return classifiers_of(self.estimator, rows.features, rows.encoder.categorical, self.settings.domain.size)
         return self.estimator if isinstance(self.estimator, list | tuple) else [self.estimator]
 
+    def without_rows(self) -> "WrappedEstimator":
+        """Return what a fitted estimator keeps: neither features nor weights."""
+        return replace(self, features=None, weights=None)
+
     def describe(self, model: Model) -> str:
         """Return the name of the estimator's class."""
         return f"{type(model.estimator).__name__}, learned from one release of noisy labels"

@@ -212,16 +212,18 @@ def test_noise_that_does_not_fit_is_no_alternative() -> None:
 
 
 def test_rooms_speak_of_no_data() -> None:
-    """Nothing that tunes a plan takes losses."""
+    """Nothing that tunes a plan takes losses, or calls what measures the regret of losses that are known."""
+    measures = {"expected_weights", "expected_softmax", "expected_doubling", "_expected", "_products"}
     for module in (methods, tuning):
+        functions = [f for f in vars(module).values() if inspect.isfunction(f) and f.__name__ not in measures]
         names = {
             name
-            for f in vars(module).values()
-            if inspect.isfunction(f)
+            for f in functions
             for name, parameter in inspect.signature(f).parameters.items()
             if parameter.annotation is not str  # `losses="linear"` names a kind of losses
         }
         assert not names & {"losses", "levels", "actions", "state"}
+        assert not any(measures & set(f.__code__.co_names) for f in functions)
 
 
 def test_the_better_of_two_is_doubling_and_what_a_plan_takes_with_half_of_epsilon() -> None:
