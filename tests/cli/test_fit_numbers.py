@@ -74,7 +74,7 @@ def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folde
     stages = [(stage["name"], stage["records"]) for stage in found["stages"]]
     assert stages == [("range", 101), ("labels", 619), ("evaluation", 80)]
     assert found["model"].endswith("learned from one release of noisy labels")  # which model, the noise decides
-    assert found["command"].startswith("labeldp fit homes.csv --label price --range 0,100 --epsilon 8")
+    assert found["command"].startswith("labeldp fit homes.csv --label price --range 0,100 --grid 1025 --epsilon 8")
     assert "--model auto" in found["command"] and "--grid" not in found["command"]
     assert labeldp("certificate", "model").status == 0
     assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv", "--id", "id").status == 0

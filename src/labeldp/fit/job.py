@@ -366,7 +366,9 @@ def _job(settings: FitSettings, rows: Rows, ledger: Any, source: Source, public:
         recipe, used = replace(recipe, settings=shared), rows.take(owners.rows)  # type: ignore[union-attr]
     files = {} if init is None else {"init": NamedFile(Path(str(settings.init)).name, init.digest)}
     files |= {} if public is None else {"test": NamedFile(public.file, public.digest())}
-    request = settings.request(source, cap=0 if owners is None else owners.most, files=files)
+    model = settings.model if settings.chosen is not None else recipe.settings.model
+    cap = 0 if owners is None else owners.most
+    request = replace(settings, model=model).request(source, cap=cap, files=files)
     if isinstance(account, DatasetLedger):
         account = account.of_request(request)
     return Job(request, recipe, used, account, public, init, None, rows, owners)
