@@ -107,6 +107,7 @@ def test_every_kind_of_request_is_asked_again_by_a_function_that_there_is() -> N
         assert callable(load(text))
 
 
+@pytest.mark.guarantee("labeldp.privacy:Request", "no_labels")
 def test_a_request_is_the_same_for_other_labels(tmp_path: Path) -> None:
     """It is made before a label is read: nothing that was found in labels is in it."""
     requests: list[dict[str, str]] = []
