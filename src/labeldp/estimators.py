@@ -134,8 +134,8 @@ class Spent:
 
     def used(self, *, without: Collection[str] = ()) -> Fraction:
         """Return the share that is used up; nothing without this fit."""
-        whole = decimal(self.budget.epsilon, "epsilon")
-        return Fraction(0) if without else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / whole
+        total = decimal(self.budget.epsilon, "epsilon")
+        return Fraction(0) if without else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / total
 
 
 class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]

@@ -347,8 +347,8 @@ class RemoteCurator:
         curators = []
         for part, size in enumerate(np.bincount(numbers)):
             splits = (*self._splits, (numbers, part, parts.why))
-            given = (self._door, self._dataset, self._domain, int(size), self._run, self._reason, splits)
-            curators.append(RemoteCurator(*given))
+            fields = (self._door, self._dataset, self._domain, int(size), self._run, self._reason, splits)
+            curators.append(RemoteCurator(*fields))
             curators[-1]._subscribers, curators[-1]._rows = self._subscribers, self._rows[numbers == part]
         return curators
 
