@@ -1,5 +1,6 @@
 """Learners go on from snapshots: once, or paid for again; and from epoch to epoch where the horizon is not known."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def test_an_epoch_that_the_ledger_does_not_admit_is_not_begun(kind: Kind, monkey
     ledger = ldp.Ledger(ldp.Budget(1, 1e-6))
     made = kind.made(horizon=None, ledger=ledger)
     made.update(kind.losses(7))
-    ledger._budget = ldp.Budget(0.001, 1e-9)
+    ledger._books = replace(ledger._books, account=ledger._books.account.under(ldp.Budget(0.001, 1e-9)))
     with pytest.raises(ldp.BudgetExceeded):
         made.update(kind.losses(1))
     assert made.rounds == 7 and len(ledger.charges) == 1

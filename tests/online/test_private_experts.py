@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from scipy import sparse
 
 import labeldp as ldp
+from labeldp.accounting import Policy
 from labeldp.online import NamedExperts, PrivateExperts, plan_experts
 from labeldp.privacy import Neighbors, Randomness, RandomnessKind, process, total_loss
 
@@ -262,15 +264,16 @@ def test_without_a_horizon_epochs_of_twice_the_rounds_cost_the_worst_of_them() -
 
 @pytest.mark.usefixtures("short_epochs")
 def test_an_epoch_that_the_ledger_does_not_admit_leaves_the_learner_as_it_was() -> None:
-    ledger = ldp.Ledger(ldp.Budget(1, 1e-6, fixed=True))
+    ledger = ldp.Ledger(ldp.Budget(1, 1e-6), policy=Policy.PLAN)
     made = learner(horizon=None, ledger=ledger)
     made.update(losses(5))
     before = made.predict()
-    ledger._budget = ldp.Budget(0.01, 1e-7, fixed=True)
+    books = ledger._books
+    ledger._books = replace(books, account=books.account.under(ldp.Budget(0.01, 1e-7)))
     with pytest.raises(ldp.BudgetExceeded):
         made.update(losses(10))
     assert made.rounds == 5 and made.predict() == before and len(ledger.charges) == 1
-    ledger._budget = ldp.Budget(1, 1e-6, fixed=True)
+    ledger._books = books
     assert made.update(losses(10))[0] == before and len(ledger.charges) == 2
 
 

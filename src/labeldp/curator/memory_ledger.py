@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar, final
 
-from labeldp.accounting import Account, Books, Declarations, Spent, totals_within
+from labeldp.accounting import Account, Books, Declarations, Limits, Policy, Spent, totals_within
 from labeldp.privacy import (
     Budget,
     Charge,
@@ -30,6 +30,11 @@ class Ledger(SingleProcess):
     It belongs to the process that made it. Where several processes release (forked workers, a process pool, a web
     server with workers), use a ledger file, which all of them share: `LedgerFile(path).dataset(name)`.
 
+    Args:
+        budget: the most that all charges may cost together.
+        name: of the dataset.
+        policy: how delta is divided; by default the first charge decides.
+
     Guarantee (charged_first, no_copy): nothing is drawn before its charge is recorded, and no charge passes the budget;
         a fork, a copy or a pickle of it has no budget.
     """
@@ -43,13 +48,14 @@ class Ledger(SingleProcess):
         "a ledger file, LedgerFile(path).dataset(name), which all processes share"
     )
 
-    def __init__(self, budget: Budget, name: str = "labels") -> None:
+    def __init__(self, budget: Budget, name: str = "labels", *, policy: Policy | None = None) -> None:
         if not isinstance(budget, Budget):
             raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
         self._budget = budget
         self.name = name
         self._charges: list[Charge] = []
-        self._books = Books(Account(repr(name), budget))
+        limits = None if policy is None else Limits.of(budget, policy)
+        self._books = Books(Account(repr(name), budget, policy, limits))
         self._declared = Declarations()
         self._pinned = Pinned()
         self._curators = 0

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.accounting import Policy
 from labeldp.curator import Ledger
 from labeldp.online.convex.base import Ball, Body, Box, Space, checked_gradients, finite_array, real
 from labeldp.online.convex.gradient import NoisyLeader
@@ -325,7 +326,8 @@ class ChargedLearner(SingleProcess):
     ) -> None:
         """Set the attributes that a new learner and one from a snapshot have in common."""
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
-        self._ledger: OnlineLedger = Ledger(budget, dataset) if ledger is None else ledger
+        # Epochs are about disjoint rounds, and each may cost the whole budget.
+        self._ledger: OnlineLedger = Ledger(budget, dataset, policy=Policy.PLAN) if ledger is None else ledger
         if not callable(getattr(self._ledger, "draw", None)):
             raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
         self._lock, self._rounds = threading.Lock(), 0
