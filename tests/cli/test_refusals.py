@@ -152,4 +152,7 @@ def test_a_private_column_of_the_dataset_is_no_feature(labeldp: Callable[..., Ra
     assert ran.status == 0, ran.err
     ran = labeldp(*arguments("fit", "people.csv", dataset="two/bought"))
     assert ran.status != 0 and "--features must not hold 'hours': its labels are private in 'two/bought'" in ran.err
-    assert "two: budget epsilon = 2, delta = 0; spent epsilon = 1\n" in labeldp("ledger", "show", "l.ledger").out and not (people / "model").exists()
+    assert (
+        "two: budget epsilon = 2, delta = 0; spent epsilon = 1\n" in labeldp("ledger", "show", "l.ledger").out
+        and not (people / "model").exists()
+    )

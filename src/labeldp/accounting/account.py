@@ -253,10 +253,10 @@ class Spent:
 
         It is infinite where the tails of the losses exceed delta, and the budget does, too.
         """
-        asked, (epsilon, share) = decimal(delta, "delta"), numbers_of(self.promise)
-        losses = [total.loss if total.tail <= asked else None for total in self.totals]
+        allowed, (epsilon, share) = decimal(delta, "delta"), numbers_of(self.promise)
+        losses = [total.loss if total.tail <= allowed else None for total in self.totals]
         total = max((math.inf if loss is None else float_above(loss) for loss in losses), default=0.0)
-        return min(total, float_above(epsilon)) if share <= asked else total
+        return min(total, float_above(epsilon)) if share <= allowed else total
 
 
 class Admission(NamedTuple):

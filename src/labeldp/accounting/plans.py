@@ -57,11 +57,11 @@ class OpenPlan:
     @property
     def is_done(self) -> bool:
         """Whether every step was taken as often as it was declared, by all of its records."""
-        whole = [
+        counts = [
             sum(t.times for index, t in self.taken if index == number and (t.span, t.path) == (step.span, step.path))
             for number, step in enumerate(self.plan.steps)
         ]
-        return all(times >= step.times for times, step in zip(whole, self.plan.steps, strict=True))
+        return all(times >= step.times for times, step in zip(counts, self.plan.steps, strict=True))
 
 
 def _most_taken(releases: Iterable[Step], cohort: int, part: Path) -> int:
@@ -133,8 +133,8 @@ class Books:
 
     def _with_plan(self, index: int, plan: OpenPlan) -> "Books":
         """Return the books with a plan in place of another; one without steps goes."""
-        place = () if plan.is_done else (plan,)
-        return replace(self, plans=(*self.plans[:index], *place, *self.plans[index + 1 :]))
+        left = () if plan.is_done else (plan,)
+        return replace(self, plans=(*self.plans[:index], *left, *self.plans[index + 1 :]))
 
 
 @final
@@ -167,8 +167,8 @@ class Declarations:
         plans = tuple(Plan(secrets.token_hex(8), tuple(group)) for group in parts.values())
         for plan in plans:
             books.account.admit(Block(plan.steps), books.entries)
-        asked = Block(missing)
-        self.plans = (*(plan for plan in self.plans if not asked.meets(Block(plan.steps))), *plans)
+        declared = Block(missing)
+        self.plans = (*(plan for plan in self.plans if not declared.meets(Block(plan.steps))), *plans)
 
     def charged(self, plan: OpenPlan | None) -> None:
         """Take note of a release, and of the plan that it took a step of."""
