@@ -41,7 +41,7 @@ exact curve of all. *One by one*: each chosen after looking at all before it. *P
 {table}
 
 An account admits what either of its two books admits, so it never admits less than δ = 0 does. Gaussian releases lose
-about a fifteenth, which is the reserve: their squares add up. Small releases with a pure loss lose up to a quarter. A bag with
+about a fifteenth, the reserve: their squares add up. Small releases with a pure loss lose up to a quarter. A bag with
 random weights has a mixture of Gaussian losses. The one Gaussian that lies above all of it is much larger than most, so
 many bags are a case for a plan.
 

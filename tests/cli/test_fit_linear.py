@@ -112,7 +112,7 @@ def test_the_budget_must_carry_delta_and_all_parts_before_the_first_is_charged(
 ) -> None:
     for epsilon, delta, words in [
         ("2", "0", "this costs a delta"),
-        ("1.9", "1e-6", "this would bring it to"),
+        ("1.9", "1e-6", "this would bring it to 118.7"),
         ("2", "1e-7", "bring"),
     ]:
         assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", epsilon, "--delta", delta,

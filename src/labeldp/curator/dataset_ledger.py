@@ -59,7 +59,7 @@ from labeldp.curator.paid import (
     StoredAccount,
     account_of,
     accounts_of,
-    path_from,
+    entry_from,
     promised_of,
     read_books,
     whole_span,
@@ -385,8 +385,7 @@ class DatasetLedger(NotCopyable):
 
     def _spent(self, span: Span) -> Spent:
         rows = self._rows("SELECT low, high, path, loss, tail, rate, failure FROM paid", order="rowid")
-        entries = [PaidEntry((low, high), path_from(path), Cost.from_texts(*cost)) for low, high, path, *cost in rows]
-        return Spent(totals_within(entries, span), self.promised)
+        return Spent(totals_within(map(entry_from, rows), span), self.promised)
 
     def part(self, path: Path) -> Path:
         """Return the part of a cohort, or of all records, that a charge used: without the step to the cohort."""

@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from sqlite3 import Connection
 from typing import Any
 
 from labeldp.accounting import Account, Books, Cost, Entry, Limits, OpenPlan, Payment, Policy
 from labeldp.curator.cohorts import without_cohort
 from labeldp.curator.datasets import Dataset, budget_from, numbers_from
-from labeldp.curator.stored import stored
+from labeldp.curator.stored import as_written, stored
 from labeldp.privacy import (
     Budget,
     BudgetExceeded,
@@ -60,11 +61,16 @@ def accounts_of(connection: Connection, dataset: Dataset) -> dict[str, StoredAcc
     """Return the accounts of a dataset that were opened, by analyst."""
     accounts = {}
     for analyst, epsilon, delta, versions, policy, *limits in connection.execute(ACCOUNTS, (dataset.id,)):
-        numbers = None if policy is None else Limits(*map(stored_fraction, limits))
+        chosen, numbers = (None, None) if policy is None else as_written(partial(_limits_from, policy, limits))
         name = f"your share of {dataset.name!r}" if analyst else repr(dataset.name)
-        account = Account(name, budget_from(epsilon, delta), None if policy is None else Policy(policy), numbers)
+        account = Account(name, budget_from(epsilon, delta), chosen, numbers)
         accounts[analyst] = StoredAccount(analyst, account, stored(versions, numbers_from))
     return accounts
+
+
+def _limits_from(policy: str, limits: Iterable[str]) -> tuple[Policy, Limits]:
+    """Return what the first charge of an account decided, from its columns."""
+    return Policy(policy), Limits(*map(stored_fraction, limits))
 
 
 def account_of(connection: Connection, dataset: Dataset, analyst: str) -> StoredAccount:
@@ -108,12 +114,10 @@ def promised_of(budget: Budget, accounts: Sequence[StoredAccount]) -> Budget:
 def read_books(connection: Connection, dataset: Dataset, account: StoredAccount) -> Books:
     """Return an account with what was charged to it."""
     place = (dataset.id, account.analyst)
-    entries = [
-        Entry((low, high), path_from(path), Cost.from_texts(*cost))
-        for low, high, path, *cost in connection.execute(
-            "SELECT low, high, path, loss, tail, rate, failure FROM paid WHERE dataset = ? AND analyst = ?", place
-        )
-    ]
+    rows = connection.execute(
+        "SELECT low, high, path, loss, tail, rate, failure FROM paid WHERE dataset = ? AND analyst = ?", place
+    )
+    entries = [entry_from(row) for row in rows]
     query = "SELECT low, high, steps, taken FROM plan WHERE dataset = ? AND analyst = ? AND done = 0 ORDER BY rowid"
     plans = [_open_plan(dataset, *row) for row in connection.execute(query, place)]
     return Books(account.account, tuple(entries), tuple(plans))
@@ -242,6 +246,12 @@ def change_budget(connection: Connection, dataset: Dataset, budget: Budget) -> N
             f"the budget of {dataset.name!r} cannot be {budget}: its analysts have more than that together; nothing "
             "was changed"
         )
+
+
+def entry_from(row: Sequence[Any]) -> Entry:
+    """Return what was paid by a part of the records, from its row."""
+    low, high, path, *cost = row
+    return Entry((low, high), path_from(path), as_written(lambda: Cost.from_texts(*cost)))
 
 
 def path_from(text: str) -> Path:

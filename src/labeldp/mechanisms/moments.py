@@ -279,6 +279,8 @@ class GaussianMoment(_GaussianSums, CrossMoment):
     Proof: `docs/proofs/cross_moment.md`.
     """
 
+    domain: Classes | Interval = field(kw_only=False)
+
     def _calibrate(self) -> None:
         if self.cells > MAX_CELLS:
             raise InputError(f"features must have fewer columns: at most {MAX_CELLS:,} sums fit into one release")

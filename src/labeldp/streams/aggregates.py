@@ -476,7 +476,7 @@ class Sample:
 def stored(**arrays: Any) -> bytes:
     """Return what a task says as bytes; arrays without objects."""
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    np.savez(buffer, **arrays)
     return buffer.getvalue()
 
 
