@@ -255,7 +255,7 @@ def test_what_is_left_of_an_interrupted_fit_must_fit_the_budget(labeldp: Callabl
     other = ("release", "people.csv", *FIT, "--epsilon", "0.5", "--out", "noisy.csv")
     assert labeldp(*other).status == 0
     ran = labeldp(*QUICK, *PRIOR)
-    assert ran.status == 1 and "this fit would bring it" in ran.err and ran.err.count("\n") == 1, ran
+    assert ran.status == 1 and "this would bring it to epsilon = " in ran.err and ran.err.count("\n") == 1, ran
     assert steps(people)[:1] == charged and len(steps(people)) == 2
 
 
