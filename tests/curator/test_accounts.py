@@ -20,7 +20,7 @@ from labeldp.curator import DatasetLedger, Ledger, LedgerFile
 from labeldp.curator.datasets import Dataset, cost_digest
 from labeldp.curator.ledger_store import SCHEMA
 from labeldp.curator.paid import StoredAccount, read_books, write_payment
-from labeldp.privacy import Neighbors, NoisyBag, PendingCharge, PrivacyLoss, Span, Step, Trust
+from labeldp.privacy import Neighbors, NoisyBag, PendingCharge, PrivacyLoss, Span, Step, Trust, float_above
 from labeldp.privacy.certificate import join_certificates
 
 DELTA = "0.0383"
@@ -352,7 +352,7 @@ def test_books_are_recomputed_from_random_histories(tmp_path: Path, monkeypatch:
         for part in (0, 1):
             if not entry.path or entry.path[0][1] == part:
                 sums[part] += entry.loss.max_loss or 0
-    assert len(account.charges) > 50 and account.spent.epsilon() == float(max(sums)) <= 2
+    assert len(account.charges) > 50 and account.spent.epsilon() == float_above(max(sums)) <= 2
 
 
 def test_budgets_are_spent_to_the_last_decimal(make: Make) -> None:
