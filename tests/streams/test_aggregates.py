@@ -15,8 +15,8 @@ import labeldp as ldp
 from labeldp.bags import bag_sum, fit_bag_sums
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
-from labeldp.mechanisms import Interval
-from labeldp.streams import aggregates, fit_cells, public_sample
+from labeldp.mechanisms import Interval, LaplaceSum
+from labeldp.streams import aggregates, cells, fit_cells, fit_linear, histogram, moments, public_sample
 from labeldp.tables import open_table
 from streams.tables import PartTable
 
@@ -87,6 +87,37 @@ def test_cells_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
     [charge] = LedgerFile(place).dataset("people").charges
     assert charge.loss.epsilon() == models[0].certificate.epsilon() == 2
     assert np.corrcoef(predicted[0], PEOPLE.column("income").to_numpy())[0, 1] > 0.8
+
+
+CELLS = MedianPartition(16).fit(ROWS)
+RELEASES = {
+    "histogram": lambda data, place: histogram(
+        data, groups="bag", why="sorted by age", **asked(place, label="bought", domain=YES)
+    ),
+    "cells": lambda data, place: cells(
+        data, features=FEATURES, partition=CELLS, mechanism=LaplaceSum, why="of public features", **asked(place)
+    ),
+    "moments": lambda data, place: moments(
+        data, features=FEATURES, clip=3.0, delta=1e-6, why="of public features", **asked(place)
+    ),
+    "fit_linear": lambda data, place: fit_linear(
+        data, features=FEATURES, delta=1e-6, **asked(place, label="bought", domain=YES)
+    ).map(lambda model: model.predict_proba(ROWS)),
+}
+
+
+@pytest.mark.guarantee("labeldp.streams:histogram", "same_bits")
+@pytest.mark.guarantee("labeldp.streams:cells", "same_bits")
+@pytest.mark.guarantee("labeldp.streams:moments", "same_bits")
+@pytest.mark.guarantee("labeldp.streams:fit_linear", "same_bits")
+@pytest.mark.guarantee("labeldp.streams:fit_linear", "approximate")
+@pytest.mark.parametrize("name", RELEASES)
+def test_aggregates_are_the_same_to_the_bit_for_one_charge(place: Path, name: str) -> None:
+    releases = [RELEASES[name](data, place) for data in sources()]
+    assert all(np.array_equal(release.value, releases[0].value) for release in releases)
+    [charge] = LedgerFile(place).dataset("people").charges
+    delta = 1e-6 if name in ("moments", "fit_linear") else 0
+    assert charge.loss.epsilon(delta) <= 2 and releases[0].certificate.epsilon(delta) <= 2
 
 
 @pytest.mark.parametrize("partition", [MedianPartition(16), None])

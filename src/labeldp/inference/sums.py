@@ -77,7 +77,7 @@ def plan_sums(
         >>> import labeldp as ldp
         >>> mail = ldp.Public([True, False, True, False], why="drawn by lot")
         >>> plan_sums("difference", ldp.Classes(2), 1.0, treated=mail)
-        LaplaceSum(domain=Classes([0, 1]), epsilon=1.0, partition=Groups(count=2))
+        LaplaceSum(domain=Classes(2), epsilon=1.0, partition=Groups(count=2))
     """
     check_choice(question, "question", QUESTIONS)
     columns = {"groups": groups, "treated": treated, "predictions": predictions, "scores": scores, "features": features}
