@@ -19,19 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp.curator import DatasetLedger, LedgerFile, WatchedCurator
 from labeldp.fit import (
-    MIN_RECORDS,
-    TRUSTS,
     FitJob,
     FitSettings,
     FitSummary,
     GivenRows,
-    Recipe,
     Stage,
-    TrainingContext,
-    recipe_of,
     summarize,
 )
-from labeldp.learners import Model, check_columns, number_table
+from labeldp.learners import MIN_RECORDS, TRUSTS, Model, check_columns, number_table
 from labeldp.mechanisms import Classes, Interval, Mechanism
 from labeldp.privacy import (
     Budget,
@@ -208,16 +203,14 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{least}, and has n_samples={table.num_rows}", argument="X")
         self._check_count(table.num_rows)
         self._records = table.num_rows
-        rows, recipe = GivenRows.of(table, labels, ids, settings.domain, persons), recipe_of(settings)
-        recipe.check_share(table.num_rows)
-        recipe.check(rows, TrainingContext())
+        rows = GivenRows.of(table, labels, ids, settings.domain, persons)
         stages: list[Stage] = []
 
         def on_release(step: str, records: int, mechanism: Mechanism) -> None:
             stages.append(Stage.of(step, records, mechanism))
 
         fit = self._fit_once if self.ledger is None else self._fit_by_ledger
-        job, release = fit(recipe, rows, on_release)
+        job, release = fit(settings, rows, on_release)
         used = cast(GivenRows, job.rows)
         model, evaluation = release.value, release.value.evaluation
         assert evaluation is not None and evaluation.rows is not None
@@ -232,7 +225,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(self.model_.domain, Classes):
             self.classes_ = self.model_.classes_
         self.certificate_ = release.certificate
-        self._told = job.recipe, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
+        self._told = job.settings, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
         return self
 
     def summarize(self, X: Any) -> FitSummary:
@@ -247,21 +240,21 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: these are not as many records as were fitted.
         """
-        model, (recipe, stages, created) = self._fitted(), self._told
-        if recipe.settings.person_column is not None:
+        model, (settings, stages, created) = self._fitted(), self._told
+        if settings.person_column is not None:
             raise InputError(
                 "of a fit with persons have no report: labeldp fit --person writes one", argument="estimators"
             )
         table, rows = self._table(X), self.evaluation_.rows
         if rows is None or table.num_rows != self._records:
             raise InputError(f"must be the features of the fit, {self._records:,} records", argument="X")
-        settings = replace(recipe.settings, label="y")
+        settings = replace(settings, label="y")
         places = np.arange(table.num_rows)
         given = GivenRows(model.encoder, model.encoder.transform(table), None, settings.domain, None, places)
         account: Any = Spent(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
-        job = FitJob(replace(recipe, settings=settings), "", repr(self), given, None, account, None)
+        job = FitJob(settings, settings.learner(), "", repr(self), given, None, account, None)
         release = Release(replace(model, encoder=None), self.certificate_)
         summary = summarize(job, release, stages, lambda text, share: None)
         return summary if summary.created else replace(summary, created=created)
@@ -296,26 +289,28 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                 argument="X",
             )
 
-    def _fit_once(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
+    def _fit_once(self, settings: FitSettings, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
         """Use up the right to fit, unless the labels are refused before they are charged."""
         right: RightToFit | None = getattr(self, "_right", None)
         if right is None:
             raise BudgetExceeded(NO_RIGHT)
-        settings = recipe.settings
         ledger = Ledger(Budget(settings.epsilon, settings.delta), settings.dataset)
-        job = FitJob.of_account(recipe, rows, ledger)
+        job = FitJob.of_rows(settings, rows, ledger).checked()
         with right.use(ledger):
             watched = WatchedCurator(job.curator, on_release, {})
-            return job, job.recipe.learn(job.rows, watched, rng=SystemRandomness(), context=TrainingContext())
+            return job, job.fit(watched, rng=SystemRandomness())
 
-    def _fit_by_ledger(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
+    def _fit_by_ledger(
+        self, settings: FitSettings, rows: GivenRows, on_release: OnRelease
+    ) -> tuple[FitJob, Release[Model]]:
         """Charge a ledger file, which finds again what it released."""
         try:
-            job = FitJob.of_rows(recipe, rows, os.fspath(self.ledger))  # type: ignore[arg-type]
+            job = FitJob.of_rows(settings, rows, ledger=os.fspath(self.ledger))  # type: ignore[arg-type]
+            job.checked()
             if self._is_clone and self.records is None and cast(DatasetLedger, job.account).records is None:
                 raise InputError(CLONE, argument="records")
             job.require_budget()
-            return job, job.learn(on_release, TrainingContext())
+            return job, job.learn(on_release)
         except LedgerError as error:
             raise LedgerError(f"{error}. A fold of a cross-validation is no dataset of its own. {FREE}") from None
 

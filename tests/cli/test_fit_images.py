@@ -119,7 +119,7 @@ def test_networks_without_torch_are_refused_in_a_sentence(
 
     monkeypatch.setattr(optional, "import_module", missing)
     refused(labeldp(*LOCAL, "--model", "cnn"), people, "networks need torch: pip install '.[torch]'")
-    refused(labeldp(*CENTRAL, "--method", "best"), people, "networks need torch")
+    refused(labeldp(*CENTRAL, "--model", "distilled"), people, "networks need torch")
     assert not (people / "model.training").exists()
 
 
@@ -135,7 +135,7 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
         ((*LOCAL, "--prior", "clusters"), ("--model must be named for images: linear, cnn, inception, resnet18, mlp",)),
         ((*LOCAL, "--model", "boosting"), ("--model boosting is not for images",)),
         ((*LOCAL, "--delta", "1e-6"), ("--delta goes with --trust central",)),
-        ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or --method best")),
+        ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or distilled")),
         ((*LINEAR, "--features", "a"), ("--features and --id are for tables",)),
         ((*LINEAR, "--id", "id"), ("--features and --id are for tables",)),
         ((*LINEAR, "--label", "digit"), ("one of labels, named 'digit'",)),

@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 import labeldp as ldp
 from labeldp.learners import likelihood
-from labeldp.learners.likelihood import Posterior, SumsTerm, fit_softmax
+from labeldp.learners.evidence import Posterior, SumsTerm, fit_softmax
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 3))

@@ -648,7 +648,7 @@ class _Again:
             raise _NotMade(f"this fit is refused today or of these data: {error}") from None
         curator = RecordingCurator(job.curator, told)
         with suppress(_Enough):
-            job.recipe.learn(job.rows, curator, rng=job.account.randomness, context=job.context)
+            job.fit(curator, rng=job.account.randomness)
         return seen, np.asarray(job.rows.codes)
 
 

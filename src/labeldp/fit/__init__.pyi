@@ -4,7 +4,6 @@ from .bundle import SUMMARY as SUMMARY
 from .bundle import Bundle as Bundle
 from .bundle import file_digest as file_digest
 from .bundle import load as load
-from .bundle import networks as networks
 from .bundle import read_certified as read_certified
 from .bundle import read_json as read_json
 from .bundle import write_json as write_json
@@ -32,13 +31,6 @@ from .persons import person_column as person_column
 from .predict import predict_file as predict_file
 from .predict import predicted_columns as predicted_columns
 from .predict import prediction_columns as prediction_columns
-from .recipe import MIN_RECORDS as MIN_RECORDS
-from .recipe import Recipe as Recipe
-from .recipe import TrainingContext as TrainingContext
-from .registry import METHODS as METHODS
-from .registry import RECIPES as RECIPES
-from .registry import TRUSTS as TRUSTS
-from .registry import recipe_of as recipe_of
 from .release import release_file as release_file
 from .release_bags import read_bags as read_bags
 from .release_bags import release_bags as release_bags
@@ -66,7 +58,6 @@ from .summary import NumberTest as NumberTest
 from .summary import Picture as Picture
 from .summary import PublicTest as PublicTest
 from .summary import Stage as Stage
-from .summary import format_number as format_number
 from .verify import Check as Check
 from .verify import Verdict as Verdict
 from .verify import check_charges as check_charges

@@ -20,17 +20,23 @@ from labeldp.curator import (
     persons_digest,
     records_digest,
 )
-from labeldp.fit.bundle import CertifiedRecords
+from labeldp.fit.bundle import CertifiedRecords, PretrainedModel
 from labeldp.fit.choice import WAYS, Option, Way, advise
 from labeldp.fit.elsewhere import RemoteAccount
-from labeldp.fit.networks import PretrainedModel
 from labeldp.fit.persons import Owners, best_cap, counted, named_ids
-from labeldp.fit.recipe import Recipe, TrainingContext
-from labeldp.fit.registry import recipe_of
 from labeldp.fit.rows import GivenRows, ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
 from labeldp.fit.settings import FitSettings
 from labeldp.images import names_images
-from labeldp.learners import Model, evaluation_mechanism
+from labeldp.learners import (
+    Learner,
+    Model,
+    Progress,
+    Task,
+    evaluation_mechanism,
+    fit_repeatably,
+    no_progress,
+    remaining,
+)
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
     Budget,
@@ -60,19 +66,21 @@ class FitJob:
     """A requested fit, with everything read and nothing charged.
 
     Args:
-        recipe: how the model is learned.
+        settings: what was asked for, with the model that was chosen.
+        learner: what learns.
         file: the name of the data file, without its folder.
         command: the command line that identifies the fit; it does not say that test labels are public.
         rows: the private rows.
         public: the rows of a test file, or None.
         account: the dataset of the ledger to charge, or the share of a dataset that a server holds.
         init: a network whose weights the training starts from, or None.
-        choice: what `--method auto` chose just now; None where nothing was, or the ledger held a choice.
+        choice: what `--model auto` chose just now; None where nothing was, or the ledger held a choice.
         whole: all private rows, where `rows` are those of each person that are used.
         owners: whose they are, where persons are protected.
     """
 
-    recipe: Recipe
+    settings: FitSettings
+    learner: Learner
     file: str
     command: str
     rows: Rows
@@ -101,25 +109,28 @@ class FitJob:
             raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
         if settings.chooses and not images:
             return cls._chosen(data, settings, held, out, test)
-        recipe = recipe_of(settings, images=images)
+        learner = settings.learner(images=images)
         rows, public = _read_files(data, settings, test)
-        command = recipe.settings.command(data, held, out, test)
-        return cls._of(recipe, data, rows, public, held, command)._checked()
+        command = settings.command(data, held, out, test)
+        return cls._of(settings, learner, data, rows, public, held, command).checked()
 
     @classmethod
-    def of_rows(cls, recipe: Recipe, rows: Rows, ledger: str) -> "FitJob":
+    def of_rows(cls, settings: FitSettings, rows: Rows, account: Any = None, *, ledger: str = "") -> "FitJob":
         """Return the fit of rows that a program holds.
+
+        Args:
+            settings, rows: what to learn, from which rows.
+            account: the ledger to charge, such as one in memory.
+            ledger: in place of it, a ledger file.
 
         Raises:
             InputError, LedgerError: the rows or the ledger cannot be used; nothing was charged.
         """
-        return cls.of_account(recipe, rows, _account(ledger, recipe.settings, rows))
-
-    @classmethod
-    def of_account(cls, recipe: Recipe, rows: Rows, account: Any) -> "FitJob":
-        """Return the fit of rows that a program holds, charged to a ledger that may be one in memory."""
-        job = cls(recipe, "", "", rows, None, account, None)
-        return job if recipe.settings.person_column is None else job._of_persons()
+        learner = settings.learner()
+        settings = replace(settings, model=learner.name)
+        account = _account(ledger, settings, rows) if account is None else account
+        job = cls(settings, learner, "", "", rows, None, account, None)
+        return job if settings.person_column is None else job._of_persons()
 
     @classmethod
     def _chosen(
@@ -127,67 +138,68 @@ class FitJob:
     ) -> "FitJob":
         """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
 
-        Raises:
-            InputError: options that would be chosen, or nothing is left to choose from.
+        Where nothing is expected to learn more than a constant, it is that of `learner_of`.
         """
-        plain = FitSettings(settings.label, settings.domain, settings.epsilon, settings.delta, settings.dataset)
-        for name in ("model", "stages", "prior", "epochs", "init", "cells", "neighbors"):
-            if getattr(settings, name) != getattr(plain, name):
-                raise InputError(f"--{name} does not go with --method auto, which chooses it")
         rows, public = _read_files(data, settings, test)
         assert isinstance(rows, PrivateRows)
-        command = settings.command(data, held, out, test)
+        command, default = settings.command(data, held, out, test), settings.learner()
 
         def job_of(way: Way) -> FitJob:
-            taken = {"delta": 0.0, **way.settings(settings.delta), "chosen": way.name}
-            return cls._of(recipe_of(replace(settings, **taken)), data, rows, public, held, command)
+            taken = replace(settings, **{"delta": 0.0, **way.settings(settings.delta)})
+            learner = taken.learner()
+            if (learner, taken.trust, taken.delta) != (default, settings.trust, settings.delta):
+                taken = replace(taken, chosen=way.name)
+            return cls._of(taken, learner, data, rows, public, held, command)
 
-        for way in WAYS:
-            if way.admissible(settings.domain, settings.trust):
-                job = job_of(way)
-                if job.holds_choice():
-                    return job._checked()
+        ways = {way.name: way for way in WAYS if way.admissible(settings.domain, settings.trust)}
+        for way in ways.values():
+            job = job_of(way)
+            if job.holds_choice():
+                return job.checked()
         records, dimension = rows.features.shape
         epsilon = settings.epsilon
         if rows.persons is not None:
-            job = job_of(next(way for way in WAYS if way.admissible(settings.domain, settings.trust)))
+            job = cls._of(settings, default, data, rows, public, held, command)
             assert job.owners is not None
-            sizes, most = job.owners.sizes, settings.per_person
-            records, epsilon = counted(sizes, most, epsilon, settings.domain, settings.trust)
-        best = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).best
-        return replace(job_of(next(way for way in WAYS if way.name == best.method)), choice=best)._checked()
+            records, epsilon = counted(job.owners.sizes, settings.per_person, epsilon, settings.domain, settings.trust)
+        options = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).options
+        if not options:
+            return cls._of(settings, default, data, rows, public, held, command).checked()
+        return replace(job_of(ways[options[0].method]), choice=options[0]).checked()
 
     @classmethod
     def _of(
         cls,
-        recipe: Recipe,
+        settings: FitSettings,
+        learner: Learner,
         data: str | pa.Table,
         rows: Rows,
         public: PublicRows | None,
         held: str | RemoteCurator,
         command: str,
     ) -> "FitJob":
-        """Return a fit of what was read and its dataset in the ledger; see `_checked`."""
-        settings = recipe.settings
+        """Return a fit of what was read and its dataset in the ledger; see `checked`."""
+        settings = replace(settings, model=learner.name)
         account: DatasetLedger | RemoteAccount
         if isinstance(held, RemoteCurator):
             account = RemoteAccount.of(held, settings, len(rows.features), rows.ids)
         else:
             account = _account(held, settings, rows)
         init = None if settings.init is None else PretrainedModel.read(settings.init, account)
-        job = cls(
-            recipe, Path(data).name if isinstance(data, str) else FROM_SERVER, command, rows, public, account, init
-        )
+        if init is not None:
+            learner = replace(learner, init=init.network)  # type: ignore[call-arg]
+        name = Path(data).name if isinstance(data, str) else FROM_SERVER
+        job = cls(settings, learner, name, command, rows, public, account, init)
         return job if settings.person_column is None else job._of_persons()
 
-    def _checked(self) -> "FitJob":
+    def checked(self) -> "FitJob":
         """Return this fit, after checking that it can be done.
 
         Raises:
             InputError: it cannot; nothing was charged.
         """
-        self.recipe.check_share(len(self.rows.features))
-        self.recipe.check(self.rows, self.context)
+        self.task.check_records()
+        self.learner.check(self.rows.features, self.task)
         return self
 
     def _of_persons(self) -> "FitJob":
@@ -209,9 +221,7 @@ class FitJob:
         if one_by_one:
             each = float_below(positive_epsilon(settings.epsilon) / owners.most)
             shared = replace(shared, epsilon=each, shared=settings.epsilon)
-        # A model was chosen already: its recipe alone takes another epsilon.
-        recipe = replace(self.recipe, settings=shared)
-        job = replace(self, recipe=recipe, rows=rows.take(owners.rows), whole=rows, owners=owners)
+        job = replace(self, settings=shared, rows=rows.take(owners.rows), whole=rows, owners=owners)
         self.account.check_persons(job._map)
         return job
 
@@ -228,19 +238,18 @@ class FitJob:
         return self.owners.most if self.owners is not None and self.settings.trust == "local" else 1
 
     @property
-    def settings(self) -> FitSettings:
-        """The settings of the fit."""
-        return self.recipe.settings
-
-    @property
-    def context(self) -> TrainingContext:
-        """What the training starts from."""
-        return TrainingContext(init=self.init and self.init.network)
+    def task(self) -> Task:
+        """What is public of the fit."""
+        settings = self.settings
+        cap = None if settings.person_column is None else settings.per_person or 1
+        mask = getattr(self.rows.encoder, "categorical", None)
+        records = len(self.rows.features)
+        return Task(settings.domain, records, settings.epsilon, settings.delta, settings.evaluation, cap, mask)
 
     @cached_property
     def run(self) -> str:
-        """The name of the run in the ledger: of this fit alone, or of all whose recipe shares its releases."""
-        return self._run_of_labels if self.recipe.shares_releases else self._run_of_fit
+        """The name of the run in the ledger: of this fit alone, or of all that share its releases."""
+        return self._run_of_labels if self.learner.shares_releases(self.task) else self._run_of_fit
 
     @property
     def _run_of_fit(self) -> str:
@@ -297,22 +306,23 @@ class FitJob:
             for entry in self.account.own_entries
             if (entry.certificate.neighbors is Neighbors.ONE_PERSON) == (self.owners is not None)
         ]
-        found = {step: charge for (run, _, step), charge in charges if run == self.run}
-        for step in self.recipe.steps(len(self.rows.features)):
-            alike = (charge for _, charge in charges if not charge.path and charge.mechanism == step.mechanism)
-            same = [charge for charge in alike if charge.loss == step.loss * self.times]
-            if same:
-                found.setdefault(step.name, same[0])
-        return found
+        by_step = {step: charge for (run, _, step), charge in charges if run == self.run}
+        for step, mechanism in self.learner.answers(self.task).items():
+            specification, loss = mechanism.specification(), mechanism.privacy_loss() * self.times
+            for _, charge in charges:
+                if not charge.path and charge.mechanism == specification and charge.loss == loss:
+                    by_step.setdefault(step, charge)
+        return by_step
 
     def holds_choice(self) -> bool:
         """Return whether the ledger was charged for this very run: a choice stays, whatever a newer rule says.
 
         Of ways that share their releases none is held: any of them is free then.
         """
-        if self.recipe.shares_releases:
+        if self.learner.shares_releases(self.task):
             return False
-        return any((entry.step or "").startswith(f"{self.run}: ") for entry in self.account.own_entries)
+        first = f"{self.run}: {self.learner.plan(self.task).steps[0].name}"
+        return any(entry.step == first for entry in self.account.own_entries)
 
     def require_budget(self) -> None:
         """Check that the budget admits all steps that are left, before the next of them is charged.
@@ -321,18 +331,18 @@ class FitJob:
             BudgetExceeded: it does not; nothing was charged.
         """
         if isinstance(self.account, RemoteAccount):
-            steps = self.recipe.steps(len(self.rows.features))
-            if all(step.part is None for step in steps):  # else the parts are known when the learner asks for them
+            steps = self.learner.plan(self.task).steps
+            if not any(step.path for step in steps):  # else the parts are known when the learner asks for them
                 self.curator.require({step.name: step.loss for step in steps})
             return
         budget = self.account.budget
-        rest = self.recipe.remaining_charges(self.charged(), len(self.rows.features))
-        more = [(charge.path, charge.loss * self.times) for charge in rest]
-        if rest and decimal(budget.delta, "delta"):
+        unpaid = remaining(self.learner.plan(self.task), self.charged())
+        more = [(charge.path, charge.loss * self.times) for charge in unpaid]
+        if unpaid and decimal(budget.delta, "delta"):
             self.account.foresee(more)
             return
         total = self.account.spent_with(more)
-        if not rest or budget.admits(total):
+        if not unpaid or budget.admits(total):
             return
         delta = budget.delta
         if total.epsilon(delta) == float("inf"):
@@ -346,14 +356,25 @@ class FitJob:
             f"this fit would bring it to epsilon = {after} at that delta"
         )
 
-    def learn(self, on_release: Callable[[str, int, Mechanism], None], context: TrainingContext) -> Release[Model]:
-        """Release labels and train; call `on_release` with step, number of records and mechanism of each release.
+    def learn(
+        self,
+        on_release: Callable[[str, int, Mechanism], None],
+        *,
+        checkpoints: Path | None = None,
+        progress: Progress = no_progress,
+    ) -> Release[Model]:
+        """Release labels and train.
+
+        Args:
+            on_release: called with step, number of records and mechanism of each release.
+            checkpoints: where a learner that is resumable keeps its state.
+            progress: called with what is being done.
 
         Returns:
             The model; its certificate says that the labels of the test file are public, if there is one.
         """
         watched = WatchedCurator(self.curator, on_release, self.charged())
-        release = self.recipe.learn(self.rows, watched, rng=self.account.randomness, context=context)
+        release = self.fit(watched, rng=self.account.randomness, checkpoints=checkpoints, progress=progress)
         conditions = []
         if self.settings.chosen:
             conditions.append(f"{self.settings.chosen} was chosen by what is public: features and how many records")
@@ -363,6 +384,15 @@ class FitJob:
             return release
         assumptions = (*release.certificate.assumptions, *conditions)
         return replace(release, certificate=replace(release.certificate, assumptions=assumptions))
+
+    def fit(
+        self, curator: Any, *, rng: Any, checkpoints: Path | None = None, progress: Progress = no_progress
+    ) -> Release[Model]:
+        """Learn with a curator of these labels; see `learn`."""
+        learner = self.learner
+        if checkpoints is not None:
+            learner = replace(learner, checkpoints=checkpoints)  # type: ignore[call-arg]
+        return fit_repeatably(learner, self.rows.features, curator, self.task, rng=rng, progress=progress)
 
 
 def _account(path: str, settings: FitSettings, rows: Rows) -> DatasetLedger:

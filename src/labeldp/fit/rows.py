@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +32,6 @@ from labeldp.tables import (
     record_ids,
 )
 
-if TYPE_CHECKING:
-    from labeldp.learners import ImageMap, TableMap
-
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
 
 OUTSIDE_TEST = "--test: labels of {} must lie in the declared domain {}"
@@ -58,12 +55,6 @@ class TableRows:
     features: NDArray[np.float64] = field(repr=False)
     ids: Ids | None = field(repr=False)
     domain: Domain
-
-    def representation(self) -> "TableMap":
-        """Return the transformer that makes linear features of such rows."""
-        from labeldp.learners import TableMap
-
-        return TableMap(categorical=self.encoder.categorical)
 
 
 @dataclass(frozen=True)
@@ -325,10 +316,6 @@ def by_id(ids: Ids) -> NDArray[np.intp]:
     return np.argsort(ids)
 
 
-MIN_SIDE = 8
-"""Pixels a side that the patches of a linear model need."""
-
-
 @dataclass(frozen=True)
 class ImageShape:
     """Which images a model takes: it stands where a table has its encoder.
@@ -416,25 +403,6 @@ class ImageRows:
             raise InputError("--features and --id are for tables: images have no columns and are told apart by number")
         part = open_images(data, label=settings.label).train
         return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
-
-    def representation(self) -> "ImageMap":
-        """Return what makes linear features of such images.
-
-        Raises:
-            InputError: they are too small, too few, or not square.
-        """
-        from labeldp.learners import ImageMap, PatchFilters
-
-        (height, width), channels = self.encoder.shape[:2], (*self.encoder.shape, 1)[2]
-        if height != width or height < MIN_SIDE:
-            raise InputError(
-                f"linear features need square images of at least {MIN_SIDE} pixels a side; these are {self.encoder}"
-            )
-        found = ImageMap(side=height, channels=channels)
-        least = -(-found.filters // (height - PatchFilters().patch + 1) ** 2)
-        if len(self.features) < least:
-            raise InputError(f"linear features of {self.encoder} need at least {least} of them")
-        return found
 
 
 Rows = PrivateRows | GivenRows | ImageRows

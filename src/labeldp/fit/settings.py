@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.fit.parsing import decimal_float, domain_of, domain_words, epsilon_of
+from labeldp.learners import DEFAULTS, EVALUATED, Learner, learner_of
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
 from labeldp.tables import domain_in_file
@@ -36,9 +37,9 @@ class FitSettings:
         revision: names a new state of the labels, or None.
         features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
-        model: a name of `labeldp.fit.registry.RECIPES`.
-        method: a name of `labeldp.fit.registry.METHODS`, or None.
-        chosen: what the method "auto" took: a name of `labeldp.fit.choice.WAYS`; None before it has chosen.
+        model: a name of `LEARNERS`.
+        chosen: what the model "auto" took, if it is not what the trust has by itself: a name of
+            `labeldp.fit.choice.WAYS`.
         stages: 1, 2, …
         prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
@@ -46,6 +47,7 @@ class FitSettings:
         init: a directory with a fitted network, whose weights are the first ones.
         cells: how many, for the model "cells"; None to choose.
         neighbors: how many, for the model "neighbors"; None to choose.
+        network: beside the linear model, for the model "distilled".
         person_column: whose each record is, which is no feature; None to protect each record by itself.
         per_person: how many records of a person are used at most; None to choose.
         evaluation: the share of the records that the model is measured on and does not learn from; None for what its
@@ -66,7 +68,6 @@ class FitSettings:
     features: tuple[str, ...] | None = None
     trust: str = "local"
     model: str = "auto"
-    method: str | None = None
     chosen: str | None = None
     stages: int = STAGES
     prior: str = "none"
@@ -75,6 +76,7 @@ class FitSettings:
     init: str | None = None
     cells: int | None = None
     neighbors: int | None = None
+    network: str | None = None
     person_column: str | None = None
     per_person: int | None = None
     shared: float | None = None
@@ -101,9 +103,20 @@ class FitSettings:
         return "numbers" if isinstance(self.domain, Interval) else "classes"
 
     @property
+    def options(self) -> dict[str, Any]:
+        """The options of learners."""
+        return {name: getattr(self, name) for name in DEFAULTS}
+
+    @property
     def chooses(self) -> bool:
-        """Whether the method is still to be chosen."""
-        return self.method == "auto" and self.chosen is None
+        """Whether the model is still to be chosen: of labels that are not released in stages."""
+        return self.model == "auto" and self.chosen is None and self.options == DEFAULTS
+
+    def learner(self, *, images: bool = False) -> Learner:
+        """Return what learns, of a table or of images; see `learner_of`."""
+        return learner_of(
+            self.model, trust=self.trust, target=self.target, images=images, delta=self.delta, **self.options
+        )
 
     @classmethod
     def parse(
@@ -158,10 +171,10 @@ class FitSettings:
         words += ["--id", self.id_column] if self.id_column else []
         words += ["--person", self.person_column] if self.person_column else []
         words += ["--per-person", str(self.per_person)] if self.per_person else []
-        words += ["--out", Path(out).name, "--trust", self.trust]
-        if self.method != "auto":
-            words += ["--model", self.model, "--stages", str(self.stages), "--prior", self.prior]
-        words += ["--method", self.method] if self.method else []
+        words += ["--out", Path(out).name, "--trust", self.trust, "--model", self.model]
+        words += ["--stages", str(self.stages)] if self.stages != STAGES else []
+        words += ["--prior", self.prior] if self.prior != "none" else []
+        words += ["--network", self.network] if self.network else []
         words += ["--epochs", str(self.epochs)] if self.epochs else []
         words += ["--init", Path(self.init).name] if self.init else []
         words += ["--cells", str(self.cells)] if self.cells else []
@@ -190,11 +203,9 @@ class FitSettings:
             self.prior,
         ]
         description += [str(self.delta)] if self.delta else []
-        others: dict[str, Any] = {"method": self.method, "epochs": self.epochs, "init": init}
-        others |= {"cells": self.cells, "neighbors": self.neighbors, "chosen": self.chosen}
+        others: dict[str, Any] = {"epochs": self.epochs, "init": init, "cells": self.cells}
+        others |= {"neighbors": self.neighbors, "network": self.network, "chosen": self.chosen}
         # The share that is a default, too, gives the same parts: they are not charged again for being asked for.
-        from labeldp.learners import EVALUATED
-
         share = None if self.evaluation == EVALUATED else self.evaluation
         others |= {"person": self.person_column, "evaluation": share}
         description += [[name, value] for name, value in others.items() if value]

@@ -23,11 +23,19 @@ MAX_PLACES = 32
 
 
 class Step(NamedTuple):
-    """Equal releases of a plan: the part of the records that they use, what each costs, and how many there are."""
+    """Equal releases of a plan.
+
+    Args:
+        path: the part of the records that they use.
+        loss: what each costs.
+        times: how many there are.
+        name: of the step, in a learner's plan; not stored.
+    """
 
     path: Path
     loss: PrivacyLoss
     times: int = 1
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,10 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, exact."""
-        return {"name": self.name, "steps": [[_listed(path), loss.to_json(), n] for path, loss, n in self.steps]}
+        return {
+            "name": self.name,
+            "steps": [[_listed(step.path), step.loss.to_json(), step.times] for step in self.steps],
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Plan":
@@ -155,7 +166,7 @@ class Plans:
         """
         before = {plan: list(taken) for plan, taken in self._taken.items()}
         missing: Counter[tuple[Path, PrivacyLoss]] = Counter()
-        for path, loss, times in steps:
+        for path, loss, times, _ in steps:
             if loss != PrivacyLoss.zero():
                 missing[path, loss] += sum(not self._place(path, loss) for _ in range(times))
         self._taken = before

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,23 @@ from sklearn._loss import HalfMultinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from labeldp.learners.cells.clustered import CompactPartition
+from labeldp.learners.cells.clusters import CompactPartition
 from labeldp.learners.cells.local import CellClassifier, CellRegressor, fitted_partition, numbered, source_of
-from labeldp.learners.cells.partitions import Keys
+from labeldp.learners.cells.partitions import Keys, MedianPartition
 from labeldp.learners.evidence import Probabilities, projected
 from labeldp.learners.features import GapTags, check_rows, number_table, row_table, take_rows
-from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate, label_epsilon
+from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate, label_epsilon
+from labeldp.learners.plan import (
+    EVALUATION_LABELS,
+    Learner,
+    Progress,
+    Task,
+    check_size,
+    format_number,
+    no_progress,
+    part,
+    require_records,
+)
 from labeldp.mechanisms import (
     Classes,
     CountMechanism,
@@ -29,9 +40,12 @@ from labeldp.privacy import (
     CuratorLike,
     Floats,
     InputError,
+    Plan,
+    PrivacyLoss,
     Public,
     RandomSource,
     Release,
+    Step,
     check_curator,
     float_below,
     gather,
@@ -50,6 +64,9 @@ RECORDS = 10.0
 
 UNEXPLAINED = 0.4
 """The share of the labels' variance that features are expected not to explain, as in `fit_linear`."""
+
+SUMS = "cells"
+"""The name of the release of all cells in a ledger; of several trees each has one of its own."""
 
 WHY = "cells were cut from public features alone, by a rule that was fixed without the labels"
 
@@ -104,24 +121,87 @@ def fit_cells(
     of the second corrected (`docs/corrections.md`).
     """
     check_curator(curator)
-    table = row_table(features)
-    records = len(number_table(table))
-    check_rows(table, curator.records)
     check_evaluation(evaluation)
-    each = label_epsilon(curator, epsilon)
-    small = CompactPartition(default_cells(records, each)) if partition is None else partition
-    fitted = fitted_partition(small, table)
-    if evaluation and isinstance(source_of(fitted), Release):
-        raise InputError("evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out")
-    task = CellTask.of(curator.domain, each, mechanism, together=partition is None)
-    if not evaluation:
-        return task.learn(fitted, table, curator, rng)
+    learner = Cells("cells", partition, mechanism, errors, partition_seed)
+    return learner.fit(features, curator, Task.of(curator, epsilon, evaluation=evaluation), rng=rng)
 
-    def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-        model = task.learn(fitted, take_rows(table, ~held), training, rng)
-        return model, task.predicted(model.value, take_rows(table, held))
 
-    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng, errors=errors)
+@final
+@dataclass(frozen=True)
+class Cells(Learner):
+    """Trees that learn from noisy answers of many small cells, or cells that answer for themselves.
+
+    Args:
+        partition, mechanism, errors, partition_seed: as in `fit_cells`.
+        cells: in place of a partition, how many cells are cut at medians of features; None for the default.
+    """
+
+    partition: Any = None
+    mechanism: str | None = None
+    errors: Literal["summed", "labels"] = "summed"
+    partition_seed: int = 0
+    cells: int | None = None
+    one_thread: ClassVar[str] = "all"
+    notes: ClassVar[tuple[str, ...]] = (
+        "Results at other values of ε are not simulated: each would take as long as this fit.",
+    )
+
+    def plan(self, task: Task) -> Plan:
+        """Return the answers of most records' cells, and the labels or the summed errors of the others."""
+        sums = Step(path=part(0) if task.share else (), loss=PrivacyLoss.pure(task.epsilon), name=SUMS)
+        if not task.share:
+            return Plan(self.name, (sums,))
+        summed = self.errors == "summed" and task.cap is None
+        return Plan(self.name, (sums, *evaluation_steps(task.domain, task.epsilon, summed=summed, path=part(1))))
+
+    def check(self, features: Any, task: Task) -> None:
+        """Refuse too few records for a cell and an evaluation."""
+        require_records("--model cells", task.records)
+        check_size("--cells", self.cells, task.records)
+
+    def fit(
+        self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
+    ) -> Release[Model]:
+        """See `fit_cells`."""
+        table = row_table(features)
+        records = len(number_table(table))
+        check_rows(table, curator.records)
+        epsilon = label_epsilon(curator, task.epsilon)
+        partition = MedianPartition(self.cells) if self.cells else self.partition
+        fitted = fitted_partition(partition or CompactPartition(default_cells(records, epsilon)), table)
+        if task.share and isinstance(source_of(fitted), Release):
+            raise InputError(
+                "evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out"
+            )
+        answers = CellTask.of(curator.domain, epsilon, self.mechanism, together=partition is None)
+        if not task.share:
+            return answers.learn(fitted, table, curator, rng)
+
+        def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
+            model = answers.learn(fitted, take_rows(table, ~held), training, rng)
+            return model, answers.predicted(model.value, take_rows(table, held))
+
+        options: dict[str, Any] = {"share": task.share, "seed": self.partition_seed, "rng": rng, "errors": self.errors}
+        return fit_and_evaluate(curator, task.epsilon, learn, **options)
+
+    def hidden(self, task: Task) -> tuple[str, ...]:
+        """Return that sums and the labels of the evaluation are hidden."""
+        return "The sums of the cells as they were before noise was added.", EVALUATION_LABELS
+
+    def describe(self, model: Model, task: Task) -> str:
+        """Return the cells and the one release."""
+        if self.cells:
+            return f"one noisy sum for each of {self.cells:,} cells, cut at medians of features"
+        return "boosted trees, learned from one noisy sum for each of many small cells of similar records"
+
+    def describe_noise(self, task: Task) -> str:
+        """Return the scale of the noise, in units of what one label can do."""
+        domain, epsilon = task.domain, task.epsilon / (task.cap or 1)  # of a label: a person pays for all of theirs
+        if isinstance(domain, Interval):
+            scale = f"{format_number((domain.high - domain.low) / epsilon)}, in the unit of the labels,"
+            return f"Two-sided geometric noise of scale {scale} was added to the sum of each cell."
+        scale = format_number((1 if domain.size == 2 else 2) / epsilon)
+        return f"Two-sided geometric noise of scale {scale} was added to how often a class occurs in each cell."
 
 
 @dataclass(frozen=True)
@@ -249,7 +329,7 @@ class CellTask:
         part = self.epsilon if len(cells) == 1 else float_below(positive_epsilon(self.epsilon) / len(cells))
         steps = {}
         for number, own in enumerate(cells, start=1):
-            step = "cells" if len(cells) == 1 else f"cells of tree {number}"
+            step = SUMS if len(cells) == 1 else f"{SUMS} of tree {number}"
             steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(own))
         curator.require({step: curator.cost(mechanism) for step, mechanism in steps.items()})
         return [curator.release(mechanism, rng=rng, step=step) for step, mechanism in steps.items()]
