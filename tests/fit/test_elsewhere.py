@@ -73,9 +73,8 @@ WAYS = {
     "linear on sums": ("classes", "--trust central --delta 1e-6 --model linear"),
     "cells": ("classes", "--trust central --model cells"),
     "two stages": ("classes", "--model linear --stages 2"),
-    "the best way": ("classes", "--model auto"),
     "numbers, randomized": ("numbers", ""),
-    "numbers, sums": ("numbers", "--trust central"),
+    "numbers, sums": ("numbers", "--trust central --model cells"),
 }
 
 AGAIN = ("linear on sums", "two stages")

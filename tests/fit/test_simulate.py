@@ -48,11 +48,8 @@ def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_re
 
 
 def test_wide_tables_and_many_classes_are_simulated_on_fewer_records() -> None:
-    assert [LOGISTIC.simulated_records(Task(ldp.Classes(2), 100, 4.0), columns) for columns in (5, 20, 1000)] == [
-        40_000,
-        10_000,
-        4_000,
-    ]
+    two, four = (Task(ldp.Classes(size), 100, 4.0) for size in (2, 4))
+    assert [LOGISTIC.simulated_records(two, columns) for columns in (5, 20, 1000)] == [40_000, 10_000, 4_000]
     assert LOGISTIC.simulated_records(four, 5) == 10_000
 
 

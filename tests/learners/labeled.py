@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 import labeldp as ldp
-from labeldp import learners
+from labeldp import bags, learners
 from labeldp.bags import fit_bags
 from labeldp.learners import fit_linear
 from labeldp.privacy import Public, Release
@@ -110,7 +110,7 @@ class NoisyNumberRegressor(learners.NoisyNumberRegressor):
         return super().fit(X, released_numbers(y))
 
 
-class BagRegressor(learners.BagRegressor):
+class BagRegressor(bags.BagRegressor):
     def fit(self, X: Any, y: Any) -> Self:
         return super().fit(X, released_bags(y))
 

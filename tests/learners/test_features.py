@@ -9,7 +9,7 @@ from scipy.sparse import coo_array, csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import labeldp as ldp
-from labeldp import learners
+from labeldp import bags, learners, sgd
 from labeldp.learners import intrinsic_dimension
 from labeldp.learners.features import check_values, number_table, row_table, rows_with_gaps
 from labeldp.privacy import InputError, Public
@@ -44,7 +44,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 NUMBERS = ldp.Interval(-1, 2, grid=301)
 
-LOSS = learners.SoftmaxRegression(2)
+LOSS = sgd.SoftmaxRegression(2)
 
 CLASSES = answered(LABELS, ldp.Classes(2), ldp.RandomizedResponse, 4.0)
 
@@ -67,7 +67,7 @@ PRIVATE: dict[str, Any] = {
 }
 
 PUBLIC: dict[str, Any] = {
-    "BagRegressor": lambda X: learners.BagRegressor().fit(X, BAGS),
+    "BagRegressor": lambda X: bags.BagRegressor().fit(X, BAGS),
     "CellClassifier": lambda X: learners.CellClassifier().fit(X, CLASSES),
     "CellRegressor": lambda X: learners.CellRegressor().fit(X, AMOUNTS),
     "NeighborsClassifier": lambda X: learners.NeighborsClassifier().fit(X, CLASSES),

@@ -222,7 +222,7 @@ def test_labels_in_the_place_of_a_curator_are_refused_with_what_to_do(labels: An
         with pytest.raises(InputError, match=r"curator must be a Curator.*LabelDPClassifier.*fit\(X, y\)"):
             call(np.ones((60, 2)), labels, epsilon=1.0, rng=SIMULATED(0))
     with pytest.raises(InputError, match="curator must be a Curator"):
-        loss = ldp.learners.SoftmaxRegression(2)
+        loss = ldp.sgd.SoftmaxRegression(2)
         ldp.lp_rr_sgd(np.ones((60, 2)), labels, loss=loss, epsilon=1, diameter=2, rng=SIMULATED(0))
     with pytest.raises(InputError, match="curator must be a Curator"):
         ldp.preferences(np.ones((60, 2)), np.zeros((60, 2)), labels, epsilon=1, rng=SIMULATED(0))

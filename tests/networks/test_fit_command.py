@@ -17,10 +17,9 @@ import labeldp as ldp
 from labeldp import learners
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
-from labeldp.learners import catalog
 from labeldp.fit.bundle import Bundle
-from labeldp.learners import PatchFilters
-from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, distillation
+from labeldp.learners import PatchFilters, catalog
+from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, classifier, distillation
 from networks.conftest import Images
 
 Said = Callable[..., tuple[int, str, str]]
@@ -166,15 +165,14 @@ cli.main()
 def finished(labeldp: Said, command: tuple[str, ...], seen: list[int]) -> tuple[int, str, str]:
     """Run a command and note the epochs that are trained."""
     with pytest.MonkeyPatch.context() as patch:
-        room = bundle.networks()
-        train = room.classifier.train
+        train = classifier.train
 
         def watched(*arguments: Any) -> Any:
             for record in train(*arguments):
                 seen.append(record.epoch)
                 yield record
 
-        patch.setattr(room.classifier, "train", watched)
+        patch.setattr(classifier, "train", watched)
         patch.setattr(NetworkClassifier, "dry_run", lambda *_: None)  # it trains an epoch of its own
         return labeldp(*command)
 

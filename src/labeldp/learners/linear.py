@@ -685,8 +685,8 @@ class Round:
     ) -> "Round":
         """Compute the rule for the noise of a mechanism."""
         factor = measured.shape[0] / len(directions.rows)
-        released = np.hstack([*(np.asarray(each.rows) for each in earlier), np.asarray(rows)]) if earlier else rows
-        spreads = [np.full(each.rows.shape[1], each.spread) for each in earlier]
+        released = np.hstack([*(np.asarray(sums.rows) for sums in earlier), np.asarray(rows)]) if earlier else rows
+        spreads = [np.full(sums.rows.shape[1], sums.spread) for sums in earlier]
         spread = np.concatenate([*spreads, np.full(rows.shape[1], mechanism.noise_stddev)])
         rule = best_linear(released, directions.rows, directions.signal, spread, task.residual, task.ridge, factor)
         return cls(task, representation, directions, measured, rows, rule, factor, earlier)

@@ -536,33 +536,33 @@ class MultistageRun:
                 probabilities = state.guess.probabilities
                 assert probabilities is not None
                 fold = state.guess.fold
-                known = None if fold is None else (Model(self.domain, fold.estimator, state.evidence.matrix), fold.rows)
-                seen = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1], known)
-                return state.model.map(lambda model: replace(model, evaluation=seen))
+                other = fold and (Model(self.domain, fold.estimator, state.evidence.matrix), fold.rows)
+                evaluation = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1], other)
+                return state.model.map(lambda model: replace(model, evaluation=evaluation))
             return state.model
 
     def _first(
         self, curator: CuratorLike, rows: NDArray[np.intp], candidates: list[Any], always: bool, stages: int
     ) -> _State:
         """Run the first stage: plain randomized response, or one with the prior that was given."""
-        known = None if self.prior_rows is None else self.prior_rows[rows]
+        prior = None if self.prior_rows is None else self.prior_rows[rows]
         release = curator.release(self.first(rows), rng=self.rng, step=STAGE_1)
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
         evidence, table = Evidence.of(release), take_rows(self.features, rows)
-        guess = cross_fit(table, evidence, candidates, self.training, prior=known, always=always, told=self.progress)
+        guess = cross_fit(table, evidence, candidates, self.training, prior=prior, always=always, told=self.progress)
         return self._state(1, stages, rows, evidence, guess, releases, None)
 
     def _next(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp], stage: int, stages: int) -> _State:
         """Run a later stage: release labels with the last model as prior, and learn from all labels so far."""
         table = take_rows(self.features, rows)
         prior = state.model.map(lambda model: model.predict_proba(table))
-        prior = prior.map(lambda given: tempered(given, state.temperature))
+        prior = prior.map(lambda probabilities: tempered(probabilities, state.temperature))
         mechanism = self._with_prior(prior)
         release = curator.release(mechanism, rng=self.rng, step=stage_name(stage))
         old, old_rows, guess = state.evidence, state.rows, replace(state.guess, own=None)
         if self.drops_unlikely(guess.classifier):
-            kept = self._inside(state, release.mechanism)
-            old, old_rows, guess = old.take(kept), old_rows[kept], guess.take(kept)
+            inside = self._inside(state, release.mechanism)
+            old, old_rows, guess = old.take(inside), old_rows[inside], guess.take(inside)
         if guess.probabilities is not None:
             guess = replace(guess, probabilities=np.concatenate([guess.probabilities, prior.value]))
         evidence = old.joined(Evidence.of(release))
@@ -626,8 +626,8 @@ class MultistageRun:
 
     def _calibrated(self, model: Model, rows: NDArray[np.intp], evidence: Evidence) -> float:
         """Return the temperature that best explains released labels which the model has not seen."""
-        given = model.predict_proba(take_rows(self.features, rows))
-        return float(max(TEMPERATURES.tolist(), key=lambda each: evidence.score(tempered(given, each))))
+        probabilities = model.predict_proba(take_rows(self.features, rows))
+        return float(max(TEMPERATURES.tolist(), key=lambda value: evidence.score(tempered(probabilities, value))))
 
     def _evaluated(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
         release = curator.release(self.plain(), rng=self.rng, step="evaluation")
@@ -656,7 +656,7 @@ def _refuse_early(run: MultistageRun, candidates: list[Any], stages: Any, evalua
     """Refuse, before anything is charged, what could not be finished afterwards."""
     check_integer(stages, "stages")
     check_evaluation(evaluation)
-    losses = run.training.method, *(getattr(each, "loss", None) for each in candidates if is_noise_aware(each))
+    losses = [run.training.method, *(getattr(item, "loss", None) for item in candidates if is_noise_aware(item))]
     if "debiased" in losses and (stages != 1 or run.prior is not None):
         raise NotInvertibleError('"debiased" training needs one stage without a prior: other noise has no inverse')
 
@@ -747,17 +747,17 @@ def cluster_prior(
     why = "k-means on the public features, with a public seed"
     plain = (clusters, clusterings, seed) == (None, 1, 0)
     mechanisms = {}
-    for each in range(seed, seed + clusterings):
-        groups = Public(feature_clusters(features, count, each), why=why)
-        step = CLUSTER_PRIOR if plain else f"{CLUSTER_PRIOR} of {count}, seed {each}"
+    for number in range(seed, seed + clusterings):
+        groups = Public(feature_clusters(features, count, number), why=why)
+        step = CLUSTER_PRIOR if plain else f"{CLUSTER_PRIOR} of {count}, seed {number}"
         mechanisms[step] = LaplaceHistogram(domain=curator.domain, epsilon=part, groups=groups)
     curator.require({step: curator.cost(mechanism) for step, mechanism in mechanisms.items()})
     releases = [curator.release(mechanism, rng=rng, step=step) for step, mechanism in mechanisms.items()]
-    own = [release.mechanism.arrays() for release in releases]
+    assignments = [release.mechanism.arrays() for release in releases]
 
     def join(*counts: NDArray[Any]) -> Probabilities:
-        shares = (normalized(np.maximum(each, 0)) for each in counts)
-        return _joined([each[clusters] for each, clusters in zip(shares, own, strict=True)])
+        shares = (normalized(np.maximum(table, 0)) for table in counts)
+        return _joined([table[clusters] for table, clusters in zip(shares, assignments, strict=True)])
 
     return gather(releases, join)
 
@@ -769,7 +769,7 @@ def _joined(shares: list[Probabilities]) -> Probabilities:
     """
     if len(shares) == 1:
         return shares[0]
-    logarithms = sum(np.log(np.maximum(each, MIN_PROBABILITY)) for each in shares) / len(shares)
+    logarithms = sum(np.log(np.maximum(table, MIN_PROBABILITY)) for table in shares) / len(shares)
     return normalized(np.exp(logarithms))
 
 

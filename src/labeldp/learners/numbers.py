@@ -151,8 +151,9 @@ class Numbers(Learner):
         """See `fit_numbers`."""
         features = row_table(features)
         check_rows(features, curator.records)
-        domain, epsilon, plan = task.domain, task.epsilon, self.plan(task)
+        epsilon, plan = task.epsilon, self.plan(task)
         start, measured = self.mechanisms(task)
+        domain = start.domain
         parts = _parts(curator.records, positive_epsilon(epsilon), task.share, self.partition_seed)
         rows = [np.flatnonzero(parts == number) for number in range(3)]
         if min(map(len, rows)) < 2:
@@ -164,23 +165,23 @@ class Numbers(Learner):
             made_up = RandomizedResponse(domain=Classes(3), epsilon=epsilon)
             dry_run(classifiers, features, Training(), made_up, records=len(rows[1]))
         why = f"records are assigned at random from the public seed {self.partition_seed}, without their labels"
-        first, second, kept = curator.split(Public(parts, why=why))
+        first, second, tests = curator.split(Public(parts, why=why))
         ask, answer, measure = plan.steps
-        kept.require({measure.name: measure.loss})
+        tests.require({measure.name: measure.loss})
         if not first.has_released(start, step=ask.name):
             first.require({ask.name: ask.loss})
             second.require({answer.name: answer.loss})
         begun = first.release(start, rng=rng, step=ask.name)
         labels = second.release(number_response(domain, epsilon, number_prior([begun])), rng=rng, step=answer.name)
-        seen, known = np.concatenate(rows[:2]), known_numbers([begun, labels])
+        seen, numbers = np.concatenate(rows[:2]), known_numbers([begun, labels])
         if isinstance(labels.mechanism, ResponseOnBins) and classifiers:
             model = _of_bins(take_rows(features, rows[1]), begun, labels, classifiers)
         else:
             regressors = [_regressor(len(seen), task.categorical)] if self.regressors is None else self.regressors
             table = take_rows(features, seen)
-            best = clone(_best(regressors, table, known)).fit(table, known)
-            model = known.map(lambda _: Model(domain, best))
-        answers = kept.release(measured, rng=rng, step=measure.name)
+            best = clone(_best(regressors, table, numbers)).fit(table, numbers)
+            model = numbers.map(lambda _: Model(domain, best))
+        answers = tests.release(measured, rng=rng, step=measure.name)
         evaluation = evaluate(answers, model.value.predict(take_rows(features, rows[2])), HELD_OUT, rows[2])
         return gather([model, answers], lambda model, _: replace(model, evaluation=evaluation))
 
@@ -231,9 +232,9 @@ def number_prior(releases: Sequence[Release[Any]]) -> Release[Floats]:
 def _family(size: int) -> tuple[Floats, Floats]:
     """Return distributions on a grid, shape (distributions, grid), and logarithms of their weights beforehand."""
     edges = np.clip((np.arange(size + 1) - 0.5) / (size - 1), 0, 1)
-    means, narrow = (each.ravel()[:, None] for each in np.meshgrid(MEANS, CONCENTRATIONS))
-    found = np.diff(betainc(means * narrow, (1 - means) * narrow, edges), axis=1)
-    return np.asarray(found), -((logit(means[:, 0]) / LOGIT_SPREAD) ** 2) / 2
+    means, narrow = (grid.ravel()[:, None] for grid in np.meshgrid(MEANS, CONCENTRATIONS))
+    masses = np.diff(betainc(means * narrow, (1 - means) * narrow, edges), axis=1)
+    return np.asarray(masses), -((logit(means[:, 0]) / LOGIT_SPREAD) ** 2) / 2
 
 
 def number_response(
@@ -283,11 +284,11 @@ def known_numbers(releases: Sequence[Release[Any]]) -> Release[Floats]:
     Args:
         releases: what `UnbiasedNumbers`, `DiscreteLaplace` or `ResponseOnBins` answered.
     """
-    bins = any(isinstance(each.mechanism, ResponseOnBins) for each in releases)
+    bins = any(isinstance(release.mechanism, ResponseOnBins) for release in releases)
     chances = number_prior(releases).value if bins else None
-    values = [_values(each, chances) for each in releases]
-    known = KnownNumbers(releases[0].mechanism.domain, releases[0].mechanism.epsilon)
-    return replace(gather(releases, lambda *_: np.concatenate(values)), mechanism=known)
+    values = [_values(release, chances) for release in releases]
+    mechanism = KnownNumbers(releases[0].mechanism.domain, releases[0].mechanism.epsilon)
+    return replace(gather(releases, lambda *_: np.concatenate(values)), mechanism=mechanism)
 
 
 def _values(release: Release[Any], chances: Any) -> Floats:

@@ -34,6 +34,7 @@ from labeldp.learners import (
     with_given,
 )
 from labeldp.mechanisms import Classes, best_groups, partition_bits
+from labeldp.networks.architectures import NETWORKS
 from labeldp.networks.classifier import NOT_SIMULATED, NetworkClassifier, Watch, epochs_shown, require_images
 from labeldp.networks.training import Recipe
 from labeldp.privacy import (
@@ -216,6 +217,7 @@ class Distilled(Learner):
 
     def check(self, features: Any, task: Task) -> None:
         """Refuse images that the linear head has no features for, and too few; `fit` tries the network itself."""
+        check_choice(self.network, "network", tuple(NETWORKS))
         default_representation(features)
         require_images("--model distilled", features, 2)
 
@@ -343,17 +345,17 @@ class _Fit:
             if evidence is not None:
                 target[rows] = evidence.posterior(answer[rows])
             network = self.trained(name, replace(recipe, seed=self.seed + number - 1), changes, target)
-            own = network.predict_proba(self.features)
-            if leaves_out_a_class(own, answer):
+            probabilities = network.predict_proba(self.features)
+            if leaves_out_a_class(probabilities, answer):
                 break
             discrepancy = head.value.posterior.discrepancy
             allowed = LABELS_DISCREPANCY if self.labels else SUMS_DISCREPANCY
-            most = 1.0 if not layers else 0.5  # two networks have equal weights at most
-            weight = largest_weight(discrepancy, answer[rows], own[rows], most, allowed)
-            mean, layer = geometric_mean(answer, own, weight), Layer(network, weight)
+            largest = 1.0 if not layers else 0.5  # two networks have equal weights at most
+            weight = largest_weight(discrepancy, answer[rows], probabilities[rows], largest, allowed)
+            mean, layer = geometric_mean(answer, probabilities, weight), Layer(network, weight)
             told(name, Layer(network, 1.0))
             told(f"{name}, mean", *layers, layer)
-            if discrepancy(own[rows]) > allowed:
+            if discrepancy(probabilities[rows]) > allowed:
                 ridge = LABELS_CORRECTION if self.labels else SUMS_CORRECTION
                 term = head.value.corrected(None, mean[rows], ridge=ridge).term
                 layer = replace(layer, coefficients=term.coefficients, offset=term.offset)
@@ -402,10 +404,10 @@ class _Fit:
 
 def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Return Cohen's kappa of the likeliest classes of two tables of probabilities, (n, K) each."""
-    own, other = first.argmax(axis=1), second.argmax(axis=1)
-    shares = [np.bincount(each, minlength=first.shape[1]) / len(first) for each in (own, other)]
+    classes, mirrored = first.argmax(axis=1), second.argmax(axis=1)
+    shares = [np.bincount(answers, minlength=first.shape[1]) / len(first) for answers in (classes, mirrored)]
     chance = float(shares[0] @ shares[1])
-    return (float(np.mean(own == other)) - chance) / (1 - chance) if chance < 1 else 1.0
+    return (float(np.mean(classes == mirrored)) - chance) / (1 - chance) if chance < 1 else 1.0
 
 
 def leaves_out_a_class(own: NDArray[np.float64], before: NDArray[np.float64]) -> bool:
@@ -415,8 +417,8 @@ def leaves_out_a_class(own: NDArray[np.float64], before: NDArray[np.float64]) ->
         own, before: their probabilities for the same records, (n, K) each.
     """
     records, classes = own.shape
-    counts, others = (np.bincount(each.argmax(axis=1), minlength=classes) for each in (own, before))
-    return bool(np.any((counts == 0) & (others >= max(SMALLEST_SHARE * records / classes, 1))))
+    counts, counts_before = (np.bincount(table.argmax(axis=1), minlength=classes) for table in (own, before))
+    return bool(np.any((counts == 0) & (counts_before >= max(SMALLEST_SHARE * records / classes, 1))))
 
 
 def largest_weight(
@@ -435,12 +437,12 @@ def largest_weight(
         most: the largest weight that is tried; if every mean is contradicted, the one is taken that is least so.
         allowed: the largest discrepancy that is no contradiction.
     """
-    found = {}
-    for weight in (each for each in WEIGHTS if each <= most):
-        found[weight] = discrepancy(geometric_mean(before, own, weight))
-        if found[weight] <= allowed:
+    discrepancies = {}
+    for weight in (share for share in WEIGHTS if share <= most):
+        discrepancies[weight] = discrepancy(geometric_mean(before, own, weight))
+        if discrepancies[weight] <= allowed:
             return weight
-    return min(found, key=found.__getitem__)
+    return min(discrepancies, key=discrepancies.__getitem__)
 
 
 def geometric_mean(first: NDArray[np.float64], second: NDArray[np.float64], weight: float) -> NDArray[np.float64]:

@@ -220,11 +220,11 @@ class CellTask:
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         name = mechanism or ("sums" if LaplaceSum.takes(domain) else "counts")
         kind = MECHANISMS.get(name)
-        allowed = {each: type_ for each, type_ in MECHANISMS.items() if type_.takes(domain)}
+        allowed = {word: type_ for word, type_ in MECHANISMS.items() if type_.takes(domain)}
         if together:
-            allowed = {each: type_ for each, type_ in allowed.items() if type_.has_estimates}
+            allowed = {word: type_ for word, type_ in allowed.items() if type_.has_estimates}
         if kind is None or kind not in allowed.values():
-            names = ", ".join(f'"{each}"' for each in allowed)
+            names = ", ".join(f'"{word}"' for word in allowed)
             raise InputError(f"mechanism must be one of {names} for these labels" + " and no partition" * together)
         return cls(domain, float_below(positive_epsilon(epsilon)), kind, together)
 
@@ -235,7 +235,9 @@ class CellTask:
         learner: Any = CellRegressor() if isinstance(self.domain, Interval) else CellClassifier()
         cells, source = learner.cut(features, fitted), source_of(fitted)
         releases = self.releases(cells, source, curator, rng)
-        if not all(np.array_equal(each.mechanism.arrays(), own) for each, own in zip(releases, cells, strict=True)):
+        if not all(
+            np.array_equal(release.mechanism.arrays(), keys) for release, keys in zip(releases, cells, strict=True)
+        ):
             raise InputError(
                 "partition must cut features as it did when the ledger released this step: cells are others"
             )
@@ -243,7 +245,7 @@ class CellTask:
         def model(*released: NDArray[Any]) -> Model:
             answers = zip(releases, released, learner.cells_, strict=True)
             return self._answering(
-                learner, [self.values(each.mechanism, value, own.sizes) for each, value, own in answers]
+                learner, [self.values(release.mechanism, value, keys.sizes) for release, value, keys in answers]
             )
 
         sources = [source] if isinstance(source, Release) else []
@@ -251,16 +253,16 @@ class CellTask:
 
     def joined(self, fitted: Any, features: Any, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
         """Release an answer for each cell, and learn trees from all answers together."""
-        asked = numbered(fitted.transform(features), fitted.size_)[2]
-        release = self.releases([asked], None, curator, rng)[0]
+        wanted = numbered(fitted.transform(features), fitted.size_)[2]
+        release = self.releases([wanted], None, curator, rng)[0]
         cells = release.mechanism.arrays()  # those of the first time, if a ledger released this step before
         sizes, numbers = np.bincount(cells), isinstance(self.domain, Interval)
 
         def model(released: NDArray[Any]) -> Model:
-            found = release.mechanism.estimates(released, sizes)
+            means = release.mechanism.estimates(released, sizes)
             spread = release.mechanism.noise_variance / sizes**2 + self.residual / sizes
             trees = CellTreesRegressor() if numbers else CellTreesClassifier()
-            return Model(self.domain, trees.learn(features, cells, found, spread))
+            return Model(self.domain, trees.learn(features, cells, means, spread))
 
         return release.map(model)
 
@@ -296,9 +298,9 @@ class CellTask:
             spread = mechanism.noise_variance / sizes**2 + self.residual / sizes
 
         def model(released: NDArray[Any]) -> Model:
-            found = np.where(sizes[:, None] > 0, mechanism.estimates(released, np.maximum(sizes, 1)), 0.0)
+            means = np.where(sizes[:, None] > 0, mechanism.estimates(released, np.maximum(sizes, 1)), 0.0)
             trees = CellTreesRegressor() if numbers else CellTreesClassifier()
-            return Model(self.domain, trees.learn(sample, fitted.transform(sample), found, spread))
+            return Model(self.domain, trees.learn(sample, fitted.transform(sample), means, spread))
 
         return release.map(model)
 
@@ -321,26 +323,26 @@ class CellTask:
     def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: RandomSource) -> list[Release[Any]]:
         """Release the answers of the cells of each tree, at equal parts of epsilon."""
 
-        def grouped(own: Keys) -> Any:
+        def grouped(keys: Keys) -> Any:
             if isinstance(source, Release):
-                return source.map(lambda _: own)
-            return Public(own, why=WHY if source is None else source.why)
+                return source.map(lambda _: keys)
+            return Public(keys, why=WHY if source is None else source.why)
 
         part = self.epsilon if len(cells) == 1 else float_below(positive_epsilon(self.epsilon) / len(cells))
         steps = {}
-        for number, own in enumerate(cells, start=1):
+        for number, keys in enumerate(cells, start=1):
             step = SUMS if len(cells) == 1 else f"{SUMS} of tree {number}"
-            steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(own))
+            steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(keys))
         curator.require({step: curator.cost(mechanism) for step, mechanism in steps.items()})
         return [curator.release(mechanism, rng=rng, step=step) for step, mechanism in steps.items()]
 
     def values(self, mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the answer of each cell: a number in the range, or probabilities."""
         if mechanism.has_estimates:
-            found = mechanism.estimates(released, sizes)
+            estimates = mechanism.estimates(released, sizes)
             if isinstance(self.domain, Interval):
-                return np.clip(found[:, 0], self.domain.low, self.domain.high)
-            return projected(found)
+                return np.clip(estimates[:, 0], self.domain.low, self.domain.high)
+            return projected(estimates)
         return np.eye(self.domain.size)[released.astype(np.intp)]
 
     def predicted(self, model: Model, features: Any) -> NDArray[Any]:
@@ -354,8 +356,8 @@ def default_cells(records: int, epsilon: float) -> int:
     The noise on the mean of a cell is then a seventh of the range of the labels, whatever epsilon and the number of
     records are: trees bear far more noise in a cell than a cell alone.
     """
-    each = RECORDS / float(positive_epsilon(epsilon))
-    return max(int(records / max(each, 1.0)), 1)
+    size = RECORDS / float(positive_epsilon(epsilon))
+    return max(int(records / max(size, 1.0)), 1)
 
 
 MAX_RECORDS = 1 << 16
@@ -416,12 +418,12 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         if len(means) < MIN_CELLS or len(table) < 2 * self.boosters * means.shape[1]:
             return self
         rows, noisy = _NoisyCells.of(cells, means - self.start_, 1 / variances)
-        shown, least = table[rows].astype(np.float32), math.inf
+        shown, smallest = table[rows].astype(np.float32), math.inf
         for leaves in self.leaves:
             error, trees = self._boosted(shown, noisy, leaves)
-            if error >= least:
+            if error >= smallest:
                 break
-            least, self.trees_ = error, trees
+            smallest, self.trees_ = error, trees
         return self
 
     def _boosted(self, table: NDArray[np.float32], cells: "_NoisyCells", leaves: int) -> tuple[float, Any]:
@@ -445,10 +447,10 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
         )
         trees.fit(table, np.arange(len(table)) % loss.n_classes)  # the loss knows what they learn: not these
-        kept = int(np.argmin(loss.errors))
-        del trees._predictors[kept:]
+        best = int(np.argmin(loss.errors))
+        del trees._predictors[best:]
         trees.loss, trees._loss = "log_loss", HalfMultinomialLoss(n_classes=loss.n_classes)  # without the cells
-        return loss.errors[kept], trees
+        return loss.errors[best], trees
 
     def scores(self, X: Any) -> Floats:
         """Return predicted means, shape (n, columns)."""
@@ -473,8 +475,8 @@ class _NoisyCells:
         """Return the records that stand for the cells, all or a regular sample of each cell, and the cells."""
         order = np.argsort(cells, kind="stable")
         rows = order[:: -(-len(order) // MAX_RECORDS)]
-        found, of_record, sizes = np.unique(cells[rows], return_inverse=True, return_counts=True)
-        return rows, cls(of_record, sizes, means[found], weights[found] / weights[found].mean())
+        numbers, of_record, sizes = np.unique(cells[rows], return_inverse=True, return_counts=True)
+        return rows, cls(of_record, sizes, means[numbers], weights[numbers] / weights[numbers].mean())
 
     def excess(self, predicted: Floats) -> Floats:
         """Return by how much each cell's noisy mean exceeds the mean prediction for its records."""
@@ -519,13 +521,13 @@ class _CellLoss(HalfMultinomialLoss):  # type: ignore[misc]
         n_threads: int = 1,
     ) -> tuple[Any, Any]:
         """Write derivatives by the predictions of records, on half of the cells that a booster learns from."""
-        known = ~self.held
-        drawn = known & (self.rng.random(known.shape) < 0.5)
-        drawn = np.where(drawn.any(axis=0), drawn, known)
-        each = drawn * (self.cells.weights / self.cells.sizes)[:, None]
-        slope = each[:, :, None] * self._excess(raw_prediction)
+        learned = ~self.held
+        drawn = learned & (self.rng.random(learned.shape) < 0.5)
+        drawn = np.where(drawn.any(axis=0), drawn, learned)
+        weights = drawn * (self.cells.weights / self.cells.sizes)[:, None]
+        slope = weights[:, :, None] * self._excess(raw_prediction)
         gradient_out[:] = -slope.reshape(len(slope), -1)[self.cells.of_record]
-        hessian_out[:] = np.repeat(each, self.cells.means.shape[1], axis=1)[self.cells.of_record]
+        hessian_out[:] = np.repeat(weights, self.cells.means.shape[1], axis=1)[self.cells.of_record]
         return gradient_out, hessian_out
 
 
