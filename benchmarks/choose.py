@@ -466,7 +466,7 @@ LOSSES = """
 Regret: how far below the best admissible method in hindsight a policy is, as means over cells (table × records × ε ×
 trust × δ) in which all admissible methods are measured. *Beyond* is what is left after twice its standard error over
 the noises; where one noise does not tell a standard error, all of the regret counts. *No answer*: the policy names no
-method; for `auto`, nothing was expected to learn more than a constant, so that `labeldp fit --model auto` takes the default.
+method; for `auto`, nothing was expected to learn more than a constant, so that `--model auto` takes the default.
 Where few noises are measured the best in hindsight is partly the luckiest, most of all at ε = 0.1 with 1,000 records,
 where single fits differ by ten points and more; so the same is also said of ε from 0.5 on. *Within*: in how many
 cells the score of the first option lies in the interval that the advice states.

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.fit import classes_of, epsilon_of, networks
+from labeldp.fit import classes_of, epsilon_of
+from labeldp.learners import imported
 from labeldp.images import LabeledArrays, open_images
 from labeldp.learners import Model, default_representation
 from labeldp.mechanisms import Classes
@@ -297,7 +298,7 @@ class Task:
     @cached_property
     def self_supervised(self) -> NDArray[np.float32]:
         """Embeddings of training and test images, in this order, by a network that saw training images alone."""
-        learned = networks().SelfSupervised().fit(self.train.features)
+        learned = imported("labeldp.networks").SelfSupervised().fit(self.train.features)
         return np.concatenate([learned.transform(part.features) for part in (self.train, self.test)])
 
     @cached_property

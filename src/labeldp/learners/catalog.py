@@ -82,15 +82,15 @@ class LearnerEntry:
         """
         module, _, kind = self.path(trust, target, options.get("prior", "none")).partition(":")
         learner = getattr(imported(module), kind)
-        known = {item.name for item in fields(learner)} & set(self.options)
-        refused = [option for option in options if option not in known]
+        allowed = {item.name for item in fields(learner)} & set(self.options)
+        refused = [option for option in options if option not in allowed]
         if refused:
             raise InputError(
                 f"--{' and --'.join(refused)} {'do' if len(refused) > 1 else 'does'} not go with --model {name} and "
                 f"--trust {trust}{' of numbers' * (target == 'numbers')}"
             )
-        made: Learner = learner(name=name, **options)
-        return made
+        value: Learner = learner(name=name, **options)
+        return value
 
 
 BOTH = "classes", "numbers"
@@ -236,13 +236,13 @@ def learner_of(
     """
     if trust not in TRUSTS:
         raise InputError("--trust must be local or central")
-    given = {option: value for option, value in options.items() if value != DEFAULTS[option]}
-    prior = given.get("prior", "none")
+    chosen = {option: value for option, value in options.items() if value != DEFAULTS[option]}
+    prior = chosen.get("prior", "none")
     if name == "auto" and images and prior == "none":
         name = "linear"
     elif name == "auto" and trust == "central" and (target == "numbers" or prior == "none"):
         name = "linear" if delta else "cells"
-    _check_names(name, given, images)
+    _check_names(name, chosen, images)
     entry = LEARNERS[name]
     if not entry.path(trust, target, prior):
         raise InputError(_other_models(name, trust, target, images))
@@ -252,18 +252,18 @@ def learner_of(
             "and whoever counts sees them"
         )
     if "trust" in entry.options:  # of a class for either
-        given["trust"] = trust
+        chosen["trust"] = trust
     if delta and trust == "local":
         raise InputError(_why_no_delta(name, trust, prior))
-    learner = entry.make(name, trust, target, **given)
+    learner = entry.make(name, trust, target, **chosen)
     if delta and not learner.takes_delta:
         raise InputError(_why_no_delta(name, trust, prior))
     return learner
 
 
-def _check_names(name: str, given: Mapping[str, Any], images: bool) -> None:
+def _check_names(name: str, chosen: Mapping[str, Any], images: bool) -> None:
     """Refuse options of other models, and a model that is none or not for such data."""
-    for option in given:
+    for option in chosen:
         models = [model for model, entry in LEARNERS.items() if option in entry.options]
         if name not in models and name in LEARNERS and option not in _STAGED:
             raise InputError(f"--{option} goes with --model {', '.join(models)}")
@@ -291,14 +291,14 @@ def _why_no_delta(name: str, trust: str, prior: str) -> str:
 def _other_models(name: str, trust: str, target: str, images: bool) -> str:
     """Say why a model does not go with labels or trust, and which ones do."""
     data = "images" if images else "tables"
-    others = [model for model, entry in LEARNERS.items() if data in entry.data and entry.path(trust, target)]
+    names = [model for model, entry in LEARNERS.items() if data in entry.data and entry.path(trust, target)]
     other = TRUSTS[trust == "local"]
     if LEARNERS[name].path(other, target):
         problem = f"--model {name} goes with --trust {other}"
     else:
         problem = f"--model {name} does not learn {target}"
     labels = " and --range" if target == "numbers" else ""
-    return f"{problem}; with --trust {trust}{labels} take --model {' or '.join(others)}" if others else problem
+    return f"{problem}; with --trust {trust}{labels} take --model {' or '.join(names)}" if names else problem
 
 
 def model_words(estimator: object) -> str:
