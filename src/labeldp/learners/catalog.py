@@ -89,7 +89,8 @@ class LearnerEntry:
                 f"--{' and --'.join(refused)} {'do' if len(refused) > 1 else 'does'} not go with --model {name} and "
                 f"--trust {trust}{' of numbers' * (target == 'numbers')}"
             )
-        value: Learner = learner(name=name, **options)
+        shared = {"trust": trust} if "trust" in self.options else {}  # of a class for either
+        value: Learner = learner(name=name, **shared, **options)
         return value
 
 
@@ -251,8 +252,6 @@ def learner_of(
             f"--prior {prior} goes with --trust central: the labels of each cluster are counted before noise is added, "
             "and whoever counts sees them"
         )
-    if "trust" in entry.options:  # of a class for either
-        chosen["trust"] = trust
     if delta and trust == "local":
         raise InputError(_why_no_delta(name, trust, prior))
     learner = entry.make(name, trust, target, **chosen)
