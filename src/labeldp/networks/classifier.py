@@ -176,13 +176,13 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _first_module(self, inputs: Inputs, classes: int, start: Any) -> nn.Module:
         """Return a copy of the module before the first step, on the device, after a look at what it answers."""
-        given = self.module_weights
-        assert given is not None
-        if not isinstance(given.value, nn.Module):
+        weights = self.module_weights
+        assert weights is not None
+        if not isinstance(weights.value, nn.Module):
             raise InputError("must be a torch.nn.Module that returns scores, shape (n, K)", argument="module")
         if self.init is not None:
             raise InputError("goes with network: a module has weights of its own", argument="init")
-        module = deepcopy(given.value).to(device=self._device(), memory_format=torch.channels_last)
+        module = deepcopy(weights.value).to(device=self._device(), memory_format=torch.channels_last)
         if start is not None:
             module.load_state_dict(start.network_.state_dict())
         try:
@@ -210,10 +210,10 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         elif self.init is not None:
             if not isinstance(self.init, Public | Release):
                 raise InputError('init must be Public(network, why="…") or a Release: private labels are in no weights')
-            known = self.init.value
-            if known.network != self.network or known.shape_ != shape:
+            initial = self.init.value
+            if initial.network != self.network or initial.shape_ != shape:
                 raise InputError("init must be a network of the same kind, for inputs of the same shape")
-            network.encoder.load_state_dict(known.network_.encoder.state_dict())
+            network.encoder.load_state_dict(initial.network_.encoder.state_dict())
         return network.to(device=self._device(), memory_format=torch.channels_last)
 
     def _shape(self, inputs: Inputs) -> tuple[int, ...]:
@@ -235,8 +235,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _mean_logarithms(self, network: Any, batch: torch.Tensor) -> torch.Tensor:
         """Return log probabilities of a batch, averaged over its views, shape (b, K)."""
         views = [batch, *(changed for name in self.views for changed in VIEWS[name](batch))]
-        logits = (network(each.contiguous(memory_format=_layout(each))).float() for each in views)
-        return torch.stack([functional.log_softmax(each, dim=1) for each in logits]).mean(dim=0)
+        logits = (network(view.contiguous(memory_format=_layout(view))).float() for view in views)
+        return torch.stack([functional.log_softmax(scores, dim=1) for scores in logits]).mean(dim=0)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the likeliest code, shape (n,)."""
