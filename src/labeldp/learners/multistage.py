@@ -422,7 +422,9 @@ class SoftmaxStages(Staged):
         """Refuse features that nothing can be learned from, and too few records for the stages."""
         [classifier] = self.candidates(features, task)
         classifier.dry_run(features, task.domain.size)
-        require_records(f"{self.words()} and an evaluation", task.records, MIN_RECORDS * (self.count + 1))
+        fewest = MIN_RECORDS * (self.count + 1)
+        if task.records < fewest:
+            raise InputError(f"{self.words()} and an evaluation need at least {fewest} records")
 
     def prior_features(self, features: Any, task: Task) -> NDArray[Any]:
         """Return what the representation makes of features."""
