@@ -13,9 +13,8 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from cli.test_refusals import refused
 from labeldp import learners
-from labeldp.learners import catalog
 from labeldp.fit import simulate
-from labeldp.learners import ImageMap, PatchFilters
+from labeldp.learners import ImageMap, PatchFilters, catalog
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")

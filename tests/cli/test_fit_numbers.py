@@ -232,7 +232,7 @@ CASES = [
     (("--range", "0,100", "--model", "linear"), "--model linear goes with --trust central"),
     (("--range", "0,100", "--model", "neighbors", "--trust", "central"), "--model neighbors goes with --trust local"),
     (("--range", "0,100", "--model", "cells", "--trust", "central", "--delta", "1e-6"), "--delta does not go with"),
-    (("--range", "0,100", "--model", "cells", "--trust", "central", "--stages", "2"), "--stages does not go with --model cells"),
+    (("--range", "0,100", "--model", "cells", "--trust", "central", "--stages", "2"), "--stages does not go with"),
     (("--range", "0,100", "--delta", "1e-6"), "--delta goes with --trust central"),
     (("--range", "0,100", "--stages", "2"), "--stages"),
     (("--range", "0,100", "--prior", "clusters"), "--prior"),
