@@ -122,7 +122,7 @@ def test_a_killed_training_is_finished_by_the_same_command_with_the_same_charges
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     charged = steps(folder)
     assert len(charged) == known and list((folder / "model.training").rglob("*.pt")) and not (folder / "model").exists()
-    other = ("--epochs", "3") if command is CNN else ("--model", "mlp")
+    other = ("--epochs", "3") if command is CNN else ("--network", "mlp")
     status, _, err = labeldp(*command, *other)
     assert status == 1 and "holds checkpoints of another fit" in err and err.count("\n") == 1
     seen: list[int] = []
