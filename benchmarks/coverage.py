@@ -24,10 +24,10 @@ from labeldp.fit.registry import recipe_of
 from labeldp.fit.settings import FitSettings
 from labeldp.fit.simulate import importances
 from labeldp.fit.summarize import binned, constant_accuracy, constant_classes
+from labeldp.inference import clopper_pearson
 from labeldp.learners import (
     Estimate,
     NoisyNumberRegressor,
-    clopper_pearson,
     debiased_difference,
     fit_numbers,
 )

@@ -22,13 +22,13 @@ from labeldp.fit import (
     MIN_RECORDS,
     NO_RIGHT,
     TRUSTS,
+    FitCost,
     FitSettings,
     FitSummary,
     GivenRows,
     Job,
     Recipe,
     RightToFit,
-    Spent,
     Stage,
     TrainingContext,
     WrappedEstimator,
@@ -210,7 +210,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = replace(recipe.settings, label="y")
         order = np.arange(table.num_rows)
         given = GivenRows(model.encoder, model.encoder.transform(table), None, settings.domain, None, order)
-        account: Any = Spent(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
+        account: Any = FitCost(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
         request = self.certificate_.request

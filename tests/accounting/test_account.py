@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from accounting.strategies import Pair, best, orders, some_release
-from labeldp.accounting import Account, Books, Entry, Limits, OpenPlan, Policy, block_cost
+from labeldp.accounting import Account, Books, Cost, Entry, Limits, OpenPlan, Policy, block_cost
 from labeldp.privacy import Block, Budget, BudgetExceeded, Plan, PrivacyLoss, Step
 
 
@@ -219,3 +219,13 @@ def _promises(state: Hashable, moves: Any, promise: Any, depth: int) -> set[tupl
 @pytest.mark.parametrize("seed", range(6))
 def test_no_strategy_passes_the_budget(seed: int, accounts: int) -> None:
     assert game(random.Random(f"{seed} {accounts}"), accounts) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_stored_cost_is_not_negative(place: int) -> None:
+    """Whoever writes to a ledger file cannot give budget back by a negative sum."""
+    texts = ["1/2", "0", "3", "1/8"]
+    assert Cost.from_texts(*texts).to_texts() == tuple(texts)
+    texts[place] = "-5"
+    with pytest.raises(ValueError, match="a cost is not negative"):
+        Cost.from_texts(*texts)

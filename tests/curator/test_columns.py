@@ -7,9 +7,8 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
-from labeldp.curator.columns import column_name, dataset_and_column
 from labeldp.mechanisms import UnbiasedNumbers
-from labeldp.privacy import BudgetExceeded, DomainError, InputError, LedgerError, Neighbors
+from labeldp.privacy import BudgetExceeded, DomainError, InputError, LedgerError, Neighbors, Scope
 
 SYSTEM = ldp.SystemRandomness()
 
@@ -129,8 +128,8 @@ def test_columns_cohorts_and_revisions_of_one_name_have_noise_of_their_own(file:
 
 
 def test_names_of_columns(file: LedgerFile, tmp_path: Path) -> None:
-    assert dataset_and_column("a/b/c") == ("a/b", "c") and dataset_and_column("a/ ") == ("a/ ", "")
-    assert column_name("survey", "") == "survey"
+    assert Scope.parse("a/b/c") == Scope("a/b", "c") and Scope.parse("a/ ") == Scope("a/ ")
+    assert Scope("survey").name == "survey" and Scope("survey", "income").name == "survey/income"
     with pytest.raises(LedgerError, match=r"'survey/bought' is a column of the dataset 'survey' and shares its budget"):
         file.add("survey/bought", ldp.Budget(epsilon=1))
     with pytest.raises(LedgerError, match="change the budget of that"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
 from labeldp.inference.intervals import (
     betting,
@@ -32,6 +32,9 @@ def test_clopper_pearson_is_as_published() -> None:
     assert np.round(low, 4).tolist() == [0, 0.0025, 0.6915]
     assert np.round(high, 4).tolist() == [0.3085, 0.445, 1]
     assert [float(end) for end in clopper_pearson(0, 0, 0.95)] == [0, 1]
+    for hits, trials in [(0, 7), (3, 7), (7, 7)]:
+        expected = binomtest(hits, trials).proportion_ci(0.9, "exact")
+        np.testing.assert_allclose(clopper_pearson(hits, trials, 0.9), [expected.low, expected.high])
 
 
 def test_fieller_holds_the_ratios_that_a_test_does_not_refuse() -> None:

@@ -23,7 +23,7 @@ from labeldp.learners import (
     evaluation_mechanism,
     release_errors,
 )
-from labeldp.learners.evaluation import auc_estimate, clopper_pearson
+from labeldp.learners.evaluation import auc_estimate
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import InputError, NotInvertibleError, Release, total_loss
 from learners.data import released, with_prior
@@ -54,13 +54,6 @@ def test_the_accuracy_by_hand() -> None:
     interval = binomtest(3, 4).proportion_ci(0.95, "exact")
     assert estimate.low == pytest.approx(max(0, 2 * interval.low - 0.5))
     assert estimate.high == pytest.approx(1.0)
-
-
-def test_exact_intervals_of_a_rate_are_scipys() -> None:
-    for hits, trials in [(0, 7), (3, 7), (7, 7)]:
-        expected = binomtest(hits, trials).proportion_ci(0.9, "exact")
-        np.testing.assert_allclose(clopper_pearson(hits, trials, 0.9), [expected.low, expected.high])
-    np.testing.assert_allclose(clopper_pearson(0, 0, 0.9), [0, 1])
 
 
 def test_the_log_loss_by_hand() -> None:

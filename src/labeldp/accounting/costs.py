@@ -90,9 +90,15 @@ class Cost:
 
     @classmethod
     def from_texts(cls, loss: str | None, tail: str, rate: str | None, failure: str) -> "Cost":
-        """Return the inverse of `to_texts`."""
-        largest = [None if text is None else stored_fraction(text) for text in (loss, rate)]
-        return cls(largest[0], stored_fraction(tail), largest[1], stored_fraction(failure))
+        """Return the inverse of `to_texts`.
+
+        Raises:
+            ValueError: not four numbers, or one of them is negative.
+        """
+        numbers = [None if text is None else stored_fraction(text) for text in (loss, tail, rate, failure)]
+        if any(number is not None and number < 0 for number in numbers) or numbers[1] is None or numbers[3] is None:
+            raise ValueError("a cost is not negative")
+        return cls(numbers[0], numbers[1], numbers[2], numbers[3])
 
 
 def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:

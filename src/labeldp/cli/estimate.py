@@ -47,7 +47,7 @@ BY = click.option("--by", "groups", metavar="COLUMN", help="A public column: an 
 TREATED = click.option("--treated", required=True, metavar="COLUMN", help="Who was treated: 1 or 0, true or false.")
 
 
-class Source:
+class ReleasedFile:
     """A released file and its public columns."""
 
     def __init__(self, path: str) -> None:
@@ -88,7 +88,7 @@ class Source:
         raise InputError(f"{flag} must be a column of numbers, or of true and false")
 
 
-def settings(source: Source, options: dict[str, Any], *names: str) -> dict[str, Any]:
+def settings(source: ReleasedFile, options: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return what an estimator takes of the options: those of these names, users, groups and the level."""
     from labeldp.privacy import InputError
 
@@ -132,7 +132,7 @@ def mean(data: str, **options: Any) -> None:
     """Estimate the share of each class, or the mean number, overall or by a public column."""
     from labeldp import inference
 
-    source = Source(data)
+    source = ReleasedFile(data)
     show(inference.mean(source.release, **settings(source, options, "outcome")), options)
 
 
@@ -143,7 +143,7 @@ def quantile(data: str, **options: Any) -> None:
     """Estimate a quantile of ordered classes, or of a number that was answered by bins."""
     from labeldp import inference
 
-    source = Source(data)
+    source = ReleasedFile(data)
     show(inference.quantile(source.release, **settings(source, options, "at")), options)
 
 
@@ -158,7 +158,7 @@ def difference(data: str, treated: str, covariates: str | None, **options: Any) 
 
     from labeldp import inference
 
-    source = Source(data)
+    source = ReleasedFile(data)
     names = [] if covariates is None else covariates.split(",")
     table = np.column_stack([source.numbers(name, "--covariates") for name in names]) if names else None
     arms = source.numbers(treated, "--treated")
@@ -173,7 +173,7 @@ def odds_ratio(data: str, exposure: str, **options: Any) -> None:
     """Estimate the odds ratio of a class for a public exposure; the interval is exact, and wide."""
     from labeldp import inference
 
-    source = Source(data)
+    source = ReleasedFile(data)
     exposed = source.numbers(exposure, "--exposure")
     show(inference.odds_ratio(source.release, exposed, **settings(source, options, "outcome")), options)
 
@@ -185,7 +185,7 @@ def monitor(data: str, treated: str | None, **options: Any) -> None:
     """Estimate a share, a mean or an effect that may be looked at after every record, in the order of FILE."""
     from labeldp import inference
 
-    source = Source(data)
+    source = ReleasedFile(data)
     arms = source.numbers(treated, "--treated")
     show(inference.monitor(source.release, arms, looks=10, **settings(source, options, "outcome")), options)
 
@@ -207,7 +207,7 @@ def evaluate(data: str, probabilities: str, why: str, score: str, gap: bool, **o
     from labeldp import inference
     from labeldp.privacy import Public
 
-    source = Source(data)
+    source = ReleasedFile(data)
     chances = Public(source.numbers(probabilities, "--probabilities"), why=why)
     scores = inference.evaluate(source.release, chances, **settings(source, options))
     show(scores.gap(score) if gap else getattr(scores, score)(), options)

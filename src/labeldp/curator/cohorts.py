@@ -71,7 +71,7 @@ class Cohort:
 
 
 @dataclass(frozen=True)
-class Scope:
+class CohortSpan:
     """Whose labels a release is about: the records of one cohort, or of all up to one.
 
     Args:
@@ -117,7 +117,7 @@ def cohorts_of(connection: Connection, dataset: int) -> tuple[Cohort, ...]:
     return cohorts_from(connection.execute(f"{COHORTS} WHERE dataset = ? ORDER BY number", (dataset,)).fetchall())
 
 
-def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None, place: tuple[Path, str]) -> Scope:
+def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None, place: tuple[Path, str]) -> CohortSpan:
     """Return whose labels a release is about.
 
     Args:
@@ -130,7 +130,7 @@ def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None,
         LedgerError: the records are not those of the cohort, or of the dataset; nothing was charged.
     """
     if not cohorts:
-        return Scope()
+        return CohortSpan()
     name = place[1]
     listed = named([each.name for each in cohorts])
     if records is None:
@@ -146,12 +146,12 @@ def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None,
                 f"these are not the records of the cohort {cohort!r} of {name!r}: a cohort keeps the ids that it was "
                 f"added with; nothing was charged. {new}"
             )
-        return Scope((own.number, own.number), (cohort,), len(cohorts) > 1)
+        return CohortSpan((own.number, own.number), (cohort,), len(cohorts) > 1)
     sums = f"{0:032x}-0"
     for each in cohorts:
         sums = add_digests(sums, each.digest)
         if sums == records:
-            return Scope((0, each.number), tuple(one.name for one in cohorts[: each.number + 1]), len(cohorts) > 1)
+            return CohortSpan((0, each.number), tuple(one.name for one in cohorts[: each.number + 1]), len(cohorts) > 1)
     raise LedgerError(
         f"these are neither all records of {name!r} (of the cohorts {listed}) nor those that it had before later ones "
         f"came; nothing was charged. One cohort alone is asked for by its name: cohort=…, --cohort NAME. {new}"

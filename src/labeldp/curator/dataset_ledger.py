@@ -18,14 +18,13 @@ from labeldp.accounting import Entry as PaidEntry
 from labeldp.curator.cohorts import (
     COHORTS,
     Cohort,
-    Scope,
+    CohortSpan,
     cohorts_from,
     cohorts_of,
     scope_of,
     unknown_cohort,
     without_cohort,
 )
-from labeldp.curator.columns import column_name
 from labeldp.curator.datasets import (
     OPENS,
     USERS,
@@ -65,7 +64,6 @@ from labeldp.curator.paid import (
     whole_span,
     write_payment,
 )
-from labeldp.curator.stored import stored
 from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
 from labeldp.mechanisms import GAPS, Domain
 from labeldp.privacy import (
@@ -86,11 +84,13 @@ from labeldp.privacy import (
     PrivacyLoss,
     Release,
     Request,
+    Scope,
     Span,
     Step,
     derive_key,
     gather,
     largest_of,
+    read_stored,
     warn_of_weak_budget,
 )
 
@@ -241,7 +241,7 @@ class DatasetLedger(NotCopyable):
         request: Request | None = None,
     ) -> None:
         self.request = request
-        self.name, self._dataset, self._column = column_name(name, column), name, column
+        self.name, self._dataset, self._column = Scope(name, column).name, name, column
         self.analyst = analyst
         self.revision = revision
         self._store, self._secret, self._proposed = store, secret, budget
@@ -320,7 +320,7 @@ class DatasetLedger(NotCopyable):
             books = read_books(connection, dataset, account_of(connection, dataset, self.analyst))
         if without:
             rows = self._rows("SELECT charge, paid FROM release", "AND analyst = ? AND paid IS NOT NULL", self.analyst)
-            paid = [stored(text, paid_from) for charge, text in rows if charge_from(charge).id not in without]
+            paid = [read_stored(text, paid_from) for charge, text in rows if charge_from(charge).id not in without]
             return replace(books, entries=tuple(paid))
         return books
 
@@ -406,7 +406,7 @@ class DatasetLedger(NotCopyable):
         names = [each.name for each in self.cohorts]
         found = []
         for revision, form, step, text, created, low, high, *scope in rows:
-            certificate = stored(text, Certificate.from_json)
+            certificate = read_stored(text, Certificate.from_json)
             part, cohorts = self.part(certificate.entries[0].path), tuple(names[low : high + 1])
             found.append(Entry(revision, form, step, certificate, created, (low, high), cohorts, part, *scope))
         return tuple(found)
@@ -497,7 +497,7 @@ class DatasetLedger(NotCopyable):
     def find_request(self, digest: str) -> Request | None:
         """Return what was asked, by its digest, or None if this file was never asked it."""
         rows = self._store.rows("SELECT content FROM request WHERE digest = ?", (digest,))
-        return stored(rows[0][0], Request.from_json) if rows else None
+        return read_stored(rows[0][0], Request.from_json) if rows else None
 
     def requested(self, charge: str) -> str | None:
         """Return the digest of what a charge was first asked for by; None where nobody said it."""
@@ -568,7 +568,7 @@ class DatasetLedger(NotCopyable):
     def _called(self) -> str:
         return f"revision {self.revision!r} of {self.name!r}" if self.revision else repr(self.name)
 
-    def _scope(self, cohorts: Sequence[Cohort] | None = None) -> Scope:
+    def _scope(self, cohorts: Sequence[Cohort] | None = None) -> CohortSpan:
         """Return whose labels these are; raise LedgerError if they are neither of the cohort nor of the dataset."""
         known = self.cohorts if cohorts is None else cohorts
         cohort = None if self._cohort is None else self._cohort.name
@@ -860,7 +860,7 @@ class DatasetLedger(NotCopyable):
         """
         for text, identity in self._rows("SELECT charge, identity FROM release"):
             if (known := charge_from(text)).id == charge.id:
-                labels = stored(identity, lambda asked: asked["labels"])
+                labels = read_stored(identity, lambda asked: asked["labels"])
                 opened = known.facts.get("commitment") in (None, commitment(self._secret, charge.id, labels))
                 return opened and known == charge
         return False

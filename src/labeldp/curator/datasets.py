@@ -13,7 +13,6 @@ from sqlite3 import Connection
 from typing import Any
 
 from labeldp.curator.declared import Declared, declare, declared_domains
-from labeldp.curator.stored import as_written, stored
 from labeldp.mechanisms import Domain
 from labeldp.privacy import (
     Budget,
@@ -23,8 +22,10 @@ from labeldp.privacy import (
     Numbers,
     Pinned,
     PrivacyLoss,
+    as_written,
     did_you_mean,
     numbers_of,
+    read_stored,
     stored_fraction,
 )
 from labeldp.privacy import Path as ChargePath
@@ -170,7 +171,7 @@ def restorations(connection: Connection, dataset: int) -> tuple[str, ...]:
 
 def charge_from(text: str) -> Charge:
     """Parse a stored charge."""
-    return stored(text, Charge.from_json)
+    return read_stored(text, Charge.from_json)
 
 
 def budget_from(epsilon: str, delta: str) -> Budget:

@@ -9,7 +9,6 @@ from sqlite3 import Connection, connect
 from typing import Any, final
 
 from labeldp.curator.cohorts import SortedIds, cohorts_of, insert_cohort, refuse_known, unknown_cohort
-from labeldp.curator.columns import dataset_and_column
 from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import (
     SECRET_BYTES,
@@ -30,7 +29,7 @@ from labeldp.curator.ledger_store import Store
 from labeldp.curator.paid import OWNER, accounts_of, change_budget, reserve
 from labeldp.curator.traces import ANY_KIND
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, InputError, LedgerError, NotCopyable, decimal, derive_key, numbers_of
+from labeldp.privacy import Budget, InputError, LedgerError, NotCopyable, Scope, decimal, derive_key, numbers_of
 
 
 @final
@@ -103,7 +102,7 @@ class LedgerFile(NotCopyable):
             raise InputError("must be a Budget, such as Budget(epsilon=1.0)", argument="budget")
         declared = None if domain is None else as_declared(domain)
         with self._store.writing(create=True) as connection:
-            known, (whole, column) = find_dataset(connection, name), dataset_and_column(name)
+            known, (whole, column) = find_dataset(connection, name), _dataset_and_column(name)
             if known is None and column and find_dataset(connection, whole) is not None:
                 raise LedgerError(
                     f"{name!r} is a column of the dataset {whole!r} and shares its budget: it need not be added. To "
@@ -180,7 +179,7 @@ class LedgerFile(NotCopyable):
             _require_text(why, "why", "the questionnaire has a new answer")
         declared = None if domain is None else as_declared(domain)
         with self._store.writing() as connection:
-            whole, column = dataset_and_column(name) if find_dataset(connection, name) is None else (name, "")
+            whole, column = _dataset_and_column(name) if find_dataset(connection, name) is None else (name, "")
             known = known_dataset(connection, self.path, name if find_dataset(connection, whole) is None else whole)
             if budget is not None and column:
                 raise LedgerError(f"{name!r} is a column of the dataset {whole!r}: change the budget of that")
@@ -216,8 +215,8 @@ class LedgerFile(NotCopyable):
                 was released without ids; nothing was added.
         """
         _require_text(cohort, "cohort", "people of May")
-        if name not in self.datasets() and dataset_and_column(name)[0] in self.datasets():
-            raise LedgerError(f"cohorts are of a whole dataset, {dataset_and_column(name)[0]!r}, and not of a column")
+        if name not in self.datasets() and _dataset_and_column(name)[0] in self.datasets():
+            raise LedgerError(f"cohorts are of a whole dataset, {_dataset_and_column(name)[0]!r}, and not of a column")
         account = self.dataset(name)
         key = account.digest_key
         with closing(SortedIds(account.ids_key, key)) as found:
@@ -318,7 +317,7 @@ class LedgerFile(NotCopyable):
             _require_text(revision, "revision")
         place, rows = (name, ""), self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
         if not rows:
-            place = dataset_and_column(name)
+            place = _dataset_and_column(name)
             rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (place[0],))
         if rows:
             whole, column = place
@@ -409,3 +408,9 @@ def _require_count(records: Any) -> None:
 def _require_text(value: Any, argument: str, example: str = "adult-2026") -> None:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InputError(f"must be a printable text that is not empty, such as {example!r}", argument=argument)
+
+
+def _dataset_and_column(name: str) -> tuple[str, str]:
+    """Return the dataset and the column that a name would be of; no column where it is of a whole dataset."""
+    scope = Scope.parse(name)
+    return scope.dataset, scope.column

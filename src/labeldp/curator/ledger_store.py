@@ -17,8 +17,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.curator.stored import as_written
-from labeldp.privacy import LedgerError, most_bytes
+from labeldp.privacy import LedgerError, as_written, most_bytes
 
 SCHEMA_NUMBER = 1
 """The number of the tables below, which the file begins with. A file of any other number is refused."""

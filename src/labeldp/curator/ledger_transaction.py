@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.accounting import Payment
-from labeldp.curator.cohorts import Scope
+from labeldp.curator.cohorts import CohortSpan
 from labeldp.curator.datasets import (
     STATE,
     Dataset,
@@ -22,9 +22,8 @@ from labeldp.curator.datasets import (
 )
 from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_store import pack, unpack
-from labeldp.curator.stored import stored
 from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
-from labeldp.privacy import Certificate, Charge, Drawn, PendingCharge, RandomnessKind, Request, Trust
+from labeldp.privacy import Certificate, Charge, Drawn, PendingCharge, RandomnessKind, Request, Trust, read_stored
 
 
 class Paid(NamedTuple):
@@ -49,7 +48,7 @@ class LedgerTransaction:
     connection: Connection = field(repr=False)
     dataset: Dataset
     state: State
-    scope: Scope
+    scope: CohortSpan
     records: str | None = field(repr=False)
 
     def has_same_labels(self, request: PendingCharge) -> bool:
@@ -90,7 +89,7 @@ class LedgerTransaction:
         if row is None:
             return None
         value = unpack(row[0])
-        certificate = stored(row[1], Certificate.from_json)
+        certificate = read_stored(row[1], Certificate.from_json)
         return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
 
     def find_recomputable(self, request: PendingCharge) -> tuple[Charge, Certificate] | None:
@@ -101,7 +100,7 @@ class LedgerTransaction:
             f"SELECT charge, certificate FROM release WHERE {STATE} AND identity = ?",
             (*self.state, text_of(request.identity())),
         ).fetchone()
-        return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
+        return None if row is None else (charge_from(row[0]), read_stored(row[1], Certificate.from_json))
 
     def write(
         self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, source: str | None = None

@@ -11,7 +11,6 @@ from typing import Any
 from labeldp.accounting import Account, Books, Cost, Entry, Limits, OpenPlan, Payment, Policy
 from labeldp.curator.cohorts import without_cohort
 from labeldp.curator.datasets import Dataset, budget_from, numbers_from
-from labeldp.curator.stored import as_written, stored
 from labeldp.privacy import (
     Budget,
     BudgetExceeded,
@@ -23,8 +22,10 @@ from labeldp.privacy import (
     PrivacyLoss,
     Span,
     Step,
+    as_written,
     largest_of,
     numbers_of,
+    read_stored,
     stored_fraction,
 )
 
@@ -64,13 +65,16 @@ def accounts_of(connection: Connection, dataset: Dataset) -> dict[str, StoredAcc
         chosen, numbers = (None, None) if policy is None else as_written(partial(_limits_from, policy, limits))
         name = f"your share of {dataset.name!r}" if analyst else repr(dataset.name)
         account = Account(name, budget_from(epsilon, delta), chosen, numbers)
-        accounts[analyst] = StoredAccount(analyst, account, stored(versions, numbers_from))
+        accounts[analyst] = StoredAccount(analyst, account, read_stored(versions, numbers_from))
     return accounts
 
 
 def _limits_from(policy: str, limits: Iterable[str]) -> tuple[Policy, Limits]:
     """Return what the first charge of an account decided, from its columns."""
-    return Policy(policy), Limits(*map(stored_fraction, limits))
+    numbers = [stored_fraction(limit) for limit in limits]
+    if min(numbers) < 0:
+        raise ValueError("a limit is not negative")
+    return Policy(policy), Limits(*numbers)
 
 
 def account_of(connection: Connection, dataset: Dataset, analyst: str) -> StoredAccount:
@@ -124,12 +128,12 @@ def read_books(connection: Connection, dataset: Dataset, account: StoredAccount)
 
 
 def _open_plan(dataset: Dataset, low: int, high: int, steps: str, taken: str) -> OpenPlan:
-    public, span = stored(steps, Plan.from_json), (low, high)
+    public, span = read_stored(steps, Plan.from_json), (low, high)
     plan = Plan(
         public.name,
         tuple(replace(step, path=without_cohort(step.path, dataset.secret), span=span) for step in public.steps),
     )
-    return OpenPlan(plan, stored(taken, _taken_from))
+    return OpenPlan(plan, read_stored(taken, _taken_from))
 
 
 def _taken_from(rows: Iterable[list[Any]]) -> tuple[tuple[int, Step], ...]:
@@ -185,7 +189,7 @@ def write_payment(
         "UPDATE plan SET taken = ?, done = ? WHERE name = ?", (json.dumps(taken), plan.is_done, plan.plan.name)
     )
     [(text,)] = connection.execute("SELECT steps FROM plan WHERE name = ?", (plan.plan.name,)).fetchall()
-    return stored(text, Plan.from_json), versions
+    return read_stored(text, Plan.from_json), versions
 
 
 def reserve(connection: Connection, dataset: Dataset, parts: Mapping[str, Fraction]) -> None:
@@ -256,7 +260,7 @@ def entry_from(row: Sequence[Any]) -> Entry:
 
 def path_from(text: str) -> Path:
     """Return a part of the records from its JSON text."""
-    return stored(text, lambda path: tuple((str(split), int(part)) for split, part in path))
+    return read_stored(text, lambda path: tuple((str(split), int(part)) for split, part in path))
 
 
 def numbers_texts(versions: Iterable[Numbers]) -> list[list[str]]:

@@ -27,8 +27,8 @@ from .job import prepare as prepare
 from .job import read_rows as read_rows
 from .once import FREE as FREE
 from .once import NO_RIGHT as NO_RIGHT
+from .once import FitCost as FitCost
 from .once import RightToFit as RightToFit
-from .once import Spent as Spent
 from .parsing import classes_of as classes_of
 from .parsing import decimal_float as decimal_float
 from .parsing import domain_of as domain_of

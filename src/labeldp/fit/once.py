@@ -65,7 +65,7 @@ class RightToFit(SingleProcess):
 
 
 @dataclass(frozen=True)
-class Spent:
+class FitCost:
     """What a fit without a ledger file cost, for a report, which else asks the dataset of a ledger.
 
     Args:

@@ -32,13 +32,13 @@ from labeldp.fit.summary import (
     PublicTest,
     Stage,
 )
+from labeldp.inference import clopper_pearson
 from labeldp.learners import (
     Estimate,
     Evaluation,
     Model,
     NumberEvaluation,
     SummedErrors,
-    clopper_pearson,
     debiased_accuracy,
     debiased_difference,
 )

@@ -7,10 +7,11 @@ from .effects import difference as difference
 from .estimate import RULES as RULES
 from .estimate import Estimate as Estimate
 from .estimate import Rule as Rule
-from .evaluation import Calibration as Calibration
+from .evaluation import CalibrationBins as CalibrationBins
 from .evaluation import Scores as Scores
 from .evaluation import compare as compare
 from .evaluation import evaluate as evaluate
+from .intervals import clopper_pearson as clopper_pearson
 from .power import Power as Power
 from .power import power as power
 from .regression import odds_ratio as odds_ratio

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from labeldp.inference.estimate import CLUSTERED, Rule
 from labeldp.inference.intervals import clopper_pearson, earlier_variances
-from labeldp.inference.released import Grouping, Outcomes, means_of, public_numbers
+from labeldp.inference.released import Outcomes, PublicGroups, means_of, public_numbers
 from labeldp.inference.shares import ORDER
 from labeldp.mechanisms import ResponseOnBins
 from labeldp.privacy import Certificate, Flags, Floats, InputError, check_choice, check_integer
@@ -113,7 +113,7 @@ def conformal(
             raise InputError("must lie between 0 and 1", argument=name)
     check_choice(method, "method", ("auto", *METHODS))
     outcomes = Outcomes.of(release, users)
-    cells = Grouping.of(groups, outcomes.records)
+    cells = PublicGroups.of(groups, outcomes.records)
     if by_class and groups is not None:
         raise InputError("must be left out where each class has its threshold", argument="groups")
     if outcomes.clustered or by_class:
@@ -199,7 +199,7 @@ def bets_exceed(values: Floats, goal: float, low: float, high: float, risk: floa
 
 def _normal(values: Floats, users: Any, risk: float) -> bool:
     """Whether a normal test shows at this risk that the mean of numbers is at least 0."""
-    result = means_of(lambda rows: values[rows, None, None], Grouping.of(None, len(values)), users, len(values))
+    result = means_of(lambda rows: values[rows, None, None], PublicGroups.of(None, len(values)), users, len(values))
     return bool(result.mean[0, 0, 0] >= ndtri(1 - risk) * np.sqrt(result.covariance[0, 0, 0, 0]))
 
 
@@ -210,7 +210,7 @@ def _of_class(outcomes: Outcomes, scores: Floats, code: int, goal: float, risk: 
     )
 
 
-def _half_width(outcomes: Outcomes, cells: Grouping, goal: float, risk: float, method: str) -> PredictionSets:
+def _half_width(outcomes: Outcomes, cells: PublicGroups, goal: float, risk: float, method: str) -> PredictionSets:
     """Return the upper edge of the first bin of residuals below which enough of them are shown to lie."""
     if not isinstance(outcomes.mechanism, ResponseOnBins):
         raise InputError('must be Public(array, why="…"), a score for each record and class', argument="scores")

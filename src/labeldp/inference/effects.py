@@ -8,8 +8,8 @@ from labeldp.inference.estimate import LEVEL, RULES, Estimate
 from labeldp.inference.intervals import normal_quantile, recovered, student_quantile, wilson
 from labeldp.inference.released import (
     Codes,
-    Grouping,
     Outcomes,
+    PublicGroups,
     entry_level,
     estimate_of,
     means_of,
@@ -61,7 +61,7 @@ def difference(
         return difference_of_sums(release, treated, groups, outcome, users, level, simultaneous)
     outcomes = Outcomes.of(release, users)
     flags = treated_column(treated, outcomes.records)
-    cells = Grouping.of(groups, outcomes.records)
+    cells = PublicGroups.of(groups, outcomes.records)
     code = outcome_code(outcomes, outcome) if outcomes.names else None
     if outcome is not None and code is None:
         raise InputError("must be left out: the outcome is a number", argument="outcome")
@@ -85,8 +85,8 @@ def values_of(outcomes: Outcomes, code: int | None, rows: slice) -> Floats:
 
 def _by_arm(
     outcomes: Outcomes,
-    cells: Grouping,
-    crossed: Grouping,
+    cells: PublicGroups,
+    crossed: PublicGroups,
     code: int | None,
     entry: float,
     level: float,
@@ -142,8 +142,8 @@ def _by_arm(
 
 
 def _adjusted(
-    outcomes: Outcomes, cells: Grouping, flags: Flags, code: int | None, covariates: Any, entry: float, level: float,
-    simultaneous: bool,
+    outcomes: Outcomes, cells: PublicGroups, flags: Flags, code: int | None, covariates: Any, entry: float,
+    level: float, simultaneous: bool,
 ) -> Estimate:  # fmt: skip
     table, number = _covariates(covariates, outcomes.records), values_of(outcomes, code, slice(None))
     value, variance, freedom = (np.zeros(cells.count) for _ in range(3))
@@ -194,7 +194,7 @@ def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[
 
 
 def _weighted(
-    outcomes: Outcomes, cells: Grouping, flags: Flags, code: int | None, covariates: Any, propensity: Any,
+    outcomes: Outcomes, cells: PublicGroups, flags: Flags, code: int | None, covariates: Any, propensity: Any,
     entry: float, level: float, simultaneous: bool,
 ) -> Estimate:  # fmt: skip
     """Return the mean of doubly robust scores by group; the model of one half of the records predicts the other."""
@@ -242,7 +242,7 @@ def _covariates(covariates: Any, records: int) -> Floats:
 
 
 def _stated(
-    outcomes: Outcomes, key: str, cells: Grouping, value: Floats, low: Floats, high: Floats, variance: Floats,
+    outcomes: Outcomes, key: str, cells: PublicGroups, value: Floats, low: Floats, high: Floats, variance: Floats,
     level: float, simultaneous: bool, noise: Any, effective: Any, code: int | None, more: tuple[str, ...] = (BY_LOT,),
 ) -> Estimate:  # fmt: skip
     domain = outcomes.mechanism.domain

@@ -10,8 +10,8 @@ from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
 from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantile, recovered, sidak, student_quantile
 from labeldp.inference.released import (
     Codes,
-    Grouping,
     Outcomes,
+    PublicGroups,
     Sums,
     covariance_of,
     entry_level,
@@ -64,11 +64,11 @@ def evaluate(
     table, public = public_numbers(probabilities, "probabilities", (records, classes), "a row for each record")
     if table.min() < 0 or np.abs(table.sum(axis=1) - 1).max() > 1e-3:
         raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
-    return Scores(source, table, public, Grouping.of(groups, records), level, simultaneous)
+    return Scores(source, table, public, PublicGroups.of(groups, records), level, simultaneous)
 
 
 @dataclass(frozen=True)
-class Calibration:
+class CalibrationBins:
     """How often a model is right where it is so and so sure.
 
     Args:
@@ -98,7 +98,7 @@ class Scores:
     source: Any = field(repr=False)
     probabilities: Floats = field(repr=False)
     public: str
-    cells: Grouping = field(repr=False)
+    cells: PublicGroups = field(repr=False)
     level: float = LEVEL
     simultaneous: bool = True
 
@@ -119,7 +119,7 @@ class Scores:
         noise, effective = self._precision(value, variance, sizes)
         return self._estimate("accuracy", "accuracy", self.cells.axes, value, low, high, variance, noise, effective)
 
-    def _hits(self, cells: Grouping, entry: float, chosen: Any) -> tuple[Floats, Floats, Floats, Floats]:
+    def _hits(self, cells: PublicGroups, entry: float, chosen: Any) -> tuple[Floats, Floats, Floats, Floats]:
         """Return by cell the share of records of the chosen class, its ends and variance: exact where it can be."""
         if self._exact:
             [hit, *_], [miss, *_] = self.source.rates()
@@ -271,7 +271,7 @@ class Scores:
         name = "area under the ROC curve"
         return self._estimate(name, name, self.cells.axes, value, low, high, variance)
 
-    def calibration(self, bins: int = 10) -> Calibration:
+    def calibration(self, bins: int = 10) -> CalibrationBins:
         """Estimate the share of the second of two classes, or of right answers, in bins of alike predictions.
 
         Args:
@@ -286,7 +286,7 @@ class Scores:
         ordered = np.sort(sure)
         count = check_integer(bins, "bins")
         edges = np.unique(ordered[np.arange(1, count) * len(ordered) // count])
-        cells = Grouping.of(np.searchsorted(edges, sure, side="right"), len(sure))
+        cells = PublicGroups.of(np.searchsorted(edges, sure, side="right"), len(sure))
         mean = np.bincount(cells.block(slice(None), len(sure)), weights=sure) / cells.sizes
 
         entry = entry_level(self.source, cells, self.level, self.simultaneous)
@@ -295,7 +295,7 @@ class Scores:
         name = f"share of {self.source.names[1]}" if binary else "share of right answers"
         axes = (("mean prediction", tuple(f"{number:.4f} (bin {index})" for index, number in enumerate(mean, 1))),)
         observed = self._estimate("calibration", name, axes, value, low, high, variance, noise, effective)
-        return Calibration(mean, cells.sizes, observed)
+        return CalibrationBins(mean, cells.sizes, observed)
 
     def gap(self, score: str, reference: Any = None) -> Estimate:
         """Estimate by how much a score of each group differs from that of a reference group.
@@ -333,7 +333,7 @@ class Scores:
             "gap", title, axes, first[0] - second[0], low, high, variance, low_end=-reach, reach=reach
         )
 
-    def _of_cells(self, cells: Grouping, entry: float) -> list[Floats]:
+    def _of_cells(self, cells: PublicGroups, entry: float) -> list[Floats]:
         """Return numbers of the predicted class in each cell of group and predicted class, from sums."""
         classes = len(self.source.names)
         chosen = np.tile(np.arange(classes), self.cells.count)
@@ -492,7 +492,7 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
         index = np.arange(len(indicators))
         return (indicators[index, codes[0][rows]] - indicators[index, codes[1][rows]])[:, None, None]
 
-    result = outcomes.means(terms, Grouping.of(None, outcomes.records))
+    result = outcomes.means(terms, PublicGroups.of(None, outcomes.records))
     value, variance = result.mean[0, 0, 0], result.covariance[0, 0, 0, 0]
     half = student_quantile(level, result.freedom)[0] * np.sqrt(variance)
     low, high = max(value - half, -part), min(value + half, part)

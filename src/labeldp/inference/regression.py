@@ -12,8 +12,8 @@ from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
 from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student_quantile
 from labeldp.inference.released import (
     Codes,
-    Grouping,
     Outcomes,
+    PublicGroups,
     estimate_of,
     outcome_code,
     precision,
@@ -257,7 +257,7 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
         raise NotInvertibleError("release has answers that differ between records or classes: take regression")
     cells = arms(exposed, outcomes.records)
     hit, miss = rates[0][code], rates[1][code]
-    hits = outcomes.counts(Grouping(cells.names, cells.codes, cells.sizes))[:, code]
+    hits = outcomes.counts(PublicGroups(cells.names, cells.codes, cells.sizes))[:, code]
     ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, cells.sizes, check_level(level) ** 0.5)]
     low, high = np.clip(np.minimum(*ends), 0, 1), np.clip(np.maximum(*ends), 0, 1)
     share = (hits / cells.sizes - miss) / (hit - miss)

@@ -24,7 +24,7 @@ RELEASE = "must be what Curator.release returned for a mechanism that answers ea
 
 
 @dataclass(frozen=True)
-class Grouping:
+class PublicGroups:
     """Public groups of records.
 
     Args:
@@ -38,7 +38,7 @@ class Grouping:
     sizes: Codes = field(repr=False)
 
     @classmethod
-    def of(cls, groups: Any, records: int, argument: str = "groups") -> "Grouping":
+    def of(cls, groups: Any, records: int, argument: str = "groups") -> "PublicGroups":
         """Return groups from a column of names or numbers, `Public` or plain."""
         if groups is None:
             return cls(("all",), None, np.array([records]))
@@ -59,7 +59,7 @@ class Grouping:
         """Return the groups of a block of records."""
         return np.zeros(size, dtype=np.int64) if self.codes is None else self.codes[rows].astype(np.int64)
 
-    def crossed(self, other: "Grouping") -> "Grouping":
+    def crossed(self, other: "PublicGroups") -> "PublicGroups":
         """Return the cells of two groupings: the cell of group g and other group h is g * other.count + h."""
         kind = np.int32 if self.count * other.count < 1 << 31 else np.int64
         codes: Codes = np.zeros(int(self.sizes.sum()), dtype=np.dtype(kind))
@@ -69,7 +69,7 @@ class Grouping:
         if other.codes is not None:
             codes += other.codes
         names = tuple(f"{a}, {b}" for a in self.names for b in other.names)
-        return Grouping(names, codes, np.bincount(codes, minlength=len(names)))
+        return PublicGroups(names, codes, np.bincount(codes, minlength=len(names)))
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Outcomes:
         outputs = getattr(self.mechanism, "outputs", None)
         return (self.mechanism.domain.size if outputs is None else len(outputs)) == 2
 
-    def counts(self, groups: Grouping) -> Floats:
+    def counts(self, groups: PublicGroups) -> Floats:
         """Return how often answers of each group name each class, or the upper of two outputs, shape (G, K)."""
         classes = len(self.names) or 2
         total = np.zeros((groups.count, classes))
@@ -224,7 +224,7 @@ class Outcomes:
                 total[:, code] += np.bincount(cells, weights=named[:, code], minlength=groups.count)
         return total
 
-    def means(self, terms: Terms, groups: Grouping) -> Means:
+    def means(self, terms: Terms, groups: PublicGroups) -> Means:
         """Return means of terms by group, with their covariance: clustered where users have several records."""
         return means_of(terms, groups, self.users, self.records)
 
@@ -276,7 +276,7 @@ def class_names(domain: Any) -> tuple[str, ...]:
     return tuple(map(str, domain.decode(np.arange(domain.size)).tolist())) if isinstance(domain, Classes) else ()
 
 
-def means_of(terms: Terms, groups: Grouping, users: Codes | None, records: int) -> Means:
+def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: int) -> Means:
     """Return means of terms by group, and the covariance of these means; see `Means`."""
     clusters = None
     if users is not None:
@@ -329,7 +329,7 @@ def means_of(terms: Terms, groups: Grouping, users: Codes | None, records: int) 
 
 def covariance_of(terms: Floats, users: Codes | None) -> Floats:
     """Return the covariance of the means of terms (n, t), clustered where users have several records, shape (t, t)."""
-    result = means_of(lambda rows: terms[rows, None, :], Grouping.of(None, len(terms)), users, len(terms))
+    result = means_of(lambda rows: terms[rows, None, :], PublicGroups.of(None, len(terms)), users, len(terms))
     return np.asarray(result.covariance[0, 0])
 
 
@@ -433,7 +433,7 @@ def outcome_code(outcomes: Outcomes | Sums, outcome: Any) -> int:
 
 
 def entry_level(
-    outcomes: Outcomes | Sums, cells: Grouping, level: float, simultaneous: bool, dependent: int = 1
+    outcomes: Outcomes | Sums, cells: PublicGroups, level: float, simultaneous: bool, dependent: int = 1
 ) -> float:
     """Return the level of each interval: groups are independent of each other unless they share users."""
     check_level(level)

@@ -12,8 +12,8 @@ from labeldp.inference.intervals import (
     student_quantile,
 )
 from labeldp.inference.released import (
-    Grouping,
     Outcomes,
+    PublicGroups,
     entry_level,
     estimate_of,
     outcome_code,
@@ -66,7 +66,7 @@ def mean(
         return mean_of_sums(release, groups, outcome, users, target, level, simultaneous)
     outcomes = Outcomes.of(release, users)
     refuse_exact(outcomes, method, ("auto", "exact", "normal"))
-    cells = Grouping.of(groups, outcomes.records)
+    cells = PublicGroups.of(groups, outcomes.records)
     if outcomes.names:
         return _shares(outcomes, cells, outcome, target, level, simultaneous, method)
     if outcome is not None:
@@ -75,7 +75,7 @@ def mean(
 
 
 def _shares(
-    outcomes: Outcomes, cells: Grouping, outcome: Any, target: str, level: float, simultaneous: bool, method: str
+    outcomes: Outcomes, cells: PublicGroups, outcome: Any, target: str, level: float, simultaneous: bool, method: str
 ) -> Estimate:
     columns = range(len(outcomes.names)) if outcome is None else [outcome_code(outcomes, outcome)]
     entry = entry_level(outcomes, cells, level, simultaneous, len(columns) if len(outcomes.names) > 2 else 1)
@@ -116,7 +116,7 @@ def _shares(
     )  # fmt: skip
 
 
-def _debiased_shares(outcomes: Outcomes, cells: Grouping, columns: list[int]) -> tuple[Floats, Floats]:
+def _debiased_shares(outcomes: Outcomes, cells: PublicGroups, columns: list[int]) -> tuple[Floats, Floats]:
     """Return shares and their variances, shape (G, columns); weighted where each record has a matrix of its own."""
     if outcomes.by_record and outcomes.mechanism.domain.size == 2:
         matrix = outcomes.mechanism.design.matrix
@@ -136,7 +136,7 @@ def _debiased_shares(outcomes: Outcomes, cells: Grouping, columns: list[int]) ->
     return result.mean[..., 0], result.covariance[..., 0, 0]
 
 
-def _numbers(outcomes: Outcomes, cells: Grouping, level: float, simultaneous: bool, method: str) -> Estimate:
+def _numbers(outcomes: Outcomes, cells: PublicGroups, level: float, simultaneous: bool, method: str) -> Estimate:
     mechanism, entry = outcomes.mechanism, entry_level(outcomes, cells, level, simultaneous)
     domain, sizes = mechanism.domain, np.maximum(cells.sizes, 1)
     noise = effective = None
@@ -211,7 +211,7 @@ def quantile(
             f"{type(outcomes.mechanism).__name__} has no quantiles: its answers say nothing but the mean. Release bins "
             "by ResponseOnBins"
         )
-    cells = Grouping.of(groups, outcomes.records)
+    cells = PublicGroups.of(groups, outcomes.records)
     entry, rates, classes = entry_level(outcomes, cells, level, simultaneous), outcomes.rates(), len(outcomes.names)
     single = np.ndim(outcomes.release.value) == 1
     if rates is None or outcomes.clustered or not single:

@@ -13,7 +13,7 @@ from labeldp.inference.intervals import (
     recovered,
 )
 from labeldp.inference.released import (
-    Grouping,
+    PublicGroups,
     Sums,
     entry_level,
     estimate_of,
@@ -105,7 +105,7 @@ def plan_sums(
         return LaplaceMoment(domain=domain, epsilon=epsilon, features=inputs, resolution=MAX_RESOLUTION)  # type: ignore[arg-type]
     first = next((column for column in columns.values() if column is not None), None)
     count = check_integer(records, "records") if first is None else len(np.asarray(first.value))
-    cells = Grouping.of(groups, count)
+    cells = PublicGroups.of(groups, count)
     if question == "difference":
         cells = cells.crossed(arms(treated, count))
     elif question == "evaluate":
@@ -124,19 +124,19 @@ def require_two(domain: Any) -> None:
         raise InputError("must be two classes, such as Classes(('no', 'yes'))", argument="domain")
 
 
-def arms(treated: Any, records: int) -> Grouping:
+def arms(treated: Any, records: int) -> PublicGroups:
     """Return the two arms as groups: control, treated."""
     codes = treated_column(treated, records).astype(np.int32)
-    return Grouping(("control", "treated"), codes, np.bincount(codes, minlength=2))
+    return PublicGroups(("control", "treated"), codes, np.bincount(codes, minlength=2))
 
 
-def predicted_cells(predictions: Any, records: int, classes: int) -> Grouping:
+def predicted_cells(predictions: Any, records: int, classes: int) -> PublicGroups:
     """Return groups of records by predicted class, one for each class."""
     codes = np.asarray(predictions.value if isinstance(predictions, Public) else predictions)
     if codes.shape != (records,) or codes.dtype.kind not in "biu" or codes.min() < 0 or codes.max() >= classes:
         raise InputError(f"must be codes from 0 to {classes - 1}, one for each record", argument="predictions")
     codes = codes.astype(np.int32)
-    return Grouping(tuple(map(str, range(classes))), codes, np.bincount(codes, minlength=classes))
+    return PublicGroups(tuple(map(str, range(classes))), codes, np.bincount(codes, minlength=classes))
 
 
 def is_sums(release: Any) -> bool:
@@ -145,7 +145,7 @@ def is_sums(release: Any) -> bool:
     return isinstance(mechanism, LaplaceSum | LaplaceHistogram | LaplaceMoment)
 
 
-def check_cells(sums: Sums, cells: Grouping) -> None:
+def check_cells(sums: Sums, cells: PublicGroups) -> None:
     """Refuse other groups than those that the sums are of."""
     mechanism = sums.mechanism
     if isinstance(mechanism, LaplaceMoment):
@@ -166,7 +166,7 @@ def sums_of_cells(sums: Sums, count: int) -> Floats:
     return np.concatenate([table, np.zeros((count - len(table), table.shape[1]))])
 
 
-def cell_means(sums: Sums, cells: Grouping, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def cell_means(sums: Sums, cells: PublicGroups, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return value, low, high, variance and sampling variance of each cell, shape (cells, classes or 1).
 
     Of two classes it is the share of the second one; of a number its mean, whose sampling variance is the largest that
@@ -206,7 +206,7 @@ def mean_of_sums(
     """Return shares or means by group from noisy sums; see `mean`."""
     sums = Sums.of(release)
     refuse_users(users)
-    cells = Grouping.of(groups, sums.mechanism.records)
+    cells = PublicGroups.of(groups, sums.mechanism.records)
     check_cells(sums, cells)
     names, binary = sums.names, len(sums.names) == 2
     entry = entry_level(sums, cells, level, simultaneous, len(names) if len(names) > 2 and outcome is None else 1)
@@ -244,7 +244,7 @@ def difference_of_sums(
     sums = Sums.of(release)
     refuse_users(users)
     records = sums.mechanism.records
-    by_group = Grouping.of(groups, records)
+    by_group = PublicGroups.of(groups, records)
     cells = by_group.crossed(arms(treated, records))
     check_cells(sums, cells)
     code = outcome_code(sums, outcome) if sums.names else 0

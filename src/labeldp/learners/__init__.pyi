@@ -30,7 +30,6 @@ from .evaluation import Evaluation as Evaluation
 from .evaluation import NumberEvaluation as NumberEvaluation
 from .evaluation import SummedErrors as SummedErrors
 from .evaluation import accuracy_of_agreements as accuracy_of_agreements
-from .evaluation import clopper_pearson as clopper_pearson
 from .evaluation import debiased_accuracy as debiased_accuracy
 from .evaluation import debiased_auc as debiased_auc
 from .evaluation import debiased_calibration as debiased_calibration

@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
+from labeldp.inference import clopper_pearson
 from labeldp.learners.evidence import MIN_PROBABILITY, Probabilities, inverse_table, normalized
 from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, SquaredErrors, debias
 from labeldp.privacy import (
@@ -401,15 +402,6 @@ def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> f
 def log_losses(probabilities: Any) -> NDArray[np.float64]:
     """Return -ln of probabilities, in nats, each raised to at least 0.001 so that debiased means vary less."""
     return -np.log(np.maximum(probabilities, MIN_PROBABILITY))
-
-
-def clopper_pearson(hits: Any, trials: Any, level: float) -> tuple[Any, Any]:
-    """Return the exact confidence interval of a binomial rate, [0, 1] without trials: Clopper and Pearson (1934)."""
-    hits, trials, tail = np.asarray(hits, float), np.asarray(trials, float), (1 - level) / 2
-    misses = trials - hits
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), misses + 1, tail), 0.0)
-    high = np.where(misses > 0, betaincinv(hits + 1, np.maximum(misses, 1), 1 - tail), 1.0)
-    return low, high
 
 
 def mean_estimate(values: NDArray[np.float64], level: float) -> Estimate:

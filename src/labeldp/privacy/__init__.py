@@ -109,7 +109,7 @@ from labeldp.privacy.renyi import (
 )
 from labeldp.privacy.request import REQUEST_KINDS, NamedFile, Request, Source, number_text
 from labeldp.privacy.scope import Scope, Unit
-from labeldp.privacy.stored import check_growth, json_value, most_bytes, stored_fraction
+from labeldp.privacy.stored import as_written, check_growth, json_value, most_bytes, read_stored, stored_fraction
 from labeldp.privacy.validate import (
     MAX_EPSILON,
     AnyFloats,
@@ -209,6 +209,7 @@ __all__ = [
     "as_bound",
     "as_randomness",
     "as_successive",
+    "as_written",
     "bag_ends",
     "binomial",
     "bounded_range_rdp",
@@ -258,6 +259,7 @@ __all__ = [
     "numbers_of",
     "positive_epsilon",
     "rdp_delta",
+    "read_stored",
     "record_words",
     "refuse_repeats",
     "requested_delta",

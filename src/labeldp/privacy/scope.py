@@ -43,7 +43,7 @@ class Scope:
         if not all(name.isprintable() for name in (text, *fields.values())):
             raise InputError("must be a printable name", argument="dataset")
         dataset, slash, column = text.rpartition("/")
-        if not (slash and dataset and column):
+        if not (slash and dataset.strip() and column.strip()):
             dataset, column = text, ""
         return cls(dataset, column, unit=unit, **fields)
 

@@ -2,10 +2,14 @@
 
 import json
 import re
+import zlib
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
-from labeldp.privacy.errors import InputError
+from labeldp.privacy.errors import InputError, LedgerError
+
+Result = TypeVar("Result")
 
 MOST_GROWTH = 200
 """By how much data may grow when they are read: tables and images compress by 2 to 50."""
@@ -66,3 +70,24 @@ def check_growth(what: object, stored: int, size: int) -> None:
         raise InputError(
             f"{what} would grow from {stored:,} bytes to at least {size:,}, which no plain data do: it was not read"
         )
+
+
+def read_stored(text: Any, parse: Callable[[Any], Result]) -> Result:
+    """Return what `parse` makes of a JSON text of a ledger, whose holder can write to it.
+
+    Raises:
+        LedgerError: labeldp did not write it.
+    """
+    return as_written(lambda: parse(json_value(text)))
+
+
+def as_written(read: Callable[[], Result]) -> Result:
+    """Return what `read` returns; raise LedgerError where it meets what labeldp did not write."""
+    try:
+        return read()
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError, EOFError, zlib.error):
+        pass
+    raise LedgerError(
+        "the ledger holds an entry that labeldp did not write: it is damaged, or was changed by hand; restore it from "
+        "a copy that holds every release made so far"
+    )

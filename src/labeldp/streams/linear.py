@@ -127,7 +127,7 @@ def learn(
     mechanism = task.mechanism(Public(totals, why=mapped.why), directions.clip)
     blocks = (mapping.rows(mapped.table[start : start + ROWS]) for start in range(0, len(sample), ROWS))
     held = GridValues.of(aggregate.scan().rounded, blocks, totals.unit)
-    measured = TableRows(aggregation.table, aggregate, partial(_scores, mapped.table, directions), totals.shape)
+    measured = MappedRows(aggregation.table, aggregate, partial(_scores, mapped.table, directions), totals.shape)
     begun = Round.of(task, mapped.transformer, directions, measured, mechanism, held)
     return begun.fit(survey.release(mechanism, lambda sums, _: sums.sums)).model()
 
@@ -187,7 +187,7 @@ class ByDirections:
 
 @final
 @dataclass(frozen=True)
-class TableRows:
+class MappedRows:
     """The measured rows of all records of a table; see `AllRows` of `labeldp.learners.linear`.
 
     Args:
