@@ -20,7 +20,7 @@ from labeldp.curator import DatasetLedger, Ledger, LedgerFile
 from labeldp.curator.datasets import Dataset, cost_digest
 from labeldp.curator.ledger_store import SCHEMA
 from labeldp.curator.paid import StoredAccount, read_books, write_payment
-from labeldp.privacy import Neighbors, NoisyBag, PendingCharge, PrivacyLoss, Span, Step, Trust, float_above
+from labeldp.privacy import LedgerError, Neighbors, NoisyBag, PendingCharge, PrivacyLoss, Span, Step, Trust, float_above
 from labeldp.privacy.certificate import join_certificates
 
 DELTA = "0.0383"
@@ -472,3 +472,15 @@ def test_what_is_used_is_told_without_an_epsilon(tmp_path: Path) -> None:
     assert "used 37.5 % of it. With delta > 0 the budget is what is promised" in said and "spent epsilon" not in said
     LedgerFile(path).add("empty", ldp.Budget(2, 1e-6))
     assert "empty: budget epsilon = 2, delta = 1e-06; used 0 % of it" in describe_ledger(str(path))
+
+
+@pytest.mark.parametrize("cell", ["account.loss", "account.reserve", "paid.loss", "paid.failure"])
+def test_a_negative_number_in_a_ledger_is_refused(tmp_path: Path, cell: str) -> None:
+    """A sum or a limit below zero would give budget back."""
+    path = tmp_path / "ledger.db"
+    curator(path, budget=2).release(response(0.5), rng=SYSTEM)
+    table, column = cell.split(".")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {column} = '-5'")
+    with pytest.raises(LedgerError, match="an entry that labeldp did not write"):
+        curator(path).release(response(0.25), rng=SYSTEM)
