@@ -106,7 +106,7 @@ def draw(points: list[Point], path: Path, ink: str) -> None:
     from matplotlib import pyplot as plt
 
     colors = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
-    with mpl.rc_context({**colors, "svg.hashsalt": "labeldp", "font.size": 9}):
+    with mpl.rc_context({**colors, "svg.hashsalt": "labeldp", "svg.fonttype": "none", "font.size": 9}):
         figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.0), sharey=True, layout="constrained")
         for panel, (data, title) in zip(panels, PANELS.items(), strict=True):
             _draw_panel(panel, [point for point in points if point.data == data])
