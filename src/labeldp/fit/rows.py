@@ -20,6 +20,7 @@ from labeldp.mechanisms import Domain
 from labeldp.privacy import DomainError, InputError
 from labeldp.streams import check_user, user_column
 from labeldp.tables import (
+    FORMATS,
     INDEX,
     Table,
     TableEncoder,
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
 
 OUTSIDE_TEST = "--test: labels of {} must lie in the declared domain {}"
-
-TABLES = ".csv", ".csv.gz", ".parquet"
-"""How files are named that are no images."""
 
 DISTINCT_SHARE = 0.95
 """If at least this share of the records are distinct, equal rows of two files are taken for the same record."""
@@ -432,7 +430,7 @@ Rows = PrivateRows | GivenRows | ImageRows
 
 def names_images(path: str) -> bool:
     """Return whether a path is of images, as `labeldp.images` says, which is not loaded for a file named as a table."""
-    if path.lower().endswith(TABLES) and not os.path.isdir(path):
+    if any(kind.names(Path(path)) for kind in FORMATS.values()) and not os.path.isdir(path):
         return False
     from labeldp.images import names_images as is_image_source
 
