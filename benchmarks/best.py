@@ -18,7 +18,7 @@ import torch
 
 import labeldp as ldp
 from labeldp.learners import Model
-from labeldp.networks import best, fit_best
+from labeldp.networks import distillation, fit_best
 
 HELD_OUT = 10_000
 STEPS = ("network", "network, corrected", "network 2", "network 2, corrected")
@@ -57,9 +57,9 @@ def measured(given: argparse.Namespace, first: int, second: int) -> tuple[dict[s
         loss = -np.log(chances[np.arange(len(held)), labels[held]]).mean()
         found[step] = f"{100 * np.mean(chances.argmax(axis=1) == labels[held]):.2f} / {loss:.3f}"
 
-    passes = [replace(best.TAUGHT, epochs=each, least_steps=0) for each in (first, second)]
+    passes = [replace(distillation.TAUGHT, epochs=each, least_steps=0) for each in (first, second)]
     names = ("DISTILLED", "STUDENT") if given.trust == "central" else ("TAUGHT", "TAUGHT")
-    with patch.multiple(best, **dict(zip(names, passes, strict=True))):
+    with patch.multiple(distillation, **dict(zip(names, passes, strict=True))):
         fit_best(
             images[rows], curator, epsilon=given.epsilon, delta=delta, rng=np.random.default_rng([0, 5]),
             trust=given.trust, callback=told,

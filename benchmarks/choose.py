@@ -441,7 +441,7 @@ COMMANDS = (
 )
 
 INTRODUCTION = """
-What `labeldp choose` and `labeldp fit --method auto` rest on: every way to fit a table, on tables of 7,000 to 245,000
+What `labeldp choose` and `labeldp fit --model auto` rest on: every way to fit a table, on tables of 7,000 to 245,000
 records, with fresh noise on records drawn at random, each scored on up to 5,000 other records; one core of a shared
 x86_64 machine. Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. Test labels are used
 for these scores alone. Methods with local trust are admissible with central trust, too. The rule is a curve for each
@@ -466,7 +466,7 @@ LOSSES = """
 Regret: how far below the best admissible method in hindsight a policy is, as means over cells (table × records × ε ×
 trust × δ) in which all admissible methods are measured. *Beyond* is what is left after twice its standard error over
 the noises; where one noise does not tell a standard error, all of the regret counts. *No answer*: the policy names no
-method; for `auto`, nothing was expected to learn more than a constant, so that `labeldp fit --method auto` refuses.
+method; for `auto`, nothing was expected to learn more than a constant, so that `--model auto` takes the default.
 Where few noises are measured the best in hindsight is partly the luckiest, most of all at ε = 0.1 with 1,000 records,
 where single fits differ by ten points and more; so the same is also said of ε from 0.5 on. *Within*: in how many
 cells the score of the first option lies in the interval that the advice states.

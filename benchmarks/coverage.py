@@ -20,8 +20,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import labeldp as ldp
-from labeldp.fit.registry import recipe_of
-from labeldp.fit.settings import FitSettings
 from labeldp.fit.simulate import importances
 from labeldp.fit.summarize import binned, constant_accuracy, constant_classes
 from labeldp.inference import clopper_pearson
@@ -30,6 +28,7 @@ from labeldp.learners import (
     NoisyNumberRegressor,
     debiased_difference,
     fit_numbers,
+    learner_of,
 )
 from labeldp.learners.evaluation import auc_estimate, log_losses
 
@@ -121,9 +120,9 @@ def of_model(model: Any, world: Classes, x: np.ndarray, rng: np.random.Generator
     right = np.sum(model.predict_proba(public).argmax(axis=1) == answers)
     low, high = clopper_pearson(right, TESTED, 0.95)
     yield "accuracy on a test file", Estimate(right / TESTED, float(low), float(high)), matrix.trace()
-    recipe = recipe_of(FitSettings("y", world.domain, 1.0, 0.0, "made up", model="logistic"))
+    learner = learner_of("logistic")
     names = tuple(map(str, range(FEATURES)))
-    for place, item in enumerate(importances(recipe, model, x, names)):
+    for place, item in enumerate(importances(learner, model, x, names)):
         shuffled = world.pool.copy()
         shuffled[:, place] = rng.permutation(shuffled[:, place])
         drop = matrix.trace() - world.confusion(model.predict_proba(shuffled).argmax(axis=1)).trace()

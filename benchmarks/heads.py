@@ -30,7 +30,7 @@ import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.learners import Evidence, default_representation, first_response, heads, label_head
+from labeldp.learners import Evidence, default_representation, first_response, label_head, softmax
 from labeldp.learners.whitening import MAX_DIMENSION, Space
 
 DELTA = 1e-6
@@ -179,7 +179,7 @@ def page(runs: Runs, noises: int) -> str:
         each_ = [f"{each['accuracy']:.2f} / {each['loss']:.3f}" if each else "" for each in found]
         mean = f"{np.mean([each['accuracy'] for each in found if each]):.2f}" if all(found) else ""
         lines += [f"| {decay:g} | {ridge:g} | {' | '.join(each_)} | {mean} |"]
-    return "\n".join([*lines, "", f"Chosen: DECAY = {heads.DECAY:g}, RIDGE = {heads.RIDGE:g}."]) + "\n"
+    return "\n".join([*lines, "", f"Chosen: DECAY = {softmax.DECAY:g}, RIDGE = {softmax.RIDGE:g}."]) + "\n"
 
 
 def done(runs: Runs, name: str, source: str, epsilon: float, noises: int) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from scipy.special import expit
 from sklearn.model_selection import train_test_split
 
 import labeldp as ldp
-from labeldp.learners.likelihood import SumsTerm, fit_softmax
+from labeldp.learners.evidence import SumsTerm, fit_softmax
 from labeldp.learners.linear import Fit, LinearRegressor
 
 DELTA = 1e-6

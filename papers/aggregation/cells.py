@@ -9,7 +9,7 @@ import numpy as np
 
 from labeldp.bags import BagSum, NoisyWeightedLLP, WeightedLBA, bag_rows, fit_bags, random_bags
 from labeldp.curator import Curator
-from labeldp.fit import networks
+from labeldp.learners import imported
 from labeldp.mechanisms import Interval, Mechanism
 from labeldp.privacy import Budget, Floats, Public, Release
 from papers.aggregation.data import SPLIT, Problem
@@ -365,7 +365,7 @@ def _adam(state: Floats, gradient: Floats, rate: float, step: int) -> Floats:
 
 def _network(problem: Problem, split: Split, release: Release[Any], seed: int) -> float:
     """Return the test error of the paper's network, trained as the paper says."""
-    predictions = networks().appendix_predictions(
+    predictions = imported("labeldp.networks").appendix_predictions(
         split.features[:, 1:],
         release,
         split.test[:, 1:],

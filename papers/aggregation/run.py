@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Unpack
 
-from labeldp.fit import networks
+from labeldp.learners import imported
 from labeldp.privacy import InputError, decimal_text
 from papers import harness
 from papers.aggregation import cells
@@ -228,7 +228,7 @@ def _possible(grid: AggregationGrid, say: harness.Callback) -> AggregationGrid:
     if "llp" not in grid.tables:
         return grid
     try:
-        networks()
+        imported("labeldp.networks")
     except InputError as error:
         if grid.tables == ("llp",):
             raise

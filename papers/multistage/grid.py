@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.fit import classes_of, epsilon_of, networks
+from labeldp.fit import classes_of, epsilon_of
 from labeldp.images import LabeledArrays, open_images
-from labeldp.learners import Model, default_representation
+from labeldp.learners import Model, default_representation, imported
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
 from papers.harness import SeededRun, check_seeds, listed
@@ -297,7 +297,7 @@ class Task:
     @cached_property
     def self_supervised(self) -> NDArray[np.float32]:
         """Embeddings of training and test images, in this order, by a network that saw training images alone."""
-        learned = networks().SelfSupervised().fit(self.train.features)
+        learned = imported("labeldp.networks").SelfSupervised().fit(self.train.features)
         return np.concatenate([learned.transform(part.features) for part in (self.train, self.test)])
 
     @cached_property

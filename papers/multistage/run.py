@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator import Curator, Recorded
-from labeldp.fit import networks
-from labeldp.learners import CHOSEN, fit_linear, fit_multistage
+from labeldp.learners import CHOSEN, fit_linear, fit_multistage, imported
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Budget, Certificate, InputError, Public, Release
 from labeldp.tables import atomic_write
@@ -217,9 +216,9 @@ def reproduce_multistage(grid: Grid, *, data: str, out: str, **hooks: Unpack[Hoo
     folder = harness.results_folder(out)
     known = Result.all_in(folder)
     for run in grid.runs:
-        if run.network is not None and run.network not in (there := networks().NETWORKS):
+        if run.network is not None and run.network not in (there := imported("labeldp.networks").NETWORKS):
             raise InputError(f"--network must be one of {', '.join(there)}")
-        if run.preset is not None and run.preset not in (there := networks().PRESETS):
+        if run.preset is not None and run.preset not in (there := imported("labeldp.networks").PRESETS):
             raise InputError(f"--preset must be one of {', '.join(there)}")
     if show := hooks.get("progress"):
         show("reading", 0.0)
@@ -291,7 +290,7 @@ def recipes(run: Run) -> tuple[Any, ...]:
     """Return how the network of a run is trained, a recipe for each stage; nothing where the method has its own."""
     if run.preset is None:
         return ()
-    found = tuple(replace(recipe, seed=run.seed) for recipe in networks().PRESETS[run.preset])
+    found = tuple(replace(recipe, seed=run.seed) for recipe in imported("labeldp.networks").PRESETS[run.preset])
     if run.setting("mixup1") is None:
         return found
     mixups = (run.setting("mixup1"), run.setting("mixup2"))
@@ -303,12 +302,12 @@ def constants(run: Run) -> Json:
     if run.method in CLUSTERINGS:
         return {"CLUSTERED": CLUSTERED, "measured on": "test images"}
     if run.method not in ("linear", *BEST):
-        return {"FIRST_SMOOTHING": networks().losses.FIRST_SMOOTHING}
+        return {"FIRST_SMOOTHING": imported("labeldp.networks").losses.FIRST_SMOOTHING}
     found: Json = dict(CHOSEN)
     if run.method == "linear":
         found |= {"representation": "ImageMap", "link": "softmax"}
     if run.method in BEST:
-        found |= networks().best.CHOSEN
+        found |= imported("labeldp.networks").distillation.CHOSEN
     return dict(json.loads(json.dumps(found, default=asdict)))
 
 
@@ -333,7 +332,7 @@ def perform(run: Run, task: Task, curator: Curator, checkpoints: Path, watch: Wa
         release = fit_linear(rows.train, curator, epsilon=run.epsilon, delta=run.delta, rng=rng, representation=plain)
         return Outcome(task.metric, task.share_right(release.value.predict_proba(rows.test)), release.certificate)
     if run.method in BEST:
-        release = networks().fit_best(
+        release = imported("labeldp.networks").fit_best(
             task.train.features,
             curator,
             epsilon=run.epsilon,
@@ -359,7 +358,7 @@ def _staged(run: Run, task: Task, curator: Curator, checkpoints: Path, watch: Wa
     return fit_multistage(
         task.train.features,
         curator,
-        classifier=networks().NetworkClassifier(
+        classifier=imported("labeldp.networks").NetworkClassifier(
             run.network, recipe=recipes(run), counts=counts, checkpoints=checkpoints, watch=watch
         ),
         epsilon=run.epsilon,

@@ -14,7 +14,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.bags import NoisyWeightedLLP, fit_bags, random_bags
 from labeldp.curator import Curator, Ledger
-from labeldp.fit import networks
 from labeldp.learners import (
     Evidence,
     LinearTask,
@@ -22,6 +21,7 @@ from labeldp.learners import (
     fit_linear,
     fit_noisy,
     fit_numbers,
+    imported,
     label_head,
     number_prior,
 )
@@ -256,7 +256,7 @@ def label_sgd(side: Footing, epsilon: float, delta: float, rng: Rng, project: bo
 
     Rows are cut to norm one. A step is as long as the largest curvature of the mean loss allows.
     """
-    torch_room, scale = networks(), np.sqrt(side.signal)
+    torch_room, scale = imported("labeldp.networks"), np.sqrt(side.signal)
     rows, tested = (_within_one(each * scale) for each in (side.rows, side.test_rows))
     curvature = float(np.linalg.norm(rows, ord=2)) ** 2 / len(rows) / 2
     module = torch_room.linear_module(rows.shape[1], side.classes)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Unpack
 
-from labeldp.fit import epsilon_of, networks
+from labeldp.fit import epsilon_of
+from labeldp.learners import imported
 from labeldp.privacy import Budget, InputError, check_integer, decimal, decimal_text, float_above
 from papers import harness
 from papers.harness import Experiment, Hooks, Json, Progress, Stored, listed
@@ -143,7 +144,7 @@ class PeerGrid:
         if not wanted:
             return self
         try:
-            networks()
+            imported("labeldp.networks")
         except InputError as error:
             if self.named:
                 raise
@@ -200,7 +201,7 @@ class PeerExperiment(Experiment[PeerRun, PeerResult]):
     def constants(self, run: PeerRun) -> Json:
         """Return what the code fixes for a run, and what it runs on."""
         network = run.method in PEER_METHODS and PEER_METHODS[run.method].network
-        own = networks().descent.CHOSEN if network else methods.constants()
+        own = imported("labeldp.networks").descent.CHOSEN if network else methods.constants()
         return {**footing.constants(), **own, "data": self.side.digest}
 
     def sentence(self, result: PeerResult) -> str:

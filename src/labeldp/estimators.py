@@ -19,28 +19,32 @@ from threadpoolctl import threadpool_limits
 from labeldp.curator import DatasetLedger, Ledger, LedgerFile
 from labeldp.fit import (
     FREE,
-    MIN_RECORDS,
     NO_RIGHT,
-    TRUSTS,
     FitCost,
     FitSettings,
     FitSummary,
     GivenRows,
     Job,
-    Recipe,
     RightToFit,
     Stage,
-    TrainingContext,
-    WrappedEstimator,
     feature_rows,
     feature_table,
     label_column,
     prepare,
-    recipe_with,
     refuse_label,
     summarize,
 )
-from labeldp.learners import Model, rows_of
+from labeldp.learners import (
+    MIN_RECORDS,
+    TRUSTS,
+    Learner,
+    Model,
+    WrappedEstimator,
+    names_of,
+    record_weights,
+    rows_of,
+    weighted_learner,
+)
 from labeldp.mechanisms import Classes, Interval, Mechanism
 from labeldp.privacy import (
     Budget,
@@ -48,6 +52,7 @@ from labeldp.privacy import (
     InputError,
     LedgerError,
     Release,
+    Source,
     check_choice,
     decimal,
     float_below,
@@ -138,7 +143,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = self._settings()
         if users is not None:
             settings = replace(settings, user_column="users")
-        wraps = self.estimator is not None and not isinstance(self.estimator, str)
+        learner = self._learner()
+        wraps = isinstance(learner, WrappedEstimator)
         features = (feature_rows if wraps else feature_table)(self, X, fit=True)
         records = rows_of(features)
         refuse_label(features.column_names if isinstance(features, pa.Table) else getattr(X, "columns", ()), y)
@@ -147,8 +153,9 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"must hold at least {MIN_RECORDS} records, and has n_samples={records}", argument="X")
         self._check_count(records)
         self._records = records
-        recipe = recipe_with(settings, self.estimator, features, sample_weight)
-        rows = GivenRows.of(None if wraps else features, records, labels, ids, settings.domain, users)
+        settings = replace(settings, model=self._name(settings, sample_weight, learner))
+        weights = record_weights(sample_weight, records, ())
+        rows = GivenRows.of(features, labels, ids, settings.domain, users, weights)
         stages: list[Stage] = []
 
         def on_release(step: str, count: int, mechanism: Mechanism) -> None:
@@ -156,7 +163,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
 
         fit = self._fit_once if self.ledger is None else self._fit_by_ledger
         with self._threads():
-            job, release = fit(recipe, rows, on_release)
+            job, release = fit(settings, learner, rows, on_release)
         order, evaluation = cast(GivenRows, job.rows).order, release.value.evaluation
         assert evaluation is not None and evaluation.rows is not None
         self.evaluation_ = replace(evaluation, rows=order[evaluation.rows])
@@ -169,11 +176,46 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if self.model_.domain.target == "classes":
             self.classes_ = self.model_.classes_
-        # What a program holds cannot be asked for again by its name.
-        self.certificate_ = replace(release.certificate, request=None if wraps else release.certificate.request)
-        stored = job.recipe.without_rows() if isinstance(job.recipe, WrappedEstimator) else job.recipe
-        self._told = stored, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
+        # A learner that a program holds cannot be asked for again by its name.
+        self.certificate_ = replace(release.certificate, request=None if learner else release.certificate.request)
+        weighted = sample_weight is not None
+        self._job = job.settings, job.learner, weighted, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
         return self
+
+    def _learner(self) -> Learner | None:
+        """Return the learner that a program holds; None for one of the catalog."""
+        if self.estimator is None or isinstance(self.estimator, str):
+            return None
+        learner = self.estimator if isinstance(self.estimator, Learner) else WrappedEstimator(estimator=self.estimator)
+        if isinstance(learner, WrappedEstimator) and self.trust != "local":
+            names = ", ".join(names_of(self.trust, self._domain().target))
+            raise InputError(
+                "learns from randomized labels, so it needs trust='local'; with trust='central' name one of "
+                f"auto, {names}",
+                argument="estimator",
+            )
+        return learner
+
+    def _name(self, settings: FitSettings, sample_weight: Any, learner: Learner | None) -> str:
+        """Return the name of the learner in the catalog.
+
+        Raises:
+            InputError: another learner than labels, trust and weights allow.
+        """
+        if learner is not None:
+            if sample_weight is not None and not isinstance(learner, WrappedEstimator):
+                raise InputError(
+                    "goes with the name of a learner or a scikit-learn estimator", argument="sample_weight"
+                )
+            return learner.name
+        name, names = self.estimator or "auto", names_of(settings.trust, settings.target)
+        if name not in ("auto", *names):
+            raise InputError(
+                f"must be one of {', '.join(dict.fromkeys(('auto', *names)))} with trust={settings.trust!r}, or with "
+                "trust='local' an unfitted scikit-learn estimator",
+                argument="estimator",
+            )
+        return name if sample_weight is None else weighted_learner(name, settings.trust, settings.target)
 
     def _threads(self) -> ExitStack:
         """Return a context in which learning takes as many threads as `n_jobs` says."""
@@ -196,26 +238,25 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: these are not as many records as were fitted, or the fit has no report.
         """
-        model, (recipe, stages, created) = self._fitted(), self._told
-        if isinstance(recipe, WrappedEstimator):
+        model, (settings, learner, weighted, stages, created) = self._fitted(), self._job
+        if weighted or isinstance(learner, WrappedEstimator):
             raise InputError(
                 "of a scikit-learn estimator, or of weighted records, have no report: read evaluation_",
                 argument="estimators",
             )
-        if recipe.settings.user_column is not None:
+        if settings.user_column is not None:
             raise InputError("of a fit with users have no report: labeldp fit --user writes one", argument="estimators")
         table, rows = feature_table(self, X), self.evaluation_.rows
         if rows is None or table.num_rows != self._records:
             raise InputError(f"must be the features of the fit, {self._records:,} records", argument="X")
-        settings = replace(recipe.settings, label="y")
+        settings = replace(settings, label="y")
         order = np.arange(table.num_rows)
         given = GivenRows(model.encoder, model.encoder.transform(table), None, settings.domain, None, order)
         account: Any = FitCost(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
-        request = self.certificate_.request
-        assert request is not None
-        job = Job(request, replace(recipe, settings=settings), given, account)
+        request = self.certificate_.request or settings.request(Source("", "y"))
+        job = Job(request, settings, learner, given, account)
         release = Release(replace(model, encoder=None), self.certificate_)
         summary = summarize(job, release, stages, lambda text, share: None, repr(self))
         return summary if summary.created else replace(summary, created=created)
@@ -252,24 +293,27 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                 argument="X",
             )
 
-    def _fit_once(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[Job, Release[Model]]:
+    def _fit_once(
+        self, settings: FitSettings, learner: Learner | None, rows: GivenRows, on_release: OnRelease
+    ) -> tuple[Job, Release[Model]]:
         """Use up the right to fit, unless the labels are refused before they are charged."""
-        settings = recipe.settings
         ledger = Ledger(Budget(settings.epsilon, settings.delta), settings.dataset)
-        job, right = prepare(settings, rows, ledger, recipe=recipe), getattr(self, "_right", None)
+        job, right = prepare(settings, rows, ledger, learner=learner), getattr(self, "_right", None)
         if right is None:
             raise BudgetExceeded(NO_RIGHT)
         with right.use(ledger):
-            return job, job.learn(on_release, TrainingContext())
+            return job, job.learn(on_release)
 
-    def _fit_by_ledger(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[Job, Release[Model]]:
+    def _fit_by_ledger(
+        self, settings: FitSettings, learner: Learner | None, rows: GivenRows, on_release: OnRelease
+    ) -> tuple[Job, Release[Model]]:
         """Charge a ledger file, which finds again what it released."""
         try:
-            job = prepare(recipe.settings, rows, os.fspath(self.ledger), recipe=recipe)  # type: ignore[arg-type]
+            job = prepare(settings, rows, os.fspath(self.ledger), learner=learner)  # type: ignore[arg-type]
             if self._is_clone and self.records is None and cast(DatasetLedger, job.account).records is None:
                 raise InputError(CLONE, argument="records")
             job.require_budget()
-            return job, job.learn(on_release, TrainingContext())
+            return job, job.learn(on_release)
         except LedgerError as error:
             raise LedgerError(f"{error}. A fold of a cross-validation is no dataset of its own. {FREE}") from None
 

@@ -14,8 +14,8 @@ from labeldp.audit import audit_run
 from labeldp.audit.rerun import RERUNS
 from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import RECIPES, FitSettings, fit_file, release_file, verify
-from labeldp.fit.registry import NETWORKS
+from labeldp.fit import FitSettings, fit_file, release_file, verify
+from labeldp.learners import LEARNERS, TRUSTS
 from labeldp.mechanisms import COMMANDS, Classes, Interval, load
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import REQUEST_KINDS, Budget
@@ -79,17 +79,15 @@ def test_every_mechanism_of_the_command_line_is_asked_again(tmp_path: Path, name
     assert verify(str(out)).holds and status(out, data) == 1
 
 
-LEARNERS = [
+MODELS = [
     (name, trust)
-    for name, choice in RECIPES.items()
-    for trust in ("local", "central")
-    if "tables" in choice.data
-    and name not in NETWORKS
-    and (name == "auto" or any(source.trust == trust for source in choice.sources))
+    for name, entry in LEARNERS.items()
+    for trust in TRUSTS
+    if "tables" in entry.data and (name == "auto" or entry.path(trust, "classes"))
 ]
 
 
-@pytest.mark.parametrize(("name", "trust"), mostly_slow(LEARNERS, [("linear", "local"), ("cells", "central")]))
+@pytest.mark.parametrize(("name", "trust"), mostly_slow(MODELS, [("linear", "local"), ("cells", "central")]))
 def test_every_learner_is_asked_again(tmp_path: Path, name: str, trust: str) -> None:
     data, out = people(tmp_path), tmp_path / "model"
     settings = FitSettings("bought", Classes(CLASSES), 2.0, 0.0, "people", trust=trust, model=name, id_column="id")

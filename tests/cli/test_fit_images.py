@@ -13,9 +13,8 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from cli.test_refusals import refused
 from labeldp import learners
-from labeldp.fit import bundle as optional
 from labeldp.fit import simulate
-from labeldp.learners import ImageMap, PatchFilters
+from labeldp.learners import ImageMap, PatchFilters, catalog
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")
@@ -84,7 +83,7 @@ def test_trust_in_nobody_takes_a_linear_model_by_default(
     found = json.loads((people / "model" / "summary.json").read_text())
     learned = "in 2 stages" if stages else "in one stage"
     assert found["test"]["accuracy"] > 0.9 and found["model"].endswith(f"learned from noisy labels {learned}")
-    assert "answer to wavelets and to filters" in found["model"] and "--model linear" in found["command"]
+    assert "answer to wavelets and to filters" in found["model"] and "--model auto" in found["command"]
     kinds = [each["mechanism"].partition(",")[0] for each in found["certificate"]]
     assert kinds.count("RandomizedResponseWithPrior") == len(stages) // 2 and kinds[0] == "RandomizedResponse"
     assert found["curve"] and found["accuracy"]
@@ -117,9 +116,9 @@ def test_networks_without_torch_are_refused_in_a_sentence(
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("networks need torch: pip install '.[torch]'", name="torch")
 
-    monkeypatch.setattr(optional, "import_module", missing)
+    monkeypatch.setattr(catalog, "import_module", missing)
     refused(labeldp(*LOCAL, "--model", "cnn"), people, "networks need torch: pip install '.[torch]'")
-    refused(labeldp(*CENTRAL, "--method", "best"), people, "networks need torch")
+    refused(labeldp(*CENTRAL, "--model", "distilled"), people, "networks need torch")
     assert not (people / "model.training").exists()
 
 
@@ -135,7 +134,7 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
         ((*LOCAL, "--prior", "clusters"), ("--model must be named for images: linear, cnn, inception, resnet18, mlp",)),
         ((*LOCAL, "--model", "boosting"), ("--model boosting is not for images",)),
         ((*LOCAL, "--delta", "1e-6"), ("--delta goes with --trust central",)),
-        ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or --method best")),
+        ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or distilled")),
         ((*LINEAR, "--features", "a"), ("--features and --id are for tables",)),
         ((*LINEAR, "--id", "id"), ("--features and --id are for tables",)),
         ((*LINEAR, "--label", "digit"), ("one of labels, named 'digit'",)),

@@ -12,7 +12,7 @@ import pytest
 import labeldp as ldp
 from labeldp.fit import Command, advise
 from labeldp.fit.choice import ALIKE, LEAST_RECORDS, SCORES, SOURCE, WAYS, LearningCurve, expected, kind_of, rounded
-from labeldp.fit.registry import RECIPES
+from labeldp.learners import LEARNERS
 from labeldp.privacy import InputError, Trust
 
 TWO, NUMBERS = ldp.Classes(("no", "yes")), ldp.Interval(0, 100)
@@ -51,7 +51,7 @@ def test_the_best_comes_first_and_is_a_command(kind: str, trust: str) -> None:
     assert ranks == sorted(ranks) and advice.best is advice.options[0]
     assert {option.expected.score for option in advice.options} == {SCORES[kind]} and kind_of(DOMAINS[kind]) == kind
     for option in advice.options:
-        assert option.settings["model"] in RECIPES and option.method == "{trust} {model}".format(**option.settings)
+        assert option.settings["model"] in LEARNERS and option.method == "{trust} {model}".format(**option.settings)
         assert option.settings["trust"] == "local" or trust == "central"
         words = option.command.split()
         assert words[:3] == ["labeldp", "fit", "people.csv"] and words[words.index("--id") + 1] == "id"

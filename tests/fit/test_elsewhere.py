@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +73,8 @@ WAYS = {
     "linear on sums": ("classes", "--trust central --delta 1e-6 --model linear"),
     "cells": ("classes", "--trust central --model cells"),
     "two stages": ("classes", "--model linear --stages 2"),
-    "the best way": ("classes", "--method auto"),
     "numbers, randomized": ("numbers", ""),
-    "numbers, sums": ("numbers", "--trust central"),
+    "numbers, sums": ("numbers", "--trust central --model cells"),
 }
 
 AGAIN = ("linear on sums", "two stages")
@@ -108,16 +106,10 @@ def test_it_is_the_fit_that_it_would_be_beside_the_labels(
         model=options.get("--model", "auto"),
         **({"classes": "no,yes,maybe"} if kind == "classes" else {"interval": "0,100", "grid": 101}),
     )  # fmt: skip
-    if "--method" in options:
-        chosen = next(name for name in certificate.assumptions if name.endswith("features and how many records"))
-        from labeldp.fit.choice import WAYS as OF_CHOICE
-
-        taken = next(each for each in OF_CHOICE if chosen.startswith(f"{each.name} was chosen"))
-        settings = replace(settings, method="auto", chosen=taken.name, **taken.settings(settings.delta))
     rows = PrivateRows.read("whole.csv", settings)
     account = copy.dataset("people", analyst="ana")
     job = prepare(settings, rows, account)
-    here = job.learn(lambda *_: None, job.context)
+    here = job.learn(lambda *_: None)
     there = ldp.load("model")
     assert np.array_equal(
         _answers(there, open_table("features.csv").read(["age", "height"])), _answers(here.value, rows.features)

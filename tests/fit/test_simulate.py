@@ -6,14 +6,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import labeldp as ldp
 from labeldp.fit import simulate
-from labeldp.fit.local import NoisyLabels
-from labeldp.fit.settings import FitSettings
-from labeldp.learners import Evaluation, Model, NoisyNumberRegressor, evaluate, fit_multistage, tune
+from labeldp.learners import Evaluation, Model, Multistage, NoisyNumberRegressor, Task, evaluate, fit_multistage, tune
 
-
-def recipe(classes: str) -> NoisyLabels:
-    return NoisyLabels(FitSettings.parse(label="y", classes=classes, epsilon="4", delta="0", dataset="d", features=None,
-                                         stages=None, model="logistic"))  # fmt: skip
+LOGISTIC = Multistage("logistic")
 
 
 def learned(records: int = 600) -> tuple[Model, np.ndarray]:
@@ -38,8 +33,8 @@ def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_re
         return scores(model, table, release)
 
     monkeypatch.setattr(simulate, "_scores", spy)
-    monkeypatch.setattr(NoisyLabels, "refit", None)  # nothing is learned again
-    first, second = simulate.importances(recipe("no,yes"), model, features, ("one", "two"))
+    monkeypatch.setattr(Multistage, "refit", None)  # nothing is learned again
+    first, second = simulate.importances(LOGISTIC, model, features, ("one", "two"))
     assert first.low > 0.2 and second.low <= 0 <= second.high
     assert asked == [120] * 3  # a fifth of the records did not teach that model
     assert isinstance(model.evaluation, Evaluation)
@@ -48,13 +43,14 @@ def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_re
     for most in ("MAX_SHUFFLED", "MIN_SHUFFLED"):
         monkeypatch.setattr(simulate, most, 50)
     asked.clear()
-    simulate.importances(recipe("no,yes"), model, features, ("one", "two"))
+    simulate.importances(LOGISTIC, model, features, ("one", "two"))
     assert asked == [50] * 3
 
 
 def test_wide_tables_and_many_classes_are_simulated_on_fewer_records() -> None:
-    assert [recipe("no,yes").simulated_records(columns) for columns in (5, 20, 1000)] == [40_000, 10_000, 4_000]
-    assert recipe("a,b,c,d").simulated_records(5) == 10_000
+    two, four = (Task(ldp.Classes(size), 100, 4.0) for size in (2, 4))
+    assert [LOGISTIC.simulated_records(two, columns) for columns in (5, 20, 1000)] == [40_000, 10_000, 4_000]
+    assert LOGISTIC.simulated_records(four, 5) == 10_000
 
 
 def test_importances_of_numbers_take_such_a_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +62,7 @@ def test_importances_of_numbers_take_such_a_model_too(monkeypatch: pytest.Monkey
     found = tune([NoisyNumberRegressor(LinearRegression())], features, release)
     fold = Model(holder.domain, found.fold[0]), found.fold[1]
     model = Model(holder.domain, found.learner, None, evaluate(release, found.held_out, "", np.arange(500), fold))
-    monkeypatch.setattr(NoisyLabels, "refit", None)
-    first, second = simulate.importances(recipe("no,yes"), model, features, ("one", "two"))
+    monkeypatch.setattr(Multistage, "refit", None)
+    first, second = simulate.importances(LOGISTIC, model, features, ("one", "two"))
     assert first.low > 2 and second.low <= 0.1 and len(fold[1]) == 100
     assert np.array_equal(fold[0].predict(features[fold[1]]), np.clip(found.held_out, 0, 10)[fold[1]])

@@ -266,8 +266,8 @@ def test_a_choice_counts_users_and_fits_take_it(place: Path) -> None:
     advice = choose_file("ratings.parquet", ASKED.domain, 2, label="good", id_column="row", user_column="user")
     assert advice.best.expected == choose((150, 3), ASKED.domain, 2).best.expected
     assert "--user user" in advice.best.command
-    summary, notes = fitted(model="auto", method="auto")
-    assert any(note.startswith(f"--method auto takes {advice.best.method}") for note in notes)
+    summary, notes = fitted(model="auto")
+    assert advice.best.method == "local auto" and not any("--model auto" in note for note in notes)
     assert "for every user of the dataset" in summary.sentence
     with pytest.raises(InputError, match="--user must be another column"):
         choose_file("ratings.parquet", ASKED.domain, 2, label="good", user_column="good")

@@ -5,8 +5,8 @@ from sklearn.linear_model import LogisticRegression
 
 import labeldp as ldp
 from labeldp.learners import Evidence, GeometricMean
+from labeldp.learners.classifiers import pooled
 from labeldp.learners.evidence import normalized
-from labeldp.learners.pooling import pooled
 
 RNG = np.random.default_rng(0)
 TRUTH = normalized(np.exp(RNG.normal(size=(20_000, 3))))

@@ -17,18 +17,17 @@ import labeldp as ldp
 from labeldp import learners
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
-from labeldp.fit import bundle
 from labeldp.fit.bundle import Bundle
-from labeldp.learners import PatchFilters
-from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, best
+from labeldp.learners import PatchFilters, catalog
+from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, classifier, distillation
 from labeldp.privacy import total_loss
 from networks.conftest import Images
 
 Said = Callable[..., tuple[int, str, str]]
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 CNN = (*FIT, "--epsilon", "3", "--model", "cnn", "--stages", "2", "--epochs", "2", "--out", "model")
-BEST = (*FIT, "--epsilon", "1.5", "--delta", "1e-6", "--trust", "central", "--method", "best", "--out", "model")
-BEST_LOCAL = (*FIT, "--epsilon", "3", "--method", "best", "--out", "model")
+BEST = (*FIT, "--epsilon", "1.5", "--delta", "1e-6", "--trust", "central", "--model", "distilled", "--out", "model")
+BEST_LOCAL = (*FIT, "--epsilon", "3", "--model", "distilled", "--out", "model")
 FRESH = """
 import json, sys
 import numpy as np
@@ -48,7 +47,7 @@ assert wrapped.tensor is torch.tensor
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PRESETS, "quick", (Recipe(batch=32, peak=0.05, augment=()),))
     for name, epochs in (("DISTILLED", 3), ("STUDENT", 2), ("TAUGHT", 3)):
-        monkeypatch.setattr(best, name, Recipe(epochs=epochs, batch=32, peak=0.05))
+        monkeypatch.setattr(distillation, name, Recipe(epochs=epochs, batch=32, peak=0.05))
     monkeypatch.setattr(learners, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
 
 
@@ -137,7 +136,7 @@ def test_a_killed_training_is_finished_by_the_same_command_with_the_same_charges
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     charged = steps(folder)
     assert len(charged) == known and list((folder / "model.training").rglob("*.pt")) and not (folder / "model").exists()
-    other = ("--epochs", "3") if command is CNN else ("--model", "mlp")
+    other = ("--epochs", "3") if command is CNN else ("--network", "mlp")
     status, _, err = labeldp(*command, *other)
     assert status == 1 and "holds checkpoints of another fit" in err and err.count("\n") == 1
     seen: list[int] = []
@@ -153,14 +152,15 @@ KILLED = """
 import os, signal, sys
 from labeldp import cli, learners
 from labeldp.learners import PatchFilters
-from labeldp.networks import PRESETS, Recipe, best
+from labeldp.networks import PRESETS, Recipe, distillation
+from labeldp.privacy import total_loss
 from labeldp.networks.classifier import Checkpoint
 import torch
 torch.set_num_threads(1)
 
 PRESETS["quick"] = (Recipe(batch=32, peak=0.05, augment=()),)
-best.DISTILLED = Recipe(epochs=3, batch=32, peak=0.05)
-best.STUDENT = Recipe(epochs=2, batch=32, peak=0.05)
+distillation.DISTILLED = Recipe(epochs=3, batch=32, peak=0.05)
+distillation.STUDENT = Recipe(epochs=2, batch=32, peak=0.05)
 learners.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
 left = int(sys.argv.pop(1))
 save = Checkpoint.save
@@ -180,15 +180,14 @@ cli.main()
 def finished(labeldp: Said, command: tuple[str, ...], seen: list[int]) -> tuple[int, str, str]:
     """Run a command and note the epochs that are trained."""
     with pytest.MonkeyPatch.context() as patch:
-        room = bundle.networks()
-        train = room.classifier.train
+        train = classifier.train
 
         def watched(*arguments: Any) -> Any:
             for record in train(*arguments):
                 seen.append(record.epoch)
                 yield record
 
-        patch.setattr(room.classifier, "train", watched)
+        patch.setattr(classifier, "train", watched)
         patch.setattr(NetworkClassifier, "dry_run", lambda *_: None)  # it trains an epoch of its own
         return labeldp(*command)
 
@@ -222,7 +221,7 @@ def test_first_weights_come_from_other_labels_and_the_certificate_says_so(
         ((*CNN, "--init", "nothing"), "is not a directory that labeldp fit wrote"),
         ((*CNN, "--delta", "1e-6"), "--delta goes with --trust central"),
         ((*CNN, "--epsilon", "0"), "epsilon"),
-        ((*BEST, "--stages", "2"), "do not go with --method best"),
+        ((*BEST, "--stages", "2"), "--stages"),
         ((*BEST, "--delta", "2"), "delta must lie in"),
         ((*BEST_LOCAL, "--delta", "1e-6"), "--delta goes with --trust central"),
     ],
@@ -261,14 +260,16 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("networks need torch: pip install '.[torch]'", name="torch")
 
-    monkeypatch.setattr(bundle, "import_module", missing)
+    monkeypatch.setattr(catalog, "import_module", missing)
     status, _, err = labeldp("predict", "model", "new.npz", "--out", "p.csv")
     assert status == 1 and "networks need torch: pip install" in err and not (folder / "p.csv").exists()
 
 
 def test_every_recipe_is_a_preset_and_epochs_change_it(training: Images) -> None:
-    from labeldp.fit import networks, registry
+    from labeldp.learners import LEARNERS
+    from labeldp.networks.classifier import STAGE_PRESETS
 
-    names = {networks.PRESETS.get(name, "quick") for name in registry.NETWORKS}
-    assert set(registry.NETWORKS) <= architectures.NETWORKS.keys() and names <= PRESETS.keys()
+    models = [name for name, entry in LEARNERS.items() if "epochs" in entry.options]
+    names = {STAGE_PRESETS.get(name, "quick") for name in models}
+    assert set(models) <= architectures.NETWORKS.keys() and names <= PRESETS.keys()
     assert all(replace(recipe, epochs=1).epochs == 1 for name in names for recipe in PRESETS[name])

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import labeldp as ldp
 from labeldp.learners import Evidence
-from labeldp.learners.likelihood import Posterior, SumsTerm
+from labeldp.learners.evidence import Posterior, SumsTerm
 from labeldp.networks.losses import forward_loss, objective_of, preference_loss, released_loss, targets
 from labeldp.privacy import InputError, Public
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from labeldp.fit import Across, FitSummary, Picture, format_number
+from labeldp.fit import Across, FitSummary, Picture
+from labeldp.learners import format_number
 from labeldp.privacy import InputError
 from labeldp.report import render_report
 from labeldp.report.svg import ChartAxis

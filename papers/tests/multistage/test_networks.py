@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from labeldp.learners import CHOSEN
-from labeldp.networks import PRESETS, best
+from labeldp.networks import PRESETS, distillation
 from labeldp.networks.losses import FIRST_SMOOTHING
 from labeldp.privacy import InputError
 from networks.conftest import Images
@@ -160,5 +160,5 @@ def test_a_run_of_best_is_one_of_its_constants(monkeypatch: pytest.MonkeyPatch) 
     linear = constants(grid(method="linear").runs[0])
     assert linear.keys() == CHOSEN.keys() | {"representation", "link"}
     assert constants(grid(method="lp-2st").runs[0]) == {"FIRST_SMOOTHING": FIRST_SMOOTHING}
-    monkeypatch.setattr("labeldp.networks.best.CHOSEN", {**best.CHOSEN, "MIRRORED": 0.25})
+    monkeypatch.setattr("labeldp.networks.distillation.CHOSEN", {**distillation.CHOSEN, "MIRRORED": 0.25})
     assert constants(run) == {**before, "MIRRORED": 0.25}

@@ -14,14 +14,11 @@ from labeldp.fit import (
     SCORES,
     Advice,
     Expected,
-    FitSettings,
-    GivenRows,
     Option,
-    TrainingContext,
     epsilon_of,
     kind_of,
-    recipe_of,
 )
+from labeldp.learners import Task, fit_repeatably, learner_of
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError
 from labeldp.tables import TableEncoder
@@ -199,19 +196,20 @@ def fitted(
     """Return the model that `labeldp fit` would learn from labels that are known: no private ones.
 
     Args:
-        settings: trust, model and others of `FitSettings`.
+        settings: trust, model, delta, and options of `learner_of`.
         rows: features.
         codes: of labels that are public or made up, shape (n,).
         domain, epsilon: of the fit.
         rng: of the noise.
     """
-    job = FitSettings("label", domain, **{"delta": 0.0, "epsilon": epsilon, "dataset": "dry run", **settings})
-    recipe, context = recipe_of(job), TrainingContext()
-    table = GivenRows(rows.encoder, rows.features, None, domain, codes, np.arange(len(codes)))
-    recipe.check(table, context)
-    ledger = Ledger(Budget(job.epsilon, job.delta))
+    options = {"delta": 0.0, **settings}
+    delta = options["delta"]
+    learner = learner_of(options.pop("model"), target=domain.target, **options)
+    task = Task(domain, len(codes), epsilon, delta, categorical=rows.encoder.categorical)
+    learner.check(rows.features, task)
+    ledger = Ledger(Budget(epsilon, delta))
     curator = Curator.of_codes(lambda: codes, domain=domain, ledger=ledger, ids=None)
-    return recipe.learn(table, curator, rng=rng, context=context).value
+    return fit_repeatably(learner, rows.features, curator, task, rng=rng).value
 
 
 def score(model: Any, features: NDArray[np.float64], codes: NDArray[Any], domain: Classes | Interval) -> float:

@@ -267,7 +267,7 @@ class Rerun:
         except InputError as error:
             raise _NotMade(f"this fit is refused today or of these data: {error}") from None
         with suppress(_Enough), job.curator.subscribe(record):
-            job.recipe.learn(job.rows, job.curator, rng=job.account.randomness, context=job.context)
+            job.fit()
         return seen, job
 
 

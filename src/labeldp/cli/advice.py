@@ -76,7 +76,7 @@ def choose(
     """Rank the ways to fit FILE, a CSV or Parquet table, before anything is spent.
 
     For each: the options of labeldp fit, what to expect, why, and where that was measured. The answer follows from the
-    number of records, the feature columns and the options here; no label is read. `labeldp fit --method auto` takes
+    number of records, the feature columns and the options here; no label is read. `labeldp fit --model auto` takes
     the first.
     """
     from labeldp.advice import choose_file

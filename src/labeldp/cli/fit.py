@@ -22,7 +22,7 @@ from labeldp.cli.options import (
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
-from labeldp.fit import METHODS, RECIPES, TRUSTS
+from labeldp.learners import LEARNERS, TRUSTS
 
 if TYPE_CHECKING:
     from labeldp.fit import Estimated, FitSummary, Numbers
@@ -48,7 +48,7 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
 
 def _errors(numbers: Numbers) -> Iterator[str]:
     """Yield the errors of predicted numbers, a sentence each."""
-    from labeldp.fit import format_number
+    from labeldp.learners import format_number
 
     def interval(estimate: Estimated) -> str:
         value, low, high = map(format_number, (estimate.value, estimate.low, estimate.high))
@@ -71,11 +71,7 @@ def _errors(numbers: Numbers) -> Iterator[str]:
 
 def _choices_help(data: str) -> str:
     """Return what each `--model` for "tables" or "images" is."""
-    choices = []
-    for name, choice in RECIPES.items():
-        if data in choice.data:
-            central = "; --trust central" if all(source.trust == "central" for source in choice.sources) else ""
-            choices.append(f"{name} ({choice.help}{central})")
+    choices = [f"{name} ({entry.help})" for name, entry in LEARNERS.items() if data in entry.data]
     return f"For {data}: {', '.join(choices)}."
 
 
@@ -92,7 +88,7 @@ Examples:
   labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --model cnn --stages 2 \\
       --ledger digits.ledger --dataset digits --out model4
   labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --delta 1e-6 --trust central \\
-      --method best --ledger digits.ledger --dataset digits --out model5
+      --model distilled --ledger digits.ledger --dataset digits --out model5
   LABELDP_TOKEN=… labeldp fit features.csv --curator https://labels.example:8443 --dataset bought --epsilon 1 \\
       --id id --out model7
 """
@@ -122,19 +118,15 @@ Examples:
 )
 @click.option(
     "--model",
-    type=click.Choice(list(RECIPES)),
+    type=click.Choice(list(LEARNERS)),
     default="auto",
     show_default=True,
     help=f"What is learned. {_choices_help('tables')} {_choices_help('images')} Networks need the extra torch.",
 )
 @click.option(
-    "--method",
-    type=click.Choice(list(METHODS)),
-    help=f"best, for images: {METHODS['best'].help}. auto, for tables: {METHODS['auto'].help}. --method auto chooses "
-    "what to release and learn before anything is charged, --model auto a learner by what was released.",
-)
-@click.option(
-    "--stages", type=click.IntRange(1, 5), help="Stages of training; the default of one did best in our measurements."
+    "--stages",
+    type=click.IntRange(1, 5),
+    help="Stages of training; the default of one did best in our measurements.",
 )
 @click.option(
     "--prior",
@@ -143,6 +135,7 @@ Examples:
     show_default=True,
     help="With --trust central: first spend part of epsilon on class counts of feature clusters; seldom helps.",
 )
+@click.option("--network", metavar="MODEL", help="With --model distilled: the network; cnn by default.")
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="Networks: epochs of each stage.")
 @click.option(
     "--init",

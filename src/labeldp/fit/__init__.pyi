@@ -8,7 +8,6 @@ from .bundle import SUMMARY as SUMMARY
 from .bundle import Bundle as Bundle
 from .bundle import file_digest as file_digest
 from .bundle import load as load
-from .bundle import networks as networks
 from .bundle import read_certified as read_certified
 from .bundle import read_json as read_json
 from .bundle import write_json as write_json
@@ -38,13 +37,6 @@ from .parsing import whole_number as whole_number
 from .predict import predict_file as predict_file
 from .predict import predicted_columns as predicted_columns
 from .predict import prediction_columns as prediction_columns
-from .recipe import MIN_RECORDS as MIN_RECORDS
-from .recipe import Recipe as Recipe
-from .recipe import TrainingContext as TrainingContext
-from .registry import METHODS as METHODS
-from .registry import RECIPES as RECIPES
-from .registry import TRUSTS as TRUSTS
-from .registry import recipe_of as recipe_of
 from .release import read_release as read_release
 from .release import release_again as release_again
 from .release import release_file as release_file
@@ -71,7 +63,6 @@ from .summary import NumberTest as NumberTest
 from .summary import Picture as Picture
 from .summary import PublicTest as PublicTest
 from .summary import Stage as Stage
-from .summary import format_number as format_number
 from .users import FileUsers as FileUsers
 from .users import counted as counted
 from .verify import Check as Check
@@ -82,5 +73,3 @@ from .verify import check_summary as check_summary
 from .verify import statements as statements
 from .verify import verify as verify
 from .verify import verify_file as verify_file
-from .wrapped import WrappedEstimator as WrappedEstimator
-from .wrapped import recipe_with as recipe_with

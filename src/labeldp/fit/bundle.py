@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -14,10 +14,10 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from labeldp.fit.registry import METHODS, RECIPES
 from labeldp.fit.rows import ImageShape
+from labeldp.learners import LEARNERS, imported
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Certificate, InputError, check_growth, checked_certificate, json_value
+from labeldp.privacy import Certificate, InputError, Public, check_growth, checked_certificate, json_value
 from labeldp.tables import TableEncoder, atomic_write
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ SHARED = {
     "functools": "partial",
     "numpy": "dtype",
     "labeldp.mechanisms.domains": "Classes Interval",
-    "labeldp.learners.cells.clustered": "KMeansPartition TreePartition",
+    "labeldp.learners.cells.clusters": "KMeansPartition TreePartition",
     "labeldp.learners.cells.partitions": "CubePartition MedianPartition",
     "sklearn.utils.validation": "check_array",
 }
 """Classes that bundles hold beside those of one `--model`: of all models, and of cells that a program cuts."""
 
-_MODULES = [SHARED, *(choice.stores for choice in (*RECIPES.values(), *METHODS.values()))]
+_MODULES = [SHARED, *(entry.stores for entry in LEARNERS.values())]
 
 TRUSTED = frozenset(
     f"{module}.{name}" for modules in _MODULES for module, names in modules.items() for name in names.split()
@@ -227,7 +227,7 @@ def _load_estimator(path: Path) -> Any:
             json_value(file.read(SCHEMA))
         types = io.get_untrusted_types(data=content)
         if any(name.startswith("labeldp.networks.") for name in types):
-            networks()
+            imported("labeldp.networks")
         if TRUSTED.issuperset(types):
             return io.loads(content, trusted=sorted(TRUSTED))
         problem = "holds types that labeldp does not load"
@@ -321,16 +321,43 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def networks() -> Any:
-    """Import the room of networks.
+@dataclass(frozen=True)
+class PretrainedModel:
+    """Weights that were learned from other labels.
 
-    Raises:
-        InputError: torch is not installed.
+    Args:
+        network: fitted, and on what condition it costs nothing here.
+        digest: of the file that it was in.
     """
-    try:
-        return import_module("labeldp.networks")
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        reason = f"{error}. Linear models do without it"
-    raise InputError(reason)
+
+    network: Public[Any] = field(repr=False)
+    digest: str
+
+    @classmethod
+    def read(cls, path: str, account: Any) -> "PretrainedModel":
+        """Read the network in a directory that `labeldp fit` wrote.
+
+        Args:
+            path: of the directory.
+            account: what the new fit is charged to: weights that were learned from its own labels are refused, since
+                their charges would have to stand in the new certificate.
+
+        Raises:
+            InputError: no such directory, no network in it, or one that was learned from these labels.
+        """
+        folder = Path(path)
+        certificate, estimator = read_certified(folder)[0], Bundle.read(folder).model.estimator
+        networks = [part for part in getattr(estimator, "parts", [estimator]) if hasattr(part, "network_")]
+        if not networks:
+            raise InputError(f"--init: {path} must hold a network, as --model cnn makes it")
+        shared = {charge.id for charge in certificate.entries} & {charge.id for charge in account.charges}
+        if shared or certificate.dataset == account.name:
+            raise InputError(
+                f"--init: {path} was learned from labels of a dataset {certificate.dataset!r}, like this one: take "
+                "--stages 2 for the same labels, or give other ones another --dataset name"
+            )
+        condition = (
+            f"the labels that the first weights ({folder.resolve().name}) were learned from are public, or those of "
+            f"other records, which that model's own certificate protects (dataset {certificate.dataset!r})"
+        )
+        return cls(Public(networks[-1], why=condition), file_digest(folder / ESTIMATOR) or "")

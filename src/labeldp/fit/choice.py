@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.fit.parsing import domain_words, epsilon_of
+from labeldp.learners import TRUSTS
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, Trust, check_integer, decimal, decimal_text, float_above
-
-TRUSTS = "local", "central"
-"""Who may see the labels: nobody but each user, or somebody who adds noise to sums."""
 
 SCORES = {"two classes": "AUC", "classes": "accuracy", "numbers": "error"}
 """What is expected, by the kind of labels: the area under the ROC curve or accuracy, in percent, or the root mean

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,9 +20,8 @@ from labeldp.curator import (
     user_names,
     users_digest,
 )
+from labeldp.fit.bundle import PretrainedModel
 from labeldp.fit.choice import WAYS, Option, advise
-from labeldp.fit.recipe import Recipe, TrainingContext
-from labeldp.fit.registry import recipe_of
 from labeldp.fit.rows import (
     GivenRows,
     ImageRows,
@@ -35,7 +34,18 @@ from labeldp.fit.rows import (
 )
 from labeldp.fit.settings import FitSettings, Ids, public_digest
 from labeldp.fit.users import Owners, best_cap, counted, named_ids
-from labeldp.learners import EVALUATED, Model, evaluation_mechanism
+from labeldp.learners import (
+    EVALUATED,
+    Learner,
+    Model,
+    Progress,
+    Task,
+    evaluation_mechanism,
+    fit_repeatably,
+    no_progress,
+    remaining,
+    with_given,
+)
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
     Budget,
@@ -45,6 +55,7 @@ from labeldp.privacy import (
     LedgerError,
     NamedFile,
     Neighbors,
+    Public,
     Release,
     Request,
     Source,
@@ -54,9 +65,6 @@ from labeldp.privacy import (
     positive_epsilon,
 )
 from labeldp.privacy import Path as Part
-
-if TYPE_CHECKING:
-    from labeldp.fit.networks import PretrainedModel
 
 OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
 """Suffixes of files that are neither a table nor a source of images; a file with another one is read by its content."""
@@ -151,30 +159,44 @@ class Job:
 
     Args:
         request: what was asked for.
-        recipe: how the model is learned.
+        settings: the same, with the model that was chosen.
+        learner: what learns.
         rows: the private rows that are used.
         account: what is charged: the dataset of a ledger file, a ledger in memory, or a share of a server's dataset.
         public: the rows of a test file, or None.
         init: a network whose weights the training starts from, or None.
-        choice: what `--method auto` chose just now; None where nothing was, or the ledger held a choice.
+        choice: what `--model auto` chose just now; None where nothing was, or the ledger held a choice.
+        given: whether a program made the learner.
         all_rows: all private rows, where `rows` are those of each user that are used.
         owners: whose they are, where users are protected.
     """
 
     request: Request
-    recipe: Recipe
+    settings: FitSettings
+    learner: Learner
     rows: Rows
     account: Any
     public: PublicRows | None = None
-    init: "PretrainedModel | None" = None
+    init: PretrainedModel | None = None
     choice: Option | None = None
+    given: bool = False
     all_rows: Rows | None = None
     owners: Owners | None = None
 
     @property
-    def settings(self) -> FitSettings:
-        """The settings of the fit."""
-        return self.recipe.settings
+    def task(self) -> Task:
+        """What is public of the fit."""
+        settings, weights = self.settings, getattr(self.rows, "weights", None)
+        cap = None if self.owners is None else settings.per_user or 1
+        mask, count = getattr(self.rows.encoder, "categorical", None), len(self.rows.features)
+        delta = settings.delta
+        return Task(settings.domain, count, settings.epsilon, delta, settings.evaluation, cap, mask, weights)
+
+    @property
+    def inputs(self) -> Any:
+        """The features as the learner takes them."""
+        inputs = getattr(self.rows, "inputs", None)
+        return self.rows.features if inputs is None else inputs
 
     @property
     def file(self) -> str:
@@ -191,11 +213,6 @@ class Job:
         """How often a user pays for a release that answers records one by one."""
         return self.owners.most if self.owners is not None and self.settings.trust == "local" else 1
 
-    @property
-    def context(self) -> TrainingContext:
-        """What the training starts from."""
-        return TrainingContext(init=self.init and self.init.network)
-
     @cached_property
     def run(self) -> str:
         """The name of the run in the ledger: the digest of the request, without what no release depends on.
@@ -203,14 +220,16 @@ class Job:
         A default counts as it is: it is not charged again for being asked for. Of models that share their releases no
         option counts.
         """
-        settings = replace(self.settings, curator=None, other_ids=False)
+        settings = replace(self.settings, model=self.request.does, curator=None, other_ids=False, chosen=None)
         if settings.evaluation == EVALUATED:
             settings = replace(settings, evaluation=None)
         files = {name: file for name, file in self.request.files.items() if name == "init"}
         source = replace(self.request.source, features=())
         request = settings.request(source, cap=self.request.cap, files=files)
-        if self.recipe.shares_releases:
+        if self.learner.shares_releases(self.task):
             request = replace(request, does="labels", source=replace(source, digest=""), options={})
+        elif self.given:
+            request = replace(request, options={**request.options, "learner": repr(self.learner)})
         return request.digest
 
     @cached_property
@@ -245,10 +264,11 @@ class Job:
             if (entry.certificate.neighbors is Neighbors.ONE_USER) == (self.owners is not None)
         ]
         by_step = {step: charge for (run, _, step), charge in charges if run == self.run}
-        for step in self.recipe.steps(len(self.rows.features)):
-            alike = (charge for _, charge in charges if not charge.path and charge.mechanism == step.mechanism)
-            if same := [charge for charge in alike if charge.loss == step.loss * self.times]:
-                by_step.setdefault(step.name, same[0])
+        for step, mechanism in self.learner.answers(self.task).items():
+            specification, loss = mechanism.specification(), mechanism.privacy_loss() * self.times
+            for _, charge in charges:
+                if not charge.path and charge.mechanism == specification and charge.loss == loss:
+                    by_step.setdefault(step, charge)
         return by_step
 
     def holds_choice(self) -> bool:
@@ -256,7 +276,7 @@ class Job:
 
         Of ways that share their releases none is held: any of them is free then.
         """
-        if self.recipe.shares_releases:
+        if isinstance(self.account, Ledger) or self.learner.shares_releases(self.task):
             return False
         return any((entry.step or "").startswith(f"{self.run}: ") for entry in self.account.own_entries)
 
@@ -267,15 +287,26 @@ class Job:
             BudgetExceeded: it does not; nothing was charged.
         """
         if isinstance(self.account, RemoteAccount):
-            steps = self.recipe.steps(len(self.rows.features))
-            if all(step.part is None for step in steps):  # else the parts are known when the learner asks for them
+            steps = self.learner.plan(self.task).steps
+            if not any(step.path for step in steps):  # else the parts are known when the learner asks for them
                 self.curator.require({step.name: step.loss for step in steps})
             return
-        rest = self.recipe.remaining_charges(self.charged(), len(self.rows.features))
-        self.account.foresee([(charge.path, charge.loss * self.times) for charge in rest])
+        unpaid = remaining(self.learner.plan(self.task), self.charged())
+        self.account.foresee([(charge.path, charge.loss * self.times) for charge in unpaid])
 
-    def learn(self, on_release: Callable[[str, int, Mechanism], None], context: TrainingContext) -> Release[Model]:
-        """Release labels and train; call `on_release` with step, number of records and mechanism of each release.
+    def learn(
+        self,
+        on_release: Callable[[str, int, Mechanism], None],
+        *,
+        checkpoints: Path | None = None,
+        progress: Progress = no_progress,
+    ) -> Release[Model]:
+        """Release labels and train.
+
+        Args:
+            on_release: called with step, number of records and mechanism of each release.
+            checkpoints: where a learner that is resumable keeps its state.
+            progress: called with what is being done.
 
         Returns:
             The model; its certificate has the request, and says that labels of a test file are public.
@@ -290,9 +321,8 @@ class Job:
         def after(event: Recorded) -> None:
             on_release(event.step, len(event.rows), event.release.mechanism)
 
-        rng = self.account.randomness or SystemRandomness()
         with self.curator.subscribe(after, before):
-            release = self.recipe.learn(self.rows, self.curator, rng=rng, context=context)
+            release = self.fit(checkpoints=checkpoints, progress=progress)
         conditions = []
         if self.settings.chosen:
             conditions.append(f"{self.settings.chosen} was chosen by what is public: features and how many records")
@@ -300,6 +330,15 @@ class Job:
             conditions.append(f"the labels of {self.public.file} are public")
         assumptions = (*release.certificate.assumptions, *conditions)
         return replace(release, certificate=replace(release.certificate, assumptions=assumptions, request=self.request))
+
+    def fit(self, *, checkpoints: Path | None = None, progress: Progress = no_progress) -> Release[Model]:
+        """Release labels and train; see `learn`."""
+        learner, task, rng = self.learner, self.task, self.account.randomness or SystemRandomness()
+        if checkpoints is not None:
+            learner = replace(learner, checkpoints=checkpoints)  # type: ignore[call-arg]
+        model = fit_repeatably(learner, self.inputs, self.curator, task, rng=rng, progress=progress)
+        given = None if task.weights is None else Public(task.weights, why="who called fit says so")
+        return with_given(model, given, "sample weights do")
 
 
 def prepare(
@@ -309,7 +348,7 @@ def prepare(
     *,
     data: Any = None,
     public: PublicRows | None = None,
-    recipe: Recipe | None = None,
+    learner: Learner | None = None,
 ) -> Job:
     """Return a fit, after checking that it can be done; no label is read, and nothing is charged.
 
@@ -319,7 +358,7 @@ def prepare(
         ledger: the path of a ledger file, a dataset of one, a ledger in memory, or the curator of labels on a server.
         data: the file that the rows were read from; None for rows in memory.
         public: the rows of a test file, or None.
-        recipe: how the model is learned, if a program made it; by default what the settings say.
+        learner: what learns, if a program made it; by default what the settings say.
 
     Raises:
         InputError, LedgerError: an option, the rows or the ledger cannot be used; nothing was charged.
@@ -330,37 +369,41 @@ def prepare(
         rows=len(rows.features),
         digest=public_digest(rows.features, rows.ids, settings.id_column),
     )
-    if settings.chooses and not isinstance(rows, ImageRows):
+    if settings.chooses and learner is None and not isinstance(rows, ImageRows):
         job = _chosen(settings, rows, ledger, source, public)
     else:
-        job = _job(settings, rows, ledger, source, public, recipe)
-    job.recipe.check_share(len(job.rows.features))
-    job.recipe.check(job.rows, job.context)
+        job = _job(settings, rows, ledger, source, public, learner)
+    job.task.check_records()
+    job.learner.check(job.inputs, job.task)
     return job
 
 
 def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, public: PublicRows | None) -> Job:
     """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
 
-    Raises:
-        InputError: options that would be chosen, or nothing is left to choose from.
+    Where nothing is expected to learn more than a constant, it is that of `learner_of`.
     """
-    plain = FitSettings(settings.label, settings.domain, settings.epsilon, settings.delta, settings.dataset)
-    for name in ("model", "stages", "prior", "epochs", "init", "cells", "neighbors"):
-        if getattr(settings, name) != getattr(plain, name):
-            raise InputError(f"--{name} does not go with --method auto, which chooses it")
-    jobs: dict[str, Job] = {}
+    default = _job(replace(settings, chosen=""), rows, ledger, source, public)
+    jobs = {"": default}
     for way in WAYS:
         if way.admissible(settings.domain, settings.trust):
-            jobs[way.name] = _job(replace(settings, chosen=way.name), rows, ledger, source, public)
-            if jobs[way.name].holds_choice():
-                return jobs[way.name]
+            job = _job(replace(settings, chosen=way.name), rows, ledger, source, public)
+            same = (job.learner, job.settings.trust, job.settings.delta) == (
+                default.learner,
+                settings.trust,
+                settings.delta,
+            )
+            jobs[way.name] = default if same else job
     records, dimension = rows.features.shape
-    epsilon, owners = settings.epsilon, next(iter(jobs.values())).owners
+    epsilon, owners = settings.epsilon, default.owners
     if owners is not None:
         records, epsilon = counted(owners.sizes, settings.per_user, epsilon, settings.domain, settings.trust)
-    best = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).best
-    return replace(jobs[best.method], choice=best)
+    options = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).options
+    order = [option.method for option in options]
+    for name in [*order, *(name for name in jobs if name not in order)]:
+        if jobs[name].holds_choice():
+            return jobs[name]
+    return replace(jobs[options[0].method], choice=options[0]) if options else default
 
 
 def _job(
@@ -369,35 +412,33 @@ def _job(
     ledger: Any,
     source: Source,
     public: PublicRows | None,
-    recipe: Recipe | None = None,
+    learner: Learner | None = None,
 ) -> Job:
     """Return a fit whose model is chosen."""
-    chosen = settings
-    if settings.chosen is not None:
-        taken = {way.name: way.settings(settings.delta) for way in WAYS}.get(settings.chosen)
-        if taken is None:
-            raise InputError(f"--method auto has no way {settings.chosen!r}")
-        chosen = replace(settings, **{"delta": 0.0, **taken})
-    recipe = recipe or recipe_of(chosen, images=isinstance(rows, ImageRows))
-    account = _account(ledger, recipe.settings, rows)
-    init = None
-    if settings.init is not None:
-        from labeldp.fit.networks import PretrainedModel
-
-        init = PretrainedModel.read(settings.init, account)
+    taken, given = settings, learner is not None
+    if settings.chosen:
+        options = {way.name: way.settings(settings.delta) for way in WAYS}.get(settings.chosen)
+        if options is None:
+            raise InputError(f"--model auto has no way {settings.chosen!r}")
+        taken = replace(settings, **{"delta": 0.0, **options})
+    learner = learner or taken.learner(images=isinstance(rows, ImageRows))
+    account = _account(ledger, taken, rows)
+    init = None if settings.init is None else PretrainedModel.read(settings.init, account)
+    if init is not None:
+        learner = replace(learner, init=init.network)  # type: ignore[call-arg]
     used, owners = rows, None
     if settings.user_column is not None:
-        shared, owners = _shared(recipe.settings, rows, account)
-        # A model was chosen already: its recipe alone takes another epsilon.
-        recipe, used = replace(recipe, settings=shared), rows.take(owners.rows)  # type: ignore[union-attr]
+        taken, owners = _shared(taken, rows, account)
+        used = rows.take(owners.rows)  # type: ignore[union-attr]
     files = {} if init is None else {"init": NamedFile(Path(str(settings.init)).name, init.digest)}
     files |= {} if public is None else {"test": NamedFile(public.file, public.digest())}
-    model = settings.model if settings.chosen is not None else recipe.settings.model
     cap = 0 if owners is None else owners.most
-    request = replace(settings, model=model).request(source, cap=cap, files=files)
+    request = replace(settings, model=learner.name or type(learner).__name__.lower()).request(
+        source, cap=cap, files=files
+    )
     if isinstance(account, DatasetLedger):
         account = account.of_request(request)
-    return Job(request, recipe, used, account, public, init, None, rows, owners)
+    return Job(request, taken, learner, used, account, public, init, None, given, rows, owners)
 
 
 def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners]:
@@ -459,8 +500,7 @@ def read_rows(data: str | pa.Table, settings: FitSettings, test: str | None) -> 
     images = isinstance(data, str) and _names_images(data)
     if images and settings.curator is not None:
         raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
-    if not settings.chooses or images:
-        recipe_of(settings, images=images)  # refuses options before files are read
+    settings.learner(images=images)  # refuses options before files are read
     if images:
         assert isinstance(data, str)
         images_of = ImageRows.read(data, settings)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from labeldp.curator import ONE_USER, numbered, user_names
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.fit.users import owner_like
+from labeldp.learners import rows_of, take_rows
 from labeldp.mechanisms import Domain
 from labeldp.privacy import DomainError, InputError
 from labeldp.streams import check_user, user_column
@@ -31,9 +32,6 @@ from labeldp.tables import (
     label_numbers,
     open_table,
 )
-
-if TYPE_CHECKING:
-    from labeldp.learners import ImageMap, TableMap
 
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
 
@@ -59,12 +57,6 @@ class TableRows:
     ids: Ids | None = field(repr=False)
     domain: Domain
 
-    def representation(self) -> "TableMap":
-        """Return the transformer that makes linear features of such rows."""
-        from labeldp.learners import TableMap
-
-        return TableMap(categorical=self.encoder.categorical)
-
 
 @dataclass(frozen=True)
 class GivenRows(TableRows):
@@ -74,11 +66,15 @@ class GivenRows(TableRows):
         labels: the private labels as they were given, shape (n,).
         order: where each row stood in what was given, shape (n,).
         users: whose each row is, integers or texts, where users are protected.
+        inputs: what the learner takes in place of encoded features, in order; None for these.
+        weights: public weights of the rows in training, in order; None where all count alike.
     """
 
     labels: Any = field(repr=False)
     order: NDArray[np.intp] = field(repr=False)
     users: Any = field(default=None, repr=False)
+    inputs: Any = field(default=None, repr=False)
+    weights: Any = field(default=None, repr=False)
     index: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -93,21 +89,22 @@ class GivenRows(TableRows):
 
     @classmethod
     def of(
-        cls, table: pa.Table | None, records: int, labels: Any, ids: Any, domain: Domain, users: Any = None
+        cls, table: Any, labels: Any, ids: Any, domain: Domain, users: Any = None, weights: Any = None
     ) -> "GivenRows":
         """Encode features and sort all rows by their ids; labels are not looked at.
 
         Args:
-            table: the features; None where the learner takes them as the program holds them.
-            records: how many rows there are.
+            table: the features, n rows, which are encoded if it is a table of pyarrow; else the learner takes them.
             labels: one for each row.
             ids: integers or texts, one for each row and no two alike; None for row numbers.
             domain: the declared domain of the labels.
             users: whose each row is, integers or texts, shape (n,); None to protect each row by itself.
+            weights: public weights of the rows, shape (n,), or None; see `record_weights`.
 
         Raises:
             InputError: a column, an id or a user cannot be used.
         """
+        records = rows_of(table)
         if users is not None and len(numbered(user_names(users, b""))) != records:
             raise InputError(ONE_USER, argument="users")
         order, keys = np.arange(records), None
@@ -116,15 +113,21 @@ class GivenRows(TableRows):
             order = by_id(keys)
             keys = [keys[row] for row in order.tolist()] if isinstance(keys, list) else keys[order]
         owners = None if users is None else np.asarray(users)[order]
-        encoder = TableEncoder((), ()) if table is None else TableEncoder.fit(table)
-        features = np.empty((records, 0)) if table is None else encoder.transform(table)[order]
-        return cls(encoder, features, keys, domain, labels, order, owners)
+        weights = None if weights is None else weights[order]
+        if not isinstance(table, pa.Table):
+            inputs, nothing = take_rows(table, order), np.empty((records, 0))
+            return cls(TableEncoder((), ()), nothing, keys, domain, labels, order, owners, inputs, weights)
+        encoder = TableEncoder.fit(table)
+        return cls(encoder, encoder.transform(table)[order], keys, domain, labels, order, owners, None, weights)
 
     def take(self, rows: NDArray[np.intp]) -> "GivenRows":
         """Return some of the rows, in order, without labels."""
         ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
-        own = ids[rows] if isinstance(ids, np.ndarray) else ids
-        return replace(self, features=self.features[rows], ids=own, labels=None, order=self.order[rows], users=None)
+        ids = ids[rows] if isinstance(ids, np.ndarray) else ids
+        inputs = None if self.inputs is None else take_rows(self.inputs, rows)
+        weights = None if self.weights is None else self.weights[rows]
+        kept = replace(self, features=self.features[rows], ids=ids, labels=None, order=self.order[rows], users=None)
+        return replace(kept, inputs=inputs, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -311,10 +314,6 @@ def id_table(ids: Any, records: int) -> pa.Table:
     return found
 
 
-MIN_SIDE = 8
-"""Pixels a side that the patches of a linear model need."""
-
-
 @dataclass(frozen=True)
 class ImageShape:
     """Which images a model takes: it stands where a table has its encoder.
@@ -404,25 +403,6 @@ class ImageRows:
 
         part = open_images(data, label=settings.label).train
         return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
-
-    def representation(self) -> "ImageMap":
-        """Return what makes linear features of such images.
-
-        Raises:
-            InputError: they are too small, too few, or not square.
-        """
-        from labeldp.learners import ImageMap, PatchFilters
-
-        (height, width), channels = self.encoder.shape[:2], (*self.encoder.shape, 1)[2]
-        if height != width or height < MIN_SIDE:
-            raise InputError(
-                f"linear features need square images of at least {MIN_SIDE} pixels a side; these are {self.encoder}"
-            )
-        found = ImageMap(side=height, channels=channels)
-        least = -(-found.filters // (height - PatchFilters().patch + 1) ** 2)
-        if len(self.features) < least:
-            raise InputError(f"linear features of {self.encoder} need at least {least} of them")
-        return found
 
 
 Rows = PrivateRows | GivenRows | ImageRows

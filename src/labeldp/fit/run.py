@@ -124,9 +124,10 @@ def fit_file(
             show("learning", 0.1)
 
         show("learning", 0.0)  # what is refused is refused before the first release
-        with checkpoint_folder(out, job, wanted=job.recipe.resumable) as checkpoints:
-            context = replace(job.context, checkpoints=checkpoints, show=lambda text, done: show(text, 0.1 + done / 2))
-            release = job.learn(on_release, context)
+        with checkpoint_folder(out, job, wanted=job.learner.resumable) as checkpoints:
+            release = job.learn(
+                on_release, checkpoints=checkpoints, progress=lambda text, done: show(text, 0.1 + done / 2)
+            )
         show("evaluating", 0.6)
         address = settings.curator
         if address is not None and address.startswith("unix:"):
@@ -175,10 +176,10 @@ def _holds(job: Job, charges: tuple[Charge, ...]) -> bool:
 
 def _note_what_is_new(job: Job, ledger: str | None, note: Callable[[str], None]) -> None:
     """Tell the user what was chosen, of a new budget, and which index of pandas was left out."""
-    if job.choice:
-        note(f"--method auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")
+    if job.choice and job.settings.chosen:
+        note(f"--model auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")
     elif job.settings.chosen:
-        note(f"--method auto stays with {job.settings.chosen}, which was charged before")
+        note(f"--model auto stays with {job.settings.chosen}, which was charged before")
     if job.account.is_new:
         dataset, budget = job.settings.dataset, job.account.budget
         note(f"{dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")

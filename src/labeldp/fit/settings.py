@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.fit.parsing import decimal_float, domain_of, epsilon_of
+from labeldp.learners import DEFAULTS, Learner, check_evaluation, learner_of
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import (
     Budget,
@@ -29,7 +30,7 @@ Ids = list[bytes] | NDArray[Any]
 STAGES = 1
 """What measured best (`docs/results/learning.md`)."""
 
-OPTIONS = ("trust", "method", "chosen", "epochs", "cells", "neighbors", "evaluation", "other_ids")
+OPTIONS = ("trust", "chosen", "epochs", "cells", "neighbors", "network", "evaluation", "other_ids")
 """The settings that are options of a request; without a chosen model `stages` and `prior`, too."""
 
 
@@ -47,20 +48,21 @@ class FitSettings:
         revision: names a new state of the labels, or None.
         features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
-        model: a name of `labeldp.fit.registry.RECIPES`.
-        method: a name of `labeldp.fit.registry.METHODS`, or None.
-        chosen: what the method "auto" took: a name of `labeldp.fit.choice.WAYS`; None before it has chosen.
+        model: a name of `LEARNERS`.
+        chosen: what the model "auto" took, if it is not what the trust has by itself: a name of
+            `labeldp.fit.choice.WAYS`; empty where it is, None where nothing was chosen yet.
         stages: 1, 2, …
         prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
-        epochs: of each stage of a network; None for what its recipe says.
+        epochs: of each stage of a network; None for what its network says.
         init: a directory with a fitted network, whose weights are the first ones.
         cells: how many, for the model "cells"; None to choose.
         neighbors: how many, for the model "neighbors"; None to choose.
+        network: beside the linear model, for the model "distilled".
         user_column: whose each record is, which is no feature; None to protect each record by itself.
         per_user: how many records of a user are used at most; None to choose.
         evaluation: the share of the records that the model is measured on and does not learn from; None for what its
-            recipe says.
+            learner says.
         shared: what a user pays, where `epsilon` is what each of their answers costs; None where that is one thing.
         curator: the address of a server that holds the labels, as `labeldp.connect` takes it; None for labels in the
             file.
@@ -77,7 +79,6 @@ class FitSettings:
     features: tuple[str, ...] | None = None
     trust: str = "local"
     model: str = "auto"
-    method: str | None = None
     chosen: str | None = None
     stages: int = STAGES
     prior: str = "none"
@@ -86,6 +87,7 @@ class FitSettings:
     init: str | None = None
     cells: int | None = None
     neighbors: int | None = None
+    network: str | None = None
     user_column: str | None = None
     per_user: int | None = None
     shared: float | None = None
@@ -95,8 +97,6 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         if self.evaluation is not None:
-            from labeldp.learners import check_evaluation  # a certificate is read without learners
-
             check_evaluation(self.evaluation)
             if not self.evaluation:
                 raise InputError("must be a share of the records above 0, or be left out", argument="evaluation")
@@ -112,9 +112,20 @@ class FitSettings:
         return self.domain.target
 
     @property
+    def options(self) -> dict[str, Any]:
+        """The options of learners."""
+        return {name: getattr(self, name) for name in DEFAULTS}
+
+    @property
     def chooses(self) -> bool:
-        """Whether the method is still to be chosen."""
-        return self.method == "auto" and self.chosen is None
+        """Whether the model is still to be chosen: of labels that are not released in stages."""
+        return self.model == "auto" and self.chosen is None and self.options == DEFAULTS
+
+    def learner(self, *, images: bool = False) -> Learner:
+        """Return what learns, of a table or of images; see `learner_of`."""
+        return learner_of(
+            self.model, trust=self.trust, target=self.target, images=images, delta=self.delta, **self.options
+        )
 
     @classmethod
     def parse(
@@ -162,7 +173,7 @@ class FitSettings:
             files: public files beside the data.
         """
         options = {name: getattr(self, name) or None for name in OPTIONS}
-        if self.chosen is None:
+        if not self.chosen:
             options |= {"stages": self.stages, "prior": self.prior}
         account = {"domain": self.domain, "cohort": self.cohort, "revision": self.revision}
         options |= {"server": self.curator is not None or None, **account}
@@ -199,7 +210,7 @@ class FitSettings:
             user_column=source.users or None,
             per_user=request.cap or None,
             init=init,
-            **request.only(*OPTIONS, "stages", "prior"),
+            **{"chosen": "", **request.only(*OPTIONS, "stages", "prior")},
         )
 
 

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator import Curator, Ledger
-from labeldp.fit.recipe import MAX_SIMULATED, Recipe
 from labeldp.fit.summary import Curve, CurvePoint, Importance
-from labeldp.learners import Evaluation, Model, NumberEvaluation
+from labeldp.learners import MAX_SIMULATED, Evaluation, Learner, Model, NumberEvaluation, Task
 from labeldp.mechanisms import debias
 from labeldp.privacy import Budget, InputError, Release
 
@@ -30,27 +29,28 @@ TWO_SIDED = 1.96
 """Standard errors on each side of a normal interval of 95 %."""
 
 
-def simulated_curve(recipe: Recipe, model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
+def simulated_curve(learner: Learner, task: Task, model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
     """Return accuracy against epsilon in a world whose labels follow the model; None if it has too few records.
 
     Args:
-        recipe: how the model was learned; its epsilon is among the points.
+        learner: what learned the model.
+        task: what it learned from; its epsilon is among the points.
         model: made of releases only.
         features: public, shape (n, …).
         seed: of the simulation.
     """
     rng = np.random.default_rng(seed)
-    most = min(recipe.simulated_records(features.shape[1]), MAX_SIMULATED)
-    rows = rng.permutation(len(features))[:most]
-    world = _World.drawn(recipe, model, features[rows], rng)
+    count = min(learner.simulated_records(task, features.shape[1]), MAX_SIMULATED)
+    rows = rng.permutation(len(features))[:count]
+    world = _World.drawn(learner, task, model, features[rows], rng)
     try:
-        points = [world.point(each, rng) for each in sorted({*EPSILONS, recipe.settings.epsilon})]
+        points = [world.point(epsilon, rng) for epsilon in sorted({*EPSILONS, task.epsilon})]
     except InputError:
         return None
     return Curve(
         tuple(points),
         f"simulation on released data: labels of {len(rows):,} records were drawn from this model's own probabilities, "
-        f"{recipe.simulation}; the band is the spread of {REPEATS} repetitions and of the simulated test records. "
+        f"{learner.simulation}; the band is the spread of {REPEATS} repetitions and of the simulated test records. "
         "It shows how accuracy grows with epsilon on labels like these, not what the true labels would give.",
     )
 
@@ -59,19 +59,22 @@ def simulated_curve(recipe: Recipe, model: Model, features: NDArray[Any], seed: 
 class _World:
     """Records whose labels were drawn from a model: all of it is simulated."""
 
-    recipe: Recipe
+    learner: Learner
+    task: Task
     model: Model
     features: NDArray[Any]
     codes: NDArray[Any]
     test: NDArray[np.bool_]
 
     @classmethod
-    def drawn(cls, recipe: Recipe, model: Model, features: NDArray[Any], rng: np.random.Generator) -> "_World":
+    def drawn(
+        cls, learner: Learner, task: Task, model: Model, features: NDArray[Any], rng: np.random.Generator
+    ) -> "_World":
         """Draw labels from the model's probabilities, and keep a fifth of the records for the test."""
         cumulated = np.cumsum(model.predict_proba(features), axis=1)
         codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
         test = rng.permutation(len(features)) < max(len(features) // 5, 1)
-        return cls(recipe, model, recipe.prepare_simulation(model, features), codes, test)
+        return cls(learner, task, model, learner.prepare_simulation(model, features), codes, test)
 
     def point(self, epsilon: float, rng: np.random.Generator) -> CurvePoint:
         """Return the mean accuracy at one epsilon, with a band."""
@@ -81,40 +84,41 @@ class _World:
         return CurvePoint(epsilon, value, max(value - half, 0.0), min(value + half, 1.0))
 
     def _accuracy(self, epsilon: float, rng: np.random.Generator) -> float:
-        ledger = Ledger(Budget(epsilon, self.recipe.settings.delta))
+        ledger = Ledger(Budget(epsilon, self.task.delta))
         codes = self.codes[~self.test]
+        task = replace(self.task, epsilon=epsilon, records=len(codes), evaluation=None)
         curator = Curator.of_codes(lambda: codes, domain=self.model.domain, ledger=ledger, ids=None)
-        model = self.recipe.learn_simulated(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
+        model = self.learner.fit_simulated(self.model, self.features[~self.test], curator, task, rng=rng)
         predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
         return float(np.mean(predicted == self.codes[self.test]))
 
 
 def importances(
-    recipe: Recipe, model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
+    learner: Learner, model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
 ) -> tuple[Importance, ...]:
     """Return how much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
 
     Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, one of its models
     is looked at on records whose labels it did not see.
     """
-    model, rows, release = _held_out(recipe, model, features, seed)
+    model, rows, release = _held_out(learner, model, features, seed)
     rng = np.random.default_rng(seed)
-    most = int(np.clip(SHUFFLED_NUMBERS // len(names), MIN_SHUFFLED, MAX_SHUFFLED))
-    most = MAX_LOOKED_UP if recipe.keeps_rows(model) else most
-    if len(rows) > most:
-        some = rng.permutation(len(rows))[:most]
+    count = int(np.clip(SHUFFLED_NUMBERS // len(names), MIN_SHUFFLED, MAX_SHUFFLED))
+    count = MAX_LOOKED_UP if learner.keeps_rows(model) else count
+    if len(rows) > count:
+        some = rng.permutation(len(rows))[:count]
         rows, release = rows[some], replace(release, value=release.value[some])
     table = features[rows]
-    own = _scores(model, table, release)
-    found = []
-    for place, name in enumerate(names):
+    scores = _scores(model, table, release)
+    results = []
+    for column, name in enumerate(names):
         shuffled = table.copy()
-        shuffled[:, place] = rng.permutation(shuffled[:, place])
-        loss = own - _scores(model, shuffled, release)
+        shuffled[:, column] = rng.permutation(shuffled[:, column])
+        loss = scores - _scores(model, shuffled, release)
         half = TWO_SIDED * float(loss.std() / np.sqrt(len(loss)))
         value = float(loss.mean())
-        found.append(Importance(name, value, value - half, value + half))
-    return tuple(found)
+        results.append(Importance(name, value, value - half, value + half))
+    return tuple(results)
 
 
 def _scores(model: Model, features: NDArray[np.float64], release: Release[Any]) -> NDArray[np.float64]:
@@ -126,7 +130,7 @@ def _scores(model: Model, features: NDArray[np.float64], release: Release[Any]) 
 
 
 def _held_out(
-    recipe: Recipe, model: Model, features: NDArray[np.float64], seed: int
+    learner: Learner, model: Model, features: NDArray[np.float64], seed: int
 ) -> tuple[Model, NDArray[np.intp], Release[Any]]:
     """Return a model, and records with released labels that it was not trained on."""
     evaluation = model.evaluation
@@ -138,5 +142,5 @@ def _held_out(
         other, unseen = evaluation.fold
         return other, evaluation.rows[unseen], replace(release, value=release.value[unseen])
     held = np.random.default_rng(seed).random(len(features)) < 0.2
-    seen, kept = (replace(release, value=release.value[mask]) for mask in (~held, held))
-    return recipe.refit(model, features[~held], seen), np.flatnonzero(held), kept
+    seen, tests = (replace(release, value=release.value[mask]) for mask in (~held, held))
+    return learner.refit(model, features[~held], seen), np.flatnonzero(held), tests

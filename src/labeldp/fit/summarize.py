@@ -72,13 +72,13 @@ def summarize(
         show: told what is being done.
         command: what asks for the same again.
     """
-    model, settings, recipe = release.value, job.settings, job.recipe
+    model, settings, learner, task = release.value, job.settings, job.learner, job.task
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
     labeled = not isinstance(model.evaluation, SummedErrors)  # else nothing was released of single records
     curve = None
-    if recipe.simulation and model.domain.target == "classes" and job.owners is None:
+    if learner.simulation and model.domain.target == "classes" and job.owners is None:
         show("trying other epsilons on simulated labels", 0.7)
-        curve = simulated_curve(recipe, model, features)
+        curve = simulated_curve(learner, task, model, features)
     fields = (_of_numbers if model.domain.target == "numbers" else _of_classes)(model, job.public)
     fields["warnings"] = (*copy_warnings(model, features, encoder), *fields["warnings"])
     show("shuffling features", 0.9)
@@ -92,7 +92,7 @@ def summarize(
         rows=len(features),
         label=settings.label,
         features=tuple(encoder.names),
-        model=recipe.describe(model),
+        model=learner.describe(model, task),
         command=f"{command} {PUBLIC_FLAG}" if job.public else command,
         sentence=certificate.at(settings.delta),
         certificate=tuple(
@@ -114,17 +114,17 @@ def summarize(
             "The labels themselves: they were read on this machine and written nowhere."
             if job.settings.curator is None
             else "The labels themselves: the server that holds them sent none.",
-            *recipe.secret,
+            *learner.hidden(task),
             *([LEDGER_SECRET] if isinstance(job.account, DatasetLedger) else []),
         ),
         budget=budget_use(job.account, certificate, ids),
         dropped=_dropped(job),
         notes=(
             *(f"{note[0].upper()}{note[1:]}." for note in encoder.notes if not note.startswith(LEFT_OUT)),
-            *recipe.notes,
+            *learner.notes,
         ),
         curve=curve,
-        importance=importances(recipe, model, features, encoder.names) if encoder.names and labeled else (),
+        importance=importances(learner, model, features, encoder.names) if encoder.names and labeled else (),
         stages=stages,
         images="" if encoder.names else str(encoder),
         picture=_picture(model, encoder, features),
@@ -347,12 +347,12 @@ def _published(job: Job, release: Release[Model]) -> tuple[str, ...]:
     """Return what left the private side, a sentence each, and what else the written files hold."""
     texts = release.certificate.published.split("; ")
     sentences = [text[0].upper() + text[1:] + "." for text in texts]
-    sentences.append(job.recipe.describe_noise(len(job.rows.features)))
+    sentences.append(job.learner.describe_noise(job.task))
     sentences.append("The model and the numbers in this report: computed from these releases and the features.")
     if job.public is not None:
         what = "Errors" if release.value.domain.target == "numbers" else "Accuracy and confusion"
         sentences.append(f"{what} on {job.public.file}: computed from its labels, which were said to be public.")
-    if job.recipe.keeps_rows(release.value):
+    if job.learner.keeps_rows(release.value):
         sentences.append("The model's file holds feature rows of some records as they are: features are public here.")
     return tuple(sentences)
 

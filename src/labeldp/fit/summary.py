@@ -499,11 +499,3 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if type(value) is not kind:
         raise InputError(f"{where} must be of type {kind.__name__}, not {type(value).__name__}.")
     return value
-
-
-def format_number(value: float) -> str:
-    """Return a number in the unit of the labels, with four digits, or all that stand before the point."""
-    if value and not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.4g}"
-    digits = 3 - math.floor(math.log10(abs(value))) if value else 0
-    return f"{value:,.{max(digits, 0)}f}"

@@ -1,10 +1,13 @@
-"""Classifiers that suit noisy labels, and the names of `--model`."""
+"""Classifiers that suit noisy labels, the names of `--model`, and several classifiers as one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn._loss import HalfBinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
@@ -13,14 +16,31 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labeldp.learners.evidence import MIN_PROBABILITY, TEMPERATURES, Probabilities, normalized, tempered
-from labeldp.learners.features import GapTags, check_numbers, means_and_spreads, number_table, rows_of, sample_weights
-from labeldp.learners.heads import SoftmaxClassifier
+from labeldp.learners.evidence import (
+    MIN_PROBABILITY,
+    TEMPERATURES,
+    Evidence,
+    Probabilities,
+    expanded,
+    normalized,
+    tempered,
+)
+from labeldp.learners.features import (
+    GapTags,
+    check_columns,
+    check_numbers,
+    means_and_spreads,
+    number_table,
+    row_table,
+    rows_of,
+    sample_weights,
+)
 from labeldp.learners.representations import TableMap
+from labeldp.learners.softmax import SoftmaxClassifier
 from labeldp.privacy import InputError
 
 STOPPING_RECORDS = 50
@@ -213,13 +233,17 @@ def best_temperature(probabilities: Probabilities, targets: NDArray[np.float64])
     return max(TEMPERATURES.tolist(), key=lambda t: float((targets * np.log(tempered(probabilities, t))).sum()))
 
 
+MODELS = "auto", "boosting", "kernel", "logistic", "forest"
+"""The names that `classifiers_of` knows."""
+
+
 def classifiers_of(
     model: str, features: NDArray[np.float64], categorical: NDArray[np.bool_], classes: int
 ) -> list[Any]:
     """Return the unfitted classifiers of a `--model` that learns from randomized labels.
 
     Args:
-        model: "auto", "boosting", "kernel", "logistic" or "forest".
+        model: one of `MODELS`.
         features: numbers and category codes, shape (n, d), NaN where a value is missing.
         categorical: which columns hold category codes, shape (d,).
         classes: number of classes, K.
@@ -260,3 +284,113 @@ def indicators(features: NDArray[np.float64], categorical: NDArray[np.bool_]) ->
         codes = np.unique(column[np.isfinite(column)])
         columns.append((column[:, None] == codes).astype(np.float64))
     return np.hstack(columns)
+
+
+MAX_WEIGHT = 2.0
+"""The largest weight of a calibrated opinion in a pool: chance agreement of few labels would ask for any."""
+
+
+def pooled(opinions: Sequence[Probabilities], evidence: Evidence) -> Probabilities:
+    """Return the weighted geometric mean of opinions under which released labels are likeliest, shape (n, K).
+
+    Args:
+        opinions: class probabilities of the same records by several models that did not see their labels, each of
+            shape (n, K).
+        evidence: what was released of these records. Only as many numbers are learned from it as there are opinions.
+    """
+    logs = np.stack([np.log(normalized(each, MIN_PROBABILITY)) for each in opinions])
+    likelihood = normalized(evidence.likelihood)
+
+    def chances(weights: NDArray[np.float64]) -> Probabilities:
+        return np.asarray(softmax(np.tensordot(weights, logs, 1), axis=1))
+
+    def objective(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        probabilities = chances(weights)
+        joint = probabilities * likelihood
+        explained = joint.sum(axis=1, keepdims=True)
+        slope = probabilities - joint / explained
+        return -float(np.log(explained).mean()), np.einsum("mik,ik->m", logs, slope) / len(slope)
+
+    start = np.full(len(logs), 1 / len(logs))
+    bounds = [(0.0, MAX_WEIGHT)] * len(logs)
+    return chances(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+
+
+class GeometricMean(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The geometric mean of fitted classifiers' probabilities; it is not fitted to labels of its own.
+
+    Args:
+        parts: fitted classifiers of codes 0 to K - 1, each of which may have met some of the classes only.
+        size: number of classes, K.
+    """
+
+    def __init__(self, parts: Any, size: int) -> None:
+        self.parts = parts
+        self.size = size
+
+    @property
+    def classes_(self) -> NDArray[np.intp]:
+        """Codes 0 to K - 1."""
+        return np.arange(self.size)
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """Return probabilities, shape (n, K)."""
+        logs = [np.log(np.maximum(expanded(part, X, self.size), MIN_PROBABILITY**2)) for part in self.parts]
+        return np.asarray(softmax(np.mean(logs, axis=0), axis=1))
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Return the likeliest code, shape (n,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+
+class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A boosted logistic regression of each class's weight; of two classes a single one.
+
+    Use it for soft labels of many records, of which other trees would take a copy for each class.
+
+    Args:
+        trees: unfitted `HistGradientBoostingClassifier` without class weights; all regressions take its settings, but
+            do not stop early.
+    """
+
+    def __init__(self, trees: Any = None) -> None:
+        self.trees = trees
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labels y, shape (n,), and features X, shape (n, d)."""
+        labels = check_array(validate_data(self, y=y), ensure_2d=False, dtype=None)  # at least one
+        check_consistent_length(X, labels)
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+        self.fit_soft(X, np.eye(len(classes))[codes])
+        self.classes_ = classes
+        return self
+
+    def fit_soft(self, features: Any, soft: Any, sample_weight: Any = None) -> Self:
+        """Learn from class weights, shape (n, K), whose rows sum to 1, and weights of the records, shape (n,)."""
+        table, targets = row_table(features), np.asarray(soft, dtype=np.float64)
+        check_columns(self, features, fit=True)
+        self.classes_ = np.arange(targets.shape[1])
+        columns = targets.T[1:] if len(self.classes_) == 2 else targets.T
+        self.parts_ = [self._regression().fit(table, np.clip(column, 0, 1), sample_weight) for column in columns]
+        return self
+
+    def _regression(self) -> HistGradientBoostingRegressor:
+        given = HistGradientBoostingClassifier() if self.trees is None else self.trees
+        shared = set(HistGradientBoostingRegressor().get_params()) - {"loss", "scoring"}
+        settings = {name: value for name, value in given.get_params().items() if name in shared}
+        settings |= {"early_stopping": False}
+        return HistGradientBoostingRegressor(loss=HalfBinomialLoss(), **settings)
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """Return probabilities, shape (n, K)."""
+        check_is_fitted(self, "parts_")
+        table = row_table(X)
+        check_columns(self, X)
+        shares = np.column_stack([part.predict(table) for part in self.parts_])
+        return np.hstack([1 - shares, shares]) if len(self.classes_) == 2 else normalized(shares)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likeliest class, shape (n,)."""
+        check_is_fitted(self, "parts_")
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]

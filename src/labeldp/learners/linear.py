@@ -3,18 +3,28 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.preprocessing import FunctionTransformer
 
+from labeldp.learners.evidence import Posterior, SumsTerm
 from labeldp.learners.features import check_rows, number_table, row_table
-from labeldp.learners.likelihood import Posterior, SumsTerm
-from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
-from labeldp.learners.representations import EncodedFeatures, encode
-from labeldp.learners.scattering import default_representation
+from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate
+from labeldp.learners.plan import (
+    EVALUATION_LABELS,
+    Learner,
+    Progress,
+    Task,
+    no_progress,
+    part,
+    require_records,
+)
+from labeldp.learners.representations import EncodedFeatures, encode, principal
+from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.whitening import (
     EXPLAINED,
     MAX_DIMENSION,
@@ -43,10 +53,12 @@ from labeldp.privacy import (
     AnyFloats,
     CuratorLike,
     InputError,
+    Plan,
     PrivacyLoss,
     Public,
     RandomSource,
     Release,
+    Step,
     check_choice,
     check_curator,
     check_integer,
@@ -320,25 +332,114 @@ def fit_linear(
 
     Source: `docs/proofs/cross_moment.md`; Balle and Wang (2018) for the noise.
     """
-    if not isinstance(refine, Sequence) or not all(callable(each) for each in refine):
-        raise InputError("refine must be a sequence of functions, one for each round after the first")
     check_curator(curator)
-    task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, chosen_link(link, curator.domain))
-    task = task.shared(1 + len(refine))
     check_evaluation(evaluation)
-    if evaluation and isinstance(features, Release):
-        raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
-    mapped, features = _mapped(features, curator, representation, sampled=curator.users is None)
-    if not evaluation:
-        return task.rounds(mapped, features, slice(None), curator, rng, refine)[0].model()
+    learner = Linear("linear", representation, refine, dimension, ridge, link, errors, partition_seed)
+    task = Task.of(curator, epsilon, delta, evaluation=evaluation)
+    return learner.fit(features, curator, task, rng=rng)
 
-    def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-        fit, last = task.rounds(mapped, features, ~held, training, rng, refine)
-        model, kept = fit.model(), last.take(held)
-        blocks = (kept.block(*ends) for ends in _ends(kept.records))
-        return model, np.concatenate([model.value.estimator.of_table(block) for block in blocks])
 
-    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng, errors=errors)
+@final
+@dataclass(frozen=True)
+class Linear(Learner):
+    """A linear model of one noisy sum of rows times labels, or of several, by somebody who may see the labels.
+
+    Args:
+        representation, refine, dimension, ridge, link, errors, partition_seed: as in `fit_linear`.
+    """
+
+    representation: Any = None
+    refine: Sequence[Refinement] = ()
+    dimension: int | None = None
+    ridge: float | None = None
+    link: Literal["softmax", "identity"] | None = None
+    errors: Literal["summed", "labels"] = "summed"
+    partition_seed: int = 0
+    takes_delta: ClassVar[bool] = True
+    one_thread: ClassVar[str] = "all"
+    simulation: ClassVar[str] = (
+        "summed with fresh noise at each epsilon and the same delta, and learned from as this model was"
+    )
+
+    def plan(self, task: Task) -> Plan:
+        """Return the sums of most records, and the labels or the summed errors of the others."""
+        path = part(0) if task.share else ()
+        rounds = self._task(task).steps(1 + len(self.refine))
+        steps = tuple(Step(path=path, loss=loss, name=name) for name, loss in rounds.items())
+        if task.share:
+            summed = self.errors == "summed" and task.cap is None
+            steps += evaluation_steps(task.domain, task.epsilon, summed=summed, path=part(1))
+        return Plan(self.name, steps)
+
+    def _task(self, task: Task) -> "LinearTask":
+        """Return the noise of each round; raise InputError where an option is wrong."""
+        if not isinstance(self.refine, Sequence) or not all(map(callable, self.refine)):
+            raise InputError("refine must be a sequence of functions, one for each round after the first")
+        link = chosen_link(self.link, task.domain)
+        total = LinearTask.of(task.domain, task.epsilon, task.delta, self.dimension, self.ridge, link)
+        return total.shared(1 + len(self.refine))
+
+    def check(self, features: Any, task: Task) -> None:
+        """Refuse images too small for features, and too few records for the interval of an error of numbers."""
+        default_representation(features, task.categorical)
+        if task.domain.target == "numbers":
+            require_records("--model linear", task.records)
+
+    def fit(
+        self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
+    ) -> Release[Model]:
+        """See `fit_linear`."""
+        noise = self._task(task)
+        if task.share and isinstance(features, Release):
+            raise InputError(
+                "evaluation must be 0 where features are a Release: they may hold the labels that it held out"
+            )
+        sampled = curator.users is None
+        mapped, features = _mapped(features, curator, self.representation, task.categorical, sampled=sampled)
+        if not task.share:
+            return noise.rounds(mapped, features, slice(None), curator, rng, self.refine)[0].model()
+
+        def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
+            fit, encoded = noise.rounds(mapped, features, ~held, training, rng, self.refine)
+            model, tests = fit.model(), encoded.take(held)
+            blocks = (tests.block(*ends) for ends in _ends(tests.records))
+            return model, np.concatenate([model.value.estimator.of_table(block) for block in blocks])
+
+        options: dict[str, Any] = {"share": task.share, "seed": self.partition_seed, "rng": rng, "errors": self.errors}
+        return fit_and_evaluate(curator, task.epsilon, learn, **options)
+
+    def hidden(self, task: Task) -> tuple[str, ...]:
+        """Return that sums and the labels of the evaluation are hidden."""
+        return "The sums as they were before noise was added.", EVALUATION_LABELS
+
+    def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
+        """Return the widest directions of the encoded features: found once, not at each epsilon."""
+        return principal(model.estimator.representation.transform(features), SIMULATED_DIMENSIONS)
+
+    def fit_simulated(
+        self, model: Model, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource
+    ) -> Model:
+        """Return the same model at another epsilon, without an evaluation."""
+        plain = Linear(self.name, FunctionTransformer())
+        return plain.fit(features, curator, replace(task, evaluation=0.0), rng=rng).value
+
+    def describe(self, model: Model, task: Task) -> str:
+        """Return the model and the one release."""
+        features = described_features(model.estimator.representation)
+        return f"a linear model of {features}, learned from one release of noisy sums"
+
+    def describe_noise(self, task: Task) -> str:
+        """Return the standard deviation of the noise, in units of what one label can do."""
+        moment = round_moment(task.domain, epsilon=task.epsilon, delta=task.delta)
+        kind, norm, move = "Gaussian", "the length", moment.sensitivity_square**0.5
+        if not task.delta:
+            kind, norm, move = "Two-sided geometric", "the sum of the amounts", moment.sensitivity_sum
+        who = "one label" if task.cap is None else "all labels of one user"
+        ratio = moment.noise_stddev / (move * moment.rows.unit)
+        return (
+            f"{kind} noise was added to every sum: its standard deviation is {ratio:.3g} times {norm} by which {who} "
+            "can move all sums together."
+        )
 
 
 def fit_linear_head(
@@ -373,13 +474,13 @@ def fit_linear_head(
 
 
 def _mapped(
-    features: Any, curator: CuratorLike, representation: Any, *, sampled: bool = False
+    features: Any, curator: CuratorLike, representation: Any, categorical: Any = None, *, sampled: bool = False
 ) -> tuple[EncodedFeatures, Any]:
     """Return features as their representation encodes them, and as they are."""
     source = features if isinstance(features, Release) else None
     features = row_table(features if source is None else source.value)
     check_rows(features, curator.records)
-    unfitted = default_representation(features) if representation is None else representation
+    unfitted = default_representation(features, categorical) if representation is None else representation
     return encode(unfitted, features, source, sampled=sampled), features
 
 
@@ -415,6 +516,9 @@ def chosen_link(value: Any, domain: Any) -> str:
         raise InputError('must be "identity" for numbers: "softmax" is for classes', argument="link")
     return check_choice(value, "link", ("softmax", "identity"))
 
+
+SIMULATED_DIMENSIONS = 500
+"""At most so many of the features that a simulation learns from."""
 
 MAX_CONFIDENCE = 1000.0
 
@@ -576,8 +680,8 @@ class Round:
     ) -> "Round":
         """Compute the rule for the noise of a mechanism."""
         factor = measured.shape[0] / len(directions.rows)
-        released = np.hstack([*(np.asarray(each.rows) for each in earlier), np.asarray(rows)]) if earlier else rows
-        spreads = [np.full(each.rows.shape[1], each.spread) for each in earlier]
+        released = np.hstack([*(np.asarray(sums.rows) for sums in earlier), np.asarray(rows)]) if earlier else rows
+        spreads = [np.full(sums.rows.shape[1], sums.spread) for sums in earlier]
         spread = np.concatenate([*spreads, np.full(rows.shape[1], mechanism.noise_stddev)])
         rule = best_linear(released, directions.rows, directions.signal, spread, task.residual, task.ridge, factor)
         return cls(task, representation, directions, measured, rows, rule, factor, earlier)

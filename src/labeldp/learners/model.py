@@ -24,17 +24,16 @@ from labeldp.privacy import (
     Certificate,
     CuratorLike,
     InputError,
+    Path,
     PrivacyLoss,
     Public,
     RandomSource,
     Release,
+    Step,
     float_below,
     gather,
     positive_epsilon,
 )
-
-EVALUATED = 0.1
-"""The share of the records that a model is measured on, and does not learn from, where nobody asks for another."""
 
 
 @dataclass(frozen=True)
@@ -154,23 +153,40 @@ def fit_and_evaluate(
     held = held_out(curator, share, seed)
     why = f"records are assigned at random from the public seed {seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
-    numbers = kept.domain.target == "numbers" and curator.users is None
-    if errors == "summed" and numbers:
-        kept.require({step: PrivacyLoss.pure(share) for step, share in error_shares(epsilon).items()})
+    summed = errors == "summed" and curator.users is None
+    steps = evaluation_steps(kept.domain, epsilon, summed=summed)
+    if len(steps) > 1:
+        kept.require({step.name: step.loss for step in steps})
         model, predicted = learn(training, held)
         given = model.map(lambda _: np.asarray(predicted))
-        summed = release_errors(kept, given, epsilon=epsilon, source=HELD_OUT, rows=np.flatnonzero(held), rng=rng)
-        known = [model, summed.errors, summed.constant_errors]
-        return gather(known, lambda model, *_: replace(model, evaluation=summed))
+        sums = release_errors(kept, given, epsilon=epsilon, source=HELD_OUT, rows=np.flatnonzero(held), rng=rng)
+        releases = [model, sums.errors, sums.constant_errors]
+        return gather(releases, lambda model, *_: replace(model, evaluation=sums))
     rows = np.arange(kept.records)
     if curator.users is not None:
         kept, rows = kept.limited(1)
     response = evaluation_mechanism(kept.domain, epsilon)
-    kept.require({"evaluation": kept.cost(response)})
+    [step] = steps
+    kept.require({step.name: kept.cost(response)})
     model, predicted = learn(training, held)
-    release = kept.release(response, rng=rng, step="evaluation")
+    release = kept.release(response, rng=rng, step=step.name)
     seen = evaluate(release, predicted[rows], HELD_OUT, np.flatnonzero(held)[rows])
     return gather([model, release], lambda model, _: replace(model, evaluation=seen))
+
+
+def evaluation_steps(domain: Any, epsilon: float, *, summed: bool, path: Path = ()) -> tuple[Step, ...]:
+    """Return what an evaluation on held-out records releases.
+
+    Args:
+        domain: of the labels.
+        epsilon: cost of these labels.
+        summed: whether squared errors of numbers are summed.
+        path: the part of the records.
+    """
+    if summed and domain.target == "numbers":
+        shares = error_shares(epsilon)
+        return tuple(Step(path=path, loss=PrivacyLoss.pure(share), name=name) for name, share in shares.items())
+    return (Step(path=path, loss=evaluation_mechanism(domain, epsilon).privacy_loss(), name="evaluation"),)
 
 
 def assigned(curator: CuratorLike, assign: Callable[[int], NDArray[Any]]) -> NDArray[Any]:

@@ -1,30 +1,55 @@
 """Classifiers from labels that are released in stages, and a prior from clusters of the features."""
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
-from sklearn.preprocessing import StandardScaler
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from labeldp.learners.classifiers import as_candidates
+from labeldp.learners.catalog import model_words
+from labeldp.learners.classifiers import (
+    MODELS,
+    GeometricMean,
+    KernelClassifier,
+    SoftTrees,
+    as_candidates,
+    classifiers_of,
+    indicators,
+)
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import MIN_PROBABILITY, Evidence, Probabilities, normalized, tempered
 from labeldp.learners.features import check_count, check_rows, number_table, row_table, take_rows
-from labeldp.learners.model import EVALUATED, Model, assigned, check_evaluation, held_out, label_epsilon
+from labeldp.learners.model import Model, assigned, check_evaluation, held_out, label_epsilon
+from labeldp.learners.plan import (
+    EVALUATED,
+    MIN_RECORDS,
+    Learner,
+    Progress,
+    Task,
+    no_progress,
+    part,
+    require_records,
+)
+from labeldp.learners.representations import encode, principal
+from labeldp.learners.scattering import default_representation, described_features
+from labeldp.learners.softmax import SoftmaxClassifier
 from labeldp.learners.training import (
     CROSS_FITTING,
     CrossFit,
     Method,
-    Progress,
     Training,
     cross_fit,
     dry_run,
     fit_and_measure,
+    fit_noisy,
     is_noise_aware,
     learn,
     prior_rows,
@@ -38,6 +63,7 @@ from labeldp.mechanisms import (
     FiniteMechanism,
     LaplaceHistogram,
     LocalHashing,
+    Mechanism,
     RandomizedResponse,
     RandomizedResponseWithPrior,
     best_groups,
@@ -47,12 +73,16 @@ from labeldp.privacy import (
     CuratorLike,
     InputError,
     NotInvertibleError,
+    Plan,
+    PrivacyLoss,
     Public,
     RandomSource,
     Release,
+    Step,
     check_choice,
     check_curator,
     check_integer,
+    float_above,
     gather,
     positive_epsilon,
 )
@@ -62,8 +92,20 @@ CALIBRATION_SHARE = 0.1
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 21)
 
-STAGE_1 = "stage 1"
-"""The name of the first stage in a ledger."""
+SIMULATED_DIRECTIONS = 300
+"""Principal directions that a simulation learns from, at most."""
+
+SIMULATED_NUMBERS, MIN_SIMULATED = 200_000, 4_000
+"""Features times trees at a time that a simulation of classifiers learns from, about; and its fewest records."""
+
+STAGE_1, CLUSTER_PRIOR = "stage 1", "cluster prior"
+"""Names of releases in a ledger."""
+
+
+def stage_name(number: int) -> str:
+    """Return the name of a stage in a ledger."""
+    return f"stage {number}"
+
 
 STAGE_SHARES = {1: (1.0,), 2: (0.55, 0.45), 3: (0.4, 0.3, 0.3)}
 
@@ -141,55 +183,301 @@ def fit_multistage(
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 (LP-MST) and Algorithm 4.
     """
     check_curator(curator)
-    features = row_table(features)
-    check_rows(features, curator.records)
-    if curator.domain.target != "classes":
-        raise InputError("curator must hold classes: its domain is not Classes")
-    if temperature != "calibrated" and not (isinstance(temperature, float | int) and 0 < temperature < np.inf):
-        raise InputError('temperature must be positive and finite, or "calibrated"')
-    check_choice(response, "response", ("best", "randomized-response"))
-    candidates = as_candidates(classifier, features, curator.domain.size)
-    rows = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
-    recipe, asked = Training.of(training), (partition_seed, response)
-    weights = record_weights(sample_weight, curator.records, candidates)
-    plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, *asked, progress, weights)
-    if any(map(plan.needs_classes, candidates)):
-        plan = replace(plan, response="randomized-response")
-    if stages is None:
-        stages = 1 if fractions is None else len(fractions)
-    at_once = stages == 1 and prior is None and not all(map(is_noise_aware, candidates))
-    share = (0.0 if at_once else EVALUATED) if evaluation is None else evaluation
-    _refuse_early(plan, candidates, stages, share)
-    if at_once and share:
-        return _measured(plan, curator, candidates, share)
-    parts = assigned(curator, lambda count: _partition(count, stages, fractions, share, partition_seed))
-    if np.count_nonzero(parts == 0) < 2:
-        raise InputError("labels must hold more records: the first stage needs two, as one is held out of the other")
-    fewest = _fewest(plan, int(np.count_nonzero(parts == 0)), candidates, stages, at_once)
-    made_up = RandomizedResponse(domain=curator.domain, epsilon=epsilon)
-    dry_run(candidates, features, plan.training, made_up, records=fewest)
-    if not parts.any():
-        model = plan.run([(curator, np.arange(curator.records))], candidates, None, at_once)
-        return with_initial_certificate(model, candidates[0])
-    curators = curator.split(_random_parts(parts, partition_seed))
-    places = [(part, np.flatnonzero(parts == number)) for number, part in enumerate(curators)]
-    held = places[stages] if len(places) > stages else None
-    return with_initial_certificate(plan.run(places[:stages], candidates, held, False), candidates[0])
+    learner = Multistage(
+        "multistage", stages, prior, fractions, temperature, training, response, partition_seed, classifier
+    )
+    task = replace(Task.of(curator, epsilon, evaluation=evaluation), weights=sample_weight)
+    return learner.fit(features, curator, task, rng=rng, progress=progress or no_progress)
 
 
-def _measured(plan: "_Plan", curator: CuratorLike, candidates: list[Any], share: float) -> Release[Model]:
+@dataclass(frozen=True)
+class Staged(Learner):
+    """Classifiers that learn in stages from labels that are randomized one by one: see `fit_multistage`.
+
+    Args:
+        prior: as in `fit_multistage`; "clusters" spends a part of epsilon on a `cluster_prior`, by a trusted curator.
+        stages, fractions, temperature, training, response, partition_seed: as in `fit_multistage`.
+    """
+
+    stages: int | None = None
+    prior: Any = None
+    fractions: Sequence[float] | None = None
+    temperature: float | Literal["calibrated"] = 1.0
+    training: Training | Method = "posterior"
+    response: Response = "best"
+    partition_seed: int = 0
+
+    @abstractmethod
+    def candidates(self, features: Any, task: Task) -> list[Any]:
+        """Return the unfitted classifiers to choose from."""
+
+    @abstractmethod
+    def prior_features(self, features: Any, task: Task) -> NDArray[Any]:
+        """Return features that clusters of records are found by, shape (n, any)."""
+
+    @property
+    @abstractmethod
+    def noise_aware(self) -> bool:
+        """Whether all candidates learn from released labels themselves: see `is_noise_aware`."""
+
+    @property
+    def count(self) -> int:
+        """The number of stages."""
+        if self.stages is None:
+            return 1 if self.fractions is None else len(self.fractions)
+        return check_integer(self.stages, "stages")
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all labels are released at once, and none is kept for the evaluation alone."""
+        return self.count == 1 and self.prior is None and not self.noise_aware
+
+    def share(self, task: Task) -> float:
+        """Return the share of the records that the model does not learn from."""
+        if task.evaluation is None:
+            return 0.0 if self.at_once else EVALUATED
+        return task.evaluation
+
+    def plan(self, task: Task) -> Plan:
+        """Return a cluster prior where there is one, then the stages and the evaluation: parts of the records."""
+        prior_epsilon, epsilon = self.shares(task)
+        first = self.answer(task, epsilon)
+        if self.at_once:
+            return Plan(self.name, (Step(path=(), loss=first.privacy_loss(), name=STAGE_1),))
+        names = [stage_name(number + 1) for number in range(self.count)]
+        if self.share(task):
+            names.append("evaluation")
+        loss = PrivacyLoss.pure(epsilon)
+        steps = tuple(Step(path=part(number), loss=loss, name=name) for number, name in enumerate(names))
+        if prior_epsilon is None:
+            return Plan(self.name, steps)
+        counts = PrivacyLoss.response(positive_epsilon(prior_epsilon) / 2, 2) * 2
+        return Plan(self.name, (Step(path=(), loss=counts, name=CLUSTER_PRIOR), *steps))
+
+    def shares(self, task: Task) -> tuple[float | None, float]:
+        """Return the epsilon of the cluster prior, where there is one, and what is left for the labels."""
+        if not isinstance(self.prior, str):
+            return None, task.epsilon
+        total = positive_epsilon(task.epsilon)
+        clusters = default_clusters(task.records, task.domain.size)
+        spent = float_above(min(positive_epsilon(default_epsilon(task.records, clusters)), total / 5))
+        return spent, float_above(total - positive_epsilon(spent))
+
+    def answer(self, task: Task, epsilon: float) -> FiniteMechanism:
+        """Return what answers records of which nothing is known."""
+        if task.domain.target != "classes":
+            raise InputError("curator must hold classes: its domain is not Classes")
+        return first_response(task.domain, epsilon, response=self.response, partition_seed=self.partition_seed)
+
+    def answers(self, task: Task) -> Mapping[str, Mechanism]:
+        """Return the one release of all labels, which every fit at this epsilon shares."""
+        return {STAGE_1: self.answer(task, task.epsilon)} if self.at_once else {}
+
+    def fit(
+        self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
+    ) -> Release[Model]:
+        """See `fit_multistage`."""
+        prior, (prior_epsilon, epsilon) = self.prior, self.shares(task)
+        if prior_epsilon is not None:
+            prior = cluster_prior(self.prior_features(features, task), curator, epsilon=prior_epsilon, rng=rng)
+        features = row_table(features)
+        check_rows(features, curator.records)
+        if curator.domain.target != "classes":
+            raise InputError("curator must hold classes: its domain is not Classes")
+        temperature = self.temperature
+        if temperature != "calibrated" and not (isinstance(temperature, float | int) and 0 < temperature < np.inf):
+            raise InputError('temperature must be positive and finite, or "calibrated"')
+        check_choice(self.response, "response", ("best", "randomized-response"))
+        candidates = self.candidates(features, task)
+        prior_table = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
+        recipe = Training.of(self.training)
+        weights = record_weights(task.weights, curator.records, candidates)
+        options = (self.partition_seed, self.response, progress, weights)
+        run = MultistageRun(features, curator.domain, epsilon, temperature, recipe, rng, prior_table, prior, *options)
+        if any(map(run.needs_classes, candidates)):
+            run = replace(run, response="randomized-response")
+        stages, share, at_once = self.count, self.share(task), self.at_once
+        _refuse_early(run, candidates, stages, share)
+        if at_once and share:
+            return _measured(run, curator, candidates, share)
+        parts = assigned(curator, lambda count: _partition(count, stages, self.fractions, share, self.partition_seed))
+        if np.count_nonzero(parts == 0) < 2:
+            raise InputError(
+                "labels must hold more records: the first stage needs two, as one is held out of the other"
+            )
+        fewest = _fewest(run, int(np.count_nonzero(parts == 0)), candidates, stages, at_once)
+        made_up = RandomizedResponse(domain=curator.domain, epsilon=epsilon)
+        dry_run(candidates, features, run.training, made_up, records=fewest)
+        if not parts.any():
+            model = run.run([(curator, np.arange(curator.records))], candidates, None, at_once)
+            return with_initial_certificate(model, candidates[0])
+        curators = curator.split(_random_parts(parts, self.partition_seed))
+        holders = [(holder, np.flatnonzero(parts == number)) for number, holder in enumerate(curators)]
+        held = holders[stages] if len(holders) > stages else None
+        return with_initial_certificate(run.run(holders[:stages], candidates, held, False), candidates[0])
+
+    def words(self) -> str:
+        """Return how many stages there are."""
+        return "one stage" if self.count == 1 else f"{self.count} stages"
+
+    def describe_noise(self, task: Task) -> str:
+        """Return the chance that a released label is the true one, or its group of classes."""
+        epsilon = self.shares(task)[1]
+        first = self.answer(task, epsilon)
+        if isinstance(first, RandomizedResponse) or (self.count == 1 and self.prior is None):
+            return first.describe_noise()
+        # All other records are answered by a class that a prior says is likely.
+        classes = RandomizedResponse(domain=first.domain, epsilon=epsilon).describe_noise()
+        groups = first.describe_noise().replace("Of each record", "Of each record of which nothing was known", 1)
+        return f"{classes} {groups}"
+
+
+@final
+@dataclass(frozen=True)
+class Multistage(Staged):
+    """Classifiers of scikit-learn, or noise-aware ones, of labels that are randomized one by one.
+
+    Args:
+        classifier: as in `fit_multistage`; None for the classifiers of its name, see `classifiers_of`.
+    """
+
+    classifier: Any = None
+    simulation: ClassVar[str] = (
+        "randomized anew at each epsilon and learned from in one stage by plain training of the chosen "
+        "classifier; boosted trees are half as many, at twice the learning rate"
+    )
+
+    @property
+    def noise_aware(self) -> bool:
+        """Whether the classifiers are."""
+        classifiers = self.classifier if isinstance(self.classifier, list | tuple) else [self.classifier]
+        return all(map(is_noise_aware, classifiers))
+
+    def candidates(self, features: Any, task: Task) -> list[Any]:
+        """Return the given classifiers, or those of the name."""
+        if self.classifier is None and self.name in MODELS:
+            mask = np.zeros(features.shape[1], np.bool_) if task.categorical is None else task.categorical
+            return classifiers_of(self.name, features, mask, task.domain.size)
+        return as_candidates(self.classifier, features, task.domain.size)
+
+    def check(self, features: Any, task: Task) -> None:
+        """Refuse before a cluster prior is released what would be refused after it."""
+        if self.prior is not None:
+            require_records("--prior clusters", task.records)
+            response = RandomizedResponse(domain=task.domain, epsilon=self.shares(task)[1])
+            dry_run(self.candidates(features, task), features, Training(), response)
+
+    def prior_features(self, features: Any, task: Task) -> NDArray[Any]:
+        """Return numbers, and an indicator for each category."""
+        return features if task.categorical is None else indicators(features, task.categorical)
+
+    def fit_simulated(
+        self, model: Model, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource
+    ) -> Model:
+        """Return the chosen classifier from one release of all labels."""
+        release = curator.release(first_response(curator.domain, task.epsilon), rng=rng)
+        return fit_noisy(features, release, classifier=_quicker(clone(chosen(model.estimator))), training="plain").value
+
+    def simulated_records(self, task: Task, columns: int) -> int:
+        """Return fewer of wide tables and of many classes: a point of the curve takes as long."""
+        size = task.domain.size
+        return max(SIMULATED_NUMBERS // (columns * (1 if size == 2 else size)), MIN_SIMULATED)
+
+    def refit(self, model: Model, features: NDArray[Any], release: Release[Any]) -> Model:
+        """Return the chosen classifier, fitted again."""
+        return fit_noisy(features, release, classifier=clone(chosen(model.estimator)), training="plain").value
+
+    def keeps_rows(self, model: Model) -> bool:
+        """Return whether a kernel's centers are records."""
+        return isinstance(chosen(model.estimator), KernelClassifier)
+
+    def describe(self, model: Model, task: Task) -> str:
+        """Return the classifier that was chosen, and the stages."""
+        return f"{model_words(chosen(model.estimator))}, learned in {self.words()}"
+
+
+@final
+@dataclass(frozen=True)
+class SoftmaxStages(Staged):
+    """A linear softmax of labels that are randomized one by one, fitted by their likelihood.
+
+    Args:
+        representation: as in `SoftmaxClassifier`.
+    """
+
+    temperature: float | Literal["calibrated"] = "calibrated"
+    representation: Any = None
+    one_thread: ClassVar[str] = "all"
+    simulation: ClassVar[str] = (
+        "randomized anew at each epsilon and learned from in one stage by the likelihood of what was released"
+    )
+
+    @property
+    def noise_aware(self) -> bool:
+        """It is."""
+        return True
+
+    def candidates(self, features: Any, task: Task) -> list[Any]:
+        """Return the unfitted classifier."""
+        default = self.representation or default_representation(features, task.categorical)
+        return [SoftmaxClassifier(default)]
+
+    def check(self, features: Any, task: Task) -> None:
+        """Refuse features that nothing can be learned from, and too few records for the stages."""
+        [classifier] = self.candidates(features, task)
+        classifier.dry_run(features, task.domain.size)
+        fewest = MIN_RECORDS * (self.count + 1)
+        if task.records < fewest:
+            raise InputError(f"{self.words()} and an evaluation need at least {fewest} records")
+
+    def prior_features(self, features: Any, task: Task) -> NDArray[Any]:
+        """Return what the representation makes of features."""
+        return np.asarray(encode(default_representation(features, task.categorical), features, None).table)
+
+    def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
+        """Return the widest directions of the encoded features: found once, not at each epsilon."""
+        return principal(model.estimator.head_.mapped(features), SIMULATED_DIRECTIONS)
+
+    def fit_simulated(
+        self, model: Model, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource
+    ) -> Model:
+        """Return the same model from one release of all labels."""
+        release = curator.release(first_response(curator.domain, task.epsilon), rng=rng)
+        return fit_noisy(features, release, classifier=SoftmaxClassifier(FunctionTransformer())).value
+
+    def describe(self, model: Model, task: Task) -> str:
+        """Return the model and the stages."""
+        features = described_features(model.estimator.head_.representation)
+        return f"a linear model of {features}, learned from noisy labels in {self.words()}"
+
+
+def chosen(estimator: Any) -> Any:
+    """Return a classifier, or the first of several that are alike, as it is fitted to classes."""
+    first = estimator.parts[0] if isinstance(estimator, GeometricMean) else estimator
+    return first.trees if isinstance(first, SoftTrees) else first
+
+
+def _quicker(classifier: Any) -> Any:
+    """Return a classifier that learns faster, if it is made of trees: half as many, at twice the learning rate."""
+    if not isinstance(classifier, HistGradientBoostingClassifier):
+        return classifier
+    settings = {"max_iter": -(-classifier.max_iter // 2), "learning_rate": 2 * classifier.learning_rate}
+    return classifier.set_params(**settings)
+
+
+def _measured(run: "MultistageRun", curator: CuratorLike, candidates: list[Any], share: float) -> Release[Model]:
     """Release all labels at once, and learn from all but a share of the records, which the model is measured on."""
-    held = held_out(curator, share, plan.partition_seed)
-    fewest = _fewest(plan, int(np.count_nonzero(~held)), candidates, 1, False)
+    held = held_out(curator, share, run.partition_seed)
+    fewest = _fewest(run, int(np.count_nonzero(~held)), candidates, 1, False)
     if fewest < 1:
         raise InputError("labels must hold more records: the training part needs two, as one is held out of the other")
-    made_up = RandomizedResponse(domain=curator.domain, epsilon=plan.epsilon)
-    dry_run(candidates, plan.features, plan.training, made_up, records=fewest)
+    made_up = RandomizedResponse(domain=curator.domain, epsilon=run.epsilon)
+    dry_run(candidates, run.features, run.training, made_up, records=fewest)
     with released_anyway(candidates):
-        release = curator.release(plan.plain(), rng=plan.rng, step=STAGE_1)
+        release = curator.release(run.plain(), rng=run.rng, step=STAGE_1)
         model = release.map(
             lambda _: fit_and_measure(
-                plan.features, release, candidates, plan.training, held, weights=plan.weights, callback=plan.callback
+                run.features, release, candidates, run.training, held, weights=run.weights, callback=run.progress
             )
         )
     return with_initial_certificate(model, candidates[0])
@@ -227,8 +515,8 @@ class _State:
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What all stages of `fit_multistage` share."""
+class MultistageRun:
+    """What all stages of a fit share, and their order."""
 
     features: Any
     domain: Classes
@@ -240,7 +528,7 @@ class _Plan:
     prior: Any
     partition_seed: int
     response: Response
-    callback: Progress | None
+    progress: Progress
     weights: NDArray[np.float64] | None
 
     def run(
@@ -257,21 +545,21 @@ class _Plan:
                 probabilities = state.guess.probabilities
                 assert probabilities is not None
                 fold = state.guess.fold
-                known = None if fold is None else (Model(self.domain, fold.estimator, state.evidence.matrix), fold.rows)
-                seen = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1], known)
-                return state.model.map(lambda model: replace(model, evaluation=seen))
+                other = fold and (Model(self.domain, fold.estimator, state.evidence.matrix), fold.rows)
+                evaluation = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1], other)
+                return state.model.map(lambda model: replace(model, evaluation=evaluation))
             return state.model
 
     def _first(
         self, curator: CuratorLike, rows: NDArray[np.intp], candidates: list[Any], always: bool, stages: int
     ) -> _State:
         """Run the first stage: plain randomized response, or one with the prior that was given."""
-        known = None if self.prior_rows is None else self.prior_rows[rows]
+        prior = None if self.prior_rows is None else self.prior_rows[rows]
         release = curator.release(self.first(rows), rng=self.rng, step=STAGE_1)
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
         evidence, table = self._evidence(release, rows), take_rows(self.features, rows)
         guess = cross_fit(
-            table, evidence, candidates, self.training, prior=known, always=always, callback=self.callback
+            table, evidence, candidates, self.training, prior=prior, always=always, callback=self.progress
         )
         return self._state(1, stages, rows, evidence, guess, releases, None)
 
@@ -279,13 +567,13 @@ class _Plan:
         """Run a later stage: release labels with the last model as prior, and learn from all labels so far."""
         table = take_rows(self.features, rows)
         prior = state.model.map(lambda model: model.predict_proba(table))
-        prior = prior.map(lambda given: tempered(given, state.temperature))
+        prior = prior.map(lambda probabilities: tempered(probabilities, state.temperature))
         mechanism = self._with_prior(prior)
-        release = curator.release(mechanism, rng=self.rng, step=f"stage {stage}")
+        release = curator.release(mechanism, rng=self.rng, step=stage_name(stage))
         old, old_rows, guess = state.evidence, state.rows, replace(state.guess, own=None)
         if self.drops_unlikely(guess.classifier):
-            kept = self._inside(state, release.mechanism)
-            old, old_rows, guess = old.take(kept), old_rows[kept], guess.take(kept)
+            inside = self._inside(state, release.mechanism)
+            old, old_rows, guess = old.take(inside), old_rows[inside], guess.take(inside)
         if guess.probabilities is not None:
             guess = replace(guess, probabilities=np.concatenate([guess.probabilities, prior.value]))
         evidence = old.joined(self._evidence(release, rows))
@@ -337,9 +625,8 @@ class _Plan:
         def build(*_: Any) -> Model:
             return learn(table, evidence.take(seen), part, recipe, self.domain, start=start, stage=stage)
 
-        if self.callback:
-            done = CROSS_FITTING + (1 - CROSS_FITTING) * (stage - 1) / stages
-            self.callback(f"learning from the labels of stage {stage} of {stages}", done)
+        done = CROSS_FITTING + (1 - CROSS_FITTING) * (stage - 1) / stages
+        self.progress(f"learning from the labels of stage {stage} of {stages}", done)
         model = gather(releases, build)
         held = np.setdiff1d(np.arange(len(rows)), seen)
         best = self._calibrated(model.value, rows[held], evidence.take(held)) if len(held) else self.temperature
@@ -354,8 +641,8 @@ class _Plan:
 
     def _calibrated(self, model: Model, rows: NDArray[np.intp], evidence: Evidence) -> float:
         """Return the temperature that best explains released labels which the model has not seen."""
-        given = model.predict_proba(take_rows(self.features, rows))
-        return float(max(TEMPERATURES.tolist(), key=lambda each: evidence.score(tempered(given, each))))
+        probabilities = model.predict_proba(take_rows(self.features, rows))
+        return float(max(TEMPERATURES.tolist(), key=lambda value: evidence.score(tempered(probabilities, value))))
 
     def _evaluated(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
         release = curator.release(self.plain(), rng=self.rng, step="evaluation")
@@ -380,20 +667,20 @@ class _Plan:
         return RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=prior)
 
 
-def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: float) -> None:
+def _refuse_early(run: MultistageRun, candidates: list[Any], stages: Any, evaluation: float) -> None:
     """Refuse, before anything is charged, what could not be finished afterwards."""
     check_integer(stages, "stages")
     check_evaluation(evaluation)
-    losses = plan.training.method, *(getattr(each, "loss", None) for each in candidates if is_noise_aware(each))
-    if "debiased" in losses and (stages != 1 or plan.prior is not None):
+    losses = [run.training.method, *(getattr(item, "loss", None) for item in candidates if is_noise_aware(item))]
+    if "debiased" in losses and (stages != 1 or run.prior is not None):
         raise NotInvertibleError('"debiased" training needs one stage without a prior: other noise has no inverse')
 
 
-def _fewest(plan: _Plan, size: int, candidates: list[Any], stages: int, cross_validated: bool) -> int:
+def _fewest(run: MultistageRun, size: int, candidates: list[Any], stages: int, cross_validated: bool) -> int:
     """Return the smallest number of the first stage's records that a classifier learns from."""
-    waiting = int(np.count_nonzero(plan.waiting(size))) if stages > 1 else 0
-    crossed = cross_validated or len(candidates) > 1 or plan.training.method not in ("plain", "debiased")
-    return size - max(waiting, -(-size // plan.training.parts(size)) if crossed else 0)
+    waiting = int(np.count_nonzero(run.waiting(size))) if stages > 1 else 0
+    crossed = cross_validated or len(candidates) > 1 or run.training.method not in ("plain", "debiased")
+    return size - max(waiting, -(-size // run.training.parts(size)) if crossed else 0)
 
 
 def _rewrapped(prior: Any, rows: Probabilities) -> Any:
@@ -475,17 +762,17 @@ def cluster_prior(
     why = "k-means on the public features, with a public seed"
     plain = (clusters, clusterings, seed) == (None, 1, 0)
     mechanisms = {}
-    for each in range(seed, seed + clusterings):
-        groups = Public(feature_clusters(features, count, each), why=why)
-        step = "cluster prior" if plain else f"cluster prior of {count}, seed {each}"
+    for number in range(seed, seed + clusterings):
+        groups = Public(feature_clusters(features, count, number), why=why)
+        step = CLUSTER_PRIOR if plain else f"{CLUSTER_PRIOR} of {count}, seed {number}"
         mechanisms[step] = LaplaceHistogram(domain=curator.domain, epsilon=part, groups=groups)
     curator.require({step: curator.cost(mechanism) for step, mechanism in mechanisms.items()})
     releases = [curator.release(mechanism, rng=rng, step=step) for step, mechanism in mechanisms.items()]
-    own = [release.mechanism.arrays() for release in releases]
+    assignments = [release.mechanism.arrays() for release in releases]
 
     def join(*counts: NDArray[Any]) -> Probabilities:
-        shares = (normalized(np.maximum(each, 0)) for each in counts)
-        return _joined([each[clusters] for each, clusters in zip(shares, own, strict=True)])
+        shares = (normalized(np.maximum(table, 0)) for table in counts)
+        return _joined([table[clusters] for table, clusters in zip(shares, assignments, strict=True)])
 
     return gather(releases, join)
 
@@ -497,7 +784,7 @@ def _joined(shares: list[Probabilities]) -> Probabilities:
     """
     if len(shares) == 1:
         return shares[0]
-    logarithms = sum(np.log(np.maximum(each, MIN_PROBABILITY)) for each in shares) / len(shares)
+    logarithms = sum(np.log(np.maximum(table, MIN_PROBABILITY)) for table in shares) / len(shares)
     return normalized(np.exp(logarithms))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,14 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 
 from labeldp.learners.adapters import NoisyNumberRegressor
+from labeldp.learners.catalog import model_words
 from labeldp.learners.classifiers import boosted_regression, default_classifiers
 from labeldp.learners.evaluation import HELD_OUT, evaluate, evaluation_mechanism
 from labeldp.learners.evidence import expanded
 from labeldp.learners.features import check_rows, row_table, take_rows
-from labeldp.learners.model import EVALUATED, Model, check_evaluation
+from labeldp.learners.model import Model, check_evaluation
+from labeldp.learners.multistage import chosen
+from labeldp.learners.plan import EVALUATED, Learner, Progress, Task, format_number, no_progress, part
 from labeldp.learners.representations import TableMap
 from labeldp.learners.training import Training, dry_run, fit_noisy, fold_count, with_initial_certificate
 from labeldp.learners.tuning import tune
@@ -28,10 +31,13 @@ from labeldp.privacy import (
     CuratorLike,
     Floats,
     InputError,
+    Plan,
     PrivacyLoss,
     Public,
     RandomSource,
     Release,
+    Step,
+    check_curator,
     gather,
     positive_epsilon,
 )
@@ -104,45 +110,107 @@ def fit_numbers(
         InputError: an argument is wrong; nothing was charged.
         BudgetExceeded: the budget does not admit everything together; nothing was charged.
     """
-    features = row_table(features)
-    check_rows(features, curator.records)
-    domain = curator.domain
-    if domain.target != "numbers":
-        raise InputError("curator must hold numbers: its domain is not an Interval")
-    if curator.users is not None:
-        raise InputError("curator must protect records, and not users: its parts would share them")
+    check_curator(curator, "numbers")
     check_evaluation(evaluation)
-    if not evaluation:
-        raise InputError("must be a share of the records above 0", argument="evaluation")
-    parts = _parts(curator.records, positive_epsilon(epsilon), evaluation, partition_seed)
-    places = [np.flatnonzero(parts == number) for number in range(3)]
-    if min(map(len, places)) < 2:
-        raise InputError("labels must hold more records: each of three parts needs two")
-    chosen = default_classifiers(take_rows(features, places[1]), categorical, 4) if classifiers is None else classifiers
-    if chosen:
-        made_up = RandomizedResponse(domain=Classes(3), epsilon=epsilon)
-        dry_run(chosen, features, Training(), made_up, records=len(places[1]))
-    why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
-    first, second, kept = curator.split(Public(parts, why=why))
-    start, measured = UnbiasedNumbers(domain=domain, epsilon=epsilon), evaluation_mechanism(domain, epsilon)
-    kept.require({"evaluation": measured.privacy_loss()})
-    if not first.has_released(start, step="range"):
-        first.require({"range": start.privacy_loss()})
-        second.require({"labels": PrivacyLoss.pure(positive_epsilon(epsilon))})
-    begun = first.release(start, rng=rng, step="range")
-    labels = second.release(number_response(domain, epsilon, number_prior([begun])), rng=rng, step="labels")
-    rows, known = np.concatenate(places[:2]), known_numbers([begun, labels])
-    if isinstance(labels.mechanism, ResponseOnBins) and chosen:
-        found = _of_bins(take_rows(features, places[1]), begun, labels, chosen)
-    else:
-        given = [_regressor(len(rows), categorical)] if regressors is None else regressors
-        table = take_rows(features, rows)
-        weights = () if sample_weight is None else (np.asarray(sample_weight)[rows],)
-        best = clone(_best(given, table, known)).fit(table, known, *weights)
-        found = known.map(lambda _: Model(domain, best))
-    answers = kept.release(measured, rng=rng, step="evaluation")
-    seen = evaluate(answers, found.value.predict(take_rows(features, places[2])), HELD_OUT, places[2])
-    return gather([found, answers], lambda model, _: replace(model, evaluation=seen))
+    learner = Numbers("numbers", classifiers, regressors, partition_seed)
+    task = replace(Task.of(curator, epsilon, evaluation=evaluation), categorical=categorical, weights=sample_weight)
+    return learner.fit(features, curator, task, rng=rng)
+
+
+@final
+@dataclass(frozen=True)
+class Numbers(Learner):
+    """A regression of numbers that are randomized one by one, some of them to decide what answers the others.
+
+    Args:
+        classifiers, regressors, partition_seed: as in `fit_numbers`.
+    """
+
+    classifiers: Sequence[Any] | None = None
+    regressors: Sequence[Any] | None = None
+    partition_seed: int = 0
+    one_thread: ClassVar[str] = "all"
+
+    def plan(self, task: Task) -> Plan:
+        """Return the answers of the first part, of the second part, and of the evaluation."""
+        start, measured = self.mechanisms(task)
+        labels = PrivacyLoss.pure(positive_epsilon(task.epsilon))
+        losses = {"range": start.privacy_loss(), "labels": labels, "evaluation": measured.privacy_loss()}
+        steps = (Step(path=part(number), loss=loss, name=name) for number, (name, loss) in enumerate(losses.items()))
+        return Plan(self.name, tuple(steps))
+
+    def mechanisms(self, task: Task) -> tuple[UnbiasedNumbers, Any]:
+        """Return what answers the first part and the evaluation."""
+        if task.domain.target != "numbers":
+            raise InputError("curator must hold numbers: its domain is not an Interval")
+        if task.cap is not None:
+            raise InputError("curator must protect records, and not users: its parts would share them")
+        if not task.share:
+            raise InputError("must be a share of the records above 0", argument="evaluation")
+        start = UnbiasedNumbers(domain=task.domain, epsilon=task.epsilon)
+        return start, evaluation_mechanism(task.domain, task.epsilon)
+
+    def fit(
+        self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
+    ) -> Release[Model]:
+        """See `fit_numbers`."""
+        features = row_table(features)
+        check_rows(features, curator.records)
+        epsilon, plan = task.epsilon, self.plan(task)
+        start, measured = self.mechanisms(task)
+        domain = start.domain
+        parts = _parts(curator.records, positive_epsilon(epsilon), task.share, self.partition_seed)
+        rows = [np.flatnonzero(parts == number) for number in range(3)]
+        if min(map(len, rows)) < 2:
+            raise InputError("labels must hold more records: each of three parts needs two")
+        classifiers = self.classifiers
+        if classifiers is None:
+            classifiers = default_classifiers(take_rows(features, rows[1]), task.categorical, 4)
+        if classifiers:
+            made_up = RandomizedResponse(domain=Classes(3), epsilon=epsilon)
+            dry_run(classifiers, features, Training(), made_up, records=len(rows[1]))
+        why = f"records are assigned at random from the public seed {self.partition_seed}, without their labels"
+        first, second, tests = curator.split(Public(parts, why=why))
+        ask, answer, measure = plan.steps
+        tests.require({measure.name: measure.loss})
+        if not first.has_released(start, step=ask.name):
+            first.require({ask.name: ask.loss})
+            second.require({answer.name: answer.loss})
+        begun = first.release(start, rng=rng, step=ask.name)
+        labels = second.release(number_response(domain, epsilon, number_prior([begun])), rng=rng, step=answer.name)
+        seen, numbers = np.concatenate(rows[:2]), known_numbers([begun, labels])
+        if isinstance(labels.mechanism, ResponseOnBins) and classifiers:
+            model = _of_bins(take_rows(features, rows[1]), begun, labels, classifiers)
+        else:
+            regressors = [_regressor(len(seen), task.categorical)] if self.regressors is None else self.regressors
+            table = take_rows(features, seen)
+            weights = () if task.weights is None else (np.asarray(task.weights)[seen],)
+            best = clone(_best(regressors, table, numbers)).fit(table, numbers, *weights)
+            model = numbers.map(lambda _: Model(domain, best))
+        answers = tests.release(measured, rng=rng, step=measure.name)
+        evaluation = evaluate(answers, model.value.predict(take_rows(features, rows[2])), HELD_OUT, rows[2])
+        return gather([model, answers], lambda model, _: replace(model, evaluation=evaluation))
+
+    def shares_releases(self, task: Task) -> bool:
+        """Return that all learners of numbers make the same releases."""
+        return True
+
+    def describe(self, model: Model, task: Task) -> str:
+        """Return what answers, and how it was learned."""
+        return f"{regressor_words(model.estimator)}, learned from one release of noisy labels"
+
+    def describe_noise(self, task: Task) -> str:
+        """Return how far a released number is from the true one."""
+        noise = self.mechanisms(task)[0].describe_noise(format_number)
+        return f"Of the first part of the records: {noise} By these answers a rule chose what answered the second part."
+
+
+def regressor_words(estimator: Any) -> str:
+    """Return what a fitted regressor on released numbers is, as a phrase."""
+    if isinstance(estimator, BinMeans):
+        return f"{model_words(chosen(estimator.classifier))} of bins"
+    both = " and a ridge regression" if hasattr(getattr(estimator, "estimator_", None), "estimators_") else ""
+    return model_words(estimator) + both
 
 
 def number_prior(releases: Sequence[Release[Any]]) -> Release[Floats]:
@@ -170,9 +238,9 @@ def number_prior(releases: Sequence[Release[Any]]) -> Release[Floats]:
 def _family(size: int) -> tuple[Floats, Floats]:
     """Return distributions on a grid, shape (distributions, grid), and logarithms of their weights beforehand."""
     edges = np.clip((np.arange(size + 1) - 0.5) / (size - 1), 0, 1)
-    means, narrow = (each.ravel()[:, None] for each in np.meshgrid(MEANS, CONCENTRATIONS))
-    found = np.diff(betainc(means * narrow, (1 - means) * narrow, edges), axis=1)
-    return np.asarray(found), -((logit(means[:, 0]) / LOGIT_SPREAD) ** 2) / 2
+    means, narrow = (grid.ravel()[:, None] for grid in np.meshgrid(MEANS, CONCENTRATIONS))
+    masses = np.diff(betainc(means * narrow, (1 - means) * narrow, edges), axis=1)
+    return np.asarray(masses), -((logit(means[:, 0]) / LOGIT_SPREAD) ** 2) / 2
 
 
 def number_response(
@@ -222,11 +290,11 @@ def known_numbers(releases: Sequence[Release[Any]]) -> Release[Floats]:
     Args:
         releases: what `UnbiasedNumbers`, `DiscreteLaplace` or `ResponseOnBins` answered.
     """
-    bins = any(isinstance(each.mechanism, ResponseOnBins) for each in releases)
+    bins = any(isinstance(release.mechanism, ResponseOnBins) for release in releases)
     chances = number_prior(releases).value if bins else None
-    values = [_values(each, chances) for each in releases]
-    known = KnownNumbers(releases[0].mechanism.domain, releases[0].mechanism.epsilon)
-    return replace(gather(releases, lambda *_: np.concatenate(values)), mechanism=known)
+    values = [_values(release, chances) for release in releases]
+    mechanism = KnownNumbers(releases[0].mechanism.domain, releases[0].mechanism.epsilon)
+    return replace(gather(releases, lambda *_: np.concatenate(values)), mechanism=mechanism)
 
 
 def _values(release: Release[Any], chances: Any) -> Floats:

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -421,3 +422,9 @@ def _taking(transformer: Any) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         first = str(error).partition("\n")[0]
         raise InputError(f"{type(transformer).__name__} cannot take these features: {first}") from error
+
+
+def principal(table: NDArray[Any], dimension: int) -> NDArray[Any]:
+    """Return the widest directions of encoded features, at most so many, for a simulation."""
+    solver = "covariance_eigh" if len(table) > table.shape[1] else "full"
+    return np.asarray(PCA(min(dimension, *table.shape), svd_solver=solver).fit_transform(table))

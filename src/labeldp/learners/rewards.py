@@ -11,10 +11,10 @@ from sklearn.preprocessing import FunctionTransformer
 from labeldp.learners.evaluation import Evaluation, NumberEvaluation, SummedErrors
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.features import check_rows, row_table
-from labeldp.learners.heads import SoftmaxClassifier, label_head
 from labeldp.learners.linear import fit_linear
 from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
 from labeldp.learners.representations import encode
+from labeldp.learners.softmax import SoftmaxClassifier, label_head
 from labeldp.learners.training import with_given
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import CuratorLike, Floats, InputError, RandomSource, Release, check_choice, check_curator, decimal

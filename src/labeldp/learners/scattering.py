@@ -225,13 +225,44 @@ class ImageMap(TableTransformer):
         ]
 
 
-def default_representation(features: Any) -> ImageMap | TableMap:
+MIN_SIDE = 8
+"""Pixels that linear features need in a row."""
+
+
+def default_representation(features: Any, categorical: Any = None) -> ImageMap | TableMap:
     """Return the unfitted map that linear models take by default: `ImageMap` for images, `TableMap` for tables.
 
     Args:
         features: images, shape (n, side, side) or (n, side, side, channels), or a table.
+        categorical: of a table, which columns hold category codes, shape (d,).
+
+    Raises:
+        InputError: images are too small, too few, or not square.
     """
     shape = np.shape(features)
     if len(shape) < 3:
-        return TableMap()
-    return ImageMap(side=shape[1], channels=shape[3] if len(shape) > 3 else 1)
+        return TableMap(categorical=categorical)
+    (height, width), channels = shape[1:3], (*shape, 1)[3]
+    words = f"{'color' if channels > 1 else 'gray'} images of {height} × {width} pixels"
+    if height != width or height < MIN_SIDE:
+        raise InputError(f"linear features need square images of at least {MIN_SIDE} pixels a side; these are {words}")
+    mapping = ImageMap(side=height, channels=channels)
+    fewest = -(-mapping.filters // (height - PatchFilters().patch + 1) ** 2)
+    if len(features) < fewest:
+        raise InputError(f"linear features of {words} need at least {fewest} of them")
+    return mapping
+
+
+FEATURES = {
+    "TableMap": "numbers, categories and random trees’ leaves",
+    "PatchFilters": "how strongly parts of the image answer to filters, found without labels",
+    "ScatterFilters": "how strongly parts of the image answer to wavelets",
+    "ImageMap": "how strongly parts of the image answer to wavelets and to filters, found without labels",
+}
+"""What a linear model sees, by the transformer that makes it."""
+
+
+def described_features(representation: Any) -> str:
+    """Return what a linear model sees, as a phrase."""
+    name = type(representation).__name__
+    return FEATURES.get(name, f"what {name} makes of the features")

@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from labeldp.learners.classifiers import as_candidates
+from labeldp.learners.classifiers import GeometricMean, SoftTrees, as_candidates, pooled
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
 from labeldp.learners.features import (
@@ -32,13 +32,9 @@ from labeldp.learners.features import (
     trial_rows,
 )
 from labeldp.learners.model import Model, check_evaluation, kept_apart
-from labeldp.learners.pooling import GeometricMean, pooled
-from labeldp.learners.soft_trees import SoftTrees
+from labeldp.learners.plan import Progress
 from labeldp.mechanisms import Domain, Interval, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
-
-Progress = Callable[[str, float], None]
-"""Called with what is being done, in words, and the share of the learning that is done, in [0, 1]."""
 
 Method = Literal["posterior", "plain", "reweighted", "debiased", "consensus"]
 

@@ -11,9 +11,9 @@ if not find_spec("torch"):
 
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
 from labeldp.networks.bags import BagTargets, appendix_network, appendix_predictions, train_bags, two_pass
-from labeldp.networks.best import fit_best, steps, takes_labels
-from labeldp.networks.classifier import NetworkClassifier
+from labeldp.networks.classifier import NetworkClassifier, NetworkStages
 from labeldp.networks.descent import ModuleClassifier, fit_descent, linear_module
+from labeldp.networks.distillation import Distilled, fit_best, steps, takes_labels
 from labeldp.networks.losses import (
     Objective,
     forward_loss,
@@ -29,9 +29,11 @@ __all__ = [
     "NETWORKS",
     "PRESETS",
     "BagTargets",
+    "Distilled",
     "ModuleClassifier",
     "Network",
     "NetworkClassifier",
+    "NetworkStages",
     "Objective",
     "Recipe",
     "Record",

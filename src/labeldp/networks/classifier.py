@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 import torch
@@ -16,13 +16,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 from torch.nn import functional
 
-from labeldp.learners import Evidence
+from labeldp.learners import LEARNERS, MIN_RECORDS, Evidence, Model, Progress, Staged, Task, no_progress
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.networks.architectures import build
 from labeldp.networks.inputs import Inputs, Scale
 from labeldp.networks.losses import Loss, Objective, objective_of, targets
-from labeldp.networks.training import Recipe, Record, State, mixed_precision, train
-from labeldp.privacy import InputError, Public, Release
+from labeldp.networks.training import PRESETS, Recipe, Record, State, mixed_precision, train
+from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
 
 PREDICT_BATCH = 1024
 """Records in a batch of predictions."""
@@ -176,13 +176,13 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _first_module(self, inputs: Inputs, classes: int, start: Any) -> nn.Module:
         """Return a copy of the module before the first step, on the device, after a look at what it answers."""
-        given = self.module_weights
-        assert given is not None
-        if not isinstance(given.value, nn.Module):
+        weights = self.module_weights
+        assert weights is not None
+        if not isinstance(weights.value, nn.Module):
             raise InputError("must be a torch.nn.Module that returns scores, shape (n, K)", argument="module")
         if self.init is not None:
             raise InputError("goes with network: a module has weights of its own", argument="init")
-        module = deepcopy(given.value).to(device=self._device(), memory_format=torch.channels_last)
+        module = deepcopy(weights.value).to(device=self._device(), memory_format=torch.channels_last)
         if start is not None:
             module.load_state_dict(start.network_.state_dict())
         try:
@@ -210,10 +210,10 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         elif self.init is not None:
             if not isinstance(self.init, Public | Release):
                 raise InputError('init must be Public(network, why="…") or a Release: private labels are in no weights')
-            known = self.init.value
-            if known.network != self.network or known.shape_ != shape:
+            initial = self.init.value
+            if initial.network != self.network or initial.shape_ != shape:
                 raise InputError("init must be a network of the same kind, for inputs of the same shape")
-            network.encoder.load_state_dict(known.network_.encoder.state_dict())
+            network.encoder.load_state_dict(initial.network_.encoder.state_dict())
         return network.to(device=self._device(), memory_format=torch.channels_last)
 
     def _shape(self, inputs: Inputs) -> tuple[int, ...]:
@@ -235,8 +235,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _mean_logarithms(self, network: Any, batch: torch.Tensor) -> torch.Tensor:
         """Return log probabilities of a batch, averaged over its views, shape (b, K)."""
         views = [batch, *(changed for name in self.views for changed in VIEWS[name](batch))]
-        logits = (network(each.contiguous(memory_format=_layout(each))).float() for each in views)
-        return torch.stack([functional.log_softmax(each, dim=1) for each in logits]).mean(dim=0)
+        logits = (network(view.contiguous(memory_format=_layout(view))).float() for view in views)
+        return torch.stack([functional.log_softmax(scores, dim=1) for scores in logits]).mean(dim=0)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the likeliest code, shape (n,)."""
@@ -415,3 +415,89 @@ def refusing_large_batches(batch: int, records: int) -> Iterator[None]:
         raise InputError(
             f"a batch of {used} records does not fit into memory: take batch={max(used // 2, 2)} or less"
         ) from error
+
+
+STAGE_PRESETS = {"inception": "mnist", "resnet18": "cifar10"}
+"""The presets of the paper's networks; any other takes the short one, "quick"."""
+
+NOT_SIMULATED = "The accuracy at other values of ε is not simulated: a network would have to be trained for each."
+
+
+@final
+@dataclass(frozen=True)
+class NetworkStages(Staged):
+    """A network that learns in stages from labels that are randomized one by one, and knows their noise.
+
+    Args:
+        name: the network, a key of `NETWORKS`.
+        epochs: of each stage; None for what its recipe says.
+        init, checkpoints: as in `NetworkClassifier`.
+    """
+
+    temperature: float | Literal["calibrated"] = "calibrated"
+    epochs: int | None = None
+    init: Any = field(default=None, repr=False)
+    checkpoints: str | Path | None = None
+    watch: Watch | None = field(default=None, repr=False, compare=False)
+    resumable: ClassVar[bool] = True
+    notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
+
+    @property
+    def noise_aware(self) -> bool:
+        """It is."""
+        return True
+
+    def candidates(self, features: Any, task: Task) -> list[Any]:
+        """Return the unfitted network, with a recipe for each stage."""
+        recipes = PRESETS[STAGE_PRESETS.get(self.name, "quick")]
+        if self.epochs is not None:
+            recipes = tuple(replace(recipe, epochs=self.epochs, least_steps=0) for recipe in recipes)
+        state = {"init": self.init, "checkpoints": self.checkpoints, "watch": self.watch}
+        return [NetworkClassifier(self.name, recipe=recipes, **state)]
+
+    def check(self, features: Any, task: Task) -> None:
+        """Refuse what one step of training on made-up labels fails on, and too few images for the stages."""
+        self.candidates(features, task)[0].dry_run(features, task.domain.size)
+        parts = self.count + 1
+        require_images(f"{self.count} stage{'s' * (parts > 2)}", features, parts)
+
+    def fit(
+        self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
+    ) -> Release[Model]:
+        """See `fit_multistage`; each epoch is shown."""
+        if self.watch is None:
+            shown = replace(self, watch=epochs_shown(progress, self.count))
+            return shown.fit(features, curator, task, rng=rng, progress=progress)
+        return super().fit(features, curator, task, rng=rng, progress=progress)
+
+    def prior_features(self, features: Any, task: Task) -> NDArray[Any]:
+        """Return the pixels."""
+        return np.asarray(features.reshape(len(features), -1))
+
+    def describe(self, model: Model, task: Task) -> str:
+        """Return the network and the stages."""
+        start = "" if self.init is None else ", from the weights of an earlier model"
+        return f"{LEARNERS[self.name].help}, learned in {self.words()}{start}"
+
+
+def epochs_shown(progress: Progress, trainings: int) -> Watch:
+    """Return a function that shows each epoch of so many trainings."""
+    begun: list[str] = []
+
+    def watch(step: str, record: Record, epochs: int) -> None:
+        if step not in begun:
+            begun.append(step)
+        done = (len(begun) - 1 + record.epoch / epochs) / trainings
+        progress(f"{step}: epoch {record.epoch} of {epochs}, loss {record.loss:.3f}", min(done, 1.0))
+
+    return watch
+
+
+def require_images(what: str, images: Any, parts: int) -> None:
+    """Refuse fewer images than the parts of the records need.
+
+    Raises:
+        InputError: how many they must be.
+    """
+    if len(images) < MIN_RECORDS * parts:
+        raise InputError(f"{what} and an evaluation need at least {MIN_RECORDS * parts} images")

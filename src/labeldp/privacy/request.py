@@ -176,7 +176,7 @@ class Request:
         words += _typed("delta", self.delta if self.delta != "0" or self.kind == "online" else "")
         words += [*_typed("id", self.source.ids), *_typed("user", self.source.users)]
         words += [*_typed("per-user", self.cap), "--out", out]
-        words += [] if "chosen" in self.options else [CATALOG_FLAGS[self.kind], self.does]
+        words += [CATALOG_FLAGS[self.kind], "auto" if "chosen" in self.options else self.does]
         for name, value in self.options.items():
             words += [] if name in NOT_TYPED else _typed(name, value)
         words += [*_typed("features", self.source.features), *_typed("cohort", self.scope.cohort)]

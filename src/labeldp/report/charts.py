@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from labeldp.fit import Across, Bin, BudgetUse, Confusion, Curve, Estimated, Importance, Picture, format_number
+from labeldp.fit import Across, Bin, BudgetUse, Confusion, Curve, Estimated, Importance, Picture
+from labeldp.learners import format_number
 from labeldp.report.svg import BESIDE, BOTTOM, LEFT, RIGHT, TOP, AxisScale, ChartAxis, figure, round_ticks, tag
 from labeldp.report.words import percent, shortened, signed, spent
 

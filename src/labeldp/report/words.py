@@ -10,7 +10,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from markupsafe import Markup
 
-from labeldp.fit import BudgetUse, Estimated, Numbers, format_number
+from labeldp.fit import BudgetUse, Estimated, Numbers
+from labeldp.learners import format_number
 
 MINUS = "\N{MINUS SIGN}"
 

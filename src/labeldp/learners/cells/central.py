@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,23 @@ from sklearn._loss import HalfMultinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from labeldp.learners.cells.clustered import CompactPartition
+from labeldp.learners.cells.clusters import CompactPartition
 from labeldp.learners.cells.local import CellClassifier, CellRegressor, fitted_partition, numbered, source_of
-from labeldp.learners.cells.partitions import Keys
+from labeldp.learners.cells.partitions import Keys, MedianPartition
 from labeldp.learners.evidence import Probabilities, projected
 from labeldp.learners.features import GapTags, check_rows, number_table, row_table, take_rows
-from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate, label_epsilon
+from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate, label_epsilon
+from labeldp.learners.plan import (
+    EVALUATION_LABELS,
+    Learner,
+    Progress,
+    Task,
+    check_size,
+    format_number,
+    no_progress,
+    part,
+    require_records,
+)
 from labeldp.mechanisms import (
     Classes,
     CountMechanism,
@@ -29,9 +40,12 @@ from labeldp.privacy import (
     CuratorLike,
     Floats,
     InputError,
+    Plan,
+    PrivacyLoss,
     Public,
     RandomSource,
     Release,
+    Step,
     check_curator,
     float_below,
     gather,
@@ -50,6 +64,9 @@ RECORDS = 10.0
 
 UNEXPLAINED = 0.4
 """The share of the labels' variance that features are expected not to explain, as in `fit_linear`."""
+
+SUMS = "cells"
+"""The name of the release of all cells in a ledger; of several trees each has one of its own."""
 
 WHY = "cells were cut from public features alone, by a rule that was fixed without the labels"
 
@@ -104,24 +121,87 @@ def fit_cells(
     of the second corrected (`docs/corrections.md`).
     """
     check_curator(curator)
-    table = row_table(features)
-    records = len(number_table(table))
-    check_rows(table, curator.records)
     check_evaluation(evaluation)
-    each = label_epsilon(curator, epsilon)
-    small = CompactPartition(default_cells(records, each)) if partition is None else partition
-    fitted = fitted_partition(small, table)
-    if evaluation and isinstance(source_of(fitted), Release):
-        raise InputError("evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out")
-    task = CellTask.of(curator.domain, each, mechanism, together=partition is None)
-    if not evaluation:
-        return task.learn(fitted, table, curator, rng)
+    learner = Cells("cells", partition, mechanism, errors, partition_seed)
+    return learner.fit(features, curator, Task.of(curator, epsilon, evaluation=evaluation), rng=rng)
 
-    def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-        model = task.learn(fitted, take_rows(table, ~held), training, rng)
-        return model, task.predicted(model.value, take_rows(table, held))
 
-    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng, errors=errors)
+@final
+@dataclass(frozen=True)
+class Cells(Learner):
+    """Trees that learn from noisy answers of many small cells, or cells that answer for themselves.
+
+    Args:
+        partition, mechanism, errors, partition_seed: as in `fit_cells`.
+        cells: in place of a partition, how many cells are cut at medians of features; None for the default.
+    """
+
+    partition: Any = None
+    mechanism: str | None = None
+    errors: Literal["summed", "labels"] = "summed"
+    partition_seed: int = 0
+    cells: int | None = None
+    one_thread: ClassVar[str] = "all"
+    notes: ClassVar[tuple[str, ...]] = (
+        "Results at other values of ε are not simulated: each would take as long as this fit.",
+    )
+
+    def plan(self, task: Task) -> Plan:
+        """Return the answers of most records' cells, and the labels or the summed errors of the others."""
+        sums = Step(path=part(0) if task.share else (), loss=PrivacyLoss.pure(task.epsilon), name=SUMS)
+        if not task.share:
+            return Plan(self.name, (sums,))
+        summed = self.errors == "summed" and task.cap is None
+        return Plan(self.name, (sums, *evaluation_steps(task.domain, task.epsilon, summed=summed, path=part(1))))
+
+    def check(self, features: Any, task: Task) -> None:
+        """Refuse too few records for a cell and an evaluation."""
+        require_records("--model cells", task.records)
+        check_size("--cells", self.cells, task.records)
+
+    def fit(
+        self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
+    ) -> Release[Model]:
+        """See `fit_cells`."""
+        table = row_table(features)
+        records = len(number_table(table))
+        check_rows(table, curator.records)
+        epsilon = label_epsilon(curator, task.epsilon)
+        partition = MedianPartition(self.cells) if self.cells else self.partition
+        fitted = fitted_partition(partition or CompactPartition(default_cells(records, epsilon)), table)
+        if task.share and isinstance(source_of(fitted), Release):
+            raise InputError(
+                "evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out"
+            )
+        answers = CellTask.of(curator.domain, epsilon, self.mechanism, together=partition is None)
+        if not task.share:
+            return answers.learn(fitted, table, curator, rng)
+
+        def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
+            model = answers.learn(fitted, take_rows(table, ~held), training, rng)
+            return model, answers.predicted(model.value, take_rows(table, held))
+
+        options: dict[str, Any] = {"share": task.share, "seed": self.partition_seed, "rng": rng, "errors": self.errors}
+        return fit_and_evaluate(curator, task.epsilon, learn, **options)
+
+    def hidden(self, task: Task) -> tuple[str, ...]:
+        """Return that sums and the labels of the evaluation are hidden."""
+        return "The sums of the cells as they were before noise was added.", EVALUATION_LABELS
+
+    def describe(self, model: Model, task: Task) -> str:
+        """Return the cells and the one release."""
+        if self.cells:
+            return f"one noisy sum for each of {self.cells:,} cells, cut at medians of features"
+        return "boosted trees, learned from one noisy sum for each of many small cells of similar records"
+
+    def describe_noise(self, task: Task) -> str:
+        """Return the scale of the noise, in units of what one label can do."""
+        domain, epsilon = task.domain, task.epsilon / (task.cap or 1)  # of a label: a user pays for all of theirs
+        if domain.target == "numbers":
+            scale = f"{format_number((domain.high - domain.low) / epsilon)}, in the unit of the labels,"
+            return f"Two-sided geometric noise of scale {scale} was added to the sum of each cell."
+        scale = format_number((1 if domain.size == 2 else 2) / epsilon)
+        return f"Two-sided geometric noise of scale {scale} was added to how often a class occurs in each cell."
 
 
 @dataclass(frozen=True)
@@ -140,11 +220,11 @@ class CellTask:
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         name = mechanism or ("sums" if LaplaceSum.takes(domain) else "counts")
         kind = MECHANISMS.get(name)
-        allowed = {each: type_ for each, type_ in MECHANISMS.items() if type_.takes(domain)}
+        allowed = {word: type_ for word, type_ in MECHANISMS.items() if type_.takes(domain)}
         if together:
-            allowed = {each: type_ for each, type_ in allowed.items() if type_.has_estimates}
+            allowed = {word: type_ for word, type_ in allowed.items() if type_.has_estimates}
         if kind is None or kind not in allowed.values():
-            names = ", ".join(f'"{each}"' for each in allowed)
+            names = ", ".join(f'"{word}"' for word in allowed)
             raise InputError(f"mechanism must be one of {names} for these labels" + " and no partition" * together)
         return cls(domain, float_below(positive_epsilon(epsilon)), kind, together)
 
@@ -155,7 +235,9 @@ class CellTask:
         learner: Any = CellRegressor() if self.domain.target == "numbers" else CellClassifier()
         cells, source = learner.cut(features, fitted), source_of(fitted)
         releases = self.releases(cells, source, curator, rng)
-        if not all(np.array_equal(each.mechanism.arrays(), own) for each, own in zip(releases, cells, strict=True)):
+        if not all(
+            np.array_equal(release.mechanism.arrays(), keys) for release, keys in zip(releases, cells, strict=True)
+        ):
             raise InputError(
                 "partition must cut features as it did when the ledger released this step: cells are others"
             )
@@ -163,7 +245,7 @@ class CellTask:
         def model(*released: NDArray[Any]) -> Model:
             answers = zip(releases, released, learner.cells_, strict=True)
             return self._answering(
-                learner, [self.values(each.mechanism, value, own.sizes) for each, value, own in answers]
+                learner, [self.values(release.mechanism, value, keys.sizes) for release, value, keys in answers]
             )
 
         sources = [source] if isinstance(source, Release) else []
@@ -171,16 +253,16 @@ class CellTask:
 
     def joined(self, fitted: Any, features: Any, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
         """Release an answer for each cell, and learn trees from all answers together."""
-        asked = numbered(fitted.transform(features), fitted.size_)[2]
-        release = self.releases([asked], None, curator, rng)[0]
+        wanted = numbered(fitted.transform(features), fitted.size_)[2]
+        release = self.releases([wanted], None, curator, rng)[0]
         cells = release.mechanism.arrays()  # those of the first time, if a ledger released this step before
         sizes, numbers = np.bincount(cells), self.domain.target == "numbers"
 
         def model(released: NDArray[Any]) -> Model:
-            found = release.mechanism.estimates(released, sizes)
+            means = release.mechanism.estimates(released, sizes)
             spread = release.mechanism.noise_variance / sizes**2 + self.residual / sizes
             trees = CellTreesRegressor() if numbers else CellTreesClassifier()
-            return Model(self.domain, trees.learn(features, cells, found, spread))
+            return Model(self.domain, trees.learn(features, cells, means, spread))
 
         return release.map(model)
 
@@ -216,9 +298,9 @@ class CellTask:
             spread = mechanism.noise_variance / sizes**2 + self.residual / sizes
 
         def model(released: NDArray[Any]) -> Model:
-            found = np.where(sizes[:, None] > 0, mechanism.estimates(released, np.maximum(sizes, 1)), 0.0)
+            means = np.where(sizes[:, None] > 0, mechanism.estimates(released, np.maximum(sizes, 1)), 0.0)
             trees = CellTreesRegressor() if numbers else CellTreesClassifier()
-            return Model(self.domain, trees.learn(sample, fitted.transform(sample), found, spread))
+            return Model(self.domain, trees.learn(sample, fitted.transform(sample), means, spread))
 
         return release.map(model)
 
@@ -239,26 +321,26 @@ class CellTask:
     def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: RandomSource) -> list[Release[Any]]:
         """Release the answers of the cells of each tree, at equal parts of epsilon."""
 
-        def grouped(own: Keys) -> Any:
+        def grouped(keys: Keys) -> Any:
             if isinstance(source, Release):
-                return source.map(lambda _: own)
-            return Public(own, why=WHY if source is None else source.why)
+                return source.map(lambda _: keys)
+            return Public(keys, why=WHY if source is None else source.why)
 
         part = self.epsilon if len(cells) == 1 else float_below(positive_epsilon(self.epsilon) / len(cells))
         steps = {}
-        for number, own in enumerate(cells, start=1):
-            step = "cells" if len(cells) == 1 else f"cells of tree {number}"
-            steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(own))
+        for number, keys in enumerate(cells, start=1):
+            step = SUMS if len(cells) == 1 else f"{SUMS} of tree {number}"
+            steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(keys))
         curator.require({step: curator.cost(mechanism) for step, mechanism in steps.items()})
         return [curator.release(mechanism, rng=rng, step=step) for step, mechanism in steps.items()]
 
     def values(self, mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the answer of each cell: a number in the range, or probabilities."""
         if mechanism.has_estimates:
-            found = mechanism.estimates(released, sizes)
+            estimates = mechanism.estimates(released, sizes)
             if self.domain.target == "numbers":
-                return np.clip(found[:, 0], *self.domain.ends)
-            return projected(found)
+                return np.clip(estimates[:, 0], *self.domain.ends)
+            return projected(estimates)
         return np.eye(self.domain.size)[released.astype(np.intp)]
 
     def predicted(self, model: Model, features: Any) -> NDArray[Any]:
@@ -272,8 +354,8 @@ def default_cells(records: int, epsilon: float) -> int:
     The noise on the mean of a cell is then a seventh of the range of the labels, whatever epsilon and the number of
     records are: trees bear far more noise in a cell than a cell alone.
     """
-    each = RECORDS / float(positive_epsilon(epsilon))
-    return max(int(records / max(each, 1.0)), 1)
+    size = RECORDS / float(positive_epsilon(epsilon))
+    return max(int(records / max(size, 1.0)), 1)
 
 
 MAX_RECORDS = 1 << 16
@@ -334,12 +416,12 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         if len(means) < MIN_CELLS or len(table) < 2 * self.boosters * means.shape[1]:
             return self
         rows, noisy = _NoisyCells.of(cells, means - self.start_, 1 / variances)
-        shown, least = table[rows].astype(np.float32), math.inf
+        shown, smallest = table[rows].astype(np.float32), math.inf
         for leaves in self.leaves:
             error, trees = self._boosted(shown, noisy, leaves)
-            if error >= least:
+            if error >= smallest:
                 break
-            least, self.trees_ = error, trees
+            smallest, self.trees_ = error, trees
         return self
 
     def _boosted(self, table: NDArray[np.float32], cells: "_NoisyCells", leaves: int) -> tuple[float, Any]:
@@ -363,10 +445,10 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
         )
         trees.fit(table, np.arange(len(table)) % loss.n_classes)  # the loss knows what they learn: not these
-        kept = int(np.argmin(loss.errors))
-        del trees._predictors[kept:]
+        best = int(np.argmin(loss.errors))
+        del trees._predictors[best:]
         trees.loss, trees._loss = "log_loss", HalfMultinomialLoss(n_classes=loss.n_classes)  # without the cells
-        return loss.errors[kept], trees
+        return loss.errors[best], trees
 
     def scores(self, X: Any) -> Floats:
         """Return predicted means, shape (n, columns)."""
@@ -391,8 +473,8 @@ class _NoisyCells:
         """Return the records that stand for the cells, all or a regular sample of each cell, and the cells."""
         order = np.argsort(cells, kind="stable")
         rows = order[:: -(-len(order) // MAX_RECORDS)]
-        found, of_record, sizes = np.unique(cells[rows], return_inverse=True, return_counts=True)
-        return rows, cls(of_record, sizes, means[found], weights[found] / weights[found].mean())
+        numbers, of_record, sizes = np.unique(cells[rows], return_inverse=True, return_counts=True)
+        return rows, cls(of_record, sizes, means[numbers], weights[numbers] / weights[numbers].mean())
 
     def excess(self, predicted: Floats) -> Floats:
         """Return by how much each cell's noisy mean exceeds the mean prediction for its records."""
@@ -437,13 +519,13 @@ class _CellLoss(HalfMultinomialLoss):  # type: ignore[misc]
         n_threads: int = 1,
     ) -> tuple[Any, Any]:
         """Write derivatives by the predictions of records, on half of the cells that a booster learns from."""
-        known = ~self.held
-        drawn = known & (self.rng.random(known.shape) < 0.5)
-        drawn = np.where(drawn.any(axis=0), drawn, known)
-        each = drawn * (self.cells.weights / self.cells.sizes)[:, None]
-        slope = each[:, :, None] * self._excess(raw_prediction)
+        learned = ~self.held
+        drawn = learned & (self.rng.random(learned.shape) < 0.5)
+        drawn = np.where(drawn.any(axis=0), drawn, learned)
+        weights = drawn * (self.cells.weights / self.cells.sizes)[:, None]
+        slope = weights[:, :, None] * self._excess(raw_prediction)
         gradient_out[:] = -slope.reshape(len(slope), -1)[self.cells.of_record]
-        hessian_out[:] = np.repeat(each, self.cells.means.shape[1], axis=1)[self.cells.of_record]
+        hessian_out[:] = np.repeat(weights, self.cells.means.shape[1], axis=1)[self.cells.of_record]
         return gradient_out, hessian_out
 
 

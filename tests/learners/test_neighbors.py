@@ -15,8 +15,8 @@ from labeldp.learners import (
     NeighborsRegressor,
     clipping_radius,
     cube_side,
-    nearest,
     neighbor_count,
+    neighbors,
     tune,
 )
 from labeldp.privacy import InputError, Trust
@@ -45,7 +45,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = numbers()
     learner = NeighborsRegressor(7).fit(features, answered(labels, RANGE, ldp.DiscreteLaplace, 2.0))
     whole = learner.predict(features)
-    monkeypatch.setattr(nearest, "BLOCK_CELLS", 20)
+    monkeypatch.setattr(neighbors, "BLOCK_CELLS", 20)
     assert np.array_equal(learner.predict(features), whole)
 
 

@@ -12,9 +12,8 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labeldp.learners.evidence import Evidence, Probabilities, normalized
+from labeldp.learners.evidence import Evidence, Posterior, Probabilities, likeliest_factor, normalized
 from labeldp.learners.features import MANY_RECORDS, GapTags, check_columns, check_rows, row_table, rows_of, take_rows
-from labeldp.learners.likelihood import Posterior, likeliest_factor
 from labeldp.learners.linear import LinearClassifier, LinearHead, of_features
 from labeldp.learners.representations import encode
 from labeldp.learners.scattering import default_representation

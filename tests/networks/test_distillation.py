@@ -10,9 +10,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.learners import PatchFilters
-from labeldp.learners.likelihood import Posterior
-from labeldp.networks import Recipe, best, fit_best, steps, takes_labels
-from labeldp.networks.best import (
+from labeldp.learners.evidence import Posterior
+from labeldp.networks import Recipe, distillation, fit_best, steps, takes_labels
+from labeldp.networks.distillation import (
     Layer,
     LayeredClassifier,
     agreement,
@@ -30,7 +30,7 @@ SMALL = {"evaluation": 0.0, "representation": FILTERS}
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, epochs, peak in (("DISTILLED", 3, 0.05), ("STUDENT", 2, 0.02), ("TAUGHT", 3, 0.05)):
-        monkeypatch.setattr(best, name, Recipe(epochs=epochs, batch=32, peak=peak, average=0.9))
+        monkeypatch.setattr(distillation, name, Recipe(epochs=epochs, batch=32, peak=peak, average=0.9))
 
 
 def curator(labels: np.ndarray, epsilon: float = 10.0, delta: float = 1e-6) -> ldp.Curator:
@@ -197,7 +197,7 @@ def test_a_network_that_leaves_out_a_class_is_left_out(training: Images, monkeyp
     def collapsed(self: Any, X: Any) -> np.ndarray:
         return np.tile([0.7, 0.2, 0.1, 0.0], (len(X), 1))
 
-    monkeypatch.setattr(best.NetworkClassifier, "predict_proba", collapsed)
+    monkeypatch.setattr(distillation.NetworkClassifier, "predict_proba", collapsed)
     seen: dict[str, Any] = {}
     release = fit_best(
         images,
@@ -227,7 +227,7 @@ def test_a_network_that_the_release_contradicts_is_averaged_and_corrected(
         )  # fmt: skip
         return release.value.estimator.layers
 
-    limit = best.SUMS_DISCREPANCY if trust == "central" else best.LABELS_DISCREPANCY
+    limit = distillation.SUMS_DISCREPANCY if trust == "central" else distillation.LABELS_DISCREPANCY
     agreeing, contradicted = model(limit), model(limit + 0.01)
     assert [layer.weight for layer in agreeing] == [1.0, 0.5][: len(agreeing)]
     assert all(layer.coefficients is None for layer in agreeing)
@@ -257,13 +257,13 @@ def test_images_are_flipped_where_mirror_images_mean_the_same(monkeypatch: pytes
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 400)
     taken: list[tuple[str, ...]] = []
-    original = best.NetworkClassifier.fit_soft
+    original = distillation.NetworkClassifier.fit_soft
 
     def spy(self: Any, *arguments: Any, **named: Any) -> Any:
         taken.append((*self.recipe.augment, *self.views))
         return original(self, *arguments, **named)
 
-    monkeypatch.setattr(best.NetworkClassifier, "fit_soft", spy)
+    monkeypatch.setattr(distillation.NetworkClassifier, "fit_soft", spy)
     for axis in (1, 2):  # the bright half is at the top or bottom, or on the left or right
         images = rng.integers(0, 60, (400, 12, 12))
         halves = [slice(0, 6), slice(6, 12)]

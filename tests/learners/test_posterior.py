@@ -8,8 +8,8 @@ from scipy.optimize import approx_fprime
 from scipy.special import softmax
 
 import labeldp as ldp
-from labeldp.learners import likelihood
-from labeldp.learners.likelihood import Posterior, SumsTerm, fit_softmax
+from labeldp.learners import evidence
+from labeldp.learners.evidence import Posterior, SumsTerm, fit_softmax
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 3))
@@ -25,13 +25,13 @@ OFFSET = RNG.normal(size=(40, 3))
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The objectives that were minimized."""
     kept: list[Any] = []
-    original = likelihood.minimize
+    original = evidence.minimize
 
     def minimize(objective: Any, *arguments: Any, **options: Any) -> Any:
         kept.append(objective)
         return original(objective, *arguments, **options)
 
-    monkeypatch.setattr(likelihood, "minimize", minimize)
+    monkeypatch.setattr(evidence, "minimize", minimize)
     return kept
 
 

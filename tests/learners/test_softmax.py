@@ -19,7 +19,7 @@ from labeldp.learners import (
     fit_linear_head,
     label_head,
 )
-from labeldp.learners.heads import DECAY, OFFSET
+from labeldp.learners.softmax import DECAY, OFFSET
 from labeldp.mechanisms import LocalHashing, RandomizedResponseWithPrior
 from labeldp.privacy import BudgetExceeded, InputError, Public
 from learners.data import blobs
@@ -261,7 +261,7 @@ def test_rows_and_labels_must_be_as_many() -> None:
 
 def test_the_start_is_near() -> None:
     """Least squares, scaled, already answers nearly as the end does."""
-    from labeldp.learners.heads import _start
+    from labeldp.learners.softmax import _start
 
     head = plain_head(released(2.0))
     known = released(2.0).likelihood
@@ -279,9 +279,9 @@ def test_an_adviser_of_many_records_finds_its_directions_in_a_sample(monkeypatch
     head = SoftmaxClassifier(TableMap(trees=5))
     parts = [(np.arange(300, 900), np.arange(300)), (np.arange(300), np.arange(300, 900))]
     whole = head.held_out(features, evidence, parts)
-    monkeypatch.setattr("labeldp.learners.heads.MANY_RECORDS", 900)
-    monkeypatch.setattr("labeldp.learners.heads.SAMPLED_RECORDS", 400)
-    monkeypatch.setattr("labeldp.learners.heads.BLOCK_ROWS", 128)
+    monkeypatch.setattr("labeldp.learners.softmax.MANY_RECORDS", 900)
+    monkeypatch.setattr("labeldp.learners.softmax.SAMPLED_RECORDS", 400)
+    monkeypatch.setattr("labeldp.learners.softmax.BLOCK_ROWS", 128)
     sampled = head.held_out(features, evidence, parts)
     assert not np.array_equal(sampled, whole) and np.abs(sampled - whole).mean() < 0.05
     assert np.mean(sampled.argmax(axis=1) == labels) > 0.9

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labeldp.learners import CompactPartition, MedianPartition
-from labeldp.learners.cells.clustered import members
+from labeldp.learners.cells.clusters import members
 from labeldp.privacy import InputError
 
 

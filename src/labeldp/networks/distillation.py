@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,28 +12,39 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.learners import (
+    LEARNERS,
+    TRUE_LABELS,
     Evidence,
+    Learner,
     LinearHead,
     Model,
+    Progress,
+    Task,
     default_representation,
     encode,
+    evaluation_steps,
     first_response,
     fit_and_evaluate,
     fit_linear_head,
     label_head,
     log_scores,
+    no_progress,
+    part,
     round_loss,
     with_given,
 )
 from labeldp.mechanisms import Classes, best_groups, local_hashing_bits
-from labeldp.networks.classifier import NetworkClassifier, Watch
+from labeldp.networks.architectures import NETWORKS
+from labeldp.networks.classifier import NOT_SIMULATED, NetworkClassifier, Watch, epochs_shown, require_images
 from labeldp.networks.training import Recipe
 from labeldp.privacy import (
     CuratorLike,
     InputError,
+    Plan,
     PrivacyLoss,
     RandomSource,
     Release,
+    Step,
     check_choice,
     check_curator,
     check_integer,
@@ -156,32 +167,111 @@ def fit_best(
     Source: `docs/results/images.md` says what each step gives.
     """
     check_curator(curator, "classes")
-    features = np.asarray(features)
-    if len(features) != curator.records:
-        raise InputError("features must have one row for each record of the labels")
-    seed = check_integer(seed, "seed", 0)
-    epsilon = float_above(positive_epsilon(epsilon))
-    check_choice(trust, "trust", ("central", "local"))
-    if trust == "local" and decimal(delta, "delta"):
-        raise InputError('must be 0 with trust="local": randomized labels need none', argument="delta")
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
-    mapping = default_representation(features) if representation is None else representation
-    net = NetworkClassifier(network, checkpoints=checkpoints, watch=watch, device=device)
-    labels = takes_labels(curator.domain, epsilon, delta, trust)
-    fit = _Fit(
-        features, curator.domain, epsilon, delta, rng, labels, partition_seed, mapping, net, augment,
-        callback or (lambda *_: None), seed,
-    )  # fmt: skip
-    fit.dry_run()
-    if not evaluation:
-        return fit.learn(curator, np.arange(curator.records))
+    learner = Distilled(
+        "distilled", network, trust, representation, augment, partition_seed, checkpoints, device, seed, watch, callback
+    )
+    return learner.fit(features, curator, Task.of(curator, epsilon, delta, evaluation=evaluation), rng=rng)
 
-    def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-        model = fit.learn(training, np.flatnonzero(~held))
-        return model, model.value.predict_proba(features[held])
 
-    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+@final
+@dataclass(frozen=True)
+class Distilled(Learner):
+    """One release of noisy sums or of noisy labels: a linear head learns from it, and networks from the head.
+
+    Args:
+        network, trust, representation, augment, partition_seed, checkpoints, device, seed, watch, callback: as in
+            `fit_best`.
+    """
+
+    network: str = "cnn"
+    trust: Trust = "central"
+    representation: Any = None
+    augment: tuple[str, ...] | None = None
+    partition_seed: int = 0
+    checkpoints: str | Path | None = None
+    device: str | None = None
+    seed: int = 0
+    watch: Watch | None = field(default=None, repr=False, compare=False)
+    callback: Callback | None = field(default=None, repr=False, compare=False)
+    takes_delta: ClassVar[bool] = True
+    resumable: ClassVar[bool] = True
+    one_thread: ClassVar[str] = "blas"
+    notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
+
+    def randomizes(self, task: Task) -> bool:
+        """Return whether labels are randomized one by one."""
+        assert task.domain.target == "classes"
+        return takes_labels(task.domain, task.epsilon, task.delta, self.trust)
+
+    def plan(self, task: Task) -> Plan:
+        """Return the sums or noisy labels of most records, and an evaluation."""
+        assert task.domain.target == "classes"
+        path = part(0) if task.share else ()
+        losses = steps(task.domain, task.epsilon, task.delta, self.trust)
+        releases = tuple(Step(path=path, loss=loss, name=name) for name, loss in losses.items())
+        if task.share:
+            releases += evaluation_steps(task.domain, task.epsilon, summed=False, path=part(1))
+        return Plan(self.name, releases)
+
+    def check(self, features: Any, task: Task) -> None:
+        """Refuse images that the linear head has no features for, and too few; `fit` tries the network itself."""
+        check_choice(self.network, "network", tuple(NETWORKS))
+        default_representation(features)
+        require_images("--model distilled", features, 2)
+
+    def fit(
+        self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
+    ) -> Release[Model]:
+        """See `fit_best`."""
+        features = np.asarray(features)
+        if len(features) != curator.records:
+            raise InputError("features must have one row for each record of the labels")
+        if curator.domain.target != "classes":
+            raise InputError("curator must hold classes: its domain is not Classes")
+        seed = check_integer(self.seed, "seed", 0)
+        epsilon = float_above(positive_epsilon(task.epsilon))
+        check_choice(self.trust, "trust", ("central", "local"))
+        if self.trust == "local" and decimal(task.delta, "delta"):
+            raise InputError('must be 0 with trust="local": randomized labels need none', argument="delta")
+        mapping = default_representation(features) if self.representation is None else self.representation
+        labels = takes_labels(curator.domain, epsilon, task.delta, self.trust)
+        watch = self.watch or epochs_shown(progress, 1 if labels else 2)
+        net = NetworkClassifier(self.network, checkpoints=self.checkpoints, watch=watch, device=self.device)
+        fit = _Fit(
+            features, curator.domain, epsilon, task.delta, rng, labels, self.partition_seed, mapping, net, self.augment,
+            self.callback or (lambda *_: None), seed,
+        )  # fmt: skip
+        fit.dry_run()
+        if not task.share:
+            return fit.learn(curator, np.arange(curator.records))
+
+        def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
+            model = fit.learn(training, np.flatnonzero(~held))
+            return model, model.value.predict_proba(features[held])
+
+        return fit_and_evaluate(curator, epsilon, learn, share=task.share, seed=self.partition_seed, rng=rng)
+
+    def hidden(self, task: Task) -> tuple[str, ...]:
+        """Return what the releases do not tell: of sums, or of labels."""
+        sums = () if self.randomizes(task) else ("The sums as they were before noise was added.",)
+        return (*sums, TRUE_LABELS)
+
+    def describe(self, model: Model, task: Task) -> str:
+        """Return head and networks, and whether a network was left out."""
+        head = f"a linear model of noisy {'labels' if self.randomizes(task) else 'sums'}"
+        kind, count = LEARNERS[self.network].help, len(model.estimator.parts)
+        if not count:
+            return f"{head}; {kind} that learned from it never answered a class that it answers, and was left out"
+        return f"{head}, and {kind} that learned from it{' twice' if count > 1 else ''}"
+
+    def describe_noise(self, task: Task) -> str:
+        """Return the noise of the sums or of the labels."""
+        if self.randomizes(task):
+            assert task.domain.target == "classes"
+            return first_response(task.domain, task.epsilon).describe_noise()
+        return f"{'Gaussian' if task.delta else 'Two-sided geometric'} noise was added to every sum."
 
 
 def takes_labels(domain: Classes, epsilon: float, delta: float, trust: Trust) -> bool:
@@ -255,17 +345,17 @@ class _Fit:
             if evidence is not None:
                 target[rows] = evidence.posterior(answer[rows])
             network = self.trained(name, replace(recipe, seed=self.seed + number - 1), changes, target)
-            own = network.predict_proba(self.features)
-            if leaves_out_a_class(own, answer):
+            probabilities = network.predict_proba(self.features)
+            if leaves_out_a_class(probabilities, answer):
                 break
             discrepancy = head.value.posterior.discrepancy
             allowed = LABELS_DISCREPANCY if self.labels else SUMS_DISCREPANCY
-            most = 1.0 if not layers else 0.5  # two networks have equal weights at most
-            weight = largest_weight(discrepancy, answer[rows], own[rows], most, allowed)
-            mean, layer = geometric_mean(answer, own, weight), Layer(network, weight)
+            largest = 1.0 if not layers else 0.5  # two networks have equal weights at most
+            weight = largest_weight(discrepancy, answer[rows], probabilities[rows], largest, allowed)
+            mean, layer = geometric_mean(answer, probabilities, weight), Layer(network, weight)
             report(name, Layer(network, 1.0))
             report(f"{name}, mean", *layers, layer)
-            if discrepancy(own[rows]) > allowed:
+            if discrepancy(probabilities[rows]) > allowed:
                 ridge = LABELS_CORRECTION if self.labels else SUMS_CORRECTION
                 term = head.value.corrected(None, mean[rows], ridge=ridge).term
                 layer = replace(layer, coefficients=term.coefficients, offset=term.offset)
@@ -314,10 +404,10 @@ class _Fit:
 
 def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Return Cohen's kappa of the likeliest classes of two tables of probabilities, (n, K) each."""
-    own, other = first.argmax(axis=1), second.argmax(axis=1)
-    shares = [np.bincount(each, minlength=first.shape[1]) / len(first) for each in (own, other)]
+    classes, mirrored = first.argmax(axis=1), second.argmax(axis=1)
+    shares = [np.bincount(answers, minlength=first.shape[1]) / len(first) for answers in (classes, mirrored)]
     chance = float(shares[0] @ shares[1])
-    return (float(np.mean(own == other)) - chance) / (1 - chance) if chance < 1 else 1.0
+    return (float(np.mean(classes == mirrored)) - chance) / (1 - chance) if chance < 1 else 1.0
 
 
 def leaves_out_a_class(own: NDArray[np.float64], before: NDArray[np.float64]) -> bool:
@@ -327,8 +417,8 @@ def leaves_out_a_class(own: NDArray[np.float64], before: NDArray[np.float64]) ->
         own, before: their probabilities for the same records, (n, K) each.
     """
     records, classes = own.shape
-    counts, others = (np.bincount(each.argmax(axis=1), minlength=classes) for each in (own, before))
-    return bool(np.any((counts == 0) & (others >= max(SMALLEST_SHARE * records / classes, 1))))
+    counts, counts_before = (np.bincount(table.argmax(axis=1), minlength=classes) for table in (own, before))
+    return bool(np.any((counts == 0) & (counts_before >= max(SMALLEST_SHARE * records / classes, 1))))
 
 
 def largest_weight(
@@ -347,12 +437,12 @@ def largest_weight(
         most: the largest weight that is tried; if every mean is contradicted, the one is taken that is least so.
         allowed: the largest discrepancy that is no contradiction.
     """
-    found = {}
-    for weight in (each for each in WEIGHTS if each <= most):
-        found[weight] = discrepancy(geometric_mean(before, own, weight))
-        if found[weight] <= allowed:
+    discrepancies = {}
+    for weight in (share for share in WEIGHTS if share <= most):
+        discrepancies[weight] = discrepancy(geometric_mean(before, own, weight))
+        if discrepancies[weight] <= allowed:
             return weight
-    return min(found, key=found.__getitem__)
+    return min(discrepancies, key=discrepancies.__getitem__)
 
 
 def geometric_mean(first: NDArray[np.float64], second: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
