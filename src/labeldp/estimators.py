@@ -154,7 +154,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_count(records)
         self._records = records
         settings = replace(settings, model=self._name(settings, sample_weight, learner))
-        weights = record_weights(sample_weight, records, ())
+        takers = learner.estimators if isinstance(learner, WrappedEstimator) else ()
+        weights = record_weights(sample_weight, records, takers)
         rows = GivenRows.of(features, labels, ids, settings.domain, users, weights)
         stages: list[Stage] = []
 
@@ -358,9 +359,11 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
     Args:
         epsilon: what the fit costs.
         classes: the possible labels, or `Classes`; never read from the labels.
-        estimator: who learns. None chooses, as `labeldp fit` does. A name chooses one learner: "boosting", "logistic",
-            "kernel", "forest", "linear", "cells" or "neighbors". Or an unfitted scikit-learn classifier with
-            `predict_proba`, or several to choose from, which learn from randomized labels by their likelihood.
+        estimator: who learns. None or "auto" chooses from what is public, as `labeldp fit` does: with trust "central",
+            too, it randomizes each label where that is expected to be no worse. A name chooses one learner: "boosting",
+            "logistic", "kernel", "forest", "linear", "cells" or "neighbors". A `Learner` of `labeldp.learners` has its
+            own options. Or an unfitted scikit-learn classifier with `predict_proba`, or several to choose from, which
+            learn from randomized labels by their likelihood.
         delta: what the fit may cost beside epsilon, with trust "central"; 0 for a pure guarantee.
         trust: "local": each label is randomized, and learned from by what is known of the noise. "central": noise is
             added to sums of labels, by this process, which is trusted with them.
@@ -437,8 +440,8 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         epsilon: what the fit costs.
         range: the lowest and the highest possible number, or `Interval`; never read from the labels. A wider range
             means more noise. Numbers outside are refused, or with `Interval(low, high, clip=True)` clipped.
-        estimator: who learns: None, "boosting", "linear", "cells" or "neighbors"; or an unfitted scikit-learn regressor
-            of a squared loss.
+        estimator: who learns, see `LabelDPClassifier`: None, "auto", "boosting", "linear", "cells" or "neighbors"; a
+            `Learner`; or an unfitted scikit-learn regressor of a squared loss.
         delta, trust, ledger, dataset, revision, records, n_jobs: see `LabelDPClassifier`.
         evaluation: see `LabelDPClassifier`; with trust "local" it is 0.1 by default, too.
 

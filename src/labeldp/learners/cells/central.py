@@ -198,7 +198,8 @@ class Cells(Learner):
         """Return the scale of the noise, in units of what one label can do."""
         domain, epsilon = task.domain, task.epsilon / (task.cap or 1)  # of a label: a user pays for all of theirs
         if domain.target == "numbers":
-            scale = f"{format_number((domain.high - domain.low) / epsilon)}, in the unit of the labels,"
+            low, high = domain.ends
+            scale = f"{format_number((high - low) / epsilon)}, in the unit of the labels,"
             return f"Two-sided geometric noise of scale {scale} was added to the sum of each cell."
         scale = format_number((1 if domain.size == 2 else 2) / epsilon)
         return f"Two-sided geometric noise of scale {scale} was added to how often a class occurs in each cell."
