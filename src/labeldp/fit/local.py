@@ -239,11 +239,11 @@ class ReleasedLabels(Recipe):
         return f"{kind}, learned from one release of noisy labels"
 
     def describe_noise(self, records: int) -> str:
-        """Return how far a released label is from the true one."""
+        """Return the noise of a released label."""
         noise = self.mechanism.describe_noise(format_number)
         if not self.staged:
             return noise
-        return f"Of the first part of the records: {noise} By these answers a rule chose what answered the second part."
+        return f"First part of the records: {noise} These outputs decided the mechanism of the second part."
 
 
 def _coded(release: Release[Any]) -> Release[Any]:

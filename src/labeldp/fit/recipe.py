@@ -258,15 +258,17 @@ class StageRecipe(Recipe):
         return "one stage" if self.settings.stages == 1 else f"{self.settings.stages} stages"
 
     def describe_noise(self, records: int) -> str:
-        """Return the chance that a released label is the true one, or its group of classes."""
+        """Return the probability of the true label, or of its class group."""
         epsilon = prior_shares(self.settings, records)[1]
         first = self.first_response(epsilon)
-        if isinstance(first, RandomizedResponse) or (self.settings.stages == 1 and self.settings.prior == "none"):
+        if self.settings.stages == 1 and self.settings.prior == "none":
             return first.describe_noise()
-        # All other records are answered by a class that a prior says is likely.
+        # A record with a prior has fewer candidates, and keeps its label more often.
         classes = RandomizedResponse(domain=first.domain, epsilon=epsilon).describe_noise()
-        groups = first.describe_noise().replace("Of each record", "Of each record of which nothing was known", 1)
-        return f"{classes} {groups}"
+        classes = classes.removesuffix(".") + ", if every class is a candidate."
+        if isinstance(first, RandomizedResponse):
+            return classes
+        return f"{classes} {first.describe_noise().replace('Each record', 'Each record without a prior', 1)}"
 
     def first_response(self, epsilon: float) -> FiniteMechanism:
         """Return what answers records of which nothing is known."""

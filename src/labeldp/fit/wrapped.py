@@ -158,7 +158,7 @@ class WrappedEstimator(Recipe):
         return f"{type(model.estimator).__name__}, learned from one release of noisy labels"
 
     def describe_noise(self, records: int) -> str:
-        """Return how far a released label is from the true one."""
+        """Return the noise of a released label."""
         return self._labels.describe_noise(records)
 
 
