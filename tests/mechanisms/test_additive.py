@@ -75,7 +75,7 @@ def test_a_release_is_local_and_has_its_delta() -> None:
     assert release.value.shape == (3, 3)
     assert release.certificate.trust is Trust.LOCAL
     assert release.certificate.epsilon(0) == math.inf
-    assert "3 noisy class indicators for each record" in release.certificate.at(1e-6)
+    assert "3 noisy class indicators per record (Gaussian noise, sd " in release.certificate.at(1e-6)
     with pytest.raises(ldp.BudgetExceeded):
         curator.release(gaussian(), rng=np.random.default_rng(6))
 

@@ -210,8 +210,8 @@ def test_a_release_is_central_and_has_its_delta() -> None:
     release = curator.release(gaussian(np.eye(3)), rng=np.random.default_rng(6))
     assert release.certificate.trust is Trust.CENTRAL
     sentence = release.certificate.at(1e-6)
-    assert "epsilon = 1 and delta = 1e-06" in sentence or "epsilon = 0.99" in sentence
-    assert "a trusted curator sees all labels" in sentence
+    assert "ε = 1, δ = 1e-06" in sentence or "ε = 0.99" in sentence
+    assert "a trusted curator sees the labels" in sentence
     assert "the features do not depend on the private labels" in sentence
     assert release.certificate.epsilon(0) == math.inf
     with pytest.raises(ldp.BudgetExceeded):

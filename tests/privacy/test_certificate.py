@@ -94,52 +94,113 @@ def test_a_large_epsilon_is_said_in_words_too(epsilon: int, factor: str) -> None
         assert float(factor.replace(",", "")) == pytest.approx(np.exp(epsilon), rel=5e-3)
         assert float(factor.replace(",", "")) >= np.exp(epsilon)
     said = weak_promise(epsilon)
-    words = f"epsilon = {epsilon} lets the odds about one label change by a factor of {factor}: this is a weak promise"
+    words = f"epsilon = {epsilon} is a weak guarantee: the odds about one label can change {factor}-fold"
     assert said == ("" if epsilon <= 10 else words)
 
 
-def test_the_sentence() -> None:
+def lines(certificate: Certificate, delta: object = 0) -> dict[str, str]:
+    """The four lines by name."""
+    rows = [row.partition(":") for row in certificate.at(delta).splitlines()]
+    return {name: text.strip() for name, _, text in rows}
+
+
+def test_four_lines() -> None:
     certificate = release(1, charge("1", PrivacyLoss.response(1, 10)), assumptions=("the moon is round",)).certificate
-    text = certificate.at(delta=0)
-    assert text.startswith(
-        "Label differential privacy with epsilon = 1 and delta = 0 for every label of the dataset 'labels'"
+    assert lines(certificate) == {
+        "Protects": "one label of dataset 'labels' (local: noise is added to each label)",
+        "Guarantee": "ε = 1, δ = 0. Any output is at most 2.719 times as likely under another label, beyond what other "
+        "releases of the same records tell.",
+        "Published": "an example",
+        "Conditions": "1. the moon is round  2. the decision to show this release does not depend on any output",
+    }
+
+
+def test_one_condition_has_no_number_and_none_is_said() -> None:
+    paid = release(1, charge("1", pure(1))).certificate
+    assert lines(paid)["Conditions"] == "the decision to show this release does not depend on any output"
+    assert lines(release(1).certificate)["Conditions"] == "none"
+
+
+def test_a_printed_release_is_its_certificate() -> None:
+    entry = Charge("1", (), PrivacyLoss.gaussian(0.1), {"mechanism": "Example", "delta": "1e-6"})
+    paid = release(1, entry)
+    assert str(paid) == str(paid.certificate) == paid.certificate.at("1e-6")
+
+
+def test_a_printed_certificate_names_the_budget_if_its_releases_have_none_together() -> None:
+    budgets = ((Fraction(3), Fraction("1e-6")),)
+    entries = [
+        Charge(name, (), PrivacyLoss.gaussian(0.1), {"mechanism": "Example", "delta": "1e-7"}, {}, None, "a", budgets)
+        for name in "12"
+    ]
+    certificate = release(1, *entries).certificate
+    assert "ε = 3, δ = 1e-06 (the whole budget, for all releases" in str(certificate)
+    assert lines(certificate)["Guarantee"] == (
+        "NONE at δ = 0 for these releases together: their budget has δ = 1e-06. Ask at that δ, or about each release "
+        "alone."
     )
-    assert "the label of one record is replaced" in text
-    assert text.endswith("This holds on condition that: the moon is round.")
-    assert "cryptographic, seeded by the operating system" in text
-    assert "SIMULATION" in release(1, randomness=RandomnessKind.SIMULATION).certificate.at()
+
+
+def test_a_simulation_guarantees_nothing() -> None:
+    certificate = release(1, charge("1", pure(1)), randomness=RandomnessKind.SIMULATION).certificate
+    assert certificate.at().splitlines()[0] == "SIMULATION – seeded noise, no privacy"
+    assert lines(certificate)["Guarantee"].startswith("NONE. With secret noise: ε = 1, δ = 0.")
+
+
+def test_no_reason_looks_like_another_line() -> None:
+    """A reason with line breaks cannot add a guarantee."""
+    breaks = "\n\r\v\f\x85\u2028"
+    reason = breaks.join(["public", "Guarantee:  ε = 0, δ = 0."])
+    certificate = release(1, charge("1", pure(1)), assumptions=(reason,), published=reason).certificate
+    assert len(certificate.at().splitlines()) == 4
 
 
 @pytest.mark.parametrize(
-    ("neighbors", "replaced", "otherwise"),
+    ("neighbors", "protected", "otherwise"),
     [
-        (Neighbors.ONE_LOSS, "one round's loss function is replaced;", "Changing the losses of any one round makes"),
+        (Neighbors.ONE_LOSS, "the losses of one round of", "under other losses of the round,"),
         (
             Neighbors.ZERO_OUT,
-            "one round's loss function is replaced by zero;",
-            "Changing the losses of any one round to zero, or back, makes",
+            "the losses of one round, compared with zero losses of",
+            "under zero losses of the round, and the reverse,",
         ),
     ],
 )
-def test_the_sentence_about_rounds(neighbors: Neighbors, replaced: str, otherwise: str) -> None:
+def test_the_lines_of_rounds(neighbors: Neighbors, protected: str, otherwise: str) -> None:
     certificate = release(1, charge("1", pure(1)), neighbors=neighbors, trust=Trust.CENTRAL).certificate
-    text = certificate.at(delta=0)
-    assert text.startswith(
-        "Differential privacy with epsilon = 1 and delta = 0 for every round's losses of the dataset 'labels'"
-    )
-    assert replaced + " a trusted curator sees all losses and releases a randomized result." in text
-    assert otherwise in text
-    assert "label differential" not in text.lower() and "every label" not in text
+    found = lines(certificate)
+    assert found["Protects"] == f"{protected} dataset 'labels' (central: a trusted curator sees the losses)"
+    assert otherwise in found["Guarantee"]
+    assert "one label" not in certificate.at()
 
 
-def test_the_sentence_never_promises_more_than_the_numbers() -> None:
-    assert "epsilon = 1.00001 and" in release(1, charge("1", pure("1.0000001"))).certificate.at()
-    assert "delta = 1.23456789e-06 " in release(1, charge("1", pure(1))).certificate.at("1.23456789e-6")
+def test_a_guarantee_is_rounded_up() -> None:
+    assert "ε = 1.00001, δ" in release(1, charge("1", pure("1.0000001"))).certificate.at()
+    assert "δ = 1.23456789e-06. " in release(1, charge("1", pure(1))).certificate.at("1.23456789e-6")
     unbounded = release(1, charge("1", PrivacyLoss.gaussian(1.0))).certificate
-    assert unbounded.at().startswith("No finite epsilon is promised at delta = 0 ")
+    assert lines(unbounded)["Guarantee"] == "NONE at δ = 0: no finite ε holds. Ask at a larger δ."
     for delta in (1e-3, 1e-6, 1e-9):
-        stated = float(unbounded.at(delta).split("epsilon = ")[1].split(" ")[0])
+        stated = float(lines(unbounded, delta)["Guarantee"].split("ε = ")[1].split(",")[0])
         assert unbounded.entries[0].loss.delta(stated) <= delta
+
+
+def test_a_set_of_outputs_has_the_factor_and_delta() -> None:
+    said = lines(release(1, charge("1", PrivacyLoss.approximate("0.5", "1e-6"))).certificate, "1e-6")["Guarantee"]
+    assert said.startswith(
+        "ε = 0.5, δ = 1e-06. The probability of any set of outputs is at most 1.649 times that under another label, "
+        "plus 1e-06"
+    )
+
+
+def test_a_sum_speaks_of_these_outputs() -> None:
+    said = lines(release(1, charge("1", pure(1)), charge("2", pure(2))).certificate)["Guarantee"]
+    assert said.startswith("a sum of ε = 3 for these outputs; others might have cost more.")
+    assert "δ" not in said
+
+
+def test_a_large_epsilon_is_called_weak() -> None:
+    assert "WARNING: weak guarantee." in release(1, charge("1", pure(11))).certificate.at()
+    assert "WARNING" not in release(1, charge("1", pure(10))).certificate.at()
 
 
 def test_a_certificate_survives_json() -> None:
@@ -220,7 +281,7 @@ def test_releases_that_cannot_be_joined_are_refused() -> None:
 
 @pytest.mark.parametrize("why", ["", "  ", None, 3])
 def test_public_needs_a_reason(why: object) -> None:
-    with pytest.raises(InputError, match="why must say in words for what reason"):
+    with pytest.raises(InputError, match="why is required: state why the value does not depend on the private labels"):
         Public(np.zeros(3), why=why)
 
 

@@ -76,7 +76,7 @@ def test_a_part_of_a_plan_that_is_chosen_by_looking_states_the_whole_plan(tmp_pa
     whole = sequence_of(game, tmp_path, (0, 1, 2, 3))
     told = {certificate.epsilon(0.0286) for certificate in (*branches, whole)}
     assert len(told) == 1 and told.pop() == pytest.approx(joint_curve(whole, 0.0286))
-    assert "This counts all 3 steps of a declared plan, those not taken included." in branches[0].at(0.0286)
+    assert "(all 3 steps of a declared plan, taken or not)" in branches[0].at(0.0286)
     assert branches[0].epsilon(0.0286) > joint_curve(branches[0], 0.0286)
 
 
@@ -92,8 +92,7 @@ def test_releases_that_were_declared_in_no_plan_state_a_sum_or_the_budget(
     certificate = sequence_of(game, tmp_path, (0, 1))
     assert certificate.epsilon(0.0286) == certificate.epsilon(0) == pytest.approx(1.0465)
     text = certificate.at(0.0286)
-    assert "what was published here, by a sum of epsilon = 1.0465" in text and "with epsilon" not in text
-    assert "The sum holds however each release was chosen" in text
+    assert "a sum of ε = 1.0465 for these outputs; others might have cost more." in text and "δ" not in text
     assert sequence_of(game, tmp_path, (0, 2)).epsilon(0.0286) == pytest.approx(3.5845)
 
 
@@ -121,9 +120,9 @@ def test_after_a_change_the_largest_epsilon_and_the_largest_delta_are_stated(tmp
     assert worst_ratio(game, tmp_path)[0] <= SLACK
     certificate = sequence_of(game, tmp_path, (0, 1, 2))
     assert certificate.epsilon(0.1) == 2 and certificate.epsilon(0.005) == math.inf
-    assert "with epsilon = 2 and delta = 0.1" in certificate.at(0.1)
-    assert "the largest that it had, by whoever fixes that number beforehand" in certificate.at(0.1)
-    assert "their budget has delta = 0.1. Ask at that delta" in certificate.at(0.005)
+    assert "ε = 2, δ = 0.1 (the whole budget, the largest so far, for all releases" in certificate.at(0.1)
+    assert "this largest budget was fixed independently of the outputs" in certificate.at(0.1)
+    assert "their budget has δ = 0.1. Ask at that δ" in certificate.at(0.005)
     promised = LedgerFile(tmp_path / "now 0.db").dataset("people").promised
     assert (float(promised.epsilon), float(promised.delta)) == (2, 0.1)
 
@@ -139,7 +138,7 @@ def test_accounts_that_changed_count_once_for_each_budget(tmp_path: Path) -> Non
     game = Game((True, True), budgets, game.menu, moves, (0.2,), 3)
     certificate = sequence_of(game, tmp_path, (0, 1, 3, 2))
     assert certificate.epsilon(0.17) == 4 and certificate.epsilon(0.16) == math.inf
-    assert "the budgets of its ledgers added up" in certificate.at(0.2)
+    assert "the sum of the budgets of all ledgers" in certificate.at(0.2)
 
 
 def test_stages_on_disjoint_parts_are_one_block_for_each_record() -> None:

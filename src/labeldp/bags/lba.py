@@ -306,9 +306,9 @@ class WeightedLBA(Bagged):
         floor = decimal_text(self.assumed_residual_square)
         return (
             *public,
-            f"in every bag the labels, and those of every neighbor, have a squared distance of at least {floor} from "
-            "the nearest linear function of the features: nobody has checked this, a check would cost privacy, and "
-            "where it fails a label of that bag may be revealed",
+            f"in every bag the labels, also after one of them changes, have a squared distance of at least {floor} "
+            "from the nearest linear function of the features (UNCHECKED: a check would cost privacy; if it fails, a "
+            "label of that bag can be revealed)",
         )
 
     def parameters(self) -> dict[str, Any]:
@@ -323,10 +323,10 @@ class WeightedLBA(Bagged):
 
     @property
     def published(self) -> str:
-        """What leaves, in words; not the weights."""
+        """The released values, in one phrase (without the weights)."""
         return (
-            f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} public bags, of "
-            f"{self.domain.number_words}, by {self}; the weights are secret and thrown away"
+            f"{self.rows} weighted sums of features and labels for each of {self.partition.count:,} public bags (the "
+            "weights stay secret and are deleted)"
         )
 
     def packed(self) -> dict[str, NDArray[Any] | None]:

@@ -411,8 +411,8 @@ class NoisyWeightedLLP(Bagged):
     @property
     def published(self) -> str:
         return (
-            f"the noisy weighted sum of the labels of each of {self.partition.count} bags, who is in which, all "
-            f"{self.weights} weights and who is noisy, of {self.domain.number_words}, by {self}"
+            f"weighted label sums of {self.partition.count:,} bags, the bag membership, all {self.weights} weights and "
+            "which labels are noisy (Gaussian noise)"
         )
 
     def arguments(self) -> dict[str, Any]:

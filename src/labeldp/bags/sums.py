@@ -160,10 +160,8 @@ class BagSum(Bagged):
 
     @property
     def published(self) -> str:
-        return (
-            f"the noisy sum of the labels of each of {self.partition.count} bags, and who is in which, of "
-            f"{self.domain.number_words}, by {self}"
-        )
+        noise = "Gaussian" if self.noise == "gaussian" else "discrete Laplace"
+        return f"label sums of {self.partition.count:,} bags and the bag membership ({noise} noise)"
 
     def sums(self, labels: Any) -> Integers:
         """Return the sums of the codes of each bag in fine steps, shape (bags,). They are private."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import PublicInput
 from labeldp.privacy import IdDigest, InputError, RecordIds, Texts, check_integer, derive_key, hidden_ids
 
-WHOSE = "it is public whose each record is"
+WHOSE = "the user of each record is public"
 """Why users may be named."""
 """The reason for which users are public."""
 

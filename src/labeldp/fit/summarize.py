@@ -345,8 +345,7 @@ def _mechanism(entry: Charge) -> str:
 
 def _published(job: Job, release: Release[Model]) -> tuple[str, ...]:
     """Return what left the private side, a sentence each, and what else the written files hold."""
-    texts = release.certificate.published.split("; ")
-    sentences = [text[0].upper() + text[1:] + "." for text in texts]
+    sentences = [text[0].upper() + text[1:] + "." for text in release.certificate.phrases]
     sentences.append(job.learner.describe_noise(job.task))
     sentences.append("The model and the numbers in this report: computed from these releases and the features.")
     if job.public is not None:

@@ -72,7 +72,7 @@ def statements(certificate: Certificate) -> dict[str, Any]:
         "neighbors": certificate.neighbors,
         "trust": certificate.trust,
         "randomness": certificate.randomness,
-        "published": sorted(certificate.published.split("; ")),
+        "published": sorted(certificate.phrases),
         "conditions": sorted(certificate.assumptions),
         "cohorts": sorted(certificate.cohorts),
     }

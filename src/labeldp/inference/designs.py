@@ -26,7 +26,7 @@ from labeldp.privacy import (
     set_fields,
 )
 
-DECLARED = "answers were randomized as declared, for each record on its own: the noise was not drawn here"
+DECLARED = "each answer was randomized independently, as declared (UNCHECKED: the noise was drawn elsewhere)"
 """The condition of everything that is computed from them."""
 
 MAX_CONDITION = 1e6
@@ -190,7 +190,7 @@ def answers(column: Any, design: Design, domain: Classes | None = None, dataset:
         neighbors=Neighbors.ONE_LABEL,
         trust=Trust.LOCAL,
         randomness=RandomnessKind.DECLARED,
-        published=f"one answer for each record, by {design.name}",
+        published=f"one answer per record ({design.name})",
         assumptions=(DECLARED,),
     )
     return Release(codes, certificate, DeclaredAnswers(classes, design))

@@ -321,15 +321,17 @@ class Staged(Learner):
         return "one stage" if self.count == 1 else f"{self.count} stages"
 
     def describe_noise(self, task: Task) -> str:
-        """Return the chance that a released label is the true one, or its group of classes."""
+        """Return the probability of the true label, or of its class group."""
         epsilon = self.shares(task)[1]
         first = self.answer(task, epsilon)
-        if isinstance(first, RandomizedResponse) or (self.count == 1 and self.prior is None):
+        if self.count == 1 and self.prior is None:
             return first.describe_noise()
-        # All other records are answered by a class that a prior says is likely.
+        # A record with a prior has fewer candidates, and keeps its label more often.
         classes = RandomizedResponse(domain=first.domain, epsilon=epsilon).describe_noise()
-        groups = first.describe_noise().replace("Of each record", "Of each record of which nothing was known", 1)
-        return f"{classes} {groups}"
+        classes = classes.removesuffix(".") + ", if every class is a candidate."
+        if isinstance(first, RandomizedResponse):
+            return classes
+        return f"{classes} {first.describe_noise().replace('Each record', 'Each record without a prior', 1)}"
 
 
 @final

@@ -200,9 +200,9 @@ class Numbers(Learner):
         return f"{regressor_words(model.estimator)}, learned from one release of noisy labels"
 
     def describe_noise(self, task: Task) -> str:
-        """Return how far a released number is from the true one."""
+        """Return the noise of a released number."""
         noise = self.mechanisms(task)[0].describe_noise(format_number)
-        return f"Of the first part of the records: {noise} By these answers a rule chose what answered the second part."
+        return f"First part of the records: {noise} These outputs decided the mechanism of the second part."
 
 
 def regressor_words(estimator: Any) -> str:

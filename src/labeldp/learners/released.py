@@ -205,7 +205,7 @@ class ReleasedLabels(Learner):
         return ("Which of the released labels are true.",)
 
     def describe_noise(self, task: Task) -> str:
-        """Return how far a released label is from the true one."""
+        """Return the noise of a released label."""
         return (
             Numbers().describe_noise(task) if self.staged(task) else self.mechanism(task).describe_noise(format_number)
         )

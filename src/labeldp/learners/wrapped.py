@@ -81,7 +81,7 @@ class WrappedEstimator(Learner):
         return f"{type(model.estimator).__name__}, learned from one release of noisy labels"
 
     def describe_noise(self, task: Task) -> str:
-        """Return how far a released label is from the true one."""
+        """Return the noise of a released label."""
         return self.inner(task).describe_noise(task)
 
 

@@ -205,11 +205,15 @@ class DiscreteLaplace(FiniteMechanism):
         return PrivacyLoss.pure(self.epsilon)
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return the scale of the noise, in a sentence."""
+        """Return the scale of the noise in one sentence."""
         return (
-            f"Two-sided geometric noise of scale {number(self.scale)}, in the unit of the labels, was added to each "
-            "label and the sum kept inside of the range: one released label says little, a mean of many a lot."
+            f"Each label has discrete Laplace noise of scale {number(self.scale)}, in the unit of the labels, and is "
+            "clipped to the range."
         )
+
+    @property
+    def published(self) -> str:
+        return f"one noisy number per record (discrete Laplace noise, scale {self.scale:.3g}, clipped to the range)"
 
     def tables(self) -> list[Table]:
         """Return one row: the noise -N to N, which is added and clamped."""
@@ -335,7 +339,7 @@ class GaussianOneHot(Mechanism):
 
     @property
     def published(self) -> str:
-        return f"{self.domain.size} noisy class indicators for each record, by {self}"
+        return f"{self.domain.size} noisy class indicators per record (Gaussian noise, sd {self.noise_stddev:.3g})"
 
     def encoded(self, codes: Codes) -> Integers:
         """Return the indicators in steps, shape (n, K). They are private."""

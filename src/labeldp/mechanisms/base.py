@@ -259,11 +259,11 @@ class Mechanism(ABC):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
-        return f"one randomized label for each record, by {self}"
+        """The released values, in one phrase."""
+        return f"one noisy label per record ({self})"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return how far an answer is from the true label, in a sentence; empty where the mechanism does not say it.
+        """Return the noise in one sentence, or "".
 
         Args:
             number: writes a number.

@@ -123,7 +123,7 @@ class SquaredErrors(Mechanism):
 
     @property
     def published(self) -> str:
-        return f"a noisy sum of squared errors over {self.records} records, by {self}"
+        return f"one noisy sum of squared errors over {self.records:,} records (discrete Laplace noise)"
 
     def sums(self, labels: Any) -> NDArray[np.int64]:
         """Return the sum of squared errors, each rounded to the unit, shape (1,). It is private."""

@@ -189,7 +189,8 @@ class LaplaceHistogram(CountMechanism):
 
     @property
     def published(self) -> str:
-        return f"noisy class counts of {self.partition.count} groups of records, by {self}"
+        scale = f"scale {1 / float(self.rate):.3g}"
+        return f"class counts of {self.partition.count:,} public groups (discrete Laplace noise, {scale})"
 
     def law(self, counts: Any) -> NDArray[np.float64]:
         """Return the joint law of the first two classes' noisy counts, each clipped to -`TOLD_APART` … `TOLD_APART`."""
@@ -262,7 +263,7 @@ class LaplaceSum(CountMechanism):
 
     @property
     def published(self) -> str:
-        return f"noisy sums of {self.partition.count} groups of records, by {self}"
+        return f"label sums of {self.partition.count:,} public groups (discrete Laplace noise, scale {self.scale:.3g})"
 
     def counts(self, labels: Any) -> Counts:
         """Return sums of codes of each group, shape (groups, 1). They are private."""
@@ -361,6 +362,8 @@ def _rejections(chances: NDArray[np.float64], size: int) -> float:
 class _Selection(CountMechanism):
     """Pick a class for each group by its count; see `select`."""
 
+    rule: ClassVar[str]
+
     @property
     @abstractmethod
     def tries_again(self) -> bool:
@@ -385,7 +388,7 @@ class _Selection(CountMechanism):
 
     @property
     def published(self) -> str:
-        return f"one class for each of {self.partition.count} groups of records, by {self}"
+        return f"one selected class for each of {self.partition.count:,} public groups ({self.rule})"
 
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
         """Return the code of one class for each group, shape (groups,)."""
@@ -406,6 +409,8 @@ class ExponentialMechanism(_Selection):
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17).
     """
 
+    rule: ClassVar[str] = "exponential mechanism"
+
     @property
     def tries_again(self) -> bool:
         """Independent of what was rejected: the same class may come up again."""
@@ -423,6 +428,8 @@ class PermuteAndFlip(_Selection):
 
     Source: McKenna and Sheldon, Permute-and-Flip (2020), Algorithm 1.
     """
+
+    rule: ClassVar[str] = "permute-and-flip"
 
     @property
     def tries_again(self) -> bool:

@@ -123,25 +123,25 @@ class LocalHashing(FiniteMechanism):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """A seed that somebody chose may not have been chosen by the labels."""
+        """A seed of the caller may depend on the labels; the default one cannot."""
         if self._public_seed == _seed(None):
             return ()
-        return (f"the seed of the partitions, {self._public_seed}, was chosen without a look at the labels",)
+        return (f"the hashing seed {self._public_seed} was chosen independently of the labels",)
 
     @property
     def published(self) -> str:
         return (
-            f"one of {self.groups} groups of classes for each record, by {self}; the groups are drawn anew for each "
-            f"record from its id and the public seed {self._public_seed}"
+            f"one noisy class group per record (local hashing, {self.groups} groups, true group kept with probability "
+            f"{self.keep_probability:.3f}, public seed {self._public_seed})"
         )
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return what an answer is, how often it is true and how much it tells, in a sentence."""
+        """Return the number of groups, how often the true one is kept, and how much an output tells."""
         bits = local_hashing_bits(self.domain.size, self.epsilon, self._count)
         return (
-            f"Of each record one of {self.groups} groups of classes was released, groups that are drawn anew for each "
-            f"record: that of its label with a probability of {self.keep_probability:.3f}, else another. It tells at "
-            f"most {bits:.3g} of the {math.log2(self.domain.size):.3g} bits of a label."
+            f"Each record releases one of {self.groups} random class groups. The group contains the true class with "
+            f"probability {self.keep_probability:.3f}. (At most {bits:.3g} of {math.log2(self.domain.size):.3g} bits "
+            "per label.)"
         )
 
     def tables(self) -> list[Table]:
@@ -353,7 +353,7 @@ class SubsetSelection(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        return f"a set of {self.size} classes for each record, by {self}"
+        return f"one noisy class set per record (subset selection, size {self.size})"
 
     @property
     def sets(self) -> NDArray[np.uint8]:

@@ -55,6 +55,7 @@ class _NoisySums(Mechanism):
     epsilon: float = field(kw_only=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
     contract: ClassVar[str] = "labeldp.testing.checks:check_moments"
+    law: ClassVar[str] = "discrete Laplace"
 
     @property
     @abstractmethod
@@ -105,6 +106,7 @@ class _GaussianSums(_NoisySums):
     """Sums with Gaussian noise on integers, as small as (epsilon, delta) allows."""
 
     plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    law: ClassVar[str] = "Gaussian"
     delta: float
     mu: float = field(init=False, repr=False, compare=False)
     stddev: int = field(init=False, repr=False, compare=False)
@@ -209,7 +211,7 @@ class CrossMoment(_NoisySums):
 
     @property
     def published(self) -> str:
-        return f"{self.cells} noisy sums of feature values over records, weighted by their labels, by {self}"
+        return f"{self.cells:,} noisy sums of features × labels ({self.law} noise)"
 
     def parameters(self) -> dict[str, Any]:
         """Return the exact epsilon and a digest of the rows."""
@@ -465,7 +467,7 @@ class GaussianChoice(_GaussianSums):
 
     @property
     def published(self) -> str:
-        return f"{self.choices.steps.shape[2]} noisy sums of the rows that labels choose, by {self}"
+        return f"{self.choices.steps.shape[2]:,} noisy sums of rows selected by labels (Gaussian noise)"
 
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "rows": self.choices.digest}

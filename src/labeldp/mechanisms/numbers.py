@@ -131,7 +131,10 @@ class UnbiasedNumbers(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        return f"one of {len(self.outputs)} numbers for each record, by {self}"
+        return (
+            f"one noisy number per record (one of {len(self.outputs)} values with the label as mean, "
+            f"sd {self.noise_stddev:.3g})"
+        )
 
     @property
     def bias(self) -> float:
@@ -154,12 +157,11 @@ class UnbiasedNumbers(FiniteMechanism):
         return self.domain.decode(np.arange(self.domain.size))
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return how many outputs there are and how noisy they are, in a sentence."""
+        """Return the number of outputs and their noise in one sentence."""
         low, high = number(float(self.outputs[0])), number(float(self.outputs[-1]))
         return (
-            f"A label was answered by one of {len(self.outputs)} numbers from {low} to {high} that average to it, with "
-            f"a standard deviation of {number(self.noise_stddev)}: one released number says little, a mean of many a "
-            "lot."
+            f"Each label is replaced by one of {len(self.outputs)} values in [{low}, {high}] with the label as its "
+            f"mean (noise standard deviation {number(self.noise_stddev)})."
         )
 
     def tables(self) -> list[Table]:
@@ -272,7 +274,10 @@ class ResponseOnBins(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        return f"one of {len(self.first)} intervals of the range for each record, by {self}"
+        return (
+            f"one noisy bin per record (randomized response on {len(self.first)} bins, true bin kept with probability "
+            f"{self.keep_probability:.3f})"
+        )
 
     @property
     def keep_probability(self) -> float:
@@ -305,10 +310,10 @@ class ResponseOnBins(FiniteMechanism):
         return np.where(mass > 0, sums / np.where(mass > 0, mass, 1), plain)
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return how often an answer is true, in a sentence."""
+        """Return the number of bins and how often the true one is kept, in two sentences."""
         return (
-            f"Of each record one of {len(self.first)} intervals of the range was released: that of its label with a "
-            f"probability of {self.keep_probability:.3f}, else another."
+            f"Each record releases one of {len(self.first)} bins of the range. It is the true bin with probability "
+            f"{self.keep_probability:.3f}."
         )
 
     def tables(self) -> list[Table]:

@@ -128,11 +128,13 @@ class RandomizedResponse(FiniteMechanism):
         return self.law.keep / WORD
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return the chance that a released label is the true one, in a sentence."""
-        return (
-            f"A label was released as it is with a probability of {self.keep_probability:.3f} where every class "
-            "could be the answer, else as another class."
-        )
+        """Return the probability of the true label in one sentence."""
+        return f"Each released label is the true label with probability {self.keep_probability:.3f}."
+
+    @property
+    def published(self) -> str:
+        share = f"{self.keep_probability:.3f}"
+        return f"one noisy label per record (randomized response, true label kept with probability {share})"
 
     def privacy_loss(self) -> PrivacyLoss:
         """Return the exact loss of K-ary randomized response."""
@@ -180,6 +182,13 @@ class _CandidateResponse(FiniteMechanism):
         sizes = np.flatnonzero(np.bincount(self.sizes))
         set_fields(self, laws={int(size): ResponseLaw.of(int(size), epsilon) for size in sizes})
         ResponseLaw.of(2, epsilon)  # refuses a small epsilon also where no record was left a choice
+
+    @property
+    def published(self) -> str:
+        return (
+            "one noisy label per record (randomized response over the top classes of a prior, "
+            f"{float(self.sizes.mean()):.3g} on average)"
+        )
 
     @cached_property
     def sizes(self) -> NDArray[np.uint32]:
@@ -476,14 +485,13 @@ class UnaryEncoding(FiniteMechanism):
 
     @property
     def published(self) -> str:
-        return f"{self.domain.size} randomized bits for each record, by {self}"
+        flipped = f"flip probability {self.law.lie / WORD:.3f}"
+        return f"{self.domain.size} noisy bits per record (unary encoding, {flipped})"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return how often a bit is flipped, in a sentence."""
-        return (
-            "Of each record a bit for each class was released: whether it is the class, turned over with a "
-            f"probability of {self.law.lie / WORD:.3f}."
-        )
+        """Return how often a bit is flipped, in two sentences."""
+        flipped = f"Each bit is flipped with probability {self.law.lie / WORD:.3f}."
+        return f"Each record releases one bit per class. {flipped}"
 
     def tables(self) -> list[Table]:
         """Return one table, bit to bit; it serves every bit of every record."""

@@ -57,16 +57,15 @@ class StreamResponse:
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
-        return f"one randomized label for each record of the stream {self.run!r}, by {self.response}"
+        """The released values, in one phrase."""
+        return f"{self.response.published} of the stream {self.run!r}"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee depends on, in words."""
+        """The conditions of the guarantee, in words."""
         return (
             *self.response.assumptions,
-            f"each label is given to the stream {self.run!r} once: one that is given again is answered anew, at a cost "
-            "that nobody charged",
+            f"each label is given to the stream {self.run!r} once (a repeated label gets new, uncharged noise)",
         )
 
     @property

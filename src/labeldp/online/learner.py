@@ -109,12 +109,12 @@ class HorizonCharge:
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
+        """The released values, in one phrase."""
         return f"{self.kernel.published}, for at most {self.rounds:,} rounds"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee depends on, in words."""
+        """The conditions of the guarantee, in words."""
         return self.kernel.assumptions
 
     @cached_property

@@ -47,12 +47,11 @@ def check_loss_neighbors(value: Any) -> Neighbors:
 
 @dataclass(frozen=True)
 class _Wording:
-    """The words of a certificate for what is protected: the promise, its unit, singular and plural, what changes."""
+    """The words for a unit of protection: the unit, the same in a neighboring dataset, and what a curator sees."""
 
-    kind: str
     unit: str
-    seen: tuple[str, str]
-    changed: str
+    other: str
+    seen: tuple[str, str] = ("label", "labels")
 
     def trusted(self, trust: "Trust") -> str:
         """Return who sees the protected values before the noise."""
@@ -61,39 +60,40 @@ class _Wording:
 
 
 _LOSSES = ("round's losses", "losses")
-_LABELS = ("label", "labels")
 
 _WORDING = {
-    Neighbors.ONE_LABEL: _Wording("Label differential privacy", "label", _LABELS, "any one label"),
-    Neighbors.ONE_USER: _Wording("Label differential privacy", "user", _LABELS, "all labels of any one user"),
-    Neighbors.ONE_LOSS: _Wording("Differential privacy", "round's losses", _LOSSES, "the losses of any one round"),
+    Neighbors.ONE_LABEL: _Wording("one label", "another label"),
+    Neighbors.ONE_USER: _Wording("all labels of one user", "other labels of the user"),
+    Neighbors.ONE_LOSS: _Wording("the losses of one round", "other losses of the round", _LOSSES),
     Neighbors.ZERO_OUT: _Wording(
-        "Differential privacy", "round's losses", _LOSSES, "the losses of any one round to zero, or back,"
+        "the losses of one round, compared with zero losses", "zero losses of the round, and the reverse", _LOSSES
     ),
-    Neighbors.FULL: _Wording("Differential privacy", "record", ("record", "records"), "any one record"),
+    Neighbors.FULL: _Wording("one record (features and label)", "another record", ("record", "records")),
 }
 
 
 class Trust(Enum):
     """Who sees the labels before the noise."""
 
-    LOCAL = "each label is randomized on its own, before anybody else sees it"
-    CENTRAL = "a trusted curator sees all labels and releases a randomized result"
-    NONE = "nobody is protected"
+    LOCAL = "local: noise is added to each label"
+    CENTRAL = "central: a trusted curator sees the labels"
+    NONE = "none: no one is protected"
 
+
+JOINT = " + "
+"""What separates the phrases of `Certificate.published`."""
 
 SHOWN_COHORTS = 10
-"""The most cohorts that a sentence names."""
+"""The most cohorts that a certificate names."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What one release promises, to whom, and under which conditions.
+    """Privacy guarantee of one release; printed, it is four lines.
 
-    Everything in it is public. `entries` are the charges that the released value depends on, so
-    that join_certificates releases can be charged once each. `cohorts` names those of the dataset that it is about,
-    and is empty where that is all of it. `request` is what was asked, in the certificate of a file or a model:
-    certificates of the same promise are equal, whatever was asked.
+    Everything in it is public. `entries` are the charges that the released value depends on, so that the union of
+    several certificates counts each charge once. `cohorts` names the cohorts that it is about; it is empty if these
+    are all. `request` is the request, in the certificate of a file or a model. It does not count in comparisons.
     """
 
     entries: tuple[Charge, ...]
@@ -110,78 +110,92 @@ class Certificate:
         """Return the smallest epsilon that may be promised at one delta, rounded up, or infinity; see `promised`."""
         return float("inf") if self.trust is Trust.NONE else promised(self.entries, delta).epsilon
 
-    def at(self, delta: Any = 0.0) -> str:
-        """Return the guarantee at one delta, as a sentence.
+    def __str__(self) -> str:
+        """Return the four lines at the delta of the release, or at the budget's if the former gives no guarantee."""
+        delta = requested_delta(self.entries)
+        promise = promised(self.entries, delta)
+        if promise.epsilon == float("inf") and promise.budgets:
+            delta = max(delta, min(sum((share for _, share in promise.budgets), Fraction(0)), Fraction(1)))
+        return self.at(delta)
 
-        It is that of one release, or of a plan that was declared before the first of its releases; of several together
-        it is the sum of their pure costs or the budget of their dataset, whichever is less.
+    def at(self, delta: Any = 0.0) -> str:
+        """Return the guarantee at one delta in four lines; a simulation has a line before them.
+
+        It is the guarantee of one release, or of a plan that was declared before the first of its releases. For several
+        releases it is the sum of their pure costs or the budget of their dataset, whichever is less.
 
         Args:
-            delta: in [0, 1]; with 0 the promise holds for every output without exception.
+            delta: in [0, 1]; with 0 the guarantee holds for every output without exception.
         """
         promise, words = promised(self.entries, delta), _WORDING[self.neighbors]
-        share = decimal_text(float_above(promise.delta))
+        guarantee, more = self._guarantee(promise, words.other)
+        simulated = self.randomness is RandomnessKind.SIMULATION
+        protects = f"{words.unit} of {self._of()}dataset {self.dataset!r} ({words.trusted(self.trust)})"
+        conditions = [_line(text) for text in (*self.assumptions, *more)]
+        numbered = [f"{i}. {text}" for i, text in enumerate(conditions, 1)] if len(conditions) > 1 else conditions
+        lines = {
+            "Protects": "nothing" if self.trust is Trust.NONE else protects,
+            "Guarantee": f"NONE. With secret noise: {guarantee}" if simulated else guarantee,
+            "Published": self.published,
+            "Conditions": "  ".join(numbered) or "none",
+        }
+        texts = [f"{name + ':':<12}{_line(text)}" for name, text in lines.items()]
+        return "\n".join([SIMULATED, *texts] if simulated else texts)
+
+    def _guarantee(self, promise: Promise, other: str) -> tuple[str, list[str]]:
+        """Return what is guaranteed under `other` values of the unit of protection, and on which further conditions."""
         if self.trust is Trust.NONE:
-            surely = total_loss(self.entries).delta(_LARGEST_EPSILON)
-            said = f"None: no epsilon promises a delta below {rounded_up_text(surely)}"
-        elif promise.epsilon == float("inf"):
-            said = f"No finite epsilon is promised at delta = {share}"
-        elif promise.kind == "sum":
-            said = f"{words.kind} of what was published here, by a sum of epsilon = {rounded_up_text(promise.epsilon)},"
-        else:
-            said = f"{words.kind} with epsilon = {rounded_up_text(promise.epsilon)} and delta = {share}"
-        parts = [
-            f"{said} for every {words.unit} of {self._of()}the dataset {self.dataset!r}, where neighbors are two "
-            f"datasets in which {self.neighbors.value}; {words.trusted(self.trust)}.",
-            *([] if self.trust is Trust.NONE else self._meant(promise, words.changed)),
-            f"Published: {self.published}.",
-            f"Randomness: {self.randomness.value}.",
-        ]
-        if self.assumptions:
-            parts.append("This holds on condition that: " + "; ".join(self.assumptions) + ".")
-        return " ".join(part for part in parts if part)
-
-    def _meant(self, promise: Promise, changed: str) -> list[str]:
-        """Return what a promise is about and what its numbers mean, for readers without the definition."""
+            least = total_loss(self.entries).delta(_LARGEST_EPSILON)
+            return f"NONE. No ε gives δ below {rounded_up_text(least)}.", []
         if promise.epsilon == float("inf"):
-            several = len(promise.blocks) > 1
-            return [_nothing(promise)] if several else []
-        factor = f"{ceil(1000 * exp(promise.epsilon)) / 1000:.3f}" if promise.epsilon <= 50 else ""
-        except_for = f", up to a probability of {float_above(promise.delta):g}" if promise.delta else ""
+            return f"NONE at δ = {decimal_text(float_above(promise.delta))}{_nothing(promise)}", []
+        epsilon, delta = rounded_up_text(promise.epsilon), decimal_text(float_above(promise.delta))
+        factor = f"{ceil(1000 * exp(promise.epsilon)) / 1000:.3f}" if promise.epsilon <= 50 else f"e^{epsilon}"
         if promise.kind == "sum":
-            more = f"Changing {changed} makes this result at most {factor} times more likely{BEYOND}." if factor else ""
-            return [more, SUMMED]
-        likely = f"Changing {changed} makes any published result at most {factor} times more likely{except_for}"
+            said = f"a sum of ε = {epsilon} for these outputs; others might have cost more. "
+            meant = f"They are at most {factor} times as likely under {other}"
+        else:
+            said = f"ε = {epsilon}, δ = {delta}"
+            meant = f". Any output is at most {factor} times as likely under {other}"
+            if promise.delta:
+                meant = f". The probability of any set of outputs is at most {factor} times that under {other}"
+                meant += f", plus {delta}"
+        weak = " WARNING: weak guarantee." if promise.epsilon > WEAK_EPSILON else ""
         if promise.kind == "budget":
-            return [f"{likely}." if factor else "", self._kept(promise)]
-        steps = max((sum(step.times for step in block.steps) for block in promise.blocks), default=1)
-        whole = f"This counts all {steps} steps of a declared plan, those not taken included." if steps > 1 else ""
-        return [whole, f"{likely}{BEYOND}." if factor else "", SHOWN if steps == 1 else ""]
+            which, beyond, conditions = self._kept(promise)
+            return f"{said} ({which}){meant}{beyond}.{weak}", conditions
+        if promise.kind == "sum" or not promise.blocks:
+            return f"{said}{meant}{BEYOND}.{weak}", []
+        steps = max(sum(step.times for step in block.steps) for block in promise.blocks)
+        plan = f" (all {steps} steps of a declared plan, taken or not)" if steps > 1 else ""
+        return f"{said}{plan}{meant}{BEYOND}.{weak}", [SHOWN]
 
-    def _kept(self, promise: Promise) -> str:
-        """Return whose budget is promised."""
+    def _kept(self, promise: Promise) -> tuple[str, str, list[str]]:
+        """Return whose budget is guaranteed, beyond which other releases, and on which conditions."""
         charges = [charge for block in promise.blocks for charge in block.charges]
         changed = any(len(set(charge.budgets)) > 1 for charge in charges)
         shares = {charge.facts.get("share") for charge in charges}
-        whose = "the budget of the dataset" if len(promise.budgets) == 1 else "the budgets of its ledgers added up"
-        about, except_for = "everything that is released", ""
+        whose = "the whole budget" if len(promise.budgets) == 1 else "the sum of the budgets of all ledgers"
+        beyond, about = "", ""
         if len(shares) == 1 and None not in shares:
             [share] = shares
-            whose, about = f"the share of {share}", f"everything that is released to {share}"
-            except_for = BEYOND_SHARE
-        largest = ", the largest that it had, by whoever fixes that number beforehand" if changed else ""
-        return (
-            f"This is {whose}{largest}: it covers {about}, now or later, however each release was chosen, as long as "
-            f"the budget is not raised{except_for}."
-        )
+            whose, beyond, about = f"the whole share of {share}", BEYOND_SHARE, f" to {share}"
+        largest = ", the largest so far" if changed else ""
+        which = f"{whose}{largest}, for all releases{about}, now or later, however each was chosen"
+        return which, beyond, [RAISED, FIXED] if changed else [RAISED]
 
     def _of(self) -> str:
-        """Return which cohorts of the dataset it is about, in words."""
+        """Return the cohorts of the dataset, in words."""
         names = [repr(name) for name in self.cohorts]
         if len(names) > SHOWN_COHORTS:
             names[2:-1] = [f"… ({len(names)} in all)"]
         listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
-        return f"the cohort{'s' * (len(names) > 1)} {listed} of " if names else ""
+        return f"cohort{'s' * (len(names) > 1)} {listed} of " if names else ""
+
+    @property
+    def phrases(self) -> list[str]:
+        """The published values, a phrase for each kind."""
+        return self.published.split(JOINT)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return plain values, which skops stores, too: it has no word for enumerations."""
@@ -245,6 +259,10 @@ class Release(Generic[T]):
         """Post-processing: anything computed from the value and from public data costs nothing more."""
         return Release(function(self.value), self.certificate)
 
+    def __str__(self) -> str:
+        """Return the certificate: a printed release shows its guarantee, and not its value."""
+        return str(self.certificate)
+
 
 @dataclass(frozen=True)
 class Public(Generic[T]):
@@ -260,20 +278,23 @@ class Public(Generic[T]):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.why, str) and self.why.strip()):
-            raise InputError("why must say in words for what reason the value does not depend on private labels")
+            raise InputError("is required: state why the value does not depend on the private labels", argument="why")
 
 
 BEYOND = ", beyond what other releases of the same records tell"
-"""The limit of a promise about some releases of a dataset."""
+"""The limit of a guarantee about some releases of a dataset."""
 
 BEYOND_SHARE = ", beyond what releases to others tell"
-"""The limit of a promise about the releases to one analyst."""
+"""The limit of a guarantee about the releases to one analyst."""
 
-SHOWN = "Which of several releases is shown must not depend on their outputs."
+SHOWN = "the decision to show this release does not depend on any output"
+"""The condition of a guarantee about one of several releases."""
 
-SUMMED = (
-    "The sum holds however each release was chosen; other outputs might have led to other releases, and to another sum."
-)
+RAISED = "the budget is not raised"
+FIXED = "this largest budget was fixed independently of the outputs"
+"""The conditions of a guarantee that is a budget; the second one if the budget was changed."""
+
+SIMULATED = "SIMULATION – seeded noise, no privacy"
 
 WEAK_EPSILON = 10
 """Above this epsilon a promise is called weak where it is asked for: odds may change by a factor of 22,000."""
@@ -282,25 +303,24 @@ _LARGEST_EPSILON = 10**6
 """An epsilon above all that promises anything."""
 
 
+def _line(text: str) -> str:
+    """Return a text on one line, so that no reason of a user looks like a line of the certificate."""
+    return " ".join(part.strip() for part in text.splitlines())
+
+
 def _nothing(promise: Promise) -> str:
-    """Return why nothing is promised of several releases together."""
-    share = sum((delta for _, delta in promise.budgets), Fraction(0))
+    """Return why there is no guarantee, and for which question there is one."""
+    if len(promise.blocks) <= 1:
+        return ": no finite ε holds. Ask at a larger δ."
+    together = " for these releases together"
     if not promise.budgets:
-        return "Nothing is promised of these releases together, which name no budget. Ask of each by itself."
-    return (
-        f"Nothing is promised of these releases together: their budget has delta = {decimal_text(float_above(share))}. "
-        "Ask at that delta, or of each by itself."
-    )
-
-
-def odds_factor(epsilon: float) -> str:
-    """Return e to the power of epsilon, rounded up to three digits; from a billion on, to a power of ten."""
-    exponent = epsilon / log(10) * (1 + 1e-12)
-    return f"{float(rounded_up_text(10**exponent, 3)):,.0f}" if exponent < 9 else f"10^{ceil(exponent)}"
+        return f"{together}: they have no common budget. Ask about each release alone."
+    share = decimal_text(float_above(sum((delta for _, delta in promise.budgets), Fraction(0))))
+    return f"{together}: their budget has δ = {share}. Ask at that δ, or about each release alone."
 
 
 def weak_promise(epsilon: float, about: str = "one label") -> str:
-    """Return a sentence that warns of an epsilon above 10, or "" for a smaller one.
+    """Return a warning about an epsilon above 10, or "" for a smaller one; the factor is rounded up.
 
     Args:
         epsilon: of a release or a budget.
@@ -308,10 +328,9 @@ def weak_promise(epsilon: float, about: str = "one label") -> str:
     """
     if not WEAK_EPSILON < epsilon < float("inf"):
         return ""
-    words = (
-        f"epsilon = {decimal_text(epsilon)} lets the odds about {about} change by a factor of {odds_factor(epsilon)}"
-    )
-    return f"{words}: this is a weak promise"
+    exponent = epsilon / log(10) * (1 + 1e-12)
+    factor = f"{float(rounded_up_text(10**exponent, 3)):,.0f}" if exponent < 9 else f"10^{ceil(exponent)}"
+    return f"epsilon = {decimal_text(epsilon)} is a weak guarantee: the odds about {about} can change {factor}-fold"
 
 
 def warn_of_weak_budget(epsilon: Any, delta: Any, records: int) -> None:
@@ -324,8 +343,8 @@ def warn_of_weak_budget(epsilon: Any, delta: Any, records: int) -> None:
     sentences = [weak_promise(float(decimal(epsilon, "epsilon")))]
     if records and decimal(delta, "delta") * records >= 1:
         sentences.append(
-            f"delta = {decimal_text(delta)} is not below 1/{records}, one over the number of records: a mechanism that "
-            "publishes the label of one record would keep it. Take a delta far below that"
+            f"delta = {decimal_text(delta)} is not below 1/{records}, one over the number of records: it allows to "
+            "publish the label of one record. Use a far smaller delta"
         )
     for sentence in filter(None, sentences):
         warnings.warn(sentence, PrivacyWarning, stacklevel=4)
@@ -364,20 +383,11 @@ def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
         dataset=" and ".join(datasets),
         neighbors=Neighbors.ONE_LABEL if mixed else first,
         trust=max((certificate.trust for certificate in certificates), key=list(Trust).index),
-        randomness=max((certificate.randomness for certificate in certificates), key=_WEAKEST_LAST.index),
-        published="; ".join(_distinct(text for each in certificates for text in each.published.split("; "))),
+        randomness=max((certificate.randomness for certificate in certificates), key=list(RandomnessKind).index),
+        published=JOINT.join(_distinct(text for each in certificates for text in each.phrases)),
         assumptions=_distinct(text for certificate in certificates for text in certificate.assumptions),
         cohorts=_distinct(name for certificate in certificates for name in certificate.cohorts) if parts else (),
     )
-
-
-_WEAKEST_LAST = [
-    RandomnessKind.SYSTEM,
-    RandomnessKind.KEYED,
-    RandomnessKind.DECLARED,
-    RandomnessKind.SIMULATION,
-    RandomnessKind.NONE,
-]
 
 
 def _distinct(texts: Any) -> tuple[str, ...]:

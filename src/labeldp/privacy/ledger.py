@@ -16,7 +16,7 @@ from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
 
 Encoded = TypeVar("Encoded")
 
-KEY_SECRECY = "the key to the noise, and a ledger that holds it, stays as secret as the labels"
+KEY_SECRECY = "the noise key, and a ledger file that holds it, stays as secret as the labels"
 
 ARRAY_DIGESTS = ("candidates", "groups")
 """Entries of a mechanism's specification that digest an array with one row for each record."""

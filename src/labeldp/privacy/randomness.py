@@ -22,14 +22,12 @@ RESEED_AFTER = 1 << 36
 
 
 class RandomnessKind(Enum):
-    """Where the noise of a release came from; the certificate names it."""
+    """Where the noise of a release came from, the weakest last; the certificate names it."""
 
-    SYSTEM = "cryptographic, seeded by the operating system"
-    KEYED = (
-        "cryptographic, a pseudo-random function of a secret key and of the record, group, bag or round that it is for"
-    )
-    DECLARED = "noise as declared: it was drawn elsewhere, and labeldp did not check it"
-    SIMULATION = "a seeded generator: this is a SIMULATION and protects nothing"
+    SYSTEM = "cryptographic (AES-256), seeded by the operating system"
+    KEYED = "cryptographic, keyed (AES-256, HMAC-SHA256)"
+    DECLARED = "declared: drawn elsewhere, not checked by labeldp"
+    SIMULATION = "SIMULATION (seeded generator): no privacy"
     NONE = "none: nothing random was drawn"
 
 

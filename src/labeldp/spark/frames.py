@@ -30,7 +30,7 @@ __all__ = [
     "release_files",
 ]
 
-LAZY = "every evaluation of the released data frame reads the same labels: Spark reads them anew each time"
+LAZY = "every evaluation of the released data frame reads the same labels (Spark reads them again each time)"
 
 PROPERTY = "labeldp.certificate"
 """The key of the certificate, as JSON, in the metadata of the noisy column and in the properties of a table."""

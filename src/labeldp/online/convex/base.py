@@ -210,12 +210,12 @@ class ConvexKernel(ABC, Generic[S]):
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
-        return "the point that is played in each round"
+        """The released values, in one phrase."""
+        return "the point of each round"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee depends on, in words."""
+        """The conditions of the guarantee, in words."""
         return ()
 
     def check_rounds(self, done: int, more: int) -> None:

@@ -323,11 +323,11 @@ class SampledWeights(ConvexKernel[SampledState]):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee depends on, in words."""
+        """The conditions of the guarantee, in words."""
         return (
-            f"every loss is convex on the body, and Lipschitz with constant {decimal_text(self.lipschitz)}",
+            f"every loss is convex on the body and Lipschitz with constant {decimal_text(self.lipschitz)} (UNCHECKED)",
             f"every draw of the sampler is within {decimal_text(float(self.distance))} of its law in total variation",
-            f"this is read at an epsilon of at most {decimal_text(self.epsilon)}",
+            f"the guarantee is read at an epsilon of at most {decimal_text(self.epsilon)}",
         )
 
     def init(self, *, rng: Randomness) -> SampledState:

@@ -73,12 +73,12 @@ class Kernel(ABC, Generic[S]):
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
-        return "the expert that is played in each round"
+        """The released values, in one phrase."""
+        return "the action of each round"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee depends on, in words."""
+        """The conditions of the guarantee, in words."""
         return ()
 
     @property
