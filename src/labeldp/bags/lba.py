@@ -312,7 +312,6 @@ class WeightedLBA(Bagged):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Size, bags, features, rows, and what was asked for."""
         budget = {
             "epsilon": None if self.epsilon is None else str(decimal(self.epsilon, "epsilon")),
             "delta": None if self.delta is None else str(decimal(self.delta, "delta")),
@@ -323,14 +322,12 @@ class WeightedLBA(Bagged):
 
     @property
     def published(self) -> str:
-        """What leaves, in words; not the weights."""
         return (
             f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} public bags, of "
             f"{self.domain.number_words}, by {self}; the weights are secret and thrown away"
         )
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the bag and the features of each record."""
         return {**super().packed(), "features": self.table}
 
     def _units(self) -> Floats:
@@ -356,7 +353,6 @@ class WeightedLBA(Bagged):
         return ReleasedSums(self.domain, self.records, sizes, sums, spread, features=features)
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the columns of a table with a row for each weighted sum, if a constant comes first."""
         return ("bag", "records", "constant", *features)
 
     def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
