@@ -59,7 +59,6 @@ from labeldp.privacy import (
     positive_epsilon,
     total_loss,
 )
-from labeldp.tables import domain_in_file
 
 OnRelease = Callable[[str, int, Mechanism], None]
 
@@ -264,7 +263,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _settings(self) -> FitSettings:
         """Return what is asked for; refuse what is wrong."""
-        domain = domain_in_file(self._domain())
+        domain = self._domain().in_file()
         Budget(self.epsilon, self.delta)
         check_choice(self.trust, "trust", TRUSTS)
         epsilon, delta = float_below(positive_epsilon(self.epsilon)), float_below(decimal(self.delta, "delta"))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import labeldp as ldp
 from labeldp.curator import Fingerprint, LedgerFile
 from labeldp.streams.survey import IdColumn, IdTask, LabelTask, check_ids, survey_labels
-from labeldp.tables import codes_of, domain_in_file, open_table
+from labeldp.tables import codes_of, open_table
 from streams.tables import DOMAIN, PartTable, account, people
 
 KEY = bytes(range(32))
@@ -20,7 +20,7 @@ def tasks(path: Path) -> tuple[IdColumn, LabelTask]:
     LedgerFile(path).add("people", ldp.Budget(epsilon=1))
     ledger = account(path)
     names = IdColumn("id", ledger.ids_key)
-    return names, LabelTask(names, "bought", domain_in_file(DOMAIN), ledger.digest_key, KEY)
+    return names, LabelTask(names, "bought", DOMAIN.in_file(), ledger.digest_key, KEY)
 
 
 def test_digests_of_parts_add_up_to_that_of_one_machine(path: Path) -> None:

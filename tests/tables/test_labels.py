@@ -12,7 +12,7 @@ import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
 from labeldp.curator.curator import Fingerprint
 from labeldp.fit import release_file
-from labeldp.tables import codes_of, domain_in_file, open_table
+from labeldp.tables import codes_of, open_table
 
 BITS = np.random.default_rng(0).integers(0, 2, 60)
 COLUMNS: dict[str, pd.Series] = {
@@ -59,7 +59,7 @@ def test_a_column_reads_the_same_from_csv_parquet_and_python(table: pd.DataFrame
     domain = ldp.Classes(CLASSES[classes])
     for file in ("t.csv", "t.parquet"):
         batches = open_table(tmp_path / file).blocks(["y"])
-        codes = np.concatenate([codes_of(batch, "y", domain_in_file(domain)) for batch in batches])
+        codes = np.concatenate([codes_of(batch, "y", domain.in_file()) for batch in batches])
         assert codes.tolist() == BITS.tolist()
     for labels in (table["y"], table["y"].to_numpy(), table["y"].tolist(), table["y"].astype(object)):
         assert domain.encode(labels).tolist() == BITS.tolist()

@@ -40,7 +40,7 @@ from labeldp.privacy import (
     Request,
     Trust,
 )
-from labeldp.tables import Table, codes_of, column_digest, domain_in_file, open_table, read_certificate
+from labeldp.tables import Table, codes_of, column_digest, open_table, read_certificate
 
 RERUNS = {
     "release": "labeldp.fit:release_again",
@@ -138,7 +138,7 @@ class Rerun:
         self.progress("lower bound", 0.8)
         domain, label = Domain.from_json(request.domain), request.source.label
         codes = [
-            codes_of(block, label, domain_in_file(domain))
+            codes_of(block, label, domain.in_file())
             for table in open_table(self.data).parts
             for block in table.blocks([label])
         ]

@@ -117,7 +117,6 @@ class Bagged(Mechanism):
 
     @property
     def records(self) -> int:
-        """How many records the bags hold together."""
         return int(self.partition.records)
 
     @property
@@ -142,11 +141,9 @@ class Bagged(Mechanism):
         """
 
     def parameters(self) -> dict[str, Any]:
-        """Return the size and a digest of the bags."""
         return {"size": self.size, "bags": self.partition.digest}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the bag of each record, shape (n,)."""
         return {"bags": self.partition.of_record}
 
     @classmethod

@@ -312,7 +312,6 @@ class WeightedLBA(Bagged):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Size, bags, features, rows, and what was asked for."""
         budget = {
             "epsilon": None if self.epsilon is None else str(decimal(self.epsilon, "epsilon")),
             "delta": None if self.delta is None else str(decimal(self.delta, "delta")),
@@ -323,14 +322,12 @@ class WeightedLBA(Bagged):
 
     @property
     def published(self) -> str:
-        """The released values, in one phrase (without the weights)."""
         return (
             f"{self.rows} weighted sums of features and labels for each of {self.partition.count:,} public bags (the "
             "weights stay secret and are deleted)"
         )
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the bag and the features of each record."""
         return {**super().packed(), "features": self.table}
 
     def _units(self) -> Floats:
@@ -356,7 +353,6 @@ class WeightedLBA(Bagged):
         return ReleasedSums(self.domain, self.records, sizes, sums, spread, features=features)
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the columns of a table with a row for each weighted sum, if a constant comes first."""
         return ("bag", "records", "constant", *features)
 
     def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:

@@ -396,7 +396,6 @@ class NoisyWeightedLLP(Bagged):
         return self.moves[2] * CELL_FAILURE + (0 if self.weights == "rademacher" else WEIGHT_FAILURE)
 
     def parameters(self) -> dict[str, Any]:
-        """Size, bags, noise and weights."""
         design = {"noisy": self.noisy, "stddev": str(decimal(self.stddev, "stddev")), "weights": self.weights}
         budget = {name: getattr(self, name) for name in ("epsilon", "delta")}
         design |= {name: str(decimal(value, name)) for name, value in budget.items() if value is not None}

@@ -152,7 +152,6 @@ class BagSum(Bagged):
         return gaussian_loss(self.sensitivity_square, self.stddev, self.moves[2])
 
     def parameters(self) -> dict[str, Any]:
-        """Size, bags, noise, epsilon and delta; with users, who they are and what they move."""
         noise = {"noise": self.noise, "epsilon": str(positive_epsilon(self.epsilon))}
         gaussian = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev} if self.delta else {}
         users = {} if self.owners is None else {"users": self.owners.digest, "moves": list(self.moves)}

@@ -55,7 +55,6 @@ from labeldp.tables import (
     check_kind,
     codes_of,
     distinct_ids,
-    domain_in_file,
     is_as_certified,
     open_table,
     plain,
@@ -249,7 +248,7 @@ class _Records:
 
     def codes(self) -> NDArray[Any]:
         """Compare the private labels with the domain, and return their codes, shape (n,)."""
-        domain = domain_in_file(self.domain)
+        domain = self.domain.in_file()
         blocks = self.table.blocks([self.label], encoded=self.label)
         codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
         self._require_same(len(codes))

@@ -13,7 +13,7 @@ from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
 from labeldp.mechanisms import Domain, FiniteMechanism
 from labeldp.privacy import Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, whole_cost
 from labeldp.streams import IdColumn, LabelTask, check_columns, check_ids, survey_labels
-from labeldp.tables import CHANGED, codes_of, domain_in_file, open_table, released_column, released_values
+from labeldp.tables import CHANGED, codes_of, open_table, released_column, released_values
 
 SECRECY = "the grant, which tasks and workers carry, stays as secret as the labels"
 
@@ -57,7 +57,7 @@ class Grant:
     @property
     def domain(self) -> Domain:
         """The domain as a file names it."""
-        return domain_in_file(self.mechanism.domain)
+        return self.mechanism.domain.in_file()
 
     def read(self, batch: pa.RecordBatch) -> tuple[Any, NDArray[Any]]:
         """Return the names and the private codes of the records of a block.
@@ -115,7 +115,7 @@ def charge(
         LabelDPError: the table changed meanwhile; nothing was charged.
     """
     _check_mechanism(mechanism)
-    table, domain = open_table(data), domain_in_file(mechanism.domain)
+    table, domain = open_table(data), mechanism.domain.in_file()
     check_columns(table, label, id, domain)
     released = released_column(mechanism, label)
     if released != label and released in table.columns:

@@ -47,7 +47,6 @@ from labeldp.tables import (
     as_text,
     check_kind,
     codes_of,
-    domain_in_file,
     has_suffix,
     is_arrow,
     is_as_certified,
@@ -441,7 +440,7 @@ class ColumnRelease:
     @cached_property
     def in_file(self) -> Domain:
         """The domain under the names that its labels have in a file."""
-        return domain_in_file(self.mechanism.domain)
+        return self.mechanism.domain.in_file()
 
 
 @dataclass(frozen=True)

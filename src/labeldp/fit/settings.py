@@ -22,7 +22,6 @@ from labeldp.privacy import (
     float_above,
     stored_fraction,
 )
-from labeldp.tables import domain_in_file
 
 Ids = list[bytes] | NDArray[Any]
 """Record ids as the randomness takes them: texts, or integers."""
@@ -150,7 +149,7 @@ class FitSettings:
         """
         if held is not None and (classes, interval, grid, clip) != (None, None, None, False):
             raise InputError("--classes, --range, --grid and --clip do not go with --curator: the server says them")
-        domain = domain_in_file(domain_of(classes, interval, grid, clip=clip)) if held is None else held
+        domain = domain_of(classes, interval, grid, clip=clip).in_file() if held is None else held
         assert isinstance(domain, Classes | Interval)
         columns = None if features is None else tuple(name.strip() for name in features.split(","))
         budget = Budget(epsilon_of(epsilon), float_above(decimal(delta, "delta")))

@@ -138,7 +138,6 @@ class DiscreteLaplace(FiniteMechanism):
 
     Args:
         domain: `Interval`, with at most 2**20 + 1 grid points.
-        epsilon: privacy parameter, positive.
 
     Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits.
 
@@ -205,7 +204,6 @@ class DiscreteLaplace(FiniteMechanism):
         return PrivacyLoss.pure(self.epsilon)
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return the scale of the noise in one sentence."""
         return (
             f"Each label has discrete Laplace noise of scale {number(self.scale)}, in the unit of the labels, and is "
             "clipped to the range."
@@ -216,7 +214,6 @@ class DiscreteLaplace(FiniteMechanism):
         return f"one noisy number per record (discrete Laplace noise, scale {self.scale:.3g}, clipped to the range)"
 
     def tables(self) -> list[Table]:
-        """Return one row: the noise -N to N, which is added and clamped."""
         return [Table(np.array([[*self.half[:0:-1], *self.half]], dtype=object), "noise and clamp")]
 
     def weights(self) -> Weights:
@@ -232,7 +229,6 @@ class DiscreteLaplace(FiniteMechanism):
         return weights
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """Return one block of noisy codes, shape (n,)."""
         noise = self._alias.draw(words_for(randomness, ids)) - self.reach
         return np.clip(codes + noise, 0, self.reach).astype(codes.dtype)
 
@@ -280,13 +276,10 @@ STEPS_IN_INDICATOR = 1 << 10
 class GaussianOneHot(Mechanism):
     """The indicators of the classes with Gaussian noise on integers, as small as (epsilon, delta) allows.
 
-    Use it where labels enter linearly: gradients of a loss, sums. The noise of a sum of vectors, one for each class,
-    depends on how far they are apart and not on their dimension. As single labels the numbers are harder to use than
-    `RandomizedResponse`.
+    Use it for sums and gradients, which are linear in the labels: their noise depends on the distances of the vectors
+    of the classes and not on their dimension. Single answers are harder to use than those of `RandomizedResponse`.
 
     Args:
-        domain: `Classes`, K = its size.
-        epsilon: privacy parameter, positive.
         delta: in (0, 1), the decimal as written.
 
     Guarantee (approximate): (epsilon, delta)-DP for each label, for the emitted bits: two labels lie at a distance of
@@ -315,7 +308,6 @@ class GaussianOneHot(Mechanism):
         self._calibrate()
 
     def _calibrate(self) -> None:
-        """Compute the standard deviation of the noise, in steps."""
         exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
         set_fields(self, stddev=smallest_stddev(self.sensitivity_square, self.domain.size, *exact))
 
@@ -334,7 +326,6 @@ class GaussianOneHot(Mechanism):
         return gaussian_loss(self.sensitivity_square, self.stddev, self.domain.size)
 
     def parameters(self) -> dict[str, Any]:
-        """Epsilon, delta and the noise."""
         return {**super().parameters(), "delta": str(decimal(self.delta, "delta")), "stddev": self.stddev}
 
     @property
@@ -362,7 +353,7 @@ class GaussianOneHot(Mechanism):
         return np.stack([discrete_gaussian(RecordStream(source, names), self.stddev) for source in sources], axis=1)
 
     def indicators(self, noisy: Any) -> NDArray[np.float64]:
-        """Return what was released, one for an indicator, shape (n, K): unbiased, and not yet with rows that sum to 1.
+        """Return unbiased indicators, shape (n, K), whose rows do not sum to 1 yet.
 
         Raises:
             InputError: not integers of this shape.
@@ -378,7 +369,7 @@ class GaussianOneHot(Mechanism):
         return Debiased(values - (values.sum(axis=1, keepdims=True) - 1) / self.domain.size, 1.0)
 
     def log_likelihood(self, noisy: Any) -> NDArray[np.float64]:
-        """log P(noisy | class), shape (n, K), up to a constant in each row: with a prior's logarithm, a posterior's.
+        """log P(noisy | class), shape (n, K), up to a constant in each row.
 
         Source: `docs/proofs/cross_moment.md`: -(1/2σ²)|v - e_k|² is v_k / σ² and a part that all classes share.
         """

@@ -1,4 +1,4 @@
-"""What an answer that is a set of classes says of a label."""
+"""Answers that are sets of classes, and unbiased estimates."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,9 +63,7 @@ class SetAnswers:
         return Debiased(np.asarray((named - self.other) / gap, dtype=np.float64), float(worst / gap))
 
     def gradient_weights(self, noisy: Any) -> Floats:
-        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
-
-        These are the unbiased indicators, moved by what a row lacks to the sum 1, which is 0 on average.
+        """Return unbiased indicators, shifted so that each row sums to 1, shape (n, K).
 
         Source: `docs/proofs/label_sgd.md`.
         """

@@ -1,4 +1,4 @@
-"""What every mechanism is: its description, its law as tables of integers, and unbiased estimates of its output."""
+"""Mechanisms: their descriptions, laws as tables of integers, and unbiased estimates from their output."""
 
 import hashlib
 import json
@@ -92,10 +92,10 @@ class Description:
 class Mechanism(ABC):
     """A random map on labels: a description that may be published, without any label in it.
 
-    A mechanism whose noise an epsilon sets has a field `epsilon`.
-
     Args:
         domain: the declared domain of the labels.
+        epsilon: privacy parameter, positive, of the mechanisms whose noise it sets. The decimal as written is exact,
+            and one that no float prints is rounded down.
     """
 
     domain: Domain
@@ -132,17 +132,14 @@ class Mechanism(ABC):
 
     @property
     def protected(self) -> Groups | None:
-        """Whose each record is, where all labels of a user are protected together; None for each record by itself."""
+        """The users whose labels are protected together; None if each record is protected by itself."""
         return None
 
     def user_loss(self, users: Groups) -> PrivacyLoss:
-        """Return what one release costs somebody all of whose labels change.
+        """Return what one release costs a user all of whose labels change.
 
-        Where each record is answered by itself, a user pays for each answer; a pure guarantee of another kind holds
-        for so many labels, one after the other. What else is released protects users if it was made for them.
-
-        Args:
-            users: whose each record is.
+        A local mechanism costs a user one answer for each record. A pure central one costs as much as all labels of the
+        user, changed one after the other. Any other mechanism protects users only if it was made for them.
 
         Raises:
             InputError: it was made for others, or protects single records only.
@@ -263,11 +260,7 @@ class Mechanism(ABC):
         return f"one noisy label per record ({self})"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return the noise in one sentence, or "".
-
-        Args:
-            number: writes a number.
-        """
+        """Return the noise in one sentence, with numbers as `number` writes them; "" by default."""
         return ""
 
     @property
@@ -322,11 +315,6 @@ class Mechanism(ABC):
 class FiniteMechanism(Mechanism):
     """A mechanism whose law is a few tables of integers over 2**64.
 
-    Args:
-        domain: the declared domain of the labels.
-        epsilon: privacy parameter, positive; the decimal as written is exact, and one that no float prints is
-            rounded down.
-
     Domain and epsilon may be given by position, in this order.
     """
 
@@ -334,7 +322,7 @@ class FiniteMechanism(Mechanism):
     epsilon: float = field(kw_only=False)
     contract: ClassVar[Any] = "labeldp.testing.contract:check_tables"
     column_ending: ClassVar[str] = ""
-    """What the name of a column of its answers has after that of the labels."""
+    """Suffix of the name of a released column."""
 
     def _calibrate(self) -> None:
         """Compute nothing: the law follows from the fields."""

@@ -98,7 +98,7 @@ class CandidateSets:
         """Sets of the largest priors: `threshold` gives the smallest key in each set, from keys in falling order."""
         records, classes = prior.shape
         packed = np.empty((records, -(-classes // 8)), dtype=np.uint8)
-        rows = _rows(classes)
+        rows = max(256, 4 * BLOCK // classes)  # a block that stays in cache
         keys, ranked = np.empty((2, rows, classes), dtype=np.uint64)
         for start in range(0, records, rows):
             count = min(rows, records - start)
@@ -138,11 +138,6 @@ def _best_threshold(ranked: Ranked, chances: NDArray[np.float64]) -> Keys:
         np.copyto(best, score, where=better)
         np.copyto(smallest, candidate, where=better)
     return smallest.view(np.uint64)
-
-
-def _rows(classes: int) -> int:
-    """Return how many rows a block has that stays in cache."""
-    return max(256, 4 * BLOCK // classes)
 
 
 def _sortable(prior: NDArray[np.float64], keys: Keys) -> None:

@@ -165,7 +165,7 @@ class Domain(ABC):
 
     @property
     def option_words(self) -> str:
-        """The same in a sentence, with … where it is long or cannot be written."""
+        """The options as text, with … if they are long or cannot be written."""
         return "--classes … or --range …"
 
     @property
@@ -187,7 +187,7 @@ class Domain(ABC):
 
     @abstractmethod
     def decode(self, codes: Any) -> NDArray[Any]:
-        """Return labels of codes, shape (n,): the inverse of `encode`."""
+        """Return labels of codes, shape (n,), numbers in their unit: the inverse of `encode`."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -205,11 +205,6 @@ class Domain(ABC):
             if isinstance(content, Mapping) and key in content:
                 return kind._restore(content)
         raise InputError("the description is of no domain of labeldp")
-
-    @classmethod
-    def _restore(cls, content: Any) -> "Domain":
-        """Return the domain of this type that a description says."""
-        raise InputError(f"{cls.__name__} is not read from descriptions")
 
     def contains(self, labels: Any) -> bool:
         """True when every label lies in the domain. The answer is as private as the labels."""
@@ -244,12 +239,12 @@ class Domain(ABC):
 class Classes(Domain):
     """K classes: `Classes(10)` for codes 0 to 9, `Classes(("no", "yes"))` for names.
 
-    A label is of the class whose name is its text. Where there is none, whole numbers and truth values count by their
-    value, wherever they come from: 0, 0.0, "0", "0.0", False, "false" and "False" are one label, unless two of them are
-    names of classes. All other texts must be the name, letter for letter.
+    A label belongs to the class whose name is its text. Otherwise whole numbers and truth values count by their value:
+    0, 0.0, "0", "0.0", False, "false" and "False" are one label, unless two of them are names of classes. All other
+    texts must equal the name.
 
     Codes, columns of probabilities and entries of a prior follow `names`, which are sorted: whole numbers and truth
-    values by value, then texts by their letters. The order in which they are given is no part of the domain.
+    values by value, then texts.
 
     Args:
         classes: the number of classes, at least 2, or their distinct names, in any order.
@@ -276,7 +271,6 @@ class Classes(Domain):
 
     @property
     def size(self) -> int:
-        """K."""
         return len(self.names)
 
     def encode(self, labels: Any) -> Codes:
@@ -343,7 +337,6 @@ class Classes(Domain):
         return None if value is None else self._values.get(value)
 
     def decode(self, codes: Any) -> NDArray[Any]:
-        """Return class names of codes, shape (n,)."""
         kinds = {type(name) for name in self.names}
         # Integers that do not fit numpy would make rounded floats.
         plain = len(kinds) == 1 and not any(
@@ -389,7 +382,6 @@ class Classes(Domain):
         return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.names))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the names in order."""
         return {"classes": list(self.names)}
 
     @classmethod
@@ -427,21 +419,14 @@ def _column(labels: Any, domain: Domain) -> NDArray[Any]:
         DomainError: a label is masked, or labels of different kinds do not make an array.
         InputError: not one column.
     """
-    array = silent(lambda: None if np.ma.is_masked(labels) else _as_array(labels))
+    # Of a list numpy would make texts of numbers beside texts, round integers beside floats, and drop a final NUL.
+    kind = None if hasattr(labels, "__array__") else object
+    array = silent(lambda: None if np.ma.is_masked(labels) else np.asarray(labels, dtype=kind))
     if array is None:
         raise DomainError(_OUTSIDE.format(domain=domain))
     if array.ndim != 1:
         raise InputError("labels must be one-dimensional")
     return array
-
-
-def _as_array(labels: Any) -> NDArray[Any]:
-    """Return an array of the labels themselves.
-
-    Of a list numpy would make texts of numbers that stand beside texts, round integers that stand beside floats, and
-    drop what is NUL at the end of a text.
-    """
-    return np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
 
 
 def _unique(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
@@ -526,10 +511,10 @@ def _names(classes: Any) -> tuple[str | int, ...]:
         raise InputError(
             "must be texts without NUL characters, or integers below 2**64 in absolute value", argument="classes"
         )
-    return names if isinstance(classes, range) and classes.step > 0 else tuple(sorted(names, key=_place))
+    return names if isinstance(classes, range) and classes.step > 0 else tuple(sorted(names, key=_sort_key))
 
 
-def _place(name: str | int) -> tuple[bool, int, str, str]:
+def _sort_key(name: str | int) -> tuple[bool, int, str, str]:
     """Return what class names are sorted by; no two names of a domain have the same."""
     value = _value(str(name))
     return value is None, value or 0, str(name), type(name).__name__
@@ -584,7 +569,6 @@ class Interval(Domain):
 
     @property
     def size(self) -> int:
-        """The number of grid points."""
         return self.grid
 
     @property
@@ -655,11 +639,9 @@ class Interval(Domain):
         return np.clip(codes, 0, self.grid - 1).astype(self.dtype)
 
     def decode(self, codes: Any) -> NDArray[np.float64]:
-        """Return grid points of codes, shape (n,), in the unit of the labels."""
         return np.asarray(self.low + self.check_codes(codes) * self.step, dtype=np.float64)
 
     def to_json(self) -> dict[str, Any]:
-        """Range and number of points, exact, and whether numbers outside are clipped."""
         low, high = (Fraction(decimal(value, "range")) for value in (self.low, self.high))
         clipped = {"clip": True} if self.clip else {}
         return {"low": str(low), "high": str(high), "grid": self.grid, **clipped}
@@ -670,7 +652,7 @@ class Interval(Domain):
         return cls(low, high, content["grid"], content.get("clip", False))
 
 
-DOMAINS: dict[str, type[Domain]] = {"classes": Classes, "grid": Interval}
+DOMAINS: dict[str, type[Classes] | type[Interval]] = {"classes": Classes, "grid": Interval}
 """Every domain, by a key that the description of no other has."""
 
 

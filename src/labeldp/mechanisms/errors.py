@@ -34,8 +34,6 @@ class SquaredErrors(Mechanism):
     clips them, count as its ends.
 
     Args:
-        domain: `Interval`.
-        epsilon: privacy parameter, positive.
         predictions: the grid point that is predicted for each record, shape (n,), `Public(codes, why="…")` or a
             `Release`.
 
@@ -86,7 +84,6 @@ class SquaredErrors(Mechanism):
 
     @property
     def records(self) -> int:
-        """One for each prediction."""
         return self.predicted.records
 
     @property
@@ -114,11 +111,9 @@ class SquaredErrors(Mechanism):
         return PrivacyLoss.pure(self.epsilon)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the exact epsilon and a digest of the predictions."""
         return {**super().parameters(), "predictions": self.predicted.digest}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the prediction of each record, shape (n,)."""
         return {"predictions": self._places}
 
     @property
@@ -138,7 +133,7 @@ class SquaredErrors(Mechanism):
         return self.release_sums(sums, rng=self.bound(rng))
 
     def release_sums(self, sums: NDArray[np.int64], *, rng: RandomSource) -> NDArray[np.int64]:
-        """Return noisy sums, shape as given, for whoever has sums."""
+        """Return noisy sums, shape as given, without labels."""
         return np.asarray(sums + discrete_laplace(word_stream(rng, sums.size), self.rate).reshape(sums.shape))
 
     def mean(self, released: Any) -> float:

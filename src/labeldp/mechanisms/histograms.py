@@ -40,7 +40,6 @@ class CountMechanism(Mechanism):
 
     Args:
         domain: `Classes`, K = its size; an `Interval`, or two classes, for sums.
-        epsilon: privacy parameter, positive.
         groups: a public group for each record, shape (n,), `Public(array, why="…")` or a `Release`.
     """
 
@@ -106,11 +105,9 @@ class CountMechanism(Mechanism):
 
     @property
     def records(self) -> int:
-        """One for each entry of `groups`."""
         return self.partition.records
 
     def parameters(self) -> dict[str, Any]:
-        """Return the exact epsilon and a digest of the groups."""
         return {**super().parameters(), "groups": self.partition.digest}
 
     def counts(self, labels: Any) -> Counts:
@@ -143,7 +140,7 @@ class CountMechanism(Mechanism):
 
     @abstractmethod
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
-        """Return the released result for counts (groups, K) that are given, for whoever has counts."""
+        """Return the released result for counts, shape (groups, K), without labels."""
 
 
 TOLD_APART = 8
@@ -179,7 +176,6 @@ class LaplaceHistogram(CountMechanism):
 
     @property
     def noise_variance(self) -> float:
-        """The variance of the noise on one count, of a continuous Laplace law of this rate."""
         return 2 / float(self.rate) ** 2
 
     def estimates(self, released: Any, sizes: Any) -> Floats:
@@ -214,8 +210,8 @@ class LaplaceHistogram(CountMechanism):
 class LaplaceSum(CountMechanism):
     """The sum of the labels of each group, in grid steps above the low end, with two-sided geometric noise.
 
-    Use it for the mean label of cells: group sizes are public, so `means` costs nothing more. Of two classes it is the
-    number of records of the second one, at half the noise of `LaplaceHistogram`, which counts both.
+    Use it for the mean label of cells: group sizes are public, so `means` costs no epsilon. With two classes the sum
+    counts the records of the second one, at half the noise of `LaplaceHistogram`, which counts both.
 
     Guarantee (pure): epsilon-DP for each label: a replaced label moves the sum of one group by at most grid - 1 steps.
 
@@ -253,7 +249,6 @@ class LaplaceSum(CountMechanism):
 
     @property
     def noise_variance(self) -> float:
-        """The variance of the noise on one sum, in the unit of the labels, of a continuous Laplace law."""
         return 2 * self.scale**2
 
     def estimates(self, released: Any, sizes: Any) -> Floats:
@@ -293,7 +288,7 @@ class LaplaceSum(CountMechanism):
         return self.law_between(self.edges(), counts)
 
     def law_between(self, edges: NDArray[np.int64], counts: Any) -> NDArray[np.float64]:
-        """Return the same between other edges."""
+        """Return the law of a noisy sum between other edges."""
         return laplace_law(float(self.rate), edges - int(np.asarray(counts)[0]))
 
     def edges(self) -> NDArray[np.int64]:
@@ -378,7 +373,6 @@ class _Selection(CountMechanism):
         return selection_law(counts, self.unit, again=self.tries_again)
 
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
-        """Return the class that was chosen."""
         return released.astype(np.intp)
 
     @property
@@ -413,7 +407,6 @@ class ExponentialMechanism(_Selection):
 
     @property
     def tries_again(self) -> bool:
-        """Independent of what was rejected: the same class may come up again."""
         return True
 
 
@@ -433,5 +426,4 @@ class PermuteAndFlip(_Selection):
 
     @property
     def tries_again(self) -> bool:
-        """A class is tried once."""
         return False

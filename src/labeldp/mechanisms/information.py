@@ -20,7 +20,7 @@ def local_hashing_bits(classes: int, epsilon: Any, groups: int) -> float:
     """Return the mutual information, in bits, of a uniform label and randomized response over a balanced partition.
 
     Args:
-        classes: K, at least 2.
+        classes: K, from 2 to 65,536.
         epsilon: privacy parameter, positive.
         groups: g, 2 to K; the first K mod g groups have one class more than the others.
 
@@ -34,13 +34,9 @@ def local_hashing_bits(classes: int, epsilon: Any, groups: int) -> float:
 
 
 def best_groups(classes: int, epsilon: Any) -> int:
-    """Return the number of groups whose answers carry most bits; the number of classes where that carries as much.
+    """Return the number of groups whose answers carry most bits; of equally good ones the largest.
 
-    It is the number of classes, too, where they are more than the 65,536 that partitions take.
-
-    Args:
-        classes: K, at least 2.
-        epsilon: privacy parameter, positive.
+    It is the number of classes above the 65,536 that partitions take.
 
     Raises:
         InputError: numbers out of range.
@@ -62,8 +58,6 @@ def subset_selection_bits(classes: int, epsilon: Any, size: int | None = None) -
     """Return the bits of subset selection; with the best k, the most that any epsilon-DP mechanism can tell.
 
     Args:
-        classes: K, at least 2.
-        epsilon: privacy parameter, positive.
         size: k, 1 to K - 1; by default the best one.
 
     Raises:
@@ -86,10 +80,6 @@ def best_size(classes: int, epsilon: Any) -> int:
 
 def unary_bits(classes: int, epsilon: Any) -> float:
     """Return the bits of unary encoding: the entropy of its K answers less that of K flips.
-
-    Args:
-        classes: K, at least 2.
-        epsilon: privacy parameter, positive.
 
     Raises:
         InputError: numbers out of range.

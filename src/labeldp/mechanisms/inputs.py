@@ -1,4 +1,4 @@
-"""What a mechanism is given besides labels: groups, rows, priors, and why they are public."""
+"""Public inputs of mechanisms: groups, rows, priors, and why they are public."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class PublicInput:
 
     @property
     def assumption(self) -> str:
-        """That the argument is public, in the caller's words."""
+        """The condition that the argument is public, with the caller's reason."""
         verb = "do" if self.name.endswith("s") else "does"
         return f"the {self.name} {verb} not depend on the private labels ({self.why})"
 
@@ -137,7 +137,7 @@ class Groups:
 
     @classmethod
     def of_users(cls, users: Any) -> "Groups":
-        """Return whose each record is, users numbered in the order of their first records; no user is empty.
+        """Return the user of each record, numbered in the order of their first records; no user is empty.
 
         Raises:
             InputError: not `Public` or a `Release`, or not one non-negative integer for each record.
@@ -241,7 +241,7 @@ class GridRows:
         if not rows.size or not np.all(np.isfinite(rows)):
             raise InputError(PROBLEM)
         longest = float(np.linalg.norm(rows, axis=1).max(initial=0.0)) if clip is None else float(clip)
-        _check_norm(longest)
+        check_norm(longest)
         steps = np.empty(rows.shape, dtype=np.int16)
         for start in range(0, len(rows), BLOCK):
             steps[start : start + BLOCK] = rounded(rows[start : start + BLOCK], longest, resolution)
@@ -258,7 +258,7 @@ class GridRows:
         Raises:
             InputError: no such rows, or a clip or resolution out of range.
         """
-        _check_norm(clip)
+        check_norm(clip)
         check_resolution(resolution)
         held = np.array(steps, dtype=np.int16)
         if held.ndim != 2 or not held.size or np.abs(held.astype(np.int64)).max() > resolution:
@@ -272,7 +272,7 @@ class GridRows:
         if clip is None:
             raise InputError("must be given where rows are computed a block at a time", argument="clip")
         longest = float(clip)
-        _check_norm(longest)
+        check_norm(longest)
         if min(rows.shape) < 1:
             raise InputError(PROBLEM)
 
@@ -446,7 +446,8 @@ class GridTotals:
 PROBLEM = "features must be a finite array of numbers, shape (n, d), with at least one row and column"
 
 
-def _check_norm(longest: float) -> None:
+def check_norm(longest: float) -> None:
+    """Refuse a norm that is not positive and finite."""
     if not 0 < longest < np.inf:
         raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
 

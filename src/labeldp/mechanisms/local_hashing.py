@@ -42,20 +42,18 @@ SEED_BYTES = 16
 @final
 @dataclass(frozen=True, kw_only=True)
 class LocalHashing(FiniteMechanism):
-    """Hash the classes into g groups, anew for each record, and answer the label's group by randomized response.
+    """Hash the K classes into g groups for each record, and answer the label's group by randomized response.
 
-    The partition of a record follows from its id and a published seed, so anybody can build it again. Take it for four
-    classes or more and trust in nobody: below an epsilon that grows with K it tells up to ten times the bits of
-    `RandomizedResponse`, and more than 93 % of what any mechanism can tell. Above it, the best number of groups is K,
-    and both are the same.
+    The partition of a record follows from its id and a published seed, so anyone can compute it. Use it for four or
+    more classes in the local model: below an epsilon that grows with K it tells up to ten times the bits of
+    `RandomizedResponse`, and more than 93 % of what any mechanism can tell. Above it, the best g is K, and both
+    mechanisms are equal.
 
     Args:
-        domain: `Classes`, K = its size, at most 65,536.
-        epsilon: privacy parameter, positive.
-        groups: g, 2 to K; "best" takes the number whose answers carry most bits for K and epsilon.
-        seed: of the partitions, 16 bytes or their hexadecimal text: public, and chosen without the labels, which the
-            certificate then states as a condition. By default `public_seed()`, which is the same for everybody, so that
-            a ledger finds the release again. Noise never derives from it.
+        domain: `Classes`, at most 65,536.
+        groups: g, 2 to K; "best" takes the number whose answers carry most bits.
+        seed: public, of the partitions, 16 bytes or their hexadecimal text. The certificate states that it was chosen
+            without the labels. By default the constant `public_seed()`. Noise never derives from it.
 
     An answer is the set of the classes in the answered group, packed eight to a byte, shape (n, ceil(K / 8)): see
     `named`, `likelihood` and `debias`.
@@ -96,7 +94,6 @@ class LocalHashing(FiniteMechanism):
         self._calibrate()
 
     def _calibrate(self) -> None:
-        """Compute the integer law of the answered group."""
         set_fields(self, law=ResponseLaw.of(self._count, positive_epsilon(self.epsilon)))
 
     @property
@@ -118,7 +115,6 @@ class LocalHashing(FiniteMechanism):
         return PrivacyLoss.response(self.epsilon, self._count)
 
     def parameters(self) -> dict[str, Any]:
-        """The exact epsilon, the number of groups and the seed."""
         return {**super().parameters(), "number_of_groups": self.groups, "seed": self.seed}
 
     @property
@@ -136,7 +132,6 @@ class LocalHashing(FiniteMechanism):
         )
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return the number of groups, how often the true one is kept, and how much an output tells."""
         bits = local_hashing_bits(self.domain.size, self.epsilon, self._count)
         return (
             f"Each record releases one of {self.groups} random class groups. The group contains the true class with "
@@ -145,7 +140,6 @@ class LocalHashing(FiniteMechanism):
         )
 
     def tables(self) -> list[Table]:
-        """One table, from the group of the label to the group that is answered."""
         return [Table(self.weights(), "groups")]
 
     def weights(self) -> Weights:
@@ -155,7 +149,6 @@ class LocalHashing(FiniteMechanism):
 
     @property
     def answers(self) -> SetAnswers:
-        """What an answer says, over all partitions."""
         sizes = np.bincount(np.arange(self.domain.size) % self._count)
         together = float((sizes * (sizes - 1)).sum()) / (self.domain.size * (self.domain.size - 1))
         keep, lie = self.law.keep / WORD, self.law.lie / WORD
@@ -233,12 +226,11 @@ class LocalHashing(FiniteMechanism):
         return answers
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """Return the answered groups of one block, given the groups of the labels, shape (n,)."""
         return respond(codes, words_for(randomness, ids), self.law)
 
 
 def public_seed(number: int = 0) -> bytes:
-    """Return the public seed of partitions that belongs to a number: the same one for all who ask for it."""
+    """Return the public seed of partitions that belongs to a number: a constant."""
     return hashlib.sha256(f"labeldp partitions of classes, {number}".encode()).digest()[:SEED_BYTES]
 
 
@@ -275,8 +267,6 @@ class SubsetSelection(FiniteMechanism):
     with; `LocalHashing` comes within a few per cent for any K.
 
     Args:
-        domain: `Classes`, K = its size.
-        epsilon: privacy parameter, positive.
         size: k, 1 to K - 1; "best" takes the one whose answers carry most bits.
 
     An answer is a set of classes, packed eight to a byte, shape (n, ceil(K / 8)).
@@ -348,7 +338,6 @@ class SubsetSelection(FiniteMechanism):
         return PrivacyLoss.pure(self.epsilon)
 
     def parameters(self) -> dict[str, Any]:
-        """The exact epsilon and the number of classes in an answer."""
         return {**super().parameters(), "size": self.size}
 
     @property
@@ -361,7 +350,6 @@ class SubsetSelection(FiniteMechanism):
         return _packed(_combinations(self.domain.size, int(self.size)), self.domain.size)
 
     def tables(self) -> list[Table]:
-        """One table, codes to answers."""
         return [Table(self.weights(), "sets")]
 
     def weights(self) -> Weights:
@@ -377,13 +365,11 @@ class SubsetSelection(FiniteMechanism):
 
     @property
     def answers(self) -> SetAnswers:
-        """What an answer says."""
         size, (lie, keep, _) = int(self.size), self._weights
         own = 1 - self._sets_without * lie / WORD
         return SetAnswers(self.domain.size, keep / lie, own, (size - own) / (self.domain.size - 1), np.array([size]))
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[np.uint8]:
-        """Return one block of answers, packed, shape (n, ceil(K / 8))."""
         lie, keep, more = self._weights
         words, labels = words_for(randomness, ids), codes.astype(np.intp)
         outside = words < np.uint64(self._sets_without * lie)

@@ -21,6 +21,7 @@ from labeldp.mechanisms.inputs import (
     GridTotals,
     Groups,
     PublicInput,
+    check_norm,
     check_resolution,
     public_value,
     rounded,
@@ -144,13 +145,12 @@ class CrossMoment(_NoisySums):
 
     Args:
         domain: `Classes` or `Interval`.
-        epsilon: privacy parameter, positive.
         features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`; of more records
             than memory holds, `RowBlocks` in place of the array; of those that workers hold, `GridTotals`.
         clip: a public norm to which longer rows are scaled down; by default that of the longest row.
         resolution: grid steps in `clip`. Rounding rows to the grid changes the public features, not the promise.
-        users: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
-            protected together, and epsilon is what a user pays. By default each record is protected by itself.
+        users: the user of each record, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
+            protected together at this epsilon. By default each record is protected by itself.
     """
 
     domain: Classes | Interval = field(kw_only=False)
@@ -181,7 +181,6 @@ class CrossMoment(_NoisySums):
 
     @property
     def records(self) -> int:
-        """The number of records, one for each row."""
         return self.rows.shape[0]
 
     @property
@@ -214,18 +213,15 @@ class CrossMoment(_NoisySums):
         return f"{self.cells:,} noisy sums of features × labels ({self.law} noise)"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the exact epsilon and a digest of the rows."""
         users = {} if self.rows.users is None else {"users": self.rows.users.digest}
         return {**super().parameters(), "features": self.rows.digest, **users}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the rows in grid steps, and the grid; None where their totals are known."""
         steps = self.rows.steps if isinstance(self.rows, GridRows) else None
         return {"features": steps, "grid": np.array([self.rows.clip, self.rows.resolution], dtype=np.float64)}
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
-        """Return the rows on their grid."""
         steps, grid = arrays["features"], arrays["grid"]
         if steps.ndim != 2 or steps.dtype != np.int16 or grid.shape != (2,):
             raise InputError("must be rows in steps of a grid", argument="features")
@@ -233,7 +229,6 @@ class CrossMoment(_NoisySums):
 
     @property
     def protected(self) -> Groups | None:
-        """Whose each record is; None where each is protected by itself."""
         return self.rows.users
 
     def sums(self, labels: Any) -> Integers:
@@ -365,8 +360,7 @@ class GridChoices:
             raise InputError(f"must have a row for each of the {classes} classes, shape (n, K, d)", argument="rows")
         flat = np.asarray(table, dtype=np.float64).reshape(-1, table.shape[2])
         longest = float(np.linalg.norm(flat, axis=1).max()) if clip is None else float(clip)
-        if not 0 < longest < np.inf:
-            raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
+        check_norm(longest)
         steps = rounded(flat, longest, check_resolution(resolution)).reshape(table.shape)
         return cls.held_steps(steps, longest / resolution)
 
@@ -382,8 +376,7 @@ class GridChoices:
         steps = np.array(steps, dtype=np.int16)
         if steps.ndim != 3 or not steps.size or np.abs(steps.astype(np.int64)).max() > MAX_RESOLUTION:
             raise InputError(PROBLEM, argument="rows")
-        if not 0 < unit < np.inf:
-            raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
+        check_norm(unit)
         square = _farthest(steps)
         if not square:
             raise InputError("must differ between the classes of some record", argument="rows")
@@ -411,12 +404,11 @@ def _farthest(steps: NDArray[np.int16]) -> int:
 class GaussianChoice(_GaussianSums):
     """The sum over records of the row that each label chooses, with Gaussian noise on integers.
 
-    Use it for the part of a gradient that depends on labels: for any model it is such a sum, and the rest of the
-    gradient is public. Where the rows of all classes are one row times an indicator, take `GaussianMoment`.
+    Use it for the part of a gradient that depends on labels; the rest of the gradient is public. If the rows of all
+    classes are one row times an indicator, use `GaussianMoment`.
 
     Args:
-        domain: `Classes`, K = its size.
-        epsilon, delta: cost of the release; delta in (0, 1), the decimal as written.
+        delta: in (0, 1), the decimal as written.
         rows: a public row for each record and class, shape (n, K, d), `Public(array, why="…")` or a `Release`.
         clip: a public norm to which longer rows are scaled down; by default that of the longest row.
         resolution: grid steps in `clip`. Rounding rows to the grid changes public numbers, not the promise.
@@ -462,7 +454,6 @@ class GaussianChoice(_GaussianSums):
 
     @property
     def records(self) -> int:
-        """The number of records."""
         return len(self.choices.steps)
 
     @property
@@ -473,12 +464,10 @@ class GaussianChoice(_GaussianSums):
         return {**super().parameters(), "rows": self.choices.digest}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the rows in grid steps, and one step."""
         return {"rows": self.choices.steps, "grid": np.array([self.choices.unit], dtype=np.float64)}
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
-        """Return the rows on their grid."""
         steps, grid = arrays["rows"], arrays["grid"]
         if steps.dtype != np.int16 or grid.shape != (1,):
             raise InputError("must be rows in steps of a grid", argument="rows")

@@ -64,7 +64,6 @@ class UnbiasedNumbers(FiniteMechanism):
 
     Args:
         domain: `Interval`, with at most 4,097 grid points.
-        epsilon: privacy parameter, positive.
         prior: how frequent each grid point is, shape (grid,), a `Release` or `Public(array, why="…")`: the variance is
             the smallest under it. Without one, all are equally frequent.
 
@@ -120,13 +119,11 @@ class UnbiasedNumbers(FiniteMechanism):
         return PrivacyLoss.pure(self.epsilon)
 
     def parameters(self) -> dict[str, Any]:
-        """The exact epsilon, and a digest of outputs and weights: another solution is another mechanism."""
         digest = hashlib.sha256(self.outputs.astype("<f8").tobytes())
         digest.update(b"".join(int(weight).to_bytes(9, "little") for weight in self.law.flat))
         return {**super().parameters(), "outputs": len(self.outputs), "law": digest.hexdigest()}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the prior, where one was given."""
         return {"prior": self.chances} if self.public_inputs else {}
 
     @property
@@ -157,7 +154,6 @@ class UnbiasedNumbers(FiniteMechanism):
         return self.domain.decode(np.arange(self.domain.size))
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return the number of outputs and their noise in one sentence."""
         low, high = number(float(self.outputs[0])), number(float(self.outputs[-1]))
         return (
             f"Each label is replaced by one of {len(self.outputs)} values in [{low}, {high}] with the label as its "
@@ -165,7 +161,6 @@ class UnbiasedNumbers(FiniteMechanism):
         )
 
     def tables(self) -> list[Table]:
-        """One table, from grid points to outputs."""
         return [Table(self.law, "table")]
 
     def weights(self) -> Weights:
@@ -178,7 +173,6 @@ class UnbiasedNumbers(FiniteMechanism):
         return (np.cumsum(self.law, axis=1) - 1).astype(np.uint64)
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """Return the places of the outputs of one block, shape (n,)."""
         words, edges = words_for(randomness, ids), self._edges
         places = np.zeros(len(codes), dtype=np.min_scalar_type(len(self.outputs) - 1))
         for output in range(len(self.outputs) - 1):
@@ -209,7 +203,6 @@ class ResponseOnBins(FiniteMechanism):
 
     Args:
         domain: `Interval`.
-        epsilon: privacy parameter, positive.
         prior: how frequent each grid point is, shape (grid,), a `Release` or `Public(array, why="…")`; without one, all
             are equally frequent.
         bins: how many, at least 2; "best" takes the number whose answers are nearest to the labels in mean square.
@@ -265,11 +258,9 @@ class ResponseOnBins(FiniteMechanism):
         return PrivacyLoss.response(self.epsilon, len(self.first))
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the prior, where one was given."""
         return {"prior": self.chances} if self.public_inputs else {}
 
     def parameters(self) -> dict[str, Any]:
-        """The exact epsilon, and the first grid point of each bin."""
         return {**super().parameters(), "bins": [int(first) for first in self.first]}
 
     @property
@@ -310,14 +301,12 @@ class ResponseOnBins(FiniteMechanism):
         return np.where(mass > 0, sums / np.where(mass > 0, mass, 1), plain)
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return the number of bins and how often the true one is kept, in two sentences."""
         return (
             f"Each record releases one of {len(self.first)} bins of the range. It is the true bin with probability "
             f"{self.keep_probability:.3f}."
         )
 
     def tables(self) -> list[Table]:
-        """One table, from grid points to bins."""
         return [Table(self.weights(), "table")]
 
     def weights(self) -> Weights:
@@ -351,7 +340,6 @@ class ResponseOnBins(FiniteMechanism):
         return np.asarray(self.centers[self._places(noisy)])
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """Return the answered bins of one block, shape (n,)."""
         return respond(self.bin_of(codes), words_for(randomness, ids), self.law)
 
     def _places(self, noisy: Any) -> Codes:

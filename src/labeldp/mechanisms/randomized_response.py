@@ -91,13 +91,9 @@ class ResponseLaw:
 @final
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(FiniteMechanism):
-    """Keep the label with probability e^epsilon / (e^epsilon + K - 1), else answer one of the other K - 1 uniformly.
+    """Keep the label, one of K, with probability e^epsilon / (e^epsilon + K - 1), else answer another one uniformly.
 
-    Use it where nothing is known of the labels beforehand; with a prior, `RandomizedResponseWithPrior` keeps more.
-
-    Args:
-        domain: `Classes` (or any finite domain), K = its size.
-        epsilon: privacy parameter, positive.
+    Use it without a prior; with one, `RandomizedResponseWithPrior` keeps more labels.
 
     Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits.
 
@@ -128,7 +124,6 @@ class RandomizedResponse(FiniteMechanism):
         return self.law.keep / WORD
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return the probability of the true label in one sentence."""
         return f"Each released label is the true label with probability {self.keep_probability:.3f}."
 
     @property
@@ -141,7 +136,6 @@ class RandomizedResponse(FiniteMechanism):
         return PrivacyLoss.response(self.epsilon, self.domain.size)
 
     def tables(self) -> list[Table]:
-        """Return one table, codes to codes."""
         return [Table(self.weights(), "table")]
 
     def weights(self) -> Weights:
@@ -154,10 +148,7 @@ class RandomizedResponse(FiniteMechanism):
         return _indicators(self.domain.check_codes(noisy), self.law)
 
     def gradient_weights(self, noisy: Any) -> Floats:
-        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
-
-        Source: Ghazi, eq. (7), as weights of the K gradients.
-        """
+        """See `FiniteMechanism.gradient_weights`. Source: Ghazi, eq. (7), as weights of the K gradients."""
         return self.unbiased(noisy).values
 
     def likelihood(self, noisy: Any) -> Floats:
@@ -165,7 +156,6 @@ class RandomizedResponse(FiniteMechanism):
         return np.where(self.named(noisy), self.law.keep / WORD, self.law.lie / WORD)
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """Return one block of noisy codes, shape (n,)."""
         return respond(codes, words_for(randomness, ids), self.law)
 
 
@@ -225,11 +215,9 @@ class _CandidateResponse(FiniteMechanism):
         return self.candidates.membership()
 
     def parameters(self) -> dict[str, Any]:
-        """Return the exact epsilon and a digest of the candidate sets."""
         return {**super().parameters(), "candidates": self.candidates.digest, "sets": len(self.candidates)}
 
     def tables(self) -> list[Table]:
-        """Return one subset response for each size of candidate set."""
         sizes = self.sizes
         return [
             Table(np.array(law.rows(), dtype=object), "subset response", np.flatnonzero(sizes == size))
@@ -272,15 +260,12 @@ class _CandidateResponse(FiniteMechanism):
         return likelihood
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """Return one block of noisy codes, shape (n,)."""
         words = words_for(randomness, ids)
         sets = self._packed(start, len(codes))
         return self._answer(codes, words, sets)
 
     def gradient_weights(self, noisy: Any) -> Floats:
-        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
-
-        On average it is the indicator of a candidate, and for any other label the same weight for each candidate.
+        """Return weights that average to a candidate's indicator, and to equal weights for any other label.
 
         Raises:
             InputError: candidate sets differ in size.
@@ -314,12 +299,10 @@ class _CandidateResponse(FiniteMechanism):
 class RandomizedResponseTopK(_CandidateResponse):
     """Randomized response over the k most likely classes; a label outside of them becomes a uniform one of them.
 
-    One candidate set for all records. Use it where a public or released class prior says that few
-    classes matter; it cannot be debiased for k < K.
+    All records share one candidate set. Use it if a class prior says that few classes matter; it cannot be debiased
+    for k < K.
 
     Args:
-        domain: `Classes`.
-        epsilon: privacy parameter, positive.
         prior: class prior, shape (K,), a `Release` or `Public(array, why="…")`; ties by class index.
         k: candidates, 1 to K.
 
@@ -346,7 +329,6 @@ class RandomizedResponseTopK(_CandidateResponse):
         self._calibrate()
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return a prior with the same candidates."""
         members = self.membership()[0]
         return {"prior": members / members.sum()}
 
@@ -364,15 +346,12 @@ class RandomizedResponseTopK(_CandidateResponse):
 class RandomizedResponseWithPrior(_CandidateResponse):
     """For each record, randomized response over the set of classes that most often keeps a label drawn from its prior.
 
-    Use it where something public or released says what a record's label may be: then fewer wrong answers
-    are possible. It cannot be debiased where a record has fewer candidates than classes.
+    A good prior leaves few candidates, so that few wrong answers are possible. It cannot be debiased if a record has
+    fewer candidates than classes.
 
     Args:
-        domain: `Classes`.
-        epsilon: privacy parameter, positive.
-        prior: shape (n, K), rows sum to 1; a `Release` or `Public(array, why="…")`. It is reduced at once to
-            one candidate set for each record: noise depends on nothing else. Candidate sets that were
-            stored may stand in its place.
+        prior: shape (n, K), rows sum to 1; a `Release` or `Public(array, why="…")`. It is reduced to one candidate set
+            for each record: noise depends on nothing else. Stored candidate sets can replace it.
 
     Guarantee (pure, prior_charged): epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a
         released prior costs stands in the certificate of the release, too.
@@ -394,16 +373,13 @@ class RandomizedResponseWithPrior(_CandidateResponse):
 
     @property
     def records(self) -> int:
-        """One for each row of the prior."""
         return len(self.candidates)
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
-        """Return the candidate sets as packed bits, shape (n, ceil(K / 8))."""
         return {"prior": self.candidates.packed}
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
-        """Return the candidate sets."""
         return {"prior": CandidateSets(np.array(arrays["prior"]), domain.size)}
 
     def weights(self) -> Weights:
@@ -454,12 +430,8 @@ def respond(codes: NDArray[Any], words: Words, law: ResponseLaw) -> NDArray[Any]
 class UnaryEncoding(FiniteMechanism):
     """The indicator bits of the classes, each flipped with probability 1 / (e^(epsilon/2) + 1).
 
-    Use it where labels are summed over groups: its variance does not grow with the number of
-    classes. As single labels the bits are harder to use than `RandomizedResponse`.
-
-    Args:
-        domain: `Classes`, K = its size.
-        epsilon: privacy parameter, positive.
+    Use it for sums of labels over groups: its variance does not grow with the number of classes. Single answers are
+    harder to use than those of `RandomizedResponse`.
 
     Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits (two labels differ in two, each at
         epsilon / 2).
@@ -489,12 +461,10 @@ class UnaryEncoding(FiniteMechanism):
         return f"{self.domain.size} noisy bits per record (unary encoding, {flipped})"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        """Return how often a bit is flipped, in two sentences."""
         flipped = f"Each bit is flipped with probability {self.law.lie / WORD:.3f}."
         return f"Each record releases one bit per class. {flipped}"
 
     def tables(self) -> list[Table]:
-        """Return one table, bit to bit; it serves every bit of every record."""
         return [Table(np.array(self.law.rows()[:-1], dtype=object), "bits")]
 
     def weights(self) -> Weights:
@@ -504,7 +474,6 @@ class UnaryEncoding(FiniteMechanism):
         return bit[np.eye(self.domain.size, dtype=int)]
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[np.uint8]:
-        """Return one block of noisy bits, packed eight to a byte, shape (n, ceil(K / 8))."""
         bits = np.empty((len(codes), self.domain.size), dtype=np.bool_)
         for j in range(self.domain.size):
             bits[:, j] = (codes == j) ^ (words_for(randomness, ids, lane=j) < np.uint64(self.law.lie))
@@ -512,7 +481,6 @@ class UnaryEncoding(FiniteMechanism):
 
     @property
     def answers(self) -> SetAnswers:
-        """What the bits of an answer say."""
         keep, lie, classes = self.law.keep, self.law.lie, self.domain.size
         return SetAnswers(classes, (keep / lie) ** 2, keep / WORD, lie / WORD, np.arange(classes + 1))
 

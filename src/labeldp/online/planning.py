@@ -133,7 +133,6 @@ class ExpertsTask(OnlineTask):
 
     @property
     def nonprivate_bound(self) -> float:
-        """The regret bound of multiplicative weights without privacy."""
         return nonprivate_bound(self.experts, self.horizon)
 
     @property
@@ -151,7 +150,6 @@ class ExpertsTask(OnlineTask):
         return replace(self, epsilon=self.epsilon * share, delta=self.delta / 2, **changes)
 
     def plan_json(self, plan: OnlinePlan) -> dict[str, Any]:
-        """Return a plan for this task as plain JSON values, without its method."""
         numbers = {
             name: float(value) if isinstance(value, Fraction) else value for name, value in plan.parameters.items()
         }
@@ -195,7 +193,6 @@ class ConvexTask(OnlineTask):
 
     @property
     def nonprivate_bound(self) -> float:
-        """The regret bound of gradient descent without privacy."""
         return self.lipschitz * self.body.radius * math.sqrt(self.horizon)
 
     @property
@@ -204,7 +201,6 @@ class ConvexTask(OnlineTask):
         return 2 * self.lipschitz * self.body.radius * self.horizon if self.body.bounded else math.inf
 
     def plan_json(self, plan: OnlinePlan) -> dict[str, Any]:
-        """Return a plan for this task as plain JSON values, without its method."""
         kernel = plan.kernel
         names = ("beta", "strength", "batch", "redraw", "rate", "reference", "lipschitz")
         parameters = {name: getattr(kernel, name) for name in names if hasattr(kernel, name)}

@@ -588,7 +588,6 @@ class LaplaceTree(TreeSums):
 
     @property
     def unit(self) -> float:
-        """One level."""
         return 1 / self.levels
 
     @property

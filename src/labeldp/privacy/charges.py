@@ -1,4 +1,4 @@
-"""Charges, the plans that they belong to, and what may be promised of several of them."""
+"""Charges, their plans, and the guarantee of several charges together."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -165,13 +165,13 @@ def can_take(step: Step, release: Step) -> bool:
 def joint(
     counted: Iterable[tuple[Path, T]], none: T, plus: Callable[[T, T], T], worst: Callable[[Iterable[T]], T]
 ) -> T:
-    """Add up what a record meets: of a split the worst of its parts, while different splits add up.
+    """Return the largest cost of a record: a split costs the worst of its parts, and different splits add up.
 
     Args:
         counted: costs, each with the part of the records that pays it.
         none: the cost of nothing.
-        plus: the cost of two.
-        worst: the worst of some costs.
+        plus: the sum of two costs.
+        worst: the worst of several costs.
     """
     total = none
     splits: dict[str, dict[int, list[tuple[Path, T]]]] = {}
@@ -200,25 +200,22 @@ def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> Recor
     """
     rows = [(path, loss * times) for (path, loss), times in counted]
     losses: list[tuple[Path, tuple[PrivacyLoss, ...]]] = [(path, (loss,)) for path, loss in rows]
-    places = joint(losses, (PrivacyLoss.zero(),), _plus, _kept)
+    places = joint(
+        losses,
+        (PrivacyLoss.zero(),),
+        lambda one, other: _pruned(left + right for left, right in product(one, other)),
+        lambda several: _pruned(loss for group in several for loss in group),
+    )
     return RecordLoss(places, largest_sum((path, loss.max_loss) for path, loss in rows))
-
-
-def _plus(one: tuple[PrivacyLoss, ...], other: tuple[PrivacyLoss, ...]) -> tuple[PrivacyLoss, ...]:
-    return _pruned(left + right for left, right in product(one, other))
-
-
-def _kept(several: Iterable[tuple[PrivacyLoss, ...]]) -> tuple[PrivacyLoss, ...]:
-    return _pruned(loss for losses in several for loss in losses)
 
 
 def _pruned(losses: Iterable[PrivacyLoss]) -> tuple[PrivacyLoss, ...]:
     """The losses of places without those that another one covers; one for all where they are too many."""
-    kept: list[PrivacyLoss] = []
+    maximal: list[PrivacyLoss] = []
     for loss in losses:
-        if not any(other.covers(loss) for other in kept):
-            kept = [other for other in kept if not loss.covers(other)] + [loss]
-    return tuple(kept) if len(kept) <= MAX_PLACES else (PrivacyLoss.covering(kept),)
+        if not any(other.covers(loss) for other in maximal):
+            maximal = [other for other in maximal if not loss.covers(other)] + [loss]
+    return tuple(maximal) if len(maximal) <= MAX_PLACES else (PrivacyLoss.covering(maximal),)
 
 
 def largest_sum(costs: Iterable[tuple[Path, Fraction | None]]) -> Fraction | None:
@@ -246,7 +243,7 @@ def share_records(one: Path, other: Path) -> bool:
 
 @dataclass(frozen=True)
 class Block:
-    """What was decided at once: one release, or one plan. It keeps its own curve, whatever else is released.
+    """One release or one plan, which was decided at once. It keeps its own curve, whatever else is released.
 
     Args:
         steps: its releases, of a plan all, taken or not.
@@ -269,17 +266,12 @@ class Block:
     @property
     def path(self) -> Path:
         """The smallest part of the records that holds those of all steps."""
-        return tuple(
-            parts[0] for parts in takewhile(_are_equal, zip(*(step.path for step in self.steps), strict=False))
-        )
+        levels = zip(*(step.path for step in self.steps), strict=False)
+        return tuple(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, levels))
 
     def meets(self, other: "Block") -> bool:
         """Return whether some record may be in both."""
         return any(share_records(mine.path, theirs.path) for mine, theirs in product(self.steps, other.steps))
-
-
-def _are_equal(parts: Sequence[Any]) -> bool:
-    return len(set(parts)) == 1
 
 
 def blocks_of(charges: Iterable[Charge]) -> list[Block]:
@@ -296,13 +288,13 @@ def blocks_of(charges: Iterable[Charge]) -> list[Block]:
 
 @dataclass(frozen=True)
 class Promise:
-    """What is promised of charges at a delta.
+    """The guarantee of charges at a delta.
 
     Args:
         kind: "block" (one block for each record: its own curve), "sum" (of pure losses, of what was released) or
             "budget" (of all accounts together).
-        epsilon: infinite where nothing is promised.
-        delta: at which it is promised, at most the one that was asked for.
+        epsilon: infinite if there is no guarantee.
+        delta: of the guarantee, at most the requested one.
         blocks: the blocks that it is about: those that the record with the largest epsilon may meet.
         budgets: of "budget": the numbers of each account that are added up; of others empty.
     """
@@ -315,11 +307,11 @@ class Promise:
 
 
 def promised(charges: Iterable[Charge], delta: Any) -> Promise:
-    """Return what may be promised of charges, however each of them was chosen after looking at others.
+    """Return the guarantee of charges, even if each of them was chosen by the outputs of others.
 
-    Of records that meet one block it is the curve of that block; of others the smaller of the sum of their pure losses
-    and the budgets of all their accounts. Nothing smaller can be promised at a delta above 0: the next release may
-    follow from outputs of the last.
+    Records of one block have the curve of that block; others have the smaller of the sum of their pure losses and the
+    budgets of all their accounts. No smaller guarantee holds at a delta above 0, because the next release may depend on
+    outputs of the last.
 
     Args:
         charges: of a certificate.
@@ -327,9 +319,9 @@ def promised(charges: Iterable[Charge], delta: Any) -> Promise:
 
     Source: `docs/proofs/composition.md`, what a certificate states.
     """
-    asked = decimal(delta, "delta")
-    found = [_promised_together(group, asked) for group in _groups(blocks_of(charges))]
-    return max(found, key=lambda promise: promise.epsilon, default=Promise("block", 0.0, asked))
+    exact = decimal(delta, "delta")
+    promises = (_promised_together(group, exact) for group in _groups(blocks_of(charges)))
+    return max(promises, key=lambda promise: promise.epsilon, default=Promise("block", 0.0, exact))
 
 
 def _groups(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
@@ -361,15 +353,15 @@ def budgets_of(charges: Sequence[Charge]) -> tuple[Numbers, ...]:
     Of one account it is the largest epsilon and the largest delta that it had. Of several accounts each counts once for
     every budget under which it was charged: there the largest is not enough.
     """
-    kept: dict[str, list[Numbers]] = {}
+    accounts: dict[str, list[Numbers]] = {}
     for charge in charges:
-        kept.setdefault(charge.account, []).extend(charge.budgets)
-    if "" in kept:
+        accounts.setdefault(charge.account, []).extend(charge.budgets)
+    if "" in accounts:
         return ()
-    if len(kept) == 1:
-        [budgets] = kept.values()
+    if len(accounts) == 1:
+        [budgets] = accounts.values()
         return (largest_of(budgets),)
-    return tuple(budget for budgets in kept.values() for budget in dict.fromkeys(budgets))
+    return tuple(budget for budgets in accounts.values() for budget in dict.fromkeys(budgets))
 
 
 def largest_of(budgets: Iterable[Numbers]) -> Numbers:

@@ -1,4 +1,4 @@
-"""Record ids as noise and digests take them: hashed under a key, distinct; digests of labeled records."""
+"""Record ids, hashed under a key; digests of labeled records."""
 
 import hashlib
 import hmac
@@ -61,9 +61,9 @@ class Texts(Sequence[bytes]):
     @classmethod
     def of(cls, values: Iterable[Any]) -> "Texts":
         """Return texts or bytes in one buffer; anything else counts as it prints."""
-        found = [value if isinstance(value, bytes) else str(value).encode() for value in values]
-        edges = np.concatenate([[0], np.cumsum([len(each) for each in found], dtype=np.int64)])
-        return cls(np.frombuffer(b"".join(found), dtype=np.uint8), edges.astype(np.int64))
+        texts = [value if isinstance(value, bytes) else str(value).encode() for value in values]
+        edges = np.concatenate([[0], np.cumsum(list(map(len, texts)), dtype=np.int64)])
+        return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), edges.astype(np.int64))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -198,7 +198,7 @@ def _bytes_of(words: NDArray[Any]) -> "memoryview[int]":
 
 @final
 class RecordIds:
-    """Ids of records as a dataset's noise and digests take them, hashed once; get them from `RecordIds.of`.
+    """Ids of records for noise and digests, hashed once; get them from `RecordIds.of`.
 
     Integers and the texts that they print as are one id: 7 in a Parquet file is "7" in a CSV file, and "07" another.
     `blocks` hold 96 bits of each record and 32 zeros for a counter, shape (n, 2): an integer of 64 bits, or 95 bits of
@@ -214,11 +214,10 @@ class RecordIds:
 
     @classmethod
     def of(cls, ids: Any, key: bytes) -> "RecordIds":
-        """Return record ids under a key.
+        """Return record ids under a secret key.
 
         Args:
-            ids: integers or texts, shape (n,), or `Texts`; `RecordIds` are returned as they are.
-            key: secret key of the hashes.
+            ids: integers or texts, shape (n,), or `Texts`; `RecordIds` are returned unchanged.
 
         Raises:
             InputError: ids are neither.
@@ -300,18 +299,12 @@ def refuse_repeats(ids: Ids) -> None:
 
 def has_repeats(ids: Ids) -> bool:
     """Return whether an id occurs twice."""
-    ascending = ids.ndim == 1 and bool((ids[1:] > ids[:-1]).all())
-    return not ascending and _repeats(ids)
-
-
-def _repeats(ids: Ids) -> bool:
-    """Return whether an id occurs twice."""
     if ids.ndim == 1:
-        return _collide(ids)
+        return not (ids[1:] > ids[:-1]).all() and _collide(ids)
     if ids.dtype == np.uint8:
         padded = np.zeros((len(ids), 16), dtype=np.uint8)
         padded[:, :12] = ids
-        return _repeats(padded.view("<u8"))
+        return has_repeats(padded.view("<u8"))
     if not _collide(ids[:, 0]):
         return False
     pairs = ids[np.lexsort((ids[:, 0], ids[:, 1]))]
@@ -445,9 +438,7 @@ class RecordDigest:
 def add_digests(one: str, other: str, times: int = 1) -> str:
     """Return the digest of the records of two digests under one key, each as `hexdigest` writes it.
 
-    Args:
-        one, other: the digests.
-        times: how often the second counts; with -1 the result is that of the first one's other records.
+    The second counts `times` times; with -1 its records are removed from the first.
     """
     (sums, count), (more, others) = (text.split("-", 1) for text in (one, other))
     halves = ((int(sums[part], 16) + times * int(more[part], 16)) % (1 << 64) for part in (slice(0, 16), slice(16, 32)))

@@ -1,4 +1,4 @@
-"""What a curator asks of a ledger, and what it needs of one."""
+"""Pending charges of a curator, and the ledger as a curator uses it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ ARRAY_DIGESTS = ("candidates", "groups")
 
 @dataclass(frozen=True)
 class PendingCharge:
-    """A charge that a curator asks of a ledger, with everything that the outcome and its noise depend on.
+    """A requested charge, with everything that the outcome and its noise depend on.
 
     Args:
         mechanism: the mechanism's public specification, plain JSON values.
@@ -37,12 +37,12 @@ class PendingCharge:
         source: tells keys apart; `Randomness.identity`.
         traces: traces of all labels of the dataset, by which changed labels are recognized, each (kind of ids, kind of
             labels, keyed digest); secret.
-        conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
-        order: the row numbers in the order of the record ids, shape (n,), where ids were given: what a ledger keeps
-            is found again by records whose rows stand in another order.
-        users: a digest of the map from records to users, where all labels of a user are protected together.
-        records: how many labels it uses; public. 0 where nobody says.
-        analyst: who asks, where shares of the budget are reserved; nobody is answered from another's releases.
+        conditions: of the guarantee, in addition to the mechanism's assumptions.
+        order: the row numbers in the order of the record ids, shape (n,), if ids were given: a stored release is reused
+            for the same records in another order.
+        users: a digest of the map from records to users, if all labels of a user are protected together.
+        records: public number of labels that it uses; 0 if unknown.
+        analyst: who asks, if shares of the budget are reserved; each analyst gets releases of their own.
     """
 
     mechanism: Mapping[str, Any]
@@ -63,12 +63,9 @@ class PendingCharge:
     def identity(self, *, with_arrays: bool = True) -> dict[str, Any]:
         """Return the request as plain JSON values; the noise key is a function of them.
 
-        A step counts only where the mechanism has an array with a row for each record: any other is found again by
-        whoever asks for the same, so that several runs share one release.
-
-        Args:
-            with_arrays: False leaves out the digests of per-record arrays (candidate sets, groups) that a stage
-                of training cannot reproduce to the bit.
+        A step counts only if the mechanism has an array with a row for each record: other requests share one release in
+        several runs. `with_arrays=False` leaves out the digests of such arrays (candidate sets, groups), which a stage
+        of training cannot reproduce to the bit.
         """
         stepwise = any(name in self.mechanism for name in ARRAY_DIGESTS)
         mechanism = {name: value for name, value in self.mechanism.items() if with_arrays or name not in ARRAY_DIGESTS}
@@ -88,16 +85,9 @@ class PendingCharge:
         return json.dumps(self.identity(), sort_keys=True).encode()
 
     def certificate(self, charge: Charge, mechanism: Any, dataset: str, cohorts: tuple[str, ...] = ()) -> Certificate:
-        """Return the certificate of this request, charged as `charge` and answered by `mechanism`, and of its basis.
-
-        Args:
-            charge: of this request.
-            mechanism: what answered it.
-            dataset: name of the dataset.
-            cohorts: those that it was about; empty in a dataset without cohorts.
-        """
+        """Return the certificate of this request, charged as `charge` and answered by `mechanism`, and of its basis."""
         keyed = (KEY_SECRECY,) if self.randomness is RandomnessKind.KEYED else ()
-        own = Certificate(
+        certificate = Certificate(
             entries=(charge,),
             dataset=dataset,
             neighbors=Neighbors.ONE_USER if self.users else mechanism.neighbors,
@@ -107,7 +97,7 @@ class PendingCharge:
             assumptions=(*mechanism.assumptions, *self.conditions, *keyed),
             cohorts=cohorts,
         )
-        return join_certificates([own, *mechanism.basis])
+        return join_certificates([certificate, *mechanism.basis])
 
 
 @dataclass(frozen=True)
@@ -146,18 +136,10 @@ class LedgerLike(Protocol):
         """Refuse in a process where this ledger does not know what was spent."""
 
     def of_records(self, records: str | None) -> "LedgerLike":
-        """Return the ledger as it charges these records; refuse others than its own, before a label is compared.
-
-        Args:
-            records: digest of the record ids, or None without ids; see `RecordDigest`.
-        """
+        """Return the ledger for records with this digest of ids; refuse other records before labels are compared."""
 
     def check_users(self, users: str | None) -> None:
-        """Refuse another map from records to users than charges were made for; see `Pinned`.
-
-        Args:
-            users: digest of the map, or None where each record is protected by itself.
-        """
+        """Refuse a digest of the users that differs from earlier charges; see `Pinned`."""
 
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
         """Return the result of `encode`, which compares labels with a declared domain; a ledger file remembers that."""

@@ -17,7 +17,7 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 class NotCopyable:
-    """Base of everything whose copy would be a second budget, a second draw, or one more place for a secret.
+    """Base of objects whose copy would be a second budget, a second draw, or one more place for a secret.
 
     Guarantee (no_copy): `copy.copy`, `copy.deepcopy` and `pickle` raise.
     """
@@ -30,7 +30,7 @@ class NotCopyable:
 
 
 class SingleProcess(NotCopyable):
-    """Base of what keeps in memory how much was spent, or what comes next: a fork of it would forget that.
+    """Base of objects that keep spending or state in memory, which a fork would not share.
 
     Guarantee (no_fork): a fork of the process is refused, by `check_process`.
     """
@@ -39,7 +39,7 @@ class SingleProcess(NotCopyable):
     """The message of the error in a fork of the process."""
 
     def _claim_process(self) -> None:
-        """Belong to the process at hand from now on."""
+        """Bind this object to the current process."""
         self._process = (os.getpid(), _generation[0])
 
     def check_process(self) -> None:

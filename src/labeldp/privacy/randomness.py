@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, ClassVar, final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError
@@ -42,16 +42,16 @@ class Randomness(ABC):
 
     @property
     def identity(self) -> str:
-        """A public name of the source: two sources with the same one draw the same words for the same release."""
+        """A public name of the source: sources with equal names draw equal words for a release."""
         return self.kind.name
 
     def bind(self, context: bytes) -> "Randomness":
         """Return the randomness of one release; only keyed noise depends on the context."""
         return self
 
-    @abstractmethod
     def record_ids(self, ids: Any, count: int) -> Ids:
-        """Return the ids of `count` records in the form that `fill` takes: row numbers where none are given."""
+        """Return the ids of `count` records in the form that `fill` takes; only keyed noise depends on them."""
+        return np.broadcast_to(np.uint64(0), (count,))
 
 
 @final
@@ -72,12 +72,7 @@ class SystemRandomness(NotCopyable, Randomness):
     )
 
     def fill(self, words: Words, ids: Ids | None = None, lane: Lane = 0) -> None:
-        """Fill `words` (n,) with fresh words; ids and lanes do not matter here."""
         _keystream(words)
-
-    def record_ids(self, ids: Any, count: int) -> Ids:
-        """Ids are not used: fresh noise needs none."""
-        return np.broadcast_to(np.uint64(0), (count,))
 
     def __repr__(self) -> str:
         return "SystemRandomness()"
@@ -88,23 +83,16 @@ _ZEROS = memoryview(bytes(8 * BLOCK))
 _streams = threading.local()
 
 
-def _reseed() -> CipherContext:
-    """A keystream under a new key; the counter starts at zero, which is safe because the key is used once."""
-    _streams.left = RESEED_AFTER
-    _streams.cipher = Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(bytes(16))).encryptor()
-    return _streams.cipher
-
-
 def _keystream(words: Words) -> None:
     """Write keystream into a contiguous array of words."""
     buffer = memoryview(words.data).cast("B")
     for start in range(0, len(buffer), len(_ZEROS)):
         part = buffer[start : start + len(_ZEROS)]
-        cipher = getattr(_streams, "cipher", None)
-        if cipher is None or _streams.left < len(part):
-            cipher = _reseed()
+        if getattr(_streams, "left", 0) < len(part):  # a new key; it is used once, so its counter may start at zero
+            _streams.left = RESEED_AFTER
+            _streams.cipher = Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(bytes(16))).encryptor()
         _streams.left -= len(part)
-        cipher.update_into(_ZEROS[: len(part)], part)
+        _streams.cipher.update_into(_ZEROS[: len(part)], part)
 
 
 def _forget_streams() -> None:
@@ -150,7 +138,6 @@ class KeyedRandomness(NotCopyable, Randomness):
         self._key = derive_key(key, b"context", context)
 
     def bind(self, context: bytes) -> "KeyedRandomness":
-        """Return the randomness of one release under this key."""
         bound = KeyedRandomness(self._key, context)
         bound.is_bound = True
         return bound
@@ -225,15 +212,10 @@ class KeyedStream(NotCopyable, Randomness):
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
     def fill(self, words: Words, ids: Ids | None = None, lane: Lane = 0) -> None:
-        """Fill `words` (n,) with the next ones; ids and lanes do not matter here."""
         buffer = memoryview(words.data).cast("B")
         for start in range(0, len(buffer), len(_ZEROS)):
             part = buffer[start : start + len(_ZEROS)]
             self._cipher.update_into(_ZEROS[: len(part)], part)
-
-    def record_ids(self, ids: Any, count: int) -> Ids:
-        """Ids are not used: words come one after another."""
-        return np.broadcast_to(np.uint64(0), (count,))
 
     def __repr__(self) -> str:
         return "KeyedStream(key=<secret>)"
@@ -249,12 +231,7 @@ class SimulatedRandomness(Randomness):
         self._generator = generator
 
     def fill(self, words: Words, ids: Ids | None = None, lane: Lane = 0) -> None:
-        """Fill `words` (n,) from the generator."""
         words[:] = self._generator.integers(0, 1 << 64, size=len(words), dtype=np.uint64)
-
-    def record_ids(self, ids: Any, count: int) -> Ids:
-        """Ids are not used: the generator's words come one after another."""
-        return np.broadcast_to(np.uint64(0), (count,))
 
     def __repr__(self) -> str:
         return "SimulatedRandomness()"

@@ -1,4 +1,4 @@
-"""What was asked, in full: what is needed to ask the same again, and nothing that was found in labels."""
+"""The full request of a release, enough to run it again. It holds nothing computed from labels."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from labeldp.privacy.scope import Scope, Unit
 from labeldp.privacy.stored import stored_fraction
 
 REQUEST_KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "online run"}
-"""What can be asked, and the command that asks it."""
+"""Kinds of requests, and their commands."""
 
 CATALOG_FLAGS = {"fit": "--model", "release": "--mechanism", "aggregate": "--mechanism", "online": "--method"}
 """The option that names what is taken from a catalog."""
@@ -45,16 +45,16 @@ def number_text(value: Any, name: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """Where rows came from, and which columns play which part; all of it is public.
+    """Public source of rows: the file and the roles of its columns.
 
     Args:
         name: of the file, without its folder; empty for rows in memory.
         label: the private column.
         ids: the column of record ids; empty for row numbers.
-        users: the column that says whose each record is; empty to protect each record by itself.
+        users: the column of user ids; empty to protect each record by itself.
         features: the feature columns that were named; empty for all.
-        rows: how many there are, where that is known before labels are read; else 0.
-        digest: the SHA-256 of features and ids, where they are learned from; else empty.
+        rows: their number if it is known before labels are read, else 0.
+        digest: the SHA-256 of features and ids if a model learns from them, else empty.
     """
 
     name: str = ""
@@ -82,19 +82,16 @@ class NamedFile:
 
 @dataclass(frozen=True)
 class Request:
-    """What a command, an estimator or a call asked for; it is made before a label is read.
+    """Arguments of a command, an estimator or a call; made before a label is read.
 
     Args:
         kind: a key of `REQUEST_KINDS`.
         does: the name of a learner, mechanism or online method in its catalog.
-        scope: whose labels.
-        source: from where.
         epsilon, delta: exact numbers as texts; see `number_text`.
         domain: the declared labels, as `Domain.to_json` gives them; empty for losses.
         options: further options by name: truth values, numbers, texts, and tuples of them.
-        cap: how many records of one user are used at most; 0 without users, and where all are used.
+        cap: the largest number of records of one user that are used; 0 for no cap.
         files: public files beside the data, by what they are for: "test" and "init".
-        version: of labeldp.
 
     Guarantee (no_labels): two sets of labels of the same records give the same request, byte for byte.
     """
@@ -162,9 +159,7 @@ class Request:
         """Return the command line that asks the same again.
 
         Args:
-            program: how labeldp is called.
-            ledger: the ledger file that is charged; empty for none.
-            out: the output.
+            ledger: the ledger file; empty for none.
             curator: the address of the server that holds the labels, in place of a ledger, columns and domain.
         """
         words = [*([self.source.name] if self.source.name or curator is not None else ["DATA"])]
@@ -253,7 +248,7 @@ class Request:
 
 
 def _typed(name: str, value: Any) -> list[str]:
-    """Return an option as it is typed; nothing where it has no value."""
+    """Return the words of an option on a command line; none if it has no value."""
     if value is None or value is False or value in ("", (), 0):
         return []
     flag = f"--{name.replace('_', '-')}"

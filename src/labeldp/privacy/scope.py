@@ -1,4 +1,4 @@
-"""Whose labels: everything that a charge is about beside what it costs."""
+"""The labels of a charge: dataset, column, revision, cohort, analyst and unit."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,15 +15,14 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose labels, in which state, as a user wrote it; all of it is public.
+    """Public name of the labels of a charge and their state.
 
     Args:
         dataset: the dataset's name in the ledger.
         column: one of several private columns of the dataset; empty where it has one without a name.
         revision: the state of the labels; empty for the first.
         cohort: the records that came together; empty for all records.
-        analyst: whose share is charged; empty where nobody is named.
-        unit: what one neighbor may change.
+        analyst: whose share is charged; empty for none.
     """
 
     dataset: str

@@ -1,4 +1,4 @@
-"""What files hold, read with suspicion: JSON, exact numbers, and how much a compressed file may grow."""
+"""Checked reading of untrusted files: JSON, exact numbers, and the growth of compressed data."""
 
 import json
 import re
@@ -59,9 +59,9 @@ def check_growth(what: object, stored: int, size: int) -> None:
     """Refuse what would fill the memory: more than 256 MiB, and more than 200 times its bytes on disk.
 
     Args:
-        what: a file, for the message.
+        what: name of the file in the message.
         stored: its bytes on disk.
-        size: the bytes that it would take in memory.
+        size: its bytes in memory.
 
     Raises:
         InputError: it would grow by more.
@@ -73,7 +73,7 @@ def check_growth(what: object, stored: int, size: int) -> None:
 
 
 def read_stored(text: Any, parse: Callable[[Any], Result]) -> Result:
-    """Return what `parse` makes of a JSON text of a ledger, whose holder can write to it.
+    """Parse a JSON text of a ledger, whose holder can write to it.
 
     Raises:
         LedgerError: labeldp did not write it.
@@ -82,7 +82,7 @@ def read_stored(text: Any, parse: Callable[[Any], Result]) -> Result:
 
 
 def as_written(read: Callable[[], Result]) -> Result:
-    """Return what `read` returns; raise LedgerError where it meets what labeldp did not write."""
+    """Return the result of `read`; raise LedgerError for content that labeldp did not write."""
     try:
         return read()
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError, EOFError, zlib.error):

@@ -1,6 +1,7 @@
 """Checks of arguments, and names of arrays that signatures use.
 
-Each check returns the value in one type, or raises an `InputError` that names the argument.
+Each check returns the value in one type, or raises an `InputError` that names the argument: for another value, or
+another type.
 `check_…` returns Python's own numbers, rounded as floats are; `exact_…` returns a `Fraction`, the decimal as written.
 """
 
@@ -37,11 +38,7 @@ def set_fields(instance: Any, **values: Any) -> None:
 
 
 def check_integer(value: Any, name: str, least: int = 1, most: int | None = None, advice: str = "") -> int:
-    """Return an integer of at least `least` and at most `most`; NumPy's integers become Python's.
-
-    Raises:
-        InputError: another value, or another type; `advice` says what else is taken.
-    """
+    """Return an integer from `least` to `most`, one of Python's; `advice` extends the error."""
     integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not integer or value < least or (most is not None and value > most):
         allowed = f", at least {least}" if most is None else f" from {least} to {most}"
@@ -50,55 +47,35 @@ def check_integer(value: Any, name: str, least: int = 1, most: int | None = None
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Return a positive finite number.
-
-    Raises:
-        InputError: another value, or another type.
-    """
+    """Return a positive finite number."""
     if not _is_number(value) or not 0 < value < math.inf:
         raise InputError("must be a positive finite number", argument=name)
     return float(value)
 
 
 def check_nonnegative(value: Any, name: str) -> float:
-    """Return a finite number of at least 0.
-
-    Raises:
-        InputError: another value, or another type.
-    """
+    """Return a finite number of at least 0."""
     if not _is_number(value) or not 0 <= value < math.inf:
         raise InputError("must be a finite number, at least 0", argument=name)
     return float(value)
 
 
 def check_share(value: Any, name: str) -> float:
-    """Return a number in [0, 1].
-
-    Raises:
-        InputError: another value, or another type.
-    """
+    """Return a number in [0, 1]."""
     if not _is_number(value) or not 0 <= value <= 1:
         raise InputError("must lie in [0, 1]", argument=name)
     return float(value)
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """Return one of some words.
-
-    Raises:
-        InputError: another value.
-    """
+    """Return one of some words."""
     if value not in choices:
         raise InputError(f"must be one of {', '.join(choices)}", argument=name)
     return str(value)
 
 
 def check_epsilon(value: Any) -> float:
-    """Return an epsilon at which a privacy curve is read, in [0, `MAX_EPSILON`].
-
-    Raises:
-        InputError: another value, or no number.
-    """
+    """Return an epsilon at which a privacy curve is read, in [0, `MAX_EPSILON`]."""
     exact = decimal(value, "epsilon")
     if not 0 <= exact <= MAX_EPSILON:
         raise InputError(f"must lie in [0, {MAX_EPSILON}]", argument="epsilon")
@@ -124,11 +101,7 @@ def check_curator(value: Any, target: str | None = None) -> None:
 
 
 def check_delta(value: Any, advice: str = "") -> float:
-    """Return a delta in (0, 1).
-
-    Raises:
-        InputError: another value, or no number; `advice` says what to do else.
-    """
+    """Return a delta in (0, 1); `advice` extends the error."""
     exact = decimal(value, "delta")
     if not 0 < exact < 1:
         raise InputError("must lie in (0, 1), such as ", Argument("delta", "1e-6"), advice, argument="delta")
@@ -136,11 +109,7 @@ def check_delta(value: Any, advice: str = "") -> float:
 
 
 def exact_positive(value: Any, name: str) -> Fraction:
-    """Return a positive number, exactly as it was written.
-
-    Raises:
-        InputError: another value, or no number.
-    """
+    """Return a positive number, exactly as it was written."""
     exact = decimal(value, name)
     if exact <= 0:
         raise InputError("must be positive", argument=name)
@@ -148,11 +117,7 @@ def exact_positive(value: Any, name: str) -> Fraction:
 
 
 def exact_share(value: Any, name: str) -> Fraction:
-    """Return a number in (0, 1] that coins of 32 bits give exactly.
-
-    Raises:
-        InputError: another value, or no number.
-    """
+    """Return a number in (0, 1] that coins of 32 bits give exactly."""
     exact = decimal(value, name)
     if not 0 < exact <= 1 or (1 << 32) % exact.denominator:
         raise InputError("must lie in (0, 1] and be a multiple of 2**-32, such as Fraction(1, 128)", argument=name)

@@ -73,7 +73,6 @@ class RecordStream(WordStream):
         self._lanes = np.zeros(len(ids), dtype=np.intp)
 
     def words(self, cells: NDArray[np.intp]) -> Words:
-        """Return one fresh word for each of the cells, which are distinct, shape (len(cells),)."""
         words = np.empty(len(cells), dtype=np.uint64)
         self._randomness.fill(words, self._ids[cells], self._lanes[cells])
         self._lanes[cells] += 1

@@ -50,7 +50,7 @@ from labeldp.serve.wire import (
     text_of,
     unpacked,
 )
-from labeldp.tables import codes_of, domain_in_file, open_table, record_ids
+from labeldp.tables import codes_of, open_table, record_ids
 
 MAX_PARTS = 1024
 """The most parts of a split."""
@@ -97,7 +97,7 @@ class HeldDataset:
     def __init__(self, config: DatasetConfig) -> None:
         self.config = config
         self._file = LedgerFile(config.ledger)
-        self._file.add(config.name, config.budget, domain_in_file(config.domain))
+        self._file.add(config.name, config.budget, config.domain.in_file())
         shares = {analyst: decimal(share, "shares") for analyst, share in config.shares.items()}
         self._file.reserve(config.name, shares)
         table = open_table(config.labels)
@@ -109,7 +109,7 @@ class HeldDataset:
         [batch] = rows.to_batches() or [None]
         if batch is None:
             raise InputError("must hold at least one record", argument="labels")
-        self.domain = domain_in_file(config.domain)
+        self.domain = config.domain.in_file()
         self.ids = None if config.id is None else record_ids(batch, config.id)
         self.order = None if config.id is None else order_digest(batch.column(config.id).to_pylist())
         codes: list[Any] = []

@@ -3,13 +3,10 @@ from .aggregates import Aggregation as Aggregation
 from .aggregates import Survey as Survey
 from .aggregates import account_of as account_of
 from .aggregates import cells as cells
-from .aggregates import classes_in as classes_in
 from .aggregates import fit_cells as fit_cells
 from .aggregates import histogram as histogram
 from .aggregates import moments as moments
 from .aggregates import public_sample as public_sample
-from .aggregates import restored as restored
-from .aggregates import stored as stored
 from .groupings import AllRecords as AllRecords
 from .groupings import ByCells as ByCells
 from .groupings import ByColumn as ByColumn
@@ -29,3 +26,5 @@ from .survey import check_ids as check_ids
 from .survey import survey_labels as survey_labels
 from .tallies import GroupSums as GroupSums
 from .tallies import RowSums as RowSums
+from .tallies import restored as restored
+from .tallies import stored as stored

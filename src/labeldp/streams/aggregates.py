@@ -1,6 +1,5 @@
 """Aggregates of a table of any size: exact integers in one pass, one charge, and noise that is drawn once."""
 
-import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
 from labeldp.learners import CellTask, CompactPartition, Model, default_cells
 from labeldp.mechanisms import (
     RESOLUTION,
-    Classes,
     CountMechanism,
     Domain,
     GaussianMoment,
@@ -43,8 +41,8 @@ from labeldp.streams.survey import (
     check_ids,
     survey_labels,
 )
-from labeldp.streams.tallies import GroupSums, RowSums
-from labeldp.tables import Table, domain_in_file, open_table, rebatched, record_ids
+from labeldp.streams.tallies import GroupSums, RowSums, restored, stored
+from labeldp.tables import Table, open_table, rebatched, record_ids
 
 Path = str | os.PathLike[str]
 
@@ -58,7 +56,7 @@ WHY_ALL = "all records are one group"
 WHY_CELLS = "cells were cut from public features of a sample alone, by a rule that was fixed without the labels"
 
 PUBLIC_KEY = bytes(32)
-"""Of hashes that everybody may compute: they say which records are in the sample."""
+"""Key of the hashes that select the public sample."""
 
 
 @final
@@ -101,22 +99,19 @@ class Aggregation:
         table = open_table(data)
         if not isinstance(domain, Domain):
             raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
-        check_columns(table, label, id, domain_in_file(domain))
+        check_columns(table, label, id, domain.in_file())
         account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
         return cls(table, label, id, domain, account)
 
     def survey(self, aggregate: Aggregate) -> "Survey":
         """Add integers up over all records, in one pass; charge nothing.
 
-        Args:
-            aggregate: what is summed.
-
         Raises:
             InputError: a column is missing or wrong, an id is missing or repeated, or a label does not fit.
             LedgerError: the ledger cannot be used, or holds other records.
             LabelDPError: the table changed meanwhile.
         """
-        in_file = domain_in_file(self.domain)
+        in_file = self.domain.in_file()
         check_columns(self.table, self.label, self.id, in_file)
         for name in aggregate.columns:
             if name == self.label:
@@ -136,7 +131,6 @@ class Aggregation:
         """Add integers up over all records, charge a mechanism on their sums, and release what it draws once.
 
         Args:
-            aggregate: what is summed.
             mechanism: makes the mechanism of the sums, from what is public in them.
             sums: returns the private sums, as `release_counts` of the mechanism takes them, of the sums and it.
 
@@ -147,13 +141,10 @@ class Aggregation:
         return survey.release(mechanism(survey.sums), sums)
 
     def grouped(self, kind: type[CountMechanism], grouping: Grouping, why: str, **options: Any) -> Release[Any]:
-        """Release what a mechanism on groups says of them.
+        """Release the output of a mechanism on groups; `options` are further arguments of `kind`.
 
         Args:
-            kind: the mechanism, such as `LaplaceHistogram`.
-            grouping: puts records into groups.
-            why: why the groups do not depend on labels, in words.
-            options: other arguments of `kind`.
+            why: the reason that the groups do not depend on labels.
         """
         return self.release(
             GroupSums(grouping, self.domain.size if kind.by_class else None),
@@ -165,28 +156,18 @@ class Aggregation:
 @final
 @dataclass(frozen=True)
 class Survey:
-    """What was added up over a table, before anything is charged; get one from `Aggregation.survey`.
-
-    Args:
-        account: the ledger of these records.
-        result: of their labels.
-    """
+    """Sums over a table, before anything is charged; get one from `Aggregation.survey`."""
 
     account: DatasetLedger
     result: SurveyResult = field(repr=False)
 
     @property
     def sums(self) -> Any:
-        """The sums: what is public in them, and what is private."""
+        """The public and the private sums."""
         return self.result.sums
 
     def release(self, mechanism: Any, sums: Callable[[Any, Any], Any]) -> Release[Any]:
-        """Charge a mechanism on the sums, and release what it draws once.
-
-        Args:
-            mechanism: the mechanism.
-            sums: returns the private sums of the sums and the mechanism, as its `release_counts` takes them.
-        """
+        """Charge a mechanism on the sums, and release its only draw; `sums` as in `Aggregation.release`."""
         request = self.result.labels.request(self.account, mechanism, IDS_KIND)
         noise = mechanism.bound(self.account.randomness.bind(request.context()))
         drawn = self.account.draw(
@@ -380,11 +361,6 @@ def fit_cells(
     return task.model_of(release, fitted, sample)
 
 
-def classes_in(domain: Domain) -> int | None:
-    """Return the number of classes, None for numbers."""
-    return domain.size if isinstance(domain, Classes) else None
-
-
 def public_sample(table: Table, id: str, features: tuple[str, ...], size: int = SAMPLE) -> tuple[Floats, int]:
     """Return features of a public sample of the records, shape (m, d), and the number of all records.
 
@@ -392,9 +368,8 @@ def public_sample(table: Table, id: str, features: tuple[str, ...], size: int = 
     alone: not on blocks, parts, or the order of the records.
 
     Args:
-        table: the table.
-        id: its column of record ids.
-        features: its columns of public numbers.
+        id: the column of record ids.
+        features: columns of public numbers.
         size: the most records of the sample.
 
     Raises:
@@ -409,11 +384,7 @@ def public_sample(table: Table, id: str, features: tuple[str, ...], size: int = 
 @final
 @dataclass(frozen=True)
 class SampleTask:
-    """Returns the public sample of a part.
-
-    Args:
-        id, features, size: as in `public_sample`.
-    """
+    """Returns the public sample of a part; fields as in `public_sample`."""
 
     id: str
     features: tuple[str, ...]
@@ -429,7 +400,7 @@ class SampleTask:
         return sample.state
 
     def join(self, states: Iterable[bytes]) -> bytes:
-        """Put what several of these tasks returned together."""
+        """Join the results of several of these tasks."""
         sample = Sample(self)
         try:
             sample.add_states(states)
@@ -471,22 +442,6 @@ class Sample:
         merged = np.concatenate([self._hashes, hashes])
         order = np.lexsort((merged[:, 1], merged[:, 0]))[: self._task.size]
         self._hashes, self.rows = merged[order], np.concatenate([self.rows, rows])[order]
-
-
-def stored(**arrays: Any) -> bytes:
-    """Return what a task says as bytes; arrays without objects."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def restored(state: bytes) -> dict[str, NDArray[Any]]:
-    """Return what a task says; raise InputError if it met a problem."""
-    with np.load(io.BytesIO(bytes(state)), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    if "problem" in arrays:
-        raise InputError(str(arrays["problem"]))
-    return arrays
 
 
 def account_of(request: Request, ledger: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Public rules that say of each record its group, its row of numbers, or whose it is."""
+"""Public rules that give each record a group, a row of numbers or a user."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,32 +32,24 @@ class AllRecords:
 
     @property
     def columns(self) -> Sequence[str]:
-        """None."""
         return []
 
     def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Return zeros."""
         return np.zeros(batch.num_rows, dtype=np.int64)
 
 
 @final
 @dataclass(frozen=True)
 class ByColumn:
-    """Groups whose numbers, from 0, stand in a column.
-
-    Args:
-        column: its name.
-    """
+    """Groups whose numbers, from 0, are in a column."""
 
     column: str
 
     @property
     def columns(self) -> Sequence[str]:
-        """The column."""
         return [self.column]
 
     def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Return the numbers."""
         values = _parsed(batch.column(self.column), pa.int64())
         if values is None or not pa.types.is_integer(values.type) or values.null_count:
             raise InputError(f"the column of groups {self.column!r} must hold a whole number for each record")
@@ -79,11 +71,9 @@ class ByCells:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the features."""
         return self.features
 
     def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Return the key of each record's cell."""
         keys = np.asarray(self.partition.transform(feature_table(batch, self.features)))
         if keys.ndim != 1 or (keys.size and keys.min() < 0):
             raise InputError("must put every record into one cell", argument="partition")
@@ -108,11 +98,7 @@ class RowMap(Protocol):
 @final
 @dataclass(frozen=True)
 class ByFeatures:
-    """Rows that are columns of public numbers as they are.
-
-    Args:
-        features: the columns.
-    """
+    """Rows of unchanged columns of public numbers."""
 
     features: tuple[str, ...]
 
@@ -122,16 +108,13 @@ class ByFeatures:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns."""
         return self.features
 
     @property
     def width(self) -> int:
-        """How many there are."""
         return len(self.features)
 
     def rows(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
-        """Return the row of each record."""
         return feature_table(batch, self.features)
 
 
@@ -184,7 +167,7 @@ def _parsed(values: Any, kind: pa.DataType) -> Any:
 
 
 def user_column(content: pa.Table, column: str) -> Any:
-    """Return whose each record of a table is, integers or texts.
+    """Return the user of each record of a table, integers or texts.
 
     Raises:
         InputError: a record has no user, or the column holds something else.
@@ -199,11 +182,7 @@ def user_column(content: pa.Table, column: str) -> Any:
 
 
 def check_user(column: str | None, columns: tuple[str | None, ...], cap: int | None) -> None:
-    """Refuse a user column that is the label or the ids, and a cap that is none.
-
-    Raises:
-        InputError: what is wrong.
-    """
+    """Raise InputError for a user column that is the label or the ids, and for a wrong cap."""
     if column is not None and column in columns:
         raise InputError("--user must be another column than the label and the ids")
     if cap is None:

@@ -29,9 +29,9 @@ from labeldp.learners import (
 )
 from labeldp.mechanisms import Domain
 from labeldp.privacy import AnyFloats, Budget, Floats, InputError, LabelDPError, Public, Release
-from labeldp.streams.aggregates import Aggregation, Path, public_sample, restored, stored
+from labeldp.streams.aggregates import Aggregation, Path, public_sample
 from labeldp.streams.groupings import check_features, feature_table
-from labeldp.streams.tallies import ROWS, RowSums
+from labeldp.streams.tallies import ROWS, RowSums, restored, stored
 from labeldp.tables import CHANGED, Table, rebatched
 
 CHANCE_STEPS = 1 << 20
@@ -104,11 +104,9 @@ def learn(
     """Return the model of a table.
 
     Args:
-        aggregation: the table, its label, and who is charged.
-        features: its columns of public numbers.
-        sample: these of all records, or of the first ones in an order without meaning, shape (m, d).
+        sample: features of all records, or of the first ones in an order without meaning, shape (m, d).
         records: how many there are.
-        task: what is known before the features.
+        task: the public settings.
         representation: unfitted, or fitted and public.
     """
     sample = sample if records <= STREAMED_RECORDS else sample[:SAMPLED_RECORDS]
@@ -157,8 +155,6 @@ class ByDirections:
     """Rows that are public features, encoded, along the directions that are measured.
 
     Args:
-        features: the columns of the features.
-        encoder: encodes them.
         mapping: from encoded features to directions.
     """
 
@@ -168,7 +164,6 @@ class ByDirections:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the features."""
         return self.features
 
     @property
@@ -181,7 +176,6 @@ class ByDirections:
         return self.encoder.encoded(feature_table(batch, self.features))
 
     def rows(self, batch: pa.RecordBatch) -> Floats:
-        """Return the row of each record."""
         return self.mapping.rows(self.encoded(batch))
 
 
@@ -191,8 +185,6 @@ class MappedRows:
     """The measured rows of all records of a table; see `AllRows` of `labeldp.learners.linear`.
 
     Args:
-        table: the table.
-        aggregate: how rows are computed.
         scores: from coefficients along the directions to the map from encoded features to scores.
         shape: records and directions.
     """
@@ -215,7 +207,6 @@ class ExpectTask:
     """Adds up rows times the probabilities of a model over a part: integers, so that parts add up in any order.
 
     Args:
-        aggregate: how rows are computed.
         scores: from encoded features to scores.
     """
 
@@ -233,7 +224,7 @@ class ExpectTask:
         return stored(total=total)
 
     def join(self, states: Iterable[bytes]) -> bytes:
-        """Put what several of these tasks returned together."""
+        """Join the results of several of these tasks."""
         return stored(total=self.total(states))
 
     def total(self, states: Iterable[bytes]) -> NDArray[np.int64]:

@@ -18,12 +18,7 @@ from labeldp.tables import CHANGED, DistinctIds, Table, check_kind, codes_of, re
 @final
 @dataclass(frozen=True)
 class IdColumn:
-    """The column of record ids, and the key by which ids become names. It draws no noise.
-
-    Args:
-        column: the name of the column.
-        key: the key.
-    """
+    """The column of record ids, and the key by which ids become names. It draws no noise."""
 
     column: str
     key: bytes = field(repr=False)
@@ -116,7 +111,7 @@ class LabelTask:
         return result.state
 
     def join(self, states: Iterable[bytes]) -> bytes:
-        """Put what several of these tasks returned together."""
+        """Join the results of several of these tasks."""
         result = SurveyResult(self)
         try:
             result.add_states(states)
@@ -127,11 +122,7 @@ class LabelTask:
 
 @final
 class SurveyResult:
-    """What a survey says of labels: their fingerprint, the digests that a driver compares, sums, whether all fit.
-
-    Args:
-        task: how labels are read.
-    """
+    """Result of a survey: fingerprint of labels, digests for the driver, sums, and whether all labels fit."""
 
     def __init__(self, task: LabelTask) -> None:
         self._task = task
@@ -214,12 +205,7 @@ def check_ids(table: Table, ids: IdColumn, account: DatasetLedger) -> str:
 
 
 def survey_labels(table: Table, task: LabelTask, ids: str) -> SurveyResult:
-    """Read every label of a table once.
-
-    Args:
-        table: the table.
-        task: what is done with each part.
-        ids: the digest of the ids that were checked.
+    """Read every label of a table once; `ids` is the digest of the checked ids.
 
     Raises:
         DomainError: a label is missing or outside of the domain.
@@ -236,12 +222,12 @@ def survey_labels(table: Table, task: LabelTask, ids: str) -> SurveyResult:
 
 
 def packed(**values: Any) -> bytes:
-    """Return what a task says as bytes."""
+    """Return the result of a task as bytes."""
     return json.dumps(values).encode()
 
 
 def unpacked(state: bytes) -> dict[str, Any]:
-    """Return what a task says; raise InputError if it met a problem."""
+    """Return the result of a task; raise InputError if it met a problem."""
     values: dict[str, Any] = json.loads(bytes(state))
     if "problem" in values:
         raise InputError(values["problem"])

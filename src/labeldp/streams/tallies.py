@@ -15,11 +15,27 @@ from labeldp.privacy import BLOCK, Ids, InputError, RecordDigest
 from labeldp.streams.groupings import Grouping, RowMap
 
 ROWS = 4096
-"""Rows that are computed at a time: what is computed of them is many times as large as the columns."""
+"""Rows of one computation, whose results are many times as large as the columns."""
 
 
 MAX_SUMS = 1 << 27
 """More sums than this do not fit into the memory of a worker."""
+
+
+def stored(**arrays: Any) -> bytes:
+    """Return arrays without objects, the result of a task, as bytes."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def restored(state: bytes) -> dict[str, NDArray[Any]]:
+    """Return the result of a task; raise InputError if it met a problem."""
+    with np.load(io.BytesIO(bytes(state)), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    if "problem" in arrays:
+        raise InputError(str(arrays["problem"]))
+    return arrays
 
 
 @final
@@ -32,7 +48,7 @@ class GroupDigest(RecordDigest):
 @final
 @dataclass(frozen=True)
 class GroupSums:
-    """How many records of each class a group has; or how many records, and the sum of their codes.
+    """The class counts of each group; or its number of records and the sum of their codes.
 
     Args:
         grouping: puts records into groups.
@@ -44,11 +60,9 @@ class GroupSums:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The public columns that it reads."""
         return self.grouping.columns
 
     def start(self, key: bytes) -> "GroupAccumulator":
-        """Return counts of no records yet."""
         return GroupAccumulator(self, key)
 
 
@@ -88,16 +102,13 @@ class GroupAccumulator:
         """The sums so far, without zeros; as secret as the labels."""
         places = np.flatnonzero(self.counts)
         values, digest = self.counts.reshape(-1)[places], np.frombuffer(self._digest.state, dtype=np.uint8)
-        buffer = io.BytesIO()
-        np.savez(buffer, digest=digest, groups=np.array(len(self.counts)), places=places, values=values)
-        return buffer.getvalue()
+        return stored(digest=digest, groups=np.array(len(self.counts)), places=places, values=values)
 
     def add_state(self, state: bytes) -> None:
-        """Add the sums of another accumulator, by its `state`."""
-        with np.load(io.BytesIO(state), allow_pickle=False) as arrays:
-            self._digest.add_state(arrays["digest"].tobytes())
-            self._grow(int(arrays["groups"]))
-            self.counts.reshape(-1)[arrays["places"]] += arrays["values"]
+        arrays = restored(state)
+        self._digest.add_state(arrays["digest"].tobytes())
+        self._grow(int(arrays["groups"]))
+        self.counts.reshape(-1)[arrays["places"]] += arrays["values"]
 
     @property
     def groups(self) -> GroupSizes:
@@ -154,7 +165,6 @@ class RowSums:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The public columns that it reads."""
         return self.map.columns
 
     def scan(self) -> GridScan:
@@ -162,7 +172,6 @@ class RowSums:
         return GridScan(self.map.width, self.clip, self.resolution)
 
     def start(self, key: bytes) -> "RowAccumulator":
-        """Return sums of no records yet."""
         return RowAccumulator(self, key)
 
 
@@ -192,19 +201,17 @@ class RowAccumulator:
     @property
     def state(self) -> bytes:
         """The sums so far; as secret as the labels."""
-        scan, buffer = self._scan, io.BytesIO()
+        scan = self._scan
         scanned = np.array([scan.records, scan.square, scan.length])
         digest = np.frombuffer(self._digest.state, dtype=np.uint8)
-        np.savez(buffer, digest=digest, scanned=scanned, total=scan.total, sums=self.sums)
-        return buffer.getvalue()
+        return stored(digest=digest, scanned=scanned, total=scan.total, sums=self.sums)
 
     def add_state(self, state: bytes) -> None:
-        """Add the sums of another accumulator, by its `state`."""
-        with np.load(io.BytesIO(state), allow_pickle=False) as arrays:
-            self._digest.add_state(arrays["digest"].tobytes())
-            records, square, length = map(int, arrays["scanned"])
-            self._scan.merge(records, square, length, arrays["total"])
-            self.sums += arrays["sums"]
+        arrays = restored(state)
+        self._digest.add_state(arrays["digest"].tobytes())
+        records, square, length = map(int, arrays["scanned"])
+        self._scan.merge(records, square, length, arrays["total"])
+        self.sums += arrays["sums"]
 
     @property
     def rows(self) -> GridTotals:

@@ -51,7 +51,9 @@ class FeatureColumn:
     def other_kind(self, values: pa.ChunkedArray) -> str | None:
         """Return the kind of the cells in words, "" if all are missing, None if one is of this column's kind."""
         array = plain(values.combine_chunks())
-        cells = clean(as_text(array, self.name)) if is_text(array.type) else _without_nan(array)
+        cells = clean(as_text(array, self.name)) if is_text(array.type) else array
+        if pa.types.is_floating(cells.type):
+            cells = pc.if_else(pc.is_nan(cells), None, cells)
         if cells.null_count == len(cells):
             return ""
         found = recognize(self.name, array)
@@ -146,12 +148,7 @@ class TableEncoder:
 
     @classmethod
     def of_columns(cls, columns: Iterable[tuple[str, pa.ChunkedArray]], index: Sequence[str] = ()) -> Self:
-        """Decide how to encode columns that come one after the other; see `fit`.
-
-        Args:
-            columns: the name and the cells of each.
-            index: the names of those that hold the index of a data frame, and are left out.
-        """
+        """Decide how to encode columns, given as pairs of name and cells; see `fit`. Those of `index` are left out."""
         kept, notes = [], [f"left out {name!r}: {INDEX}" for name in index]
         for name, values in columns:
             column = recognize(name, values)
@@ -206,18 +203,21 @@ class TableEncoder:
         try:
             if content["format"] != FORMAT:
                 raise InputError("the table encoder was written by another version of labeldp")
-            columns = tuple(_read_column(entry) for entry in content["columns"])
-            return cls(columns, tuple(str(note) for note in content["notes"]))
+            if not all(entry["kind"] in get_args(Kind) for entry in content["columns"]):
+                raise InputError("the table encoder has a column of a kind that this version does not know")
+            columns = (
+                FeatureColumn(
+                    str(entry["name"]), entry["kind"], tuple(map(str, entry["categories"])), bool(entry["rest"])
+                )
+                for entry in content["columns"]
+            )
+            return cls(tuple(columns), tuple(map(str, content["notes"])))
         except (KeyError, TypeError):
             raise InputError("this is not a table encoder of labeldp") from None
 
 
 class Blocks:
-    """Encodes a table block by block, and checks at the end that each column is of the kind that it was fitted on.
-
-    Args:
-        encoder: a fitted encoder.
-    """
+    """Encodes a table block by block, and checks at the end that each column is of the kind that it was fitted on."""
 
     def __init__(self, encoder: TableEncoder) -> None:
         self._columns = encoder.columns
@@ -305,12 +305,6 @@ def _remarks(column: FeatureColumn, values: pa.ChunkedArray) -> list[str]:
     return remarks
 
 
-def _read_column(entry: Mapping[str, Any]) -> FeatureColumn:
-    if entry["kind"] not in get_args(Kind):
-        raise InputError("the table encoder has a column of a kind that this version does not know")
-    return FeatureColumn(str(entry["name"]), entry["kind"], tuple(map(str, entry["categories"])), bool(entry["rest"]))
-
-
 KINDS: dict[str, str] = {
     "number": "numbers",
     "boolean": "booleans",
@@ -358,11 +352,6 @@ def recognize(name: str, values: Any) -> FeatureColumn | None:
     if pa.types.is_dictionary(kind) and (is_text(kind.value_type) or is_number(kind.value_type)):
         return _category(name, clean(as_text(plain(values), name)))
     return None
-
-
-def _without_nan(values: pa.Array) -> pa.Array:
-    """Replace NaN by null."""
-    return pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(values.type) else values
 
 
 def clean(texts: Any) -> Any:

@@ -205,8 +205,9 @@ class ParquetFile(Table):
     def _stream(
         self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        explain = partial(_parquet_problem, self.path)
-        texts = (encoded,) if encoded in columns and _is_plain_text(self.schema.field(encoded).type) else ()
+        explain = partial(_problem, self.path, PARQUET)
+        kind = self.schema.field(encoded).type if encoded in columns else pa.null()
+        texts = (encoded,) if encoded and (pa.types.is_string(kind) or pa.types.is_large_string(kind)) else ()
         schema = self.types(columns)
         with without_values(lambda: _open(self.path, texts), explain) as file:
             batches = file.iter_batches(batch_size=block_rows, columns=list(columns), use_threads=False)
@@ -219,7 +220,7 @@ class ParquetFile(Table):
 
 def open_parquet(path: Path) -> ParquetFile:
     """Open the Parquet file at `path`; raise InputError if its footer cannot be read or it has no columns or rows."""
-    with without_values(lambda: _open(path), partial(_parquet_problem, path)) as file:
+    with without_values(lambda: _open(path), partial(_problem, path, PARQUET)) as file:
         schema, rows = file.schema_arrow, int(file.metadata.num_rows)
     check_names(path, schema.names, declared=True)
     if not rows:
@@ -231,15 +232,14 @@ def _open(path: Path, texts: Sequence[str] = ()) -> parquet.ParquetFile:
     return parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False, read_dictionary=list(texts))
 
 
-def _is_plain_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _parquet_problem(path: Path, error: Exception) -> str:
-    """Return what is wrong with a Parquet file, by the kind of an error."""
+def _problem(path: Path, kind: str, error: Exception) -> str:
+    """Return what is wrong with a Parquet or Arrow file, by the kind of an error."""
     if isinstance(error, PermissionError):
         return f"{path} may not be read: permission denied"
-    return f"{path} is a damaged or truncated Parquet file, or of a kind that cannot be read (encrypted)"
+    return f"{path} is a damaged or truncated {kind}"
+
+
+PARQUET, ARROW = "Parquet file, or of a kind that cannot be read (encrypted)", "Arrow file"
 
 
 @final
@@ -250,7 +250,7 @@ class ArrowFile(Table):
     def _stream(
         self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        explain = partial(_arrow_problem, self.path)
+        explain = partial(_problem, self.path, ARROW)
         check_growth(self.path, *without_values(lambda: _sizes(self.path), explain))
         with without_values(lambda: pa.OSFile(str(self.path), "rb"), explain) as file:
             # Only these columns are read.
@@ -265,8 +265,9 @@ class ArrowFile(Table):
 
 def open_arrow(path: Path) -> ArrowFile:
     """Open the Arrow file at `path`; raise InputError if it cannot be read or has no columns or rows."""
-    with without_values(lambda: pa.OSFile(str(path), "rb"), partial(_arrow_problem, path)) as file:
-        schema = without_values(lambda: pa.ipc.open_file(file).schema, partial(_arrow_problem, path))
+    explain = partial(_problem, path, ARROW)
+    with without_values(lambda: pa.OSFile(str(path), "rb"), explain) as file:
+        schema = without_values(lambda: pa.ipc.open_file(file).schema, explain)
     check_names(path, schema.names, declared=True)
     table = ArrowFile(path, without_metadata(schema), index=index_of(schema))
     if next(table.blocks(table.columns[:1], block_rows=1), None) is None:
@@ -282,13 +283,6 @@ def _sizes(path: Path) -> tuple[int, int]:
             return size, largest_batch(file, size)
         except ValueError:
             raise pa.ArrowInvalid("not as Arrow writes it") from None
-
-
-def _arrow_problem(path: Path, error: Exception) -> str:
-    """Return what is wrong with an Arrow file, by the kind of an error."""
-    if isinstance(error, PermissionError):
-        return f"{path} may not be read: permission denied"
-    return f"{path} is a damaged or truncated Arrow file"
 
 
 # How large the compressed buffers of Arrow data would be, before any is unpacked: Arrow unpacks a whole batch at once,

@@ -186,9 +186,7 @@ def release_folder(
     Args:
         path: the folder, which must not exist.
         names: the paths of its parts.
-        columns: the names of the output columns in order, the released one among them.
-        released: the name of the released column.
-        ids: a column of distinct values, of which no dictionary is kept.
+        columns, released, ids: as for `release_writer`.
 
     Guarantee (whole, parts): `path` is never seen half-filled; in it are the parts, `_certificate.json` and `_SUCCESS`.
 

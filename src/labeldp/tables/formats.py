@@ -1,4 +1,4 @@
-"""The one list of the kinds of data that `open_table` takes."""
+"""The list of the formats that `open_table` takes."""
 
 import os
 import stat
@@ -17,10 +17,10 @@ class Format:
 
     Fields:
         opener: "module:function", which takes the path or the object and returns a `Table`.
-        help: what it is, in words.
-        endings: how the names of its files end.
-        starts: how its files begin.
-        attributes: of which its objects have one.
+        help: a short description.
+        endings: suffixes of its files.
+        starts: first bytes of its files.
+        attributes: its objects have one of these.
     """
 
     opener: str
@@ -58,20 +58,20 @@ FORMATS = {
         attributes=("__arrow_c_stream__", "scanner"),
     ),
 }
-"""The one list. Files are recognized by how they begin; what begins like none of these is read as CSV."""
+"""All formats. Files are recognized by their first bytes; any other file is read as CSV."""
 
 OTHER_FORMATS = {
     "a JSON file": (b'{"', b'[{"', b"[{\n", b"[\n", b"{\n", b"[["),
     "an Excel file or another ZIP archive": (b"PK\x03\x04",),
     "an old Excel file": (b"\xd0\xcf\x11\xe0",),
 }
-"""How files begin that people have tables in, and that are not read."""
+"""First bytes of common files that are not read."""
 
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 
 
 def format_of(data: Any) -> Format:
-    """Return the format of an object, or of what stands at a path.
+    """Return the format of an object, or of the file or folder at a path.
 
     Raises:
         InputError: it is none of `FORMATS`.

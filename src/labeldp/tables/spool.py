@@ -1,4 +1,4 @@
-"""Blocks of a table set aside on disk, under a key that only this process holds."""
+"""Encrypted temporary storage of the blocks of a table."""
 
 import os
 import tempfile
@@ -18,7 +18,7 @@ from labeldp.privacy import explain_full_disk
 class Spool:
     """Blocks in a temporary file that are read again as often as they are needed; use it as a context.
 
-    Use it to look at a table once: what is read again is what was seen, whatever became of the table.
+    Use it to read a table once: a second pass sees the same blocks even if the table changed meanwhile.
 
     Args:
         folder: a directory on a disk with room for the blocks, about as large as they are in memory.
@@ -45,7 +45,6 @@ class Spool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove the file."""
         self._file.close()
 
     def __len__(self) -> int:
@@ -53,7 +52,7 @@ class Spool:
         return len(self._ends) - 1
 
     def add(self, block: pa.RecordBatch) -> None:
-        """Append a block; its schema may be another than that of the others."""
+        """Append a block of any schema."""
         measured = pa.MockOutputStream()
         _write(measured, block)
         content = np.empty(measured.size(), dtype=np.uint8)
@@ -77,7 +76,7 @@ class Spool:
                 yield reader.read_next_batch()
 
     def _crypt(self, content: NDArray[np.uint8], start: int) -> None:
-        """Encrypt or decrypt what stands at a place of the file: the same, with a keystream that is used once."""
+        """Encrypt or decrypt the content at a place of the file, with a keystream that is used once."""
         counter = modes.CTR((start // 16).to_bytes(16, "big"))
         view = content.data
         Cipher(algorithms.AES256(self._key), counter).encryptor().update_into(view, view)

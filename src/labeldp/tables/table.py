@@ -16,16 +16,16 @@ BLOCK_ROWS = 1 << 18
 """The number of rows of a table that are read at a time."""
 
 Task = Callable[[Iterable[pa.RecordBatch]], bytes]
-"""What is done with a part of a table, given as blocks. It can be pickled, and is as secret as the labels."""
+"""Function of the blocks of one part of a table. It can be pickled, and is as secret as the labels."""
 
 Join = Callable[[Iterable[bytes]], bytes]
-"""Puts what several tasks returned together to one such result."""
+"""Joins the results of several tasks to one."""
 
 Stamp = tuple[int, int, int]
 """Size, time of the last change and number of a file."""
 
 CHANGED = "the table changed while it was being {}"
-"""The beginning of what is said of a table that changed, with a gap for a verb."""
+"""Beginning of the message about a changed table, with a gap for a verb."""
 
 SHOWN_COLUMNS = 12
 NO_HEADER = "its first row was read as the column names: does it have a header row?"
@@ -109,15 +109,14 @@ class Table:
     def run(
         self, task: Task, columns: Sequence[str], *, join: Join | None = None, by: str | None = None
     ) -> Iterable[bytes]:
-        """Run a task on some columns of each part of the table, where it is, and return what it returned.
+        """Run a task on each part of the table, where it is, and return its results.
 
         This table is one part, read in order. An engine runs the task on each of its parts, in any order.
 
         Args:
-            task: what is done.
-            columns: the columns that it reads.
-            join: puts results together on the way, where they are large and there are many.
-            by: a column whose equal values must stand in one part.
+            columns: the columns that the task reads.
+            join: joins results on the way, if they are large and many.
+            by: a column whose equal values must be in one part.
 
         Raises:
             LabelDPError: a file is another than it was when it was opened.
@@ -139,7 +138,7 @@ class Table:
         raise InputError(f": {self.path} has no column {column!r}{self._hint(column)}", argument=argument)
 
     def _within_memory(self, blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield blocks that are all held; refuse them when they are more than files of this size can hold."""
+        """Yield blocks; refuse them when they are larger than files of this size can hold."""
         stamps = [part.stamp for part in self.parts]
         stored, size = sum(stamp[0] for stamp in stamps if stamp is not None), 0
         for block in blocks:
@@ -196,7 +195,7 @@ def open_table(data: Any) -> Table:
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Return what is another after a file was changed or replaced; None where there is no file."""
+    """Return size, time and number of a file, which change with it; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -209,8 +208,8 @@ def stamp_of(path: Path) -> Stamp | None:
 class ArrowTable(Table):
     """A table in memory, or a query: anything that gives an Arrow stream each time it is asked.
 
-    Such are tables and data sets of pyarrow, data frames of polars and pandas, and relations of DuckDB. It is read as
-    often as a file; a query must give the same rows each time.
+    Examples are tables and data sets of pyarrow, data frames of polars and pandas, and relations of DuckDB. A query
+    must give the same rows each time.
     """
 
     source: Any = field(default=None, repr=False, compare=False)

@@ -14,11 +14,6 @@ from labeldp.privacy import Buckets, DomainError, InputError, RecordIds, Texts
 from labeldp.tables.table import without_values
 
 
-def domain_in_file(domain: Domain) -> Domain:
-    """Return the domain with its labels as a file holds them: the names of classes are texts there."""
-    return Classes([str(name) for name in domain.names]) if isinstance(domain, Classes) else domain
-
-
 def check_kind(schema: pa.Schema, label: str, domain: Domain) -> None:
     """Check the type of the label column in a schema, which is public; no label is read.
 
@@ -33,7 +28,7 @@ def check_kind(schema: pa.Schema, label: str, domain: Domain) -> None:
 
 
 def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
-    """Return the private codes of a block's labels, shape (rows,), in a domain from `domain_in_file`.
+    """Return the private codes of a block's labels, shape (rows,), in a domain from `Domain.in_file`.
 
     Raises:
         DomainError: a label is missing or outside of the domain; the message does not say which, where or how many.
@@ -83,10 +78,6 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
     `domain.encode(texts)[places]` are the codes. Integers read '0', booleans 'true' and 'false', whole floats '1';
     texts are unchanged, spaces included. Both arrays are as private as the labels.
 
-    Args:
-        batch: a block of a table.
-        column: the name of the label column; it may be dictionary-encoded.
-
     Returns:
         texts, shape (d,), in order of appearance, and places, shape (batch.num_rows,), in [0, d).
 
@@ -116,9 +107,7 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
 def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
     """Return the labels of a block as floats, for an `Interval`.
 
-    Args:
-        batch: a block of a table.
-        column: the name of the label column: integers, floats, decimals, or texts that read as such.
+    The column holds integers, floats, decimals, or texts that read as such.
 
     Returns:
         Numbers, shape (batch.num_rows,), none of them NaN; infinities are left to the domain to refuse.
@@ -198,10 +187,7 @@ HELD_IDS = 1 << 20
 def record_ids(batch: pa.RecordBatch, column: str) -> RawIds:
     """Return the record ids of a block, for `KeyedRandomness`.
 
-    Args:
-        batch: a block of a table.
-        column: the name of the id column: integers, texts or bytes. Ids of a CSV file are texts, so '7' and '07' are
-            two records.
+    The column holds integers, texts or bytes. Ids of a CSV file are texts, so '7' and '07' are two records.
 
     Returns:
         For integers int64 or uint64, shape (batch.num_rows,); for texts and bytes as many `Texts`.
@@ -342,7 +328,7 @@ def answers_in(mechanism: FiniteMechanism, column: pa.Array) -> NDArray[Any]:
             return np.asarray(np.packbits(bits, axis=1)[places])
         if isinstance(mechanism, ResponseOnBins):
             return np.array([mechanism.names.index(text) for text in texts], dtype=np.uint8)[places]
-        return np.asarray(domain_in_file(domain).encode(np.array(texts, dtype=np.str_))[places])
+        return np.asarray(domain.in_file().encode(np.array(texts, dtype=np.str_))[places])
     numbers = plain(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
     outputs = getattr(mechanism, "outputs", None)
     if outputs is None:

@@ -399,7 +399,7 @@ def table_writer(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterat
     """Write a new table by blocks: completely or not at all.
 
     Args:
-        path: the output, ending in .parquet, .arrow or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
+        path: the output, named as for `release_writer`.
         columns: the names of its columns in order.
 
     Yields:

@@ -59,7 +59,6 @@ class _CenteredBody(Body):
 
     @property
     def center(self) -> Floats:
-        """Zero."""
         return np.zeros(self.dimension)
 
 
@@ -78,11 +77,9 @@ class Unbounded(_CenteredBody):
 
     @property
     def bounded(self) -> bool:
-        """False."""
         return False
 
     def project(self, points: Floats) -> Floats:
-        """Return the points themselves."""
         return points
 
 
@@ -100,7 +97,6 @@ class Ball(_CenteredBody):
     radius: float
 
     def project(self, points: Floats) -> Floats:
-        """Return the points, longer ones scaled down to `radius`."""
         norms = np.linalg.norm(points, axis=-1, keepdims=True)
         return np.asarray(points * (self.radius / np.maximum(norms, self.radius)))
 
@@ -142,11 +138,9 @@ class Box(Body):
 
     @property
     def center(self) -> Floats:
-        """The middle."""
         return (np.array(self.low) + np.array(self.high)) / 2
 
     def project(self, points: Floats) -> Floats:
-        """Return the points with every coordinate clipped to its ends."""
         return np.clip(points, -self.half, self.half)
 
 

@@ -89,7 +89,6 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
         return self.sums.horizon
 
     def init(self, *, rng: Randomness) -> LeaderState[Any]:
-        """Return a state that plays the center first."""
         return LeaderState(self.sums.init(), self.body.center)
 
     def predict(self, state: LeaderState[Any]) -> Floats:

@@ -176,7 +176,6 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         return LinearMeasure(self.body, self.lipschitz, self.beta, self.strength)
 
     def init(self, *, rng: Randomness) -> LazyState[Integers]:
-        """Draw a point from the regularization alone."""
         return begin(self.measure, 2 if self.reference else 1, rng=rng)
 
     def predict(self, state: LazyState[Integers]) -> Floats:
@@ -323,7 +322,6 @@ class SampledWeights(ConvexKernel[SampledState]):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The conditions of the guarantee, in words."""
         return (
             f"every loss is convex on the body and Lipschitz with constant {decimal_text(self.lipschitz)} (UNCHECKED)",
             f"every draw of the sampler is within {decimal_text(float(self.distance))} of its law in total variation",
@@ -331,7 +329,6 @@ class SampledWeights(ConvexKernel[SampledState]):
         )
 
     def init(self, *, rng: Randomness) -> SampledState:
-        """Draw a point from the regularization alone."""
         return self._drawn((), as_successive(rng))
 
     def predict(self, state: SampledState) -> Floats:

@@ -109,7 +109,6 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
         return cls(experts, batch, rate, Fraction(1), levels, neighbors)
 
     def init(self, *, rng: Randomness) -> LazyState[Integers]:
-        """Draw any expert, with equal probability."""
         return begin(self.measure, 1, rng=rng)
 
     def predict(self, state: LazyState[Integers]) -> int:

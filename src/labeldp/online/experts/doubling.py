@@ -80,7 +80,6 @@ class DoublingExponential(Kernel[DoublingState]):
         return self.epsilon if self.neighbors is Neighbors.ZERO_OUT else self.epsilon / 2
 
     def init(self, *, rng: Randomness) -> DoublingState:
-        """Draw any expert, with equal probability."""
         return self._drawn(0, np.zeros(self.experts, dtype=np.int64), as_successive(rng))
 
     def predict(self, state: DoublingState) -> int:
@@ -190,7 +189,6 @@ class BetterOfTwo(Kernel[BothState]):
 
     @property
     def words(self) -> str:
-        """Those of the second learner."""
         return self.second.words
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
@@ -198,7 +196,6 @@ class BetterOfTwo(Kernel[BothState]):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantees of the three depend on."""
         return tuple(dict.fromkeys(self.first.assumptions + self.second.assumptions + self.chooser.assumptions))
 
 

@@ -282,7 +282,6 @@ class L2P(Kernel[LazyState[Any]]):
         return switching_words(self.batch, self.measure.unit * self.measure.levels, self.redraw)
 
     def mean_regret(self) -> MeanRegret | None:
-        """Return a function for the mean regret with multiplicative weights; None for another measure."""
         weights = isinstance(self.measure, MultiplicativeWeightsMeasure)
         return weights_regret(float(self.measure.unit * self.measure.levels), self.batch) if weights else None
 

@@ -73,7 +73,6 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
         """The noisy sums of losses, in units of 1."""
 
     def init(self, *, rng: Randomness) -> SoftmaxState[S]:
-        """Draw any expert, with equal probability."""
         start = np.zeros((1, self.experts))
         return SoftmaxState(self.sums.init(), int(softmax_draws(start, 0.0, rng=as_successive(rng))[0]))
 
@@ -178,7 +177,6 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
 
     @cached_property
     def sums(self) -> ToeplitzSums:
-        """The noisy sums of losses, in units of 1."""
         return ToeplitzSums(self.horizon, self.experts, self.stddev)
 
     def mean_regret(self) -> MeanRegret:
@@ -235,7 +233,6 @@ class TreeNoise(NoisySoftmax[TreeState]):
 
     @cached_property
     def sums(self) -> GaussianTree | LaplaceTree:
-        """The noisy sums of losses, in units of 1."""
         if self.stddev is not None:
             return GaussianTree(self.horizon, self.experts, self.stddev)
         share = exact_positive(self.epsilon, "epsilon") / (self.experts * nodes(self.horizon))

@@ -1,0 +1,13 @@
+from .client import RemoteCurator as RemoteCurator
+from .client import ServerConnection as ServerConnection
+from .client import connect as connect
+from .config import NO_ISOLATION as NO_ISOLATION
+from .config import Analyst as Analyst
+from .config import Config as Config
+from .config import DatasetConfig as DatasetConfig
+from .config import ServerLimits as ServerLimits
+from .config import check_analyst as check_analyst
+from .config import hashed as hashed
+from .config import new_token as new_token
+from .front import serve as serve
+from .log import read_log as read_log
