@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.fit.parsing import decimal_float, domain_of, epsilon_of
-from labeldp.learners import DEFAULTS, Learner, check_evaluation, learner_of
+from labeldp.learners import DEFAULTS, learner_of
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import (
     Budget,
@@ -23,6 +23,9 @@ from labeldp.privacy import (
     stored_fraction,
 )
 from labeldp.tables import domain_in_file
+
+if TYPE_CHECKING:
+    from labeldp.learners import Learner
 
 Ids = list[bytes] | NDArray[Any]
 """Record ids as the randomness takes them: texts, or integers."""
@@ -97,6 +100,8 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         if self.evaluation is not None:
+            from labeldp.learners import check_evaluation  # a certificate is read without scikit-learn
+
             check_evaluation(self.evaluation)
             if not self.evaluation:
                 raise InputError("must be a share of the records above 0, or be left out", argument="evaluation")
@@ -121,7 +126,7 @@ class FitSettings:
         """Whether the model is still to be chosen: of labels that are not released in stages."""
         return self.model == "auto" and self.chosen is None and self.options == DEFAULTS
 
-    def learner(self, *, images: bool = False) -> Learner:
+    def learner(self, *, images: bool = False) -> "Learner":
         """Return what learns, of a table or of images; see `learner_of`."""
         return learner_of(
             self.model, trust=self.trust, target=self.target, images=images, delta=self.delta, **self.options
