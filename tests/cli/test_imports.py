@@ -96,14 +96,14 @@ def test_a_fit_its_certificate_and_its_predictions(tmp_path: Path) -> None:
     assert "sklearn" in fitted
     assert not fitted & {"labeldp.online", "papers", "labeldp.networks"}
     certified = loaded_by(tmp_path, "certificate model")
-    assert not certified & {"sklearn", "scipy", "pandas", "labeldp.learners"}
+    assert not certified & {"sklearn", "scipy", "pandas", "labeldp.learners.plan"}
 
 
 def test_a_plan_without_a_file_learns_nothing() -> None:
     planned = loaded_by(Path(), "plan --n 1e6 --d 4 --classes 2 --epsilon 1")
-    assert not planned & {"sklearn", "scipy", "pandas", "labeldp.learners"}
+    assert not planned & {"sklearn", "scipy", "pandas", "labeldp.learners.plan"}
 
 
 def test_a_ledger_is_shown_without_tables_and_learners(tmp_path: Path) -> None:
     shown = loaded_by(tmp_path, "ledger add l.db --dataset bought --epsilon 2 --classes no,yes")
-    assert not shown & {"sklearn", "scipy", "pandas", "pyarrow", "labeldp.learners"}
+    assert not shown & {"sklearn", "scipy", "pandas", "pyarrow", "labeldp.learners.plan"}

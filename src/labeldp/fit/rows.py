@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from labeldp.curator import ONE_USER, numbered, user_names
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.fit.users import owner_like
-from labeldp.learners import rows_of, take_rows
 from labeldp.mechanisms import Domain
 from labeldp.privacy import DomainError, InputError
 from labeldp.streams import check_user, user_column
@@ -104,6 +103,8 @@ class GivenRows(TableRows):
         Raises:
             InputError: a column, an id or a user cannot be used.
         """
+        from labeldp.learners import rows_of, take_rows  # a certificate is read without scikit-learn
+
         records = rows_of(table)
         if users is not None and len(numbered(user_names(users, b""))) != records:
             raise InputError(ONE_USER, argument="users")
@@ -124,6 +125,8 @@ class GivenRows(TableRows):
         """Return some of the rows, in order, without labels."""
         ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
         ids = ids[rows] if isinstance(ids, np.ndarray) else ids
+        from labeldp.learners import take_rows
+
         inputs = None if self.inputs is None else take_rows(self.inputs, rows)
         weights = None if self.weights is None else self.weights[rows]
         kept = replace(self, features=self.features[rows], ids=ids, labels=None, order=self.order[rows], users=None)

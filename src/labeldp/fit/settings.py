@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.fit.parsing import decimal_float, domain_of, epsilon_of
-from labeldp.learners import DEFAULTS, Learner, check_evaluation, learner_of
+from labeldp.learners import DEFAULTS, learner_of
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import (
     Budget,
@@ -22,6 +22,9 @@ from labeldp.privacy import (
     float_above,
     stored_fraction,
 )
+
+if TYPE_CHECKING:
+    from labeldp.learners import Learner
 
 Ids = list[bytes] | NDArray[Any]
 """Record ids as the randomness takes them: texts, or integers."""
@@ -96,6 +99,8 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         if self.evaluation is not None:
+            from labeldp.learners import check_evaluation  # a certificate is read without scikit-learn
+
             check_evaluation(self.evaluation)
             if not self.evaluation:
                 raise InputError("must be a share of the records above 0, or be left out", argument="evaluation")
@@ -120,7 +125,7 @@ class FitSettings:
         """Whether the model is still to be chosen: of labels that are not released in stages."""
         return self.model == "auto" and self.chosen is None and self.options == DEFAULTS
 
-    def learner(self, *, images: bool = False) -> Learner:
+    def learner(self, *, images: bool = False) -> "Learner":
         """Return what learns, of a table or of images; see `learner_of`."""
         return learner_of(
             self.model, trust=self.trust, target=self.target, images=images, delta=self.delta, **self.options
