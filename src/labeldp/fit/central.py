@@ -128,9 +128,7 @@ class NoisySums(SumRecipe):
         "The sums as they were before noise was added.",
         "The labels of the records that the model was measured on.",
     )
-    simulation: ClassVar[str] = (
-        "summed with fresh noise at each epsilon and the same delta, and learned from as this model was"
-    )
+    simulation: ClassVar[str] = "summed with new noise at each ε and the same δ, with the model fitted again"
 
     def sums_loss(self) -> PrivacyLoss:
         """Return the loss of sums of a single row: any sums cost the same."""

@@ -270,8 +270,8 @@ class NoisyLabels(StageRecipe):
     """A scikit-learn classifier of labels that are randomized one by one, in stages or at once."""
 
     simulation: ClassVar[str] = (
-        "randomized anew at each epsilon and learned from in one stage by plain training of the chosen "
-        "classifier; boosted trees are half as many, at twice the learning rate"
+        "randomized at each ε, with the chosen classifier trained again in one stage (boosted trees: half as many, at "
+        "twice the learning rate)"
     )
 
     def steps(self, records: int) -> tuple[Step, ...]:
@@ -360,9 +360,7 @@ SIMULATED_DIRECTIONS = 300
 class LinearLabels(StageRecipe):
     """A linear softmax of labels that are randomized one by one, fitted by their likelihood."""
 
-    simulation: ClassVar[str] = (
-        "randomized anew at each epsilon and learned from in one stage by the likelihood of what was released"
-    )
+    simulation: ClassVar[str] = "randomized at each ε, with the model fitted again by likelihood in one stage"
     options: ClassVar[Mapping[str, Any]] = {"temperature": "calibrated"}
 
     def check(self, rows: Rows, context: TrainingContext) -> None:

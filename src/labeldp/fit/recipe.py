@@ -109,7 +109,7 @@ class Recipe(ABC):
     secret: ClassVar[tuple[str, ...]]
     """What the releases do not tell, a sentence each."""
     simulation: ClassVar[str] = ""
-    """How `learn_simulated` learns, as the report goes on after "labels were drawn …, "; "" if it cannot."""
+    """How `learn_simulated` learns, as the report goes on after "drawn from this model, "; "" if it cannot."""
     notes: ClassVar[tuple[str, ...]] = ()
     """Sentences for the report."""
     resumable: ClassVar[bool] = False
