@@ -314,7 +314,7 @@ def test_the_report_says_which_records_were_answered_by_groups(
     done = labeldp("fit", "kinds.csv", *KINDS, "--model", "logistic", *options, "--out", "model")
     assert done.status == 0, done.err
     published = json.loads((people / "model" / "summary.json").read_text())["published"]
-    [said] = [each for each in published if "groups of classes was released" in each]
+    [said] = [each for each in published if "random class groups" in each]
     assert said.startswith("A label was released as it is with a probability of")
     assert "Of each record of which nothing was known one of" in said
 

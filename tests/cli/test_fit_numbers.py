@@ -62,7 +62,7 @@ def report(folder: Path) -> str:
 def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folder: Path) -> None:
     done = labeldp(*FIT, "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
-    assert "epsilon = 8 and delta = 0" in done.out and "by DiscreteLaplace with epsilon = 8" in done.out
+    assert "ε = 8, δ = 0" in done.out and "one noisy number per record (discrete Laplace noise" in done.out
     assert "Error on public_homes.csv" in done.out and "Accuracy" not in done.out
     found = summary(folder)
     numbers, test = found["numbers"], found["numbers"]["test"]
@@ -143,7 +143,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
 def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folder: Path) -> None:
     done = labeldp(*FIT, *CENTRAL, "--delta", "1e-6", "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
-    assert "a trusted curator sees all labels" in done.out
+    assert "a trusted curator sees the labels" in done.out
     found = summary(folder)
     assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [
         ("linear", 720),

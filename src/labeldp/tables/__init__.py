@@ -1,7 +1,7 @@
 """Read and write data: tables by blocks, features as a matrix, released columns, certificates."""
 
 from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory, sync, usual_mode
-from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
+from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder, recognize
 from labeldp.tables.files import compressed_buffers
 from labeldp.tables.folders import (
     CERTIFICATE,
@@ -100,6 +100,7 @@ __all__ = [
     "read_certificate",
     "read_folder_certificate",
     "rebatched",
+    "recognize",
     "record_ids",
     "release_folder",
     "release_writer",
