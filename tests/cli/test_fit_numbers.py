@@ -310,7 +310,7 @@ def test_a_model_of_one_or_two_features_is_drawn(labeldp: Callable[..., Ran], fo
     picture = summary(folder)["picture"]
     assert [axis["feature"] for axis in picture["axes"]] == features.split(",")
     assert len(picture["answers"]) == 1 and bool(picture["seen"]) == ("," not in features)
-    assert "What the model answers" in report(folder)
+    assert "Predictions" in report(folder)
 
 
 def test_classes_are_drawn_too(labeldp: Callable[..., Ran], folder: Path) -> None:
@@ -361,7 +361,7 @@ def test_many_classes_are_released_as_groups(labeldp: Callable[..., Ran], folder
     done = labeldp(*words, "--classes", "20", "--epsilon", "1", "--model", "cells")
     assert done.status == 0, done.err
     assert "by LocalHashing" in done.out, done.out
-    assert "Of each record one of 3 groups of classes was released" in report(folder)
+    assert "Each record releases one of 3 random class groups." in report(folder)
     found = summary(folder)
     assert found["confusion"] is not None and len(found["confusion"]["shares"]) == 20
     assert found["accuracy"]["low"] <= found["accuracy"]["value"] <= found["accuracy"]["high"]

@@ -353,7 +353,7 @@ def test_a_name_in_another_case_is_a_name_that_was_meant(tmp_path: Path, name: s
         (
             "t.npz",
             b"PK\x03\x04rest",
-            "t.npz is a NumPy archive of arrays, not a table: save it as CSV",
+            "a NumPy archive of arrays, not a table",
         ),
         ("t.xls", b"\xd0\xcf\x11\xe0rest", "an old Excel file"),
     ],
