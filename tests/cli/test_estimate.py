@@ -45,7 +45,7 @@ def test_commands_print_a_sentence_rows_and_the_certificate(visits: str, labeldp
         ran = labeldp("estimate", command, visits, *options)
         assert ran.status == 0, ran.err
         assert "95 % interval" in ran.out and "On condition that: " in ran.out
-        assert "Label differential privacy with epsilon = 3" in ran.out
+        assert "ε = 3, δ = 0" in ran.out
     assert Path("visits.ledger").read_bytes() == before, "nothing was charged"
     assert Path("plot.svg").read_text().startswith("<svg")
 

@@ -314,9 +314,9 @@ def test_the_report_says_which_records_were_answered_by_groups(
     done = labeldp("fit", "kinds.csv", *KINDS, "--model", "logistic", *options, "--out", "model")
     assert done.status == 0, done.err
     published = json.loads((people / "model" / "summary.json").read_text())["published"]
-    [said] = [each for each in published if "groups of classes was released" in each]
-    assert said.startswith("A label was released as it is with a probability of")
-    assert "Of each record of which nothing was known one of" in said
+    [said] = [each for each in published if "random class groups" in each]
+    assert said.startswith("Each released label is the true label with probability")
+    assert "Each record without a prior releases one of" in said
 
 
 def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran], people: Path) -> None:
@@ -325,9 +325,9 @@ def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran
     fit = ("fit", "kinds.csv", *KINDS, "--model", "logistic", "--out", "model")
     first = labeldp(*fit)
     assert first.status == 0, first.err
-    assert "one of 3 groups of classes for each record, by LocalHashing with epsilon = 1" in first.out
+    assert "one noisy class group per record (local hashing, 3 groups" in first.out
     report = (people / "model" / "report.html").read_text()
-    assert "one of 3 groups of classes was released" in report and "bits of a label" in report
+    assert "one of 3 random class groups" in report and "bits per label" in report
     charges = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
     shutil.rmtree(people / "model")
     assert labeldp(*fit).out == first.out
@@ -342,6 +342,6 @@ def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callabl
     for model in ("cells", "logistic", "neighbors"):
         done = labeldp("fit", "kinds.csv", *KINDS, "--model", model, "--out", model)
         assert done.status == 0, done.err
-        assert "one of 3 groups of classes for each record" in done.out
+        assert "one noisy class group per record (local hashing, 3 groups" in done.out
     [charge] = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
     assert charge.mechanism["mechanism"] == "LocalHashing"

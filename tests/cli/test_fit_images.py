@@ -87,7 +87,7 @@ def test_trust_in_nobody_takes_a_linear_model_by_default(
     kinds = [each["mechanism"].partition(",")[0] for each in found["certificate"]]
     assert kinds.count("RandomizedResponseWithPrior") == len(stages) // 2 and kinds[0] == "RandomizedResponse"
     assert found["curve"] and found["accuracy"]
-    assert "epsilon = 2 and delta = 0" in done.out
+    assert "ε = 2, δ = 0" in done.out
     again = labeldp(*asked)
     assert (again.status, again.out, again.err) == (0, done.out, "")
     assert labeldp("predict", "model", "new.npz", "--out", "p.csv").status == 0

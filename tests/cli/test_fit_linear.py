@@ -62,11 +62,11 @@ def test_one_command_makes_a_model_with_trust_and_delta_in_its_certificate(
     labeldp: Callable[..., Ran], fitted: tuple[Path, str]
 ) -> None:
     folder, said = fitted
-    assert "epsilon = 2 and delta = 1e-06" in said and "a trusted curator sees all labels" in said
+    assert "ε = 2, δ = 1e-06" in said and "a trusted curator sees the labels" in said
     assert "the features do not depend on the private labels" in said
     assert "Accuracy, estimated from released labels" in said
     checked = labeldp("certificate", "model", "--delta", "1e-6")
-    assert checked.status == 0 and "epsilon = 2 and delta = 1e-06" in checked.out
+    assert checked.status == 0 and "ε = 2, δ = 1e-06" in checked.out
     assert labeldp("certificate", "model").out == checked.out
     assert "No finite epsilon is promised at delta = 0" in labeldp("certificate", "model", "--delta", "0").out
     assert "GaussianMoment, epsilon 2 at delta 1e-06, linear" in labeldp("ledger", "show", "l.ledger").out
@@ -90,7 +90,7 @@ def test_the_report_says_whom_to_trust_how_much_noise_there_is_and_what_stays_se
     assert found["certificate"][0]["mechanism"] == "GaussianMoment, epsilon = 2, delta = 1e-06"
     assert found["budget"]["left"]["epsilon"] == 0.0
     report = (fitted[0] / "model" / "report.html").read_text()
-    assert "ε = 2, δ = 1e-6" in report and "a trusted curator sees all labels" in report
+    assert "ε = 2, δ = 1e-6" in report and "a trusted curator sees the labels" in report
 
 
 def test_the_same_command_again_costs_nothing(labeldp: Callable[..., Ran], fitted: tuple[Path, str]) -> None:
@@ -168,7 +168,7 @@ def test_without_a_delta_the_promise_is_pure(labeldp: Callable[..., Ran], people
     words = [word for word in FIT if word not in ("--delta", "1e-6")]
     done = labeldp(*words)
     assert done.status == 0, done.err
-    assert "epsilon = 2 and delta = 0" in done.out
+    assert "ε = 2, δ = 0" in done.out
     found = summary(people)
     assert found["certificate"][0]["mechanism"] == "LaplaceMoment, epsilon = 2" and "--delta" not in found["command"]
     assert any(text.startswith("Two-sided geometric noise") for text in found["published"])

@@ -63,7 +63,7 @@ def report(folder: Path) -> str:
 def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folder: Path) -> None:
     done = labeldp(*FIT, "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
-    assert "epsilon = 8 and delta = 0" in done.out and "by DiscreteLaplace with epsilon = 8" in done.out
+    assert "ε = 8, δ = 0" in done.out and "one noisy number per record (discrete Laplace noise" in done.out
     assert "Error on public_homes.csv" in done.out and "Accuracy" not in done.out
     found = summary(folder)
     numbers, test = found["numbers"], found["numbers"]["test"]
@@ -144,7 +144,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
 def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folder: Path) -> None:
     done = labeldp(*FIT, *CENTRAL, "--delta", "1e-6", "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
-    assert "a trusted curator sees all labels" in done.out
+    assert "a trusted curator sees the labels" in done.out
     found = summary(folder)
     assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [
         ("linear", 720),
@@ -311,7 +311,7 @@ def test_a_model_of_one_or_two_features_is_drawn(labeldp: Callable[..., Ran], fo
     picture = summary(folder)["picture"]
     assert [axis["feature"] for axis in picture["axes"]] == features.split(",")
     assert len(picture["answers"]) == 1 and bool(picture["seen"]) == ("," not in features)
-    assert "What the model answers" in report(folder)
+    assert "Predictions" in report(folder)
 
 
 def test_classes_are_drawn_too(labeldp: Callable[..., Ran], folder: Path) -> None:
@@ -362,7 +362,7 @@ def test_many_classes_are_released_as_groups(labeldp: Callable[..., Ran], folder
     done = labeldp(*words, "--classes", "20", "--epsilon", "1", "--model", "cells")
     assert done.status == 0, done.err
     assert "by LocalHashing" in done.out, done.out
-    assert "Of each record one of 3 groups of classes was released" in report(folder)
+    assert "Each record releases one of 3 random class groups." in report(folder)
     found = summary(folder)
     assert found["confusion"] is not None and len(found["confusion"]["shares"]) == 20
     assert found["accuracy"]["low"] <= found["accuracy"]["value"] <= found["accuracy"]["high"]

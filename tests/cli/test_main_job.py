@@ -20,7 +20,7 @@ QUICK = (*FIT, "--model", "logistic", "--stages", "1")
 def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran], people: Path) -> None:
     done = labeldp("fit", "people.csv", *QUICK, "--out", "model", "--test", "public.csv", PUBLIC)
     assert done.status == 0, done.err
-    assert "epsilon = 1 and delta = 0" in done.out and "whole budget" in done.err
+    assert "ε = 1, δ = 0" in done.out and "whole budget" in done.err
     stages = [line.split(" s  ")[1] for line in done.err.splitlines() if " s  " in line]  # stderr is no terminal
     assert stages[0] == "learning" and "cross-fitting Pipeline, part 2 of 5" in stages
     assert stages[-1] == "shuffling features" and len(set(stages)) == len(stages)
@@ -76,8 +76,8 @@ def test_two_stages_with_a_cluster_prior_cost_the_epsilon_together(labeldp: Call
     done = labeldp(*command, "--trust", "central", "--out", "model")
     assert done.status == 0, done.err
     certificate = json.loads((people / "model" / "certificate.json").read_text())["certificate"]
-    assert certificate["trust"] == "CENTRAL" and "a trusted curator sees all labels" in done.out
-    assert "epsilon = 1 and delta = 0" in done.out
+    assert certificate["trust"] == "CENTRAL" and "a trusted curator sees the labels" in done.out
+    assert "ε = 1, δ = 0" in done.out
     summary = json.loads((people / "model" / "summary.json").read_text())
     assert [stage["name"] for stage in summary["stages"]] == ["cluster prior", "stage 1", "stage 2", "evaluation"]
     assert summary["budget"]["run"]["epsilon"] == 1.0 and summary["budget"]["left"]["epsilon"] == 0.0

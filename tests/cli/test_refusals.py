@@ -108,7 +108,7 @@ def test_a_range_without_a_mechanism_for_it_names_the_flag(labeldp: Callable[...
         assert not (people / "l.ledger").exists()
 
 
-WEAK = "lets the odds about one label change by a factor of 163,000: this is a weak promise"
+WEAK = "is a weak guarantee: the odds about one label can change 163,000-fold"
 
 
 def test_an_epsilon_above_ten_is_said_in_words_where_it_is_asked_for(labeldp: Callable[..., Ran], people: Path) -> None:

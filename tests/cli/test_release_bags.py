@@ -23,7 +23,7 @@ def test_sums_of_similar_records(labeldp: Callable[..., Ran], people: Path) -> N
     order = (*COMMON, "--dataset", "people", "--mechanism", "bag-sum", "--size", "20", "--epsilon", "1")
     done = labeldp(*order, "--out", "sums.csv")
     assert done.status == 0, done.err
-    assert "epsilon = 1 and delta = 0" in done.out and "whole budget" in done.err
+    assert "ε = 1, δ = 0" in done.out and "whole budget" in done.err
     rows, source = read(people / "sums.csv"), read(people / "people.csv")
     assert list(rows[0]) == ["id", "bag", "bought_sum"] and [r["id"] for r in rows] == [r["id"] for r in source]
     bags = np.array([int(row["bag"]) for row in rows])
@@ -147,7 +147,7 @@ def test_a_certificate_remembers_its_delta(labeldp: Callable[..., Ran], people: 
     order = (*COMMON, "--dataset", "people", "--mechanism", "noisy-weighted-llp", "--size", "20")
     assert labeldp(*order, "--epsilon", "1", "--delta", "1e-5", "--out", "llp.csv").status == 0
     shown = labeldp("certificate", "llp.csv").out
-    assert "epsilon = 1 and delta = 1e-05" in shown or "epsilon = 1 and delta = 0.00001" in shown, shown
+    assert "ε = 1, δ = 1e-05" in shown or "ε = 1, δ = 0.00001" in shown, shown
     assert "epsilon 1 at delta" in labeldp("ledger", "show", "l.ledger").out
 
 

@@ -180,7 +180,7 @@ def test_releases_of_a_curator_are_kept_by_the_account(make: Make) -> None:
     first = holder.release(response(0.5), rng=SYSTEM)
     second = holder.release(response(0.25), rng=SYSTEM)
     one, both = first.certificate, ldp.gather([first, second], lambda *_: None).certificate
-    assert "with epsilon = 0.5 and delta = 0 " in one.at(0)
+    assert "ε = 0.5, δ = 0" in one.at(0)
     assert "by a sum of" not in one.at(1e-6)
     assert both.at(0) == both.at(1e-6) and "by a sum of epsilon = 0.75" in both.at(0)
     assert ledger.spent.epsilon() == 0.75
@@ -190,7 +190,7 @@ def test_certificates_of_what_was_chosen_late_promise_the_budget_alone(make: Mak
     ledger, loss = make(ldp.Budget(2, 1e-6)), PrivacyLoss.gaussian(0.05)
     late = [charge(ledger, loss, name=name) for name in "ab"]
     together = join_certificates(late)
-    assert "with epsilon = 2 and delta = 1e-06" in together.at(1e-6) and "This is the budget" in together.at(1e-6)
+    assert "ε = 2, δ = 1e-06" in together.at(1e-6) and "the whole budget" in together.at(1e-6)
     assert "No finite epsilon is promised at delta = 1e-07" in together.at("1e-7")
     again = type(together).from_json(json.loads(json.dumps(together.to_json())))
     assert again.at(1e-6) == together.at(1e-6)
@@ -201,7 +201,7 @@ def test_certificates_of_what_was_chosen_late_promise_the_budget_alone(make: Mak
     ledger.require([PendingCharge({}, loss, step="e")])  # declared after a look at those
     more = [charge(ledger, loss, name=name, step=name) for name in ("e", "f")]
     for several in ([declared, more[0]], more):
-        assert "This is the budget" in join_certificates(several).at(1e-6)
+        assert "the whole budget" in join_certificates(several).at(1e-6)
 
 
 LOSSES = [

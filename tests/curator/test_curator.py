@@ -319,7 +319,7 @@ def test_keyed_noise_follows_the_id(tmp_path: Path) -> None:
 def test_a_simulation_says_so() -> None:
     release = curator().release(response(), rng=np.random.default_rng(0))
     assert release.certificate.randomness is RandomnessKind.SIMULATION
-    assert "SIMULATION and protects nothing" in release.certificate.at()
+    assert "SIMULATION – seeded noise, no privacy" in release.certificate.at()
 
 
 def test_two_curators_of_one_ledger_add_up() -> None:

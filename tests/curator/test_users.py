@@ -347,10 +347,9 @@ def test_the_certificate_and_its_sentence_say_user() -> None:
     mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.5)
     certificate = curator.release(mechanism, rng=SYSTEM).certificate
     sentence = certificate.at(0)
-    assert "epsilon = 1.5 and delta = 0 for every user of the dataset" in sentence
-    assert "in which all labels of one user are replaced" in sentence
-    assert "Changing all labels of any one user makes" in sentence
-    assert "on condition that: the users do not depend on the private labels" in sentence
+    assert "ε = 1.5, δ = 0" in sentence
+    assert "all labels of one user of dataset" in sentence and "under other labels of the user" in sentence
+    assert "the users do not depend on the private labels" in sentence
     assert ldp.Certificate.from_json(certificate.to_json()) == certificate
 
 

@@ -73,5 +73,5 @@ def test_the_command_line_tells_weak_promises_once(tmp_path: Path) -> None:
         [sys.executable, "-c", code, *words.split()], cwd=tmp_path, env=os.environ, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("this is a weak promise") == 1
+    assert done.stderr.count("is a weak guarantee") == 1
     assert "Warning" not in done.stderr and done.stderr.count("is new in") == 1

@@ -250,6 +250,17 @@ def test_a_linear_model_of_wavelets_is_read_again(tmp_path: Path, representation
     assert np.array_equal(again.predict_proba(images), model.estimator.predict_proba(images))
 
 
+def test_a_file_without_a_column_of_the_model_says_which(folder: Path) -> None:
+    frame = pd.read_csv(folder / "new.csv")
+    frame.drop(columns="age").to_csv(folder / "lacking.csv", index=False)
+    with pytest.raises(ldp.privacy.InputError, match=r"lacks columns of the model: .age.\. Add them") as caught:
+        predict_file(str(folder / "model"), str(folder / "lacking.csv"), out=str(folder / "p.csv"))
+    assert "header" not in str(caught.value)
+    frame.set_axis([f"{100 + i}" for i in range(frame.shape[1])], axis=1).to_csv(folder / "lacking.csv", index=False)
+    with pytest.raises(ldp.privacy.InputError, match="does it have a header row"):
+        predict_file(str(folder / "model"), str(folder / "lacking.csv"), out=str(folder / "p.csv"))
+
+
 def test_load_predicts_data_frames_as_the_command_line_does(folder: Path) -> None:
     model = ldp.load(folder / "model")
     frame = table_of_people(50, seed=2)

@@ -11,7 +11,18 @@ import pytest
 
 import labeldp as ldp
 from labeldp.fit import Command, advise
-from labeldp.fit.choice import ALIKE, LEAST_RECORDS, SCORES, SOURCE, WAYS, LearningCurve, expected, kind_of, rounded
+from labeldp.fit.choice import (
+    ALIKE,
+    LEAST_RECORDS,
+    SCORES,
+    SOURCE,
+    WAYS,
+    Expected,
+    LearningCurve,
+    expected,
+    kind_of,
+    rounded,
+)
 from labeldp.learners import LEARNERS
 from labeldp.privacy import InputError, Trust
 
@@ -146,3 +157,7 @@ def test_counts_are_said_in_two_digits() -> None:
 
 def test_its_source_is_a_page() -> None:
     assert (Path(__file__).parents[2] / SOURCE).is_file()
+
+
+def test_an_expected_error_names_its_measure() -> None:
+    assert str(Expected("error", 0.75, 0.7, 0.8)) == "RMSE 0.75 times that of the mean (0.70 to 0.80)"

@@ -83,7 +83,7 @@ def charged(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 def test_it_learns_and_says_what_it_cost(estimator: Any, labels: Any, at_least: float) -> None:
     fitted = clone(estimator).fit(X, labels)
     assert fitted.certificate_.epsilon(estimator.delta) <= estimator.epsilon
-    assert fitted.certificate_.trust is Trust.LOCAL or estimator.trust == "central"
+    assert fitted.certificate_.trust.value.startswith(estimator.trust)
     assert fitted.score(X, ldp.Public(labels, why="made up")) > at_least
     assert fitted.n_features_in_ == 3 and fitted.evaluation_ is fitted.model_.evaluation
     assert fitted.predict(X[:7]).shape == (7,)

@@ -37,7 +37,7 @@ def test_what_changes_little_is_not_offered() -> None:
 
 def test_numbers_are_told_by_their_error() -> None:
     (found,) = better_models(settings(ldp.Interval(0, 10)), 3000, 10)
-    assert "an error, as a share of that of always answering the mean, of 86%" in found
+    assert "an RMSE, relative to the mean baseline, of 86%" in found
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])

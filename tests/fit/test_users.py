@@ -62,7 +62,7 @@ def fitted(out: str = "model", data: str = "ratings.parquet", **more: Any) -> tu
 )
 def test_a_fit_costs_a_user_the_epsilon_that_was_asked_for(place: Path, more: dict[str, Any]) -> None:
     summary, notes = fitted(**more)
-    assert "epsilon = 2 and delta = " in summary.sentence and "for every user of the dataset" in summary.sentence
+    assert "ε = 2, δ = " in summary.sentence and "all labels of one user of dataset" in summary.sentence
     account = LedgerFile("l.db").dataset("ratings")
     assert {each.certificate.neighbors for each in account.entries} == {Neighbors.ONE_USER}
     spent = total_loss(account.charges).epsilon(more.get("delta", 0))

@@ -322,3 +322,9 @@ def test_sets_are_learned_from_and_scored_by_scikit_learns_tools(kind: Any) -> N
         with pytest.raises(InputError, match="noisy must be packed bits"):
             learner.fit(features, wrong)
     assert len(holder.ledger.charges) == 1
+
+
+def test_a_release_is_no_metric() -> None:
+    release = released(np.zeros(3, dtype=int))
+    with pytest.raises(InputError, match=r"metric must be the name of a metric.*pass mechanism=release.mechanism"):
+        debiased_scorer(release)

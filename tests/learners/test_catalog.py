@@ -187,7 +187,7 @@ def test_each_epoch_is_shown_with_the_share_that_is_done() -> None:
 def test_noise_is_told_in_words() -> None:
     four = replace(LOCAL, domain=ldp.Classes(4))
     noise = noise_of(four)
-    assert "one of 2 groups" in noise and "a probability of 0.622," in noise  # e^0.5 / (e^0.5 + 1)
+    assert "one of 2 random class groups" in noise and "probability 0.622." in noise  # e^0.5 / (e^0.5 + 1)
     assert noise_of(LINEAR).startswith("Gaussian noise was added to every sum")
     assert "2.83 times" in noise_of(replace(LINEAR, delta=0.0))  # sqrt(2) / 0.5
 
@@ -226,12 +226,12 @@ def test_classes_are_answered_alike_whatever_the_model(model: str, classes: int)
 
 @pytest.mark.slow
 def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
-    assert "one of 2 numbers from -15.41 to 25.41" in noise_of(NUMBERS)  # 10 / (e^0.5 - 1) beyond
+    assert "one of 2 values in [-15.41, 25.41]" in noise_of(NUMBERS)  # 10 / (e^0.5 - 1) beyond
     assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in noise_of(
         replace(NUMBERS, trust="central")
     )
     many = replace(LOCAL, domain=ldp.Classes(40), model="cells", epsilon=1.0)
-    assert "one of 3 groups of classes was released" in noise_of(many)
+    assert "one of 3 random class groups" in noise_of(many)
 
 
 def test_images_may_have_numbers_for_labels_with_a_linear_model() -> None:

@@ -406,3 +406,7 @@ def test_an_evaluation_by_sums_says_nothing_of_records() -> None:
     assert "array" not in repr(found) and found.constant == pytest.approx(50, abs=0.1)
     none = summed(labels[:2], np.array([1.0, 99.0]), 0.1, 0)
     assert not np.isfinite(none.explained().low) and none.error().high > 100
+
+
+def test_an_estimate_prints_a_value_within_its_interval() -> None:
+    assert str(Estimate(1.067, 0.91, 1.0, 0.95)) == "1 (95 % interval 0.91 to 1)"

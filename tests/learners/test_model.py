@@ -150,7 +150,9 @@ def test_it_has_the_attributes_of_an_estimator() -> None:
 def test_a_score_on_labels_that_nobody_said_are_public_is_refused() -> None:
     for made in (of_classes, of_numbers):
         release, features, labels = made()
-        with pytest.raises(ldp.privacy.InputError, match=r'labels must be Public\(array, why="…"\).*model\.evaluation'):
+        with pytest.raises(
+            ldp.privacy.InputError, match=r'labels must be Public\(array, why="…"\).*`evaluation_` of an'
+        ):
             release.value.score(features, labels)
 
 

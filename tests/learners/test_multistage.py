@@ -632,7 +632,7 @@ def test_a_model_with_a_prior_of_counts_is_certified_as_central() -> None:
         features, holder, classifier=LogisticRegression(), epsilon=1.5, stages=1, prior=prior, rng=SIMULATED(0)
     )
     assert model.certificate.trust is Trust.CENTRAL
-    assert "a trusted curator sees all labels" in model.certificate.at()
+    assert "a trusted curator sees the labels" in model.certificate.at()
 
 
 @pytest.mark.guarantee("labeldp.learners:cluster_prior", "pure")

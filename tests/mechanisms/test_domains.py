@@ -500,3 +500,33 @@ def test_a_domain_says_how_a_command_line_declares_it() -> None:
 def test_labels_of_another_kind_are_refused(domain: Any, targets: tuple[str, ...], words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         require_domain(domain, *targets)
+
+
+@pytest.mark.parametrize("domain", [Classes(2), Interval(0, 1)])
+@pytest.mark.parametrize(
+    "dates",
+    [
+        np.array(["2026-01-01"], dtype="datetime64[D]"),
+        np.array([3], dtype="timedelta64[s]"),
+        pd.Series(pd.to_datetime(["2026-01-01"])),
+        pd.Series(pd.to_datetime(["2026-01-01"], utc=True)),
+    ],
+)
+def test_dates_are_no_labels(domain: Domain, dates: Any) -> None:
+    with pytest.raises(InputError, match=r"labels: dates and times are no labels. Convert them") as caught:
+        domain.encode(dates)
+    assert "2026" not in str(caught.value)
+
+
+@pytest.mark.parametrize("domain", [Classes(2), Interval(0, 1)])
+def test_a_tensor_with_gradients_names_the_remedy(domain: Domain) -> None:
+    class Tensor:
+        """What torch gives: it refuses to become an array."""
+
+        requires_grad = True
+
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    with pytest.raises(InputError, match=r"labels: a tensor with gradients is not read. Pass labels.detach\(\)"):
+        domain.encode(Tensor())

@@ -256,3 +256,10 @@ def test_what_is_no_probability_is_refused() -> None:
             preference_loss(torch.zeros(1), keep)
     with pytest.raises(InputError, match="kind must be"):
         preference_loss(torch.zeros(1), 0.8, "robust")
+
+
+def test_probabilities_are_no_scores() -> None:
+    likelihood = torch.tensor([[0.75, 0.25]])
+    with pytest.raises(InputError, match=r"scores are probabilities: each row sums to 1. Pass the scores before"):
+        forward_loss(torch.tensor([[0.25, 0.75]]), likelihood)
+    assert math.isfinite(forward_loss(torch.log(torch.tensor([[0.25, 0.75]])), likelihood).item())

@@ -231,8 +231,8 @@ def test_the_certificate_speaks_of_rounds(neighbors: str, kind: Neighbors) -> No
     text = made.certificate.at(1e-6)
     assert made.certificate.neighbors is kind
     assert "for every round's losses of the dataset 'clicks'" in text
-    assert "Published: the expert that is played in each round, for 300 rounds." in text
-    assert "cryptographic" in text and "SIMULATION" in learner().certificate.at(1e-6)
+    assert "Published:  the action of each round, for 300 rounds" in text
+    assert "SIMULATION" not in text and "SIMULATION" in learner().certificate.at(1e-6)
     assert ldp.Certificate.from_json(made.certificate.to_json()) == made.certificate
 
 

@@ -27,6 +27,11 @@ from labeldp.fit.summary import (
 
 HOSTILE = "</style><script>alert('x')</script><img src=\"https://evil.example/x\">&{{ 7*7 }}\u202etxt"
 
+CERTIFICATE = """Protects:   one label of dataset '{}' (central: the curator sees the labels)
+Guarantee:  ε = 1, δ = 0. Any output is at most 2.719 times as likely under another label.
+Published:  one noisy label per record
+Conditions: 1. Features are public.  2. Each user's label stands in one record only."""
+
 _ROW = CertificateRow(
     mechanism="RandomizedResponse(classes=2, epsilon=1)",
     epsilon=1.0,
@@ -56,8 +61,7 @@ def plain(classes: int = 2) -> FitSummary:
         model="a histogram gradient boosting classifier, trained in two stages on noisy labels",
         command="labeldp fit adult.parquet --label income --classes '<=50K,>50K' --epsilon 1 "
         "--ledger labels.ledger --dataset adult-2026 --out model",
-        sentence="Whatever anybody else knows, replacing one user's label changes the probability of any outcome "
-        "of this fit by a factor of at most e^1 = 2.72 (label differential privacy with ε = 1 and δ = 0).",
+        sentence=CERTIFICATE.format("income"),
         certificate=(_ROW,),
         published=("The model.", "One noisy label per record, kept beside the model.", "The certificate."),
         secret=("The label column itself.", "The ledger file: it holds the key to the noise."),
@@ -144,11 +148,7 @@ def unclear() -> FitSummary:
         complete(10),
         title="Digits, learned from 1,437 private labels",
         label="digit",
-        sentence="Label differential privacy with epsilon = 1 and delta = 0 for every label of the dataset 'digits', "
-        "where neighbors are two datasets in which the label of one record is replaced; each label is randomized on "
-        "its own, before anybody else sees it. Published: the noisy label of every record. Randomness: the operating "
-        "system. This holds on condition that: the features and the number of records are public; records that "
-        "depend on one user are covered together only by group privacy.",
+        sentence=CERTIFICATE.format("digits"),
         rows=1437,
         classes=tuple("0123456789"),
         accuracy=Estimated(0.93, 0.79, 1.07, 0.95, "Debiased from the evaluation part."),

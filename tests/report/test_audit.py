@@ -40,13 +40,13 @@ def test_the_picture_has_the_curve_and_the_claim() -> None:
 
 def test_the_page_says_what_holds_and_that_it_is_secret() -> None:
     page = render_audit(audited(0.5, secret=True))
-    assert "As secret as the labels" in page and "Every check holds." in page and "Signature" in page
+    assert "CONFIDENTIAL: computed from raw labels" in page and "All checks passed." in page and "Signature" in page
     assert "<strong>0.5</strong>" in page and "another &lt;script&gt;" in page and "&lt;i&gt;more" in page
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")
-    assert "As secret as the labels" not in render_audit(audited(0.5, secret=False))
+    assert "CONFIDENTIAL: computed from raw labels" not in render_audit(audited(0.5, secret=False))
 
 
 def test_the_page_says_what_fails() -> None:
     page = render_audit(audited(1.5, secret=True, files=40))
-    assert "NOT everything holds." in page and "The claim is refuted." in page and "FAILS" in page
+    assert "A check FAILED." in page and "The claim is refuted." in page and "FAILS" in page
     assert "40 files, their digests together" in page

@@ -22,20 +22,20 @@ Samples = dict[str, Callable[[], FitSummary]]
 
 def test_what_was_measured_on_public_numbers_comes_first(samples: Samples) -> None:
     text = Page(render_report(samples["numbers"]())).text
-    lead = text.index("On homes_test.csv , 2,000 records with public labels, it misses by 2,050,000 (root mean square)")
+    lead = text.index("RMSE on homes_test.csv (2,000 records with public labels): 2,050,000 .")
     assert "a number from −5 to 20,000,000, from 18 features" in text
-    assert lead < text.index("From released labels alone it is estimated to miss by 2,100,000")
-    assert "with a 95% interval of 1,900,000 to 2,300,000" in text and "the model does better" in text
+    assert lead < text.index("Estimated RMSE on new records, from noisy labels alone: 2,100,000")
+    assert "(95% CI 1,900,000 to 2,300,000 )" in text and "Better than the mean" in text
     assert "1,234,500" in text and "0.812" in text and "0.830" in text and "0.780 to 0.880 (95%)" in text
-    assert "2.2 × 10¹³" in text and "Labels outside of that range counted as its nearest end, also where" in text
-    assert "Rise of the estimated mean squared error, in the square of the labels’ unit × 10¹²" in text
+    assert "2.2 × 10¹³" in text and "Labels are clipped to the range, also for" in text
+    assert "Rise of the mean squared error (square of the labels’ unit × 10¹²)" in text
     assert "2.00 (1.50 to 2.50)" in text and not re.search("accura|classes|None", text[: text.index("Releases")])
 
 
 def test_an_error_that_the_noise_hides_is_a_bound(samples: Samples) -> None:
     text = Page(render_report(samples["dark numbers"]())).text
-    assert "less than 3,100,000 (root mean square, 95% confidence); their noise is too large to say how much" in text
-    assert "do not settle whether the model does better" in text and "Where predictions are off" not in text
+    assert "below 3,100,000 (95% confidence). The noise is too large for a lower bound" in text
+    assert "Not significantly better than the mean" in text and "Residuals" not in text
 
 
 def test_a_model_that_does_worse_than_the_mean_is_said_to(samples: Samples) -> None:
@@ -45,7 +45,7 @@ def test_a_model_that_does_worse_than_the_mean_is_said_to(samples: Samples) -> N
     text = Page(
         render_report(dataclasses.replace(summary, numbers=dataclasses.replace(summary.numbers, gain=worse)))
     ).text
-    assert "the model does worse" in text and "−2 × 10¹³" in text
+    assert "Worse than the mean" in text and "−2 × 10¹³" in text
 
 
 @pytest.mark.parametrize("name", ["numbers", "map of numbers", "curve of classes", "map of classes", "map of ten"])
@@ -53,8 +53,8 @@ def test_pictures_stay_inside_their_frame_and_are_said_in_words(samples: Samples
     text = render_report(samples[name]())
     drawings = re.findall(r"<svg[^>]*class=\"plot[^>]*>.*?</svg>", text, re.S)
     page = Page(text)
-    assert "What the model answers" in page.text
-    assert any("What the model answers" in (svg.get("aria-label") or "") for svg in page.attributes("svg"))
+    assert "Predictions" in page.text
+    assert any("Predictions " in (svg.get("aria-label") or "") for svg in page.attributes("svg"))
     for drawing in drawings:
         width, height = map(float, re.findall(r"viewBox=\"0 0 (\S+) (\S+)\"", drawing)[0])
         for axis, most in (("x", width), ("y", height)):
@@ -74,7 +74,7 @@ def test_dates_and_long_names_fit_below_an_axis(samples: Samples) -> None:
 
 def test_a_constant_feature_or_answer_is_drawn_too(samples: Samples) -> None:
     flat = Picture((Across("age", "number", (5.0, 5.0 + 1e-12)),), ((3.0, 3.0),))
-    assert "What the model answers" in render_report(dataclasses.replace(samples["numbers"](), picture=flat))
+    assert "Predictions along the feature" in render_report(dataclasses.replace(samples["numbers"](), picture=flat))
 
 
 def test_summaries_of_numbers_survive_json_and_refuse_what_cannot_be_shown(samples: Samples) -> None:

@@ -106,7 +106,8 @@ def test_no_number_appears_that_the_summary_does_not_have(samples: Samples) -> N
     kept |= {"9.1", "11.7"}  # the gain
     kept |= {"86", "2", "7", "48,842", "50", "1.5", "1", "4", "2.72", "0.1.0"}  # also "of 2 classes", "from 7 features"
     text = Page(render_report(summary)).text
-    for given in (summary.title, summary.dataset, summary.sentence, summary.command, "2026-02-03 14:05 UTC"):
+    lines = [line.partition(":")[2].strip() for line in summary.sentence.splitlines()]
+    for given in (summary.title, summary.dataset, *lines, summary.command, "2026-02-03 14:05 UTC"):
         text = text.replace(given, "")
     assert set(re.findall(r"\d[\d,.]*\d|\d", text)) <= kept
 
@@ -115,7 +116,8 @@ def test_every_sentence_about_privacy_is_the_summary_s(samples: Samples) -> None
     summary = samples["complete"]()
     text = Page(render_report(summary)).text
     row = summary.certificate[0]
-    sentences = (summary.sentence, *summary.published, *summary.secret, *row.assumptions, row.trust, row.neighbors)
+    lines = [" ".join(line.replace(":", "", 1).split()) for line in summary.sentence.splitlines()]
+    sentences = (*lines, *summary.published, *summary.secret, *row.assumptions, row.trust, row.neighbors)
     assert [sentence for sentence in sentences if " ".join(sentence.split()) not in text] == []
     for sentence in sentences:
         text = text.replace(sentence, "")
@@ -139,46 +141,47 @@ def test_the_order_is_the_reader_s(samples: Samples) -> None:
     text = render_report(samples["complete"]())
     headings = [html.unescape(heading) for heading in re.findall(r"<h2>(.*?)</h2>", text)]
     assert headings == [
-        "Evaluation",
-        "What would help",
-        "Certificate",
-        "Budget",
-        "At other values of ε",
-        "Which classes are confused",
-        "Which features matter",
+        "Accuracy",
+        "How to improve this model",
+        "Privacy certificate",
+        "Privacy budget",
+        "Accuracy vs ε (simulated)",
+        "Confusion matrix",
+        "Permutation importance",
         "Releases",
-        "Published and secret",
-        "Conditions",
-        "Reproduce and verify",
+        "Public and secret",
+        "Reproduce",
     ]
 
 
 def test_missing_parts_leave_no_trace(samples: Samples) -> None:
     text = render_report(samples["plain"]())
-    assert "None" not in text and "other values" not in text and "confused" not in text and "Caution" not in text
+    assert "None" not in text and "simulated" not in text and "Confusion" not in text and "Warning" not in text
 
 
 def test_a_fit_that_costs_nothing_at_the_budget_s_delta_has_no_curve(samples: Samples) -> None:
     """ε = 1 costs no ε at δ = 0.5: the report failed with a bare ValueError, after the charge."""
     summary = samples["complete"]()
     free = dataclasses.replace(summary.budget, run=Cost(0.0, 0.5))
-    assert "Accuracy against ε" in render_report(summary)
-    assert "Accuracy against ε" not in render_report(dataclasses.replace(summary, budget=free))
+    assert "Dots and band: simulation." in render_report(summary)
+    assert "Dots and band: simulation." not in render_report(dataclasses.replace(summary, budget=free))
 
 
 def test_many_classes_become_a_picture_and_the_most_confused_pairs(samples: Samples) -> None:
     page = Page(render_report(samples["hundred"]()))
     assert any("100 classes" in (svg.get("aria-label") or "") for svg in page.attributes("svg"))
-    assert "15 most confused pairs, of 9,900" in page.text
+    assert "15 most frequent errors of 9,900" in page.text
     assert "matrix" not in {table.get("class") for table in page.attributes("table")}
     assert len(render_report(samples["many"]())) < 200_000
 
 
 def test_what_was_measured_on_public_labels_comes_first(samples: Samples) -> None:
     text = Page(render_report(samples["complete"]())).text
-    lead = text.index("16,281 records with public labels, it is right in 86.9% of cases")
-    assert lead < text.index("From released labels alone it is estimated to be right") and "this model, 86.9%" in text
-    assert text.index("Accuracy on a public test file") < text.index("Accuracy of always answering")
+    lead = text.index("(16,281 records with public labels): 86.9%")
+    assert (
+        lead < text.index("Estimated accuracy on new records, from noisy labels alone:") and "this model, 86.9%" in text
+    )
+    assert text.index("Accuracy on a public test file") < text.index("Majority-class baseline Debiased")
     assert 'class="measured"' in render_report(samples["complete"]()) and "public test" not in render_report(
         samples["plain"]()
     )
@@ -187,7 +190,7 @@ def test_what_was_measured_on_public_labels_comes_first(samples: Samples) -> Non
 def test_a_wide_interval_is_not_hidden(samples: Samples) -> None:
     text = Page(render_report(samples["unclear"]())).text
     assert "too wide to tell" in text and "79.0% to 100.0%" in text and "times in 100" not in text
-    assert "do not settle whether the model does better" in text and "outside 0 to 100%" in text
+    assert "Not significantly better than the majority class" in text and "clipped to 0–100%" in text
 
 
 def test_a_share_is_shown_inside_its_interval_and_the_reader_is_told(samples: Samples) -> None:
@@ -195,7 +198,7 @@ def test_a_share_is_shown_inside_its_interval_and_the_reader_is_told(samples: Sa
     assert summary.auc and "nearest possible" not in Page(render_report(summary)).text
     summary = dataclasses.replace(summary, auc=dataclasses.replace(summary.auc, value=1.067, low=0.91, high=1.0))
     text = Page(render_report(summary)).text
-    assert "106.7" not in text and "100.0% 91.0% to 100.0% (95%)" in text and "nearest possible" in text
+    assert "106.7" not in text and "100.0% 91.0% to 100.0% (95%)" in text and "clipped to 0–100%" in text
 
 
 def test_features_without_any_effect_are_one_line(samples: Samples) -> None:
@@ -203,22 +206,22 @@ def test_features_without_any_effect_are_one_line(samples: Samples) -> None:
     idle = tuple(Importance(f"idle {number}", 0.0, 0.0, 0.0) for number in range(40))
     page = Page(render_report(dataclasses.replace(summary, importance=(*idle, *summary.importance))))
     assert (
-        "40 features whose shuffling changes nothing" in page.text
-        and "features whose drop is smaller, or may be 0" in page.text
+        "40 features without any effect" in page.text
+        and "features with a smaller drop, or one that can be 0" in page.text
     )
     assert "(0.0 to 0.0)" not in page.text
     text = Page(render_report(dataclasses.replace(summary, importance=idle[:1]))).text
-    assert "1 feature whose shuffling changes nothing" in text and "when a feature’s values are shuffled" not in text
+    assert "1 feature without any effect" in text and "when a feature is permuted" not in text
 
 
 def test_features_whose_interval_holds_0_are_folded(samples: Samples) -> None:
     summary = samples["complete"]()
     vague = (Importance("vague", 0.02, -0.01, 0.05), Importance("also vague", 0.001, -0.002, 0.004))
     page = render_report(dataclasses.replace(summary, importance=(*vague, Importance("clear", 0.05, 0.01, 0.09))))
-    folded = page.index("2 features whose drop is smaller, or may be 0")
-    assert page.index(">clear</bdi>", page.index("Which features matter")) < folded < page.index(">also vague</bdi>")
+    folded = page.index("2 features with a smaller drop, or one that can be 0")
+    assert page.index(">clear</bdi>", page.index("Permutation importance")) < folded < page.index(">also vague</bdi>")
     text = Page(render_report(dataclasses.replace(summary, importance=vague))).text
-    assert "With this much noise nobody can tell whether any feature matters" in text
+    assert "The noise is too large to rank the features." in text
 
 
 def test_two_sentences_do_not_run_together(samples: Samples) -> None:
@@ -227,15 +230,6 @@ def test_two_sentences_do_not_run_together(samples: Samples) -> None:
     confusion = dataclasses.replace(summary.confusion, method="debiased; shares may be negative")
     text = Page(render_report(dataclasses.replace(summary, confusion=confusion))).text
     assert "Debiased; shares may be negative. Margin of error" in text
-
-
-def test_conditions_are_lettered_only_where_entries_differ(samples: Samples) -> None:
-    summary = samples["complete"]()
-    first, *others = summary.certificate
-    assert "Letters refer" not in Page(render_report(summary)).text
-    other = dataclasses.replace(first, assumptions=(*first.assumptions, "The clock is right."), trust="nobody")
-    text = Page(render_report(dataclasses.replace(summary, certificate=(other, *others)))).text
-    assert "Letters refer" in text and "a, b, c" in text and "Mechanism ε δ Records Trust Conditions" in text
 
 
 def test_the_same_summary_gives_the_same_text(summary: FitSummary) -> None:
@@ -262,10 +256,30 @@ def test_each_class_is_named_with_what_the_model_is_good_and_bad_at(samples: Sam
     summary = dataclasses.replace(samples["plain"](), class_scores=scores)
     text = Page(render_report(summary)).text
     assert "91.2% (86.2% to 96.2%)" in text and "60.4% (55.4% to 65.4%)" in text and "not known" in text
-    assert "Class <30 is almost never predicted: for 1.0% of the records, of which an estimated 20.0% are" in text
-    assert "Class no is almost never" not in text
+    assert "The model almost never predicts <30 (1.0% of records; estimated true share 20.0%)." in text
+    assert "almost never predicts no" not in text
 
 
 def test_what_is_left_of_the_budget_is_said_at_the_top(samples: Samples) -> None:
     text = Page(render_report(samples["plain"]())).text
-    assert text.index("It cost ε = 1; of the budget of 4, 1.5 is left") < text.index("Certificate")
+    assert text.index("Spent ε = 1 of 4; 1.5 left") < text.index("Privacy certificate")
+
+
+def test_a_simulation_is_said_before_the_lines(samples: Samples) -> None:
+    summary = samples["complete"]()
+    simulated = dataclasses.replace(summary, sentence="SIMULATION – seeded noise, no privacy\n" + summary.sentence)
+    text = Page(render_report(simulated)).text
+    assert text.index("SIMULATION – seeded noise, no privacy") < text.index("Protects")
+
+
+def test_the_cards_come_first(samples: Samples) -> None:
+    text = Page(render_report(samples["plain"]())).text
+    order = [
+        "86.4% 95% CI",
+        "Better than baseline? Yes",
+        "Privacy ε = 1 δ = 0, central",
+        "Budget left ε = 1.5",
+        "Predicts",
+    ]
+    order += ["Predicts", "Privacy certificate"]
+    assert [text.index(each) for each in order] == sorted(text.index(each) for each in order)

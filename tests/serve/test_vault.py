@@ -373,14 +373,14 @@ def test_an_answer_leaves_at_a_multiple_of_the_quantum(tmp_path: Path, monkeypat
 def test_features_are_public_columns_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labeldp.serve.vault.PAGE", 1000)
     one = vault(tmp_path / "s", more='features = ["day"]')
-    seen: list[str] = []
+    seen: list[float] = []
     while len(seen) < 300:
         status, answer = ask(one, "features", start=len(seen))
         assert status == 200 and (answer["records"], answer["start"]) == (300, len(seen))
         rows = unpacked_rows(answer["arrow"])
         assert rows.column_names == ["day"] and 0 < rows.num_rows < 300
         seen += rows.column("day").to_pylist()
-    assert seen == [str(row % 7) for row in range(300)]
+    assert seen == [row % 7 for row in range(300)]  # numbers of a CSV file, and no texts
     for start in (-1, 300, 1.5, "0", True, None):
         assert ask(one, "features", start=start)[0] == 400
     assert not one._datasets["people"].charges

@@ -350,6 +350,11 @@ def test_a_name_in_another_case_is_a_name_that_was_meant(tmp_path: Path, name: s
         ("t.csv", b'[{"age": 3}]', "a JSON file"),
         ("t.csv", b'{"age": 3}\n{"age": 4}\n', "a JSON file"),
         ("t.csv", b"PK\x03\x04rest", "an Excel file"),
+        (
+            "t.npz",
+            b"PK\x03\x04rest",
+            "a NumPy archive of arrays, not a table",
+        ),
         ("t.xls", b"\xd0\xcf\x11\xe0rest", "an old Excel file"),
     ],
 )

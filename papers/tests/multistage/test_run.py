@@ -76,7 +76,7 @@ def test_a_run_says_what_it_was_and_that_it_was_a_simulation(images: str, tmp_pa
     }
     assert content["trust"] == "central" and content["metric"] == "accuracy" and content["value"] > 0.8
     assert content["records"] == [60, 40]
-    assert "SIMULATION" in content["certificate"] and "epsilon = 5 and delta = 1e-06" in content["certificate"]
+    assert "SIMULATION" in content["certificate"] and "ε = 5, δ = 1e-06" in content["certificate"]
     assert {"seconds", "hardware", "versions", "date", "curve", "recipe"} <= set(content)
     assert str(tmp_path) not in path.read_text()
     assert Result.read(path) == result

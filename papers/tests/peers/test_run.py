@@ -32,8 +32,8 @@ def test_a_run_is_made_once_and_says_what_it_promises(tmp_path: Path) -> None:
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     by_name = {(each.run.method, each.run.epsilon): each for each in first}
     laplace, bags = by_name["laplace", 1.0], by_name["weighted-llp", 1.0]
-    assert laplace.trust == "local" and "epsilon = 1 and delta = 0" in laplace.certificate
-    assert bags.trust == "central" and "epsilon = 1 and delta = 1e-06" in bags.certificate
+    assert laplace.trust == "local" and "ε = 1, δ = 0" in laplace.certificate
+    assert bags.trust == "central" and "ε = 1, δ = 1e-06" in bags.certificate
     assert by_name["labels", 0.0].trust == "none" and by_name["labels", 0.0].value < laplace.value
     assert all(each.records == (600, 300) and each.metric == "RMSE" for each in first)
     [path] = write_peers(first, out)

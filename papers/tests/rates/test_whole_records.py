@@ -139,7 +139,7 @@ def test_the_baseline_says_that_it_is_a_simulation() -> None:
     assert release.value.predict([[0.1], [1.1]]).tolist() == ["yes", "no"]
     assert release.certificate.randomness is RandomnessKind.SIMULATION
     assert release.certificate.trust is Trust.LOCAL and release.certificate.neighbors is Neighbors.FULL
-    assert "SIMULATION and protects nothing" in release.certificate.at(0)
+    assert "SIMULATION – seeded noise, no privacy" in release.certificate.at(0)
     numbers = simulate_full_local(ROWS, [4.0, 2.0, -1, -1, 2], domain=NUMBERS, epsilon=900, rng=RNG(0)).value
     assert np.allclose(numbers.predict([[0.1], [1.1], [2.1]]), [3.0, -1.0, 2.0], atol=0.3)
     for rng in (ldp.SystemRandomness(), None, 3):
@@ -270,9 +270,9 @@ def test_a_curator_of_whole_records_says_what_is_protected() -> None:
     release = curator.release(FullSelection(domain=domain, epsilon=1), rng=rng)
     assert release.certificate.neighbors is Neighbors.FULL
     sentence = release.certificate.at(0)
-    assert sentence.startswith("Differential privacy with epsilon = 1 and delta = 0 for every record of the dataset")
-    assert "Changing any one record makes" in sentence
-    assert "a trusted curator sees all records and releases a randomized result" in sentence
+    assert "one record (features and label) of dataset" in sentence
+    assert "ε = 1, δ = 0. Any output is at most 2.719 times as likely under another record" in sentence
+    assert "central: a trusted curator sees the records" in sentence
     assert "the cells and their bounds were chosen without a look at the features" in sentence
     assert release.value.shape == (4,)
 

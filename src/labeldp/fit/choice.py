@@ -165,9 +165,9 @@ class Expected:
 
     def __str__(self) -> str:
         digits = 2 if self.score == "error" else 0
-        unit = " of that of the mean" if self.score == "error" else " %"
+        name, unit = ("RMSE", " times that of the mean") if self.score == "error" else (self.score, " %")
         value, low, high = (f"{each:.{digits}f}" for each in (self.value, self.low, self.high))
-        return f"{self.score} {value}{unit} ({low} to {high})"
+        return f"{name} {value}{unit} ({low} to {high})"
 
 
 @dataclass(frozen=True)

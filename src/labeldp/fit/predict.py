@@ -52,7 +52,10 @@ def predict_file(
         raise InputError(f"{model} is a model of tables: a CSV or Parquet file is needed, not {data}")
     table = open_table(data)
     used = [column.name for column in bundle.encoder.columns]
-    for name in used:
+    missing = [name for name in used if name not in table.columns]
+    if missing and len(missing) < len(used):  # so the file has a header
+        raise InputError(f"data: {data} lacks columns of the model: {', '.join(map(repr, missing[:5]))}. Add them")
+    for name in missing or used:
         table.require(name, "data")
     if id_column is not None:
         table.require(id_column, "--id")

@@ -76,7 +76,7 @@ def narrower_interval(
     larger = [each for each in _larger(settings.epsilon) if one_by_one and _spread(each, size, value) <= enough]
     ways += [f"ε = {larger[0]:.2g}"] if larger else []
     width = 100 * (accuracy.high - accuracy.low) / 2
-    return (f"An interval of the accuracy half as wide, {width:.1f} points, would take about {', or '.join(ways)}.",)
+    return (f"To halve the confidence interval of the accuracy, to {width:.1f} points: {', or '.join(ways)}.",)
 
 
 def _larger(epsilon: float) -> list[float]:
@@ -101,7 +101,7 @@ def _score(found: Expected) -> str:
     names = {
         "AUC": "an area under the ROC curve of",
         "accuracy": "an accuracy of",
-        "error": "an error, as a share of that of always answering the mean, of",
+        "error": "an RMSE, relative to the mean baseline, of",
     }
     return f"{names[found.score]} {_value(found)}"
 

@@ -49,9 +49,8 @@ def simulated_curve(learner: Learner, task: Task, model: Model, features: NDArra
         return None
     return Curve(
         tuple(points),
-        f"simulation on released data: labels of {len(rows):,} records were drawn from this model's own probabilities, "
-        f"{learner.simulation}; the band is the spread of {REPEATS} repetitions and of the simulated test records. "
-        "It shows how accuracy grows with epsilon on labels like these, not what the true labels would give.",
+        f"Simulation: labels of {len(rows):,} records, drawn from this model, {learner.simulation}. Band: the spread of "
+        f"{REPEATS} runs and of the simulated test records. This shows the trend, not the true accuracy.",
     )
 
 

@@ -84,7 +84,7 @@ def summarize(
     show("shuffling features", 0.9)
     ids = {charge.id for charge in certificate.entries}
     return FitSummary(
-        title=f"A model of {settings.label if encoder.names else settings.dataset}, learned from private labels",
+        title=f"Predict {settings.label if encoder.names else settings.dataset}",
         created=_created(job.account, certificate, ids),
         version=__version__,
         dataset=settings.dataset,
@@ -111,9 +111,9 @@ def summarize(
         ),
         published=_published(job, release),
         secret=(
-            "The labels themselves: they were read on this machine and written nowhere."
+            "The raw labels. This fit did not write them to disk."
             if job.settings.curator is None
-            else "The labels themselves: the server that holds them sent none.",
+            else "The raw labels. The server did not send them.",
             *learner.hidden(task),
             *([LEDGER_SECRET] if isinstance(job.account, DatasetLedger) else []),
         ),
@@ -146,13 +146,11 @@ def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
     warnings = []
     if accuracy.high - accuracy.low > WIDE_ACCURACY:
         warnings.append(
-            f"The interval of the accuracy, {accuracy.low:.2f} to {accuracy.high:.2f}, is too wide to tell how good "
-            "the model is: more records, a larger epsilon, or public test labels would."
+            f"The 95% interval ({accuracy.low:.2f}–{accuracy.high:.2f}) is too wide to judge this model. Use more "
+            "records, a larger ε, or a public test set."
         )
     if gain.low <= 0:
-        warnings.append(
-            "The released labels do not show that the model is better than always answering the same class."
-        )
+        warnings.append("The noisy labels do not show that the model is better than the majority class.")
     return {
         "classes": tuple(str(name) for name in model.classes),
         "accuracy": _within_interval(accuracy, _source(evaluation)),
@@ -203,11 +201,11 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
     warnings = []
     if error.high - error.low > WIDE_ERROR * constant.high:
         warnings.append(
-            "The interval of the error is wide next to what always answering the mean would miss: more records, a "
-            "larger epsilon, or public test labels would narrow it."
+            "The 95% interval of the error is wide compared with the mean baseline. Use more records, a larger ε, or a "
+            "public test set."
         )
     if gain.low <= 0:
-        warnings.append("The released labels do not show that the model is better than always answering the mean.")
+        warnings.append("The noisy labels do not show that the model is better than the mean.")
     return {"classes": (), "numbers": numbers, "warnings": () if public else tuple(warnings)}
 
 
@@ -347,12 +345,12 @@ def _published(job: Job, release: Release[Model]) -> tuple[str, ...]:
     """Return what left the private side, a sentence each, and what else the written files hold."""
     sentences = [text[0].upper() + text[1:] + "." for text in release.certificate.phrases]
     sentences.append(job.learner.describe_noise(job.task))
-    sentences.append("The model and the numbers in this report: computed from these releases and the features.")
+    sentences.append("The model and the numbers of this report, computed from these releases and the features.")
     if job.public is not None:
         what = "Errors" if release.value.domain.target == "numbers" else "Accuracy and confusion"
-        sentences.append(f"{what} on {job.public.file}: computed from its labels, which were said to be public.")
+        sentences.append(f"{what} on {job.public.file}, computed from its labels, which you declared public.")
     if job.learner.keeps_rows(release.value):
-        sentences.append("The model's file holds feature rows of some records as they are: features are public here.")
+        sentences.append("The model's file contains unchanged feature rows of some records: features are public.")
     return tuple(sentences)
 
 

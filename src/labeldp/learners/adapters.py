@@ -244,6 +244,11 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
+    if not isinstance(metric, str):
+        raise InputError(
+            "must be the name of a metric, such as 'accuracy'. For a release, pass mechanism=release.mechanism",
+            argument="metric",
+        )
     measure = ALIASES.get(metric, metric)
     if measure not in RESPONSES:
         raise InputError(f"metric must be one of {', '.join(RESPONSES)}")

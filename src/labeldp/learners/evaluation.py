@@ -47,7 +47,8 @@ class Estimate:
     def __str__(self) -> str:
         if np.ndim(self.value):
             return repr(self)
-        return f"{self.value:.4g} ({100 * self.level:g} % interval {self.low:.4g} to {self.high:.4g})"
+        value = np.clip(self.value, self.low, self.high)  # a debiased value may lie outside of its interval
+        return f"{value:.4g} ({100 * self.level:g} % interval {self.low:.4g} to {self.high:.4g})"
 
 
 @dataclass(frozen=True)

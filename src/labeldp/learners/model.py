@@ -94,8 +94,9 @@ class Model:
             return self._debiased_score(features, labels)
         if not isinstance(labels, Public):
             raise InputError(
-                'labels must be Public(array, why="…"), true labels that anybody may see, or a Release: a score on '
-                "private labels would tell about them. The model has one that does not: model.evaluation"
+                'must be Public(array, why="…") or a Release: a score on private labels is not private. Use the '
+                "evaluation of the fit: `evaluation_` of an estimator, `evaluation` of a model",
+                argument="labels",
             )
         if self.domain.target == "numbers":
             return float(r2_score(labels.value, self.predict(features)))

@@ -345,8 +345,8 @@ class Multistage(Staged):
 
     classifier: Any = None
     simulation: ClassVar[str] = (
-        "randomized anew at each epsilon and learned from in one stage by plain training of the chosen "
-        "classifier; boosted trees are half as many, at twice the learning rate"
+        "randomized at each ε, with the chosen classifier trained again in one stage (boosted trees: half as many, at "
+        "twice the learning rate)"
     )
 
     @property
@@ -410,9 +410,7 @@ class SoftmaxStages(Staged):
     temperature: float | Literal["calibrated"] = "calibrated"
     representation: Any = None
     one_thread: ClassVar[str] = "all"
-    simulation: ClassVar[str] = (
-        "randomized anew at each epsilon and learned from in one stage by the likelihood of what was released"
-    )
+    simulation: ClassVar[str] = "randomized at each ε, with the model fitted again by likelihood in one stage"
 
     @property
     def noise_aware(self) -> bool:

@@ -114,7 +114,7 @@ class Learner(ABC):
     one_thread: ClassVar[str] = ""
     """What `fit_repeatably` keeps to one thread: "all" or "blas"; "" for nothing."""
     simulation: ClassVar[str] = ""
-    """How `fit_simulated` learns, as the report goes on after "labels were drawn …, "; "" if it cannot."""
+    """How `fit_simulated` learns, as the report goes on after "drawn from this model, "; "" if it cannot."""
     notes: ClassVar[tuple[str, ...]] = ()
     """Sentences for the report."""
 

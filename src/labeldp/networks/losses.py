@@ -37,7 +37,7 @@ def forward_loss(scores: Tensor, likelihood: Tensor, smoothing: float = 0.0) -> 
         smoothing: share of equal probabilities in the prior of the gradient of a true label, in [0, 1].
 
     Raises:
-        InputError: the two are not of one shape (n, K), or smoothing is out of range.
+        InputError: the two are not of one shape (n, K), scores are probabilities, or smoothing is out of range.
 
     Source: Patrini et al. (2017), section 3.2.
 
@@ -47,9 +47,18 @@ def forward_loss(scores: Tensor, likelihood: Tensor, smoothing: float = 0.0) -> 
     """
     if scores.ndim != 2 or scores.shape != likelihood.shape:
         raise InputError("must have the shape of scores, (n, K)", argument="likelihood")
+    if _are_probabilities(scores):
+        raise InputError("are probabilities: each row sums to 1. Pass the scores before the softmax", argument="scores")
     if not 0 <= smoothing <= 1:
         raise InputError("must be a share, in [0, 1]", argument="smoothing")
     return _of_likelihood(functional.log_softmax(scores, dim=1), likelihood.to(scores), smoothing)
+
+
+def _are_probabilities(scores: Tensor) -> bool:
+    """Return whether all rows lie in [0, 1] and sum to 1, which scores before a softmax do not."""
+    with torch.no_grad():
+        sums = scores.sum(dim=1)
+        return bool(len(scores) and scores.min() >= 0 and torch.allclose(sums, torch.ones_like(sums), atol=1e-5))
 
 
 def _of_likelihood(logarithms: Tensor, likelihood: Tensor, smoothing: float = 0.0) -> Tensor:

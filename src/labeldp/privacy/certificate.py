@@ -53,11 +53,6 @@ class _Wording:
     other: str
     seen: tuple[str, str] = ("label", "labels")
 
-    def trusted(self, trust: "Trust") -> str:
-        """Return who sees the protected values before the noise."""
-        one, many = self.seen
-        return trust.value.replace("labels", many).replace("label", one)
-
 
 _LOSSES = ("round's losses", "losses")
 
@@ -113,10 +108,8 @@ class Certificate:
     def __str__(self) -> str:
         """Return the four lines at the delta of the release, or at the budget's if the former gives no guarantee."""
         delta = requested_delta(self.entries)
-        promise = promised(self.entries, delta)
-        if promise.epsilon == float("inf") and promise.budgets:
-            delta = max(delta, min(sum((share for _, share in promise.budgets), Fraction(0)), Fraction(1)))
-        return self.at(delta)
+        budgets = sum((share for _, share in promised(self.entries, delta).budgets), Fraction(0))
+        return self.at(max(delta, min(budgets, Fraction(1))))
 
     def at(self, delta: Any = 0.0) -> str:
         """Return the guarantee at one delta in four lines; a simulation has a line before them.
@@ -130,7 +123,8 @@ class Certificate:
         promise, words = promised(self.entries, delta), _WORDING[self.neighbors]
         guarantee, more = self._guarantee(promise, words.other)
         simulated = self.randomness is RandomnessKind.SIMULATION
-        protects = f"{words.unit} of {self._of()}dataset {self.dataset!r} ({words.trusted(self.trust)})"
+        trust = self.trust.value.replace("labels", words.seen[1]).replace("label", words.seen[0])
+        protects = f"{words.unit} of {self._of()}dataset {self.dataset!r} ({trust})"
         conditions = [_line(text) for text in (*self.assumptions, *more)]
         numbered = [f"{i}. {text}" for i, text in enumerate(conditions, 1)] if len(conditions) > 1 else conditions
         lines = {
@@ -175,14 +169,12 @@ class Certificate:
         charges = [charge for block in promise.blocks for charge in block.charges]
         changed = any(len(set(charge.budgets)) > 1 for charge in charges)
         shares = {charge.facts.get("share") for charge in charges}
-        whose = "the whole budget" if len(promise.budgets) == 1 else "the sum of the budgets of all ledgers"
-        beyond, about = "", ""
-        if len(shares) == 1 and None not in shares:
-            [share] = shares
-            whose, beyond, about = f"the whole share of {share}", BEYOND_SHARE, f" to {share}"
+        share = shares.pop() if len(shares) == 1 else None
+        budget = "the whole budget" if len(promise.budgets) == 1 else "the sum of the budgets of all ledgers"
+        whose, about = (f"the whole share of {share}", f" to {share}") if share else (budget, "")
         largest = ", the largest so far" if changed else ""
         which = f"{whose}{largest}, for all releases{about}, now or later, however each was chosen"
-        return which, beyond, [RAISED, FIXED] if changed else [RAISED]
+        return which, BEYOND_SHARE if share else "", [RAISED, FIXED] if changed else [RAISED]
 
     def _of(self) -> str:
         """Return the cohorts of the dataset, in words."""
@@ -290,8 +282,7 @@ BEYOND_SHARE = ", beyond what releases to others tell"
 SHOWN = "the decision to show this release does not depend on any output"
 """The condition of a guarantee about one of several releases."""
 
-RAISED = "the budget is not raised"
-FIXED = "this largest budget was fixed independently of the outputs"
+RAISED, FIXED = "the budget is not raised", "this largest budget was fixed independently of the outputs"
 """The conditions of a guarantee that is a budget; the second one if the budget was changed."""
 
 SIMULATED = "SIMULATION – seeded noise, no privacy"

@@ -44,7 +44,7 @@ def curve_chart(
         PLAIN,
         ChartAxis("", y, tuple((v, f"{100 * v:g}%") for v in round_ticks(y.start, y.end))).beside(LEFT, RIGHT),
         ChartAxis("ε, logarithmic scale", x, tuple((e, spent(e)) for e in epsilons)).below(BOTTOM),
-        _level(y(baseline), f"most frequent class, {percent(baseline)}"),
+        _level(y(baseline), f"majority class, {percent(baseline)}"),
         tag("polygon", class_="band", points=_path(band)),
         tag("polyline", class_="line", points=_path(line)),
         *(tag("circle", class_="dot", cx=cx, cy=cy, r=4) for cx, cy in line),
@@ -192,7 +192,7 @@ def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
     else:
         ends = [end for group in picture.seen for end in (group.low, group.high)]
         y = ChartAxis.of_numbers(label, [*picture.answers[0], *ends], BOTTOM, TOP)
-    words = "What the model answers along its feature"
+    words = "Predictions along the feature"
     if not classes:
         low, high = (format_number(end(picture.answers[0])) for end in (min, max))
         words += f", from {low} to {high}"
@@ -247,7 +247,7 @@ def _map(picture: Picture, classes: Sequence[str]) -> Markup:
         tag("path", class_=f"tint hue{shade.hue}", opacity=shade.step / STEPS, d="".join(path))
         for shade, path in sorted(paths.items(), key=lambda item: (item[0].hue, item[0].step))
     ]
-    words = "What the model answers over its two features, the first across and the second up."
+    words = "Predictions over two features, the first across and the second up."
     height = TALL if x.slanted else PLAIN
     return figure(
         words,

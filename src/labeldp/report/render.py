@@ -71,7 +71,6 @@ def environment() -> Environment:
     shown = (words.percent, words.points, words.spent, words.left, words.interval, words.fixed, words.upward)
     environment.filters.update({function.__name__: function for function in shown})
     environment.filters.update(
-        letter=words.letter,
         sentence=words.sentence,
         signed=words.signed,
         between=words.between,
@@ -96,6 +95,7 @@ def _context(estimated: FitSummary) -> dict[str, Any]:
     return {
         "s": summary,
         "date": _date(summary.created),
+        "trust": summary.certificate[0].trust.partition(":")[0] if summary.certificate else "",
         **(_of_numbers(summary, summary.numbers) if summary.numbers else _of_classes(summary)),
         "picture_chart": summary.picture and charts.picture_chart(summary.picture, summary.classes, summary.label),
         "moved": summary != estimated,
@@ -121,8 +121,9 @@ def _of_classes(summary: FitSummary) -> dict[str, Any]:
     curve = summary.curve if summary.curve and summary.curve.points and spent else None
     return {
         "changed": words.points,
-        "times": words.times_in_hundred(accuracy),
         "comparison": words.comparison(summary.gain),
+        "verdict": words.verdict(summary.gain),
+        "difference": words.difference(summary.gain),
         "curve": curve,
         "curve_chart": curve and charts.curve_chart(curve, spent, accuracy, baseline.value, measured),
     }
@@ -136,6 +137,7 @@ def _of_numbers(summary: FitSummary, numbers: Numbers) -> dict[str, Any]:
         "changed": lambda rise: words.fixed(rise / 10.0**power, 2),
         "rise_factor": f" × 10{words.exponent_of(power)}" if power else "",
         "comparison": words.against_the_mean(numbers),
+        "verdict": words.verdict(numbers.gain),
         "step": (numbers.end - numbers.start) / (numbers.grid - 1),
         "curve": None,
         "residual_chart": charts.residual_chart(numbers.residuals) if len(numbers.residuals) > 1 else None,
@@ -179,14 +181,10 @@ class Entries:
     Args:
         columns: title and field of what differs between entries.
         shared: title and text of what all entries have in common.
-        conditions: every assumption, once, in the order of first mention.
-        lettered: whether entries have different assumptions, so that each must refer to its own by letter.
     """
 
     columns: dict[str, str]
     shared: dict[str, str]
-    conditions: list[str]
-    lettered: bool
 
 
 def entries(rows: tuple[CertificateRow, ...]) -> Entries:
@@ -196,6 +194,4 @@ def entries(rows: tuple[CertificateRow, ...]) -> Entries:
     return Entries(
         columns=columns,
         shared={title: values[0] for title, values in texts.items() if title not in columns and values},
-        conditions=list(dict.fromkeys(text for row in rows for text in row.assumptions)),
-        lettered=len({row.assumptions for row in rows}) > 1,
     )

@@ -84,26 +84,29 @@ def interval(estimate: Estimated) -> str:
     return f"{percent(estimate.low)} to {percent(estimate.high)}"
 
 
-def times_in_hundred(estimate: Estimated) -> str:
-    """Say how often the model is right, as "about 86 times in 100"; return "" if the estimate is too vague for that."""
-    times = round(100 * estimate.value)
-    sharp = estimate.high - estimate.low <= 0.1 and 0 < times < 100
-    return f"about {times} times in 100" if sharp else ""
+def verdict(gain: Estimated | None) -> str:
+    """Return whether a model is better than its baseline: no more than the interval shows."""
+    if gain is None:
+        return "Not measured"
+    return "Yes" if gain.low > 0 else "No" if gain.high < 0 else "Not significantly"
+
+
+def difference(gain: Estimated | None) -> str:
+    """Write the interval of a difference of shares in percentage points, with signs."""
+    if gain is None:
+        return ""
+    low, high = (("+" if end > 0 else "") + points(end) for end in (gain.low, gain.high))
+    return f"{low} to {high} points"
 
 
 def comparison(gain: Estimated | None) -> str:
-    """Compare model and baseline record by record, and claim no more than the interval shows."""
+    """Compare model and baseline on the same records, and claim no more than the interval shows."""
     if gain is None:
         return ""
-    difference = f"by {points(gain.low)} to {points(gain.high)} points ({percent(gain.level, 0)} interval)"
-    if gain.low > 0:
-        return f"Compared record by record, the model does better, {difference}."
-    if gain.high < 0:
-        return f"Compared record by record, the model does worse: the difference is {difference.removeprefix('by ')}."
-    return (
-        "Even compared record by record, these numbers do not settle whether the model does better: the difference is "
-        f"{difference.removeprefix('by ')}."
-    )
+    level = f"{difference(gain)}, {percent(gain.level, 0)} CI"
+    if gain.low <= 0 <= gain.high:
+        return f"Not significantly better than the majority class (difference {level})."
+    return f"{'Better' if gain.low > 0 else 'Worse'} than the majority class (difference {level})."
 
 
 def signed(value: float) -> str:
@@ -136,11 +139,9 @@ def between(estimate: Estimated) -> str:
 def against_the_mean(numbers: Numbers) -> str:
     """Compare the squared errors of model and constant record by record, and claim no more than the interval shows."""
     gain = numbers.gain
-    if gain.low > 0:
-        return "Compared on the same records, the model does better."
-    if gain.high < 0:
-        return "Compared on the same records, the model does worse."
-    return "Even compared on the same records, these numbers do not settle whether the model does better."
+    if gain.low <= 0 <= gain.high:
+        return "Not significantly better than the mean on the same records."
+    return f"{'Better' if gain.low > 0 else 'Worse'} than the mean on the same records."
 
 
 def possible(estimate: Estimated) -> Estimated:
@@ -158,9 +159,3 @@ def adds_up(budget: BudgetUse) -> bool:
     """Return whether the printed parts of the budget sum to the printed total."""
     parts = (budget.before, budget.run, budget.left)
     return abs(sum(part.epsilon for part in parts) - budget.total.epsilon) < 1e-5 * max(1.0, budget.total.epsilon)
-
-
-def letter(number: int) -> str:
-    """Return the letters of a place in a list numbered a, b, …, z, aa, ab, …, as browsers do."""
-    before, last = divmod(number, 26)
-    return (letter(before - 1) if before else "") + "abcdefghijklmnopqrstuvwxyz"[last]

@@ -243,7 +243,7 @@ class RemoteCurator:
     def features(self) -> pa.Table:
         """Return the public columns that the server has beside the labels, in their order.
 
-        They have the types of the server's file; all columns of a CSV file are texts.
+        They have the types of the server's file; columns of a CSV file are numbers or texts.
 
         Raises:
             InputError: it has none.

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar, final
 
 import numpy as np
+import pyarrow as pa
 
 from labeldp._version import __version__
 from labeldp.accounting import PROMISE
@@ -50,7 +51,7 @@ from labeldp.serve.wire import (
     text_of,
     unpacked,
 )
-from labeldp.tables import codes_of, open_table, record_ids
+from labeldp.tables import codes_of, open_table, recognize, record_ids
 
 MAX_PARTS = 1024
 """The most parts of a split."""
@@ -73,6 +74,16 @@ Answer = tuple[int, dict[str, Any]]
 
 RETRY: Answer = (503, {"error": "retry", "message": "try again: the same request is answered once, and charged once"})
 """The one error after admission, whatever happened: why would be a function of labels."""
+
+
+def with_numbers(features: pa.Table) -> pa.Table:
+    """Return public columns with those of texts that are numbers, as in a CSV file, as numbers."""
+    for i, name in enumerate(features.column_names):
+        column = features.column(i)
+        encoder = recognize(name, column.combine_chunks()) if pa.types.is_string(column.type) else None
+        if encoder is not None and encoder.kind == "number":
+            features = features.set_column(i, name, pa.array(encoder.encode(column), from_pandas=True))
+    return features
 
 
 class _Refused(Exception):
@@ -105,7 +116,7 @@ class HeldDataset:
         if config.id is not None:
             columns.append(table.require(config.id, "id"))
         rows = table.read([*columns, *(table.require(name, "features") for name in config.features)]).combine_chunks()
-        self.features = rows.select(config.features)
+        self.features = with_numbers(rows.select(config.features))
         [batch] = rows.to_batches() or [None]
         if batch is None:
             raise InputError("must hold at least one record", argument="labels")

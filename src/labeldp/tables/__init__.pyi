@@ -7,6 +7,7 @@ from .encoder import INDEX as INDEX
 from .encoder import Blocks as Blocks
 from .encoder import FeatureColumn as FeatureColumn
 from .encoder import TableEncoder as TableEncoder
+from .encoder import recognize as recognize
 from .files import compressed_buffers as compressed_buffers
 from .folders import CERTIFICATE as CERTIFICATE
 from .folders import SUCCESS as SUCCESS

@@ -94,6 +94,8 @@ def format_of(data: Any) -> Format:
     other = next((name for name, starts in OTHER_FORMATS.items() if head.startswith(starts)), None)
     if other is None and data.suffix.lower() in JSON_ENDINGS:
         other = "a JSON file"
+    if data.suffix.lower() in (".npz", ".npy"):
+        other = "a NumPy archive of arrays, not a table"
     if other is not None:
         raise InputError(f"{data} is {other}: save it as CSV or Parquet first")
     return FORMATS["csv"]
