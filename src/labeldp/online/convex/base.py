@@ -39,7 +39,7 @@ class Body(ABC):
     @property
     @abstractmethod
     def center(self) -> Floats:
-        """Where a learner starts, shape (dimension,)."""
+        """The first point of a learner, shape (dimension,)."""
 
     @property
     def bounded(self) -> bool:
@@ -204,12 +204,12 @@ class ConvexKernel(ABC, Generic[S]):
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
+        """Describe the released values in one phrase."""
         return "the point that is played in each round"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee depends on, in words."""
+        """The conditions of the guarantee."""
         return ()
 
     def check_rounds(self, done: int, more: int) -> None:

@@ -73,12 +73,12 @@ class Kernel(ABC, Generic[S]):
 
     @property
     def published(self) -> str:
-        """What is released, in words."""
+        """Describe the released values in one phrase."""
         return "the expert that is played in each round"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee depends on, in words."""
+        """The conditions of the guarantee."""
         return ()
 
     @property
@@ -98,11 +98,6 @@ class Kernel(ABC, Generic[S]):
 
 def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> Regret:
     """Play all rounds once and compare with the best expert in hindsight. NOT private: for made-up or public losses.
-
-    Args:
-        kernel: the learner.
-        blocks: levels, as the kernel takes them.
-        rng: the learner's randomness.
 
     Raises:
         InputError: there are no rounds.
