@@ -106,6 +106,7 @@ class LinearMeasure:
         return np.asarray(((losses @ point) >> self._shift) + self.bound // 2)
 
     def add(self, history: Integers, losses: Integers) -> Integers:
+        """Return the sum with more rounds."""
         return np.asarray(history + losses.sum(axis=0))
 
     def draw(self, history: Integers, *, rng: Randomness) -> Integers:

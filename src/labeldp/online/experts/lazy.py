@@ -220,6 +220,7 @@ class MultiplicativeWeightsMeasure:
         return losses.column(int(point))
 
     def add(self, history: Integers, losses: Rows) -> Integers:
+        """Return the sums with more rounds."""
         return history + losses.sums()
 
     def draw(self, history: Integers, *, rng: Randomness) -> int:
