@@ -11,11 +11,11 @@ import numpy as np
 
 from labeldp.privacy import (
     Atom,
-    Curve,
     Discrete,
     Failure,
     Floats,
     Gaussian,
+    NumericAtom,
     Response,
     curve_masses,
     exp_bounds,
@@ -140,7 +140,7 @@ def _atom_rate(atom: Atom, reserve: Fraction, failures: Fraction, rates: Fractio
         return Fraction(0), atom.delta
     if isinstance(atom, Gaussian):
         return Fraction(atom.mu) ** 2, Fraction(0)
-    if isinstance(atom, Curve):
+    if isinstance(atom, NumericAtom):
         return _curve_rate(atom, failures, rates)
     assert isinstance(atom, Response | Discrete)
     alone = _table_rate(atom)
@@ -210,7 +210,7 @@ def _vertex_mu(atom: Discrete) -> Fraction | None:
     return largest_mu
 
 
-def _curve_rate(curve: Curve, failures: Fraction, rates: Fraction) -> tuple[Fraction | None, Fraction]:
+def _curve_rate(curve: NumericAtom, failures: Fraction, rates: Fraction) -> tuple[Fraction | None, Fraction]:
     """The rate of a curve whose tail takes the share of the failures that uses up least of the rate book."""
     points = []
     for share in FAILURE_SHARES if failures else ():
@@ -220,7 +220,7 @@ def _curve_rate(curve: Curve, failures: Fraction, rates: Fraction) -> tuple[Frac
     return min(points)[1:] if points else (None, Fraction(0))
 
 
-def _curve_square(curve: Curve, failure: float) -> Fraction | None:
+def _curve_square(curve: NumericAtom, failure: float) -> Fraction | None:
     """The square of the smallest mu that dominates a curve but for a failure, at vertices, rounded up."""
     from scipy.special import ndtri
 

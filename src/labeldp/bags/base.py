@@ -1,4 +1,4 @@
-"""Mechanisms on public bags of records: how bags are made, and what released sums over them show."""
+"""Public bags of records, mechanisms on them, and released sums over them."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,11 +61,11 @@ class Bagged(Mechanism):
     partition: Any = field(init=False)
     owners: Groups | None = field(init=False, default=None, repr=False)
     moves: tuple[int, int, int] = field(init=False, default=(1, 1, 1), repr=False, compare=False)
-    """Of somebody all of whose labels change: the most records, squares of how many lie in each bag, and bags."""
+    """Maxima over users of: their records, the sum of squares of their records by bag, and their bags."""
     trust: ClassVar[Trust] = Trust.CENTRAL
     sums_features: ClassVar[bool] = False
     takes_sizes: ClassVar[bool] = False
-    """Whether the sizes of the bags are enough, where workers hold the records."""
+    """Whether the sizes of the bags are enough, because workers hold the records."""
     takes_users: ClassVar[bool] = False
     """Whether all labels of a user may be protected together."""
 
@@ -81,10 +81,7 @@ class Bagged(Mechanism):
         set_fields(self, partition=partition, public_inputs=(PublicInput.of(source, "bags"), *released))
 
     def _protect(self, users: Any) -> None:
-        """Set whose each record is, and what all labels of one user can move.
-
-        Args:
-            users: whose each record is, public integers, shape (n,), `Public(array, why="…")`.
+        """Set the public user of each record, shape (n,), and how far all labels of one user can move the sums.
 
         Raises:
             InputError: users are not those of the records.
@@ -132,13 +129,7 @@ class Bagged(Mechanism):
     @classmethod
     @abstractmethod
     def calibrated(cls, size: int, *, epsilon: Any, delta: Any, **arguments: Any) -> Self:
-        """Return the mechanism with as little noise as (epsilon, delta) allows.
-
-        Args:
-            size: the smallest number of records in a bag.
-            epsilon, delta: what a release costs.
-            arguments: others of the constructor.
-        """
+        """Return the mechanism with as little noise as (epsilon, delta) allows; `arguments` are of the constructor."""
 
     def parameters(self) -> dict[str, Any]:
         return {"size": self.size, "bags": self.partition.digest}
@@ -164,7 +155,7 @@ class Bagged(Mechanism):
 
     @abstractmethod
     def shown(self, value: Any) -> "ReleasedSums":
-        """Return what a released value shows, in the unit of the labels."""
+        """Return the released sums in the unit of the labels."""
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns of a table of this release, but for the sums, which come last.
@@ -191,7 +182,7 @@ class Bagged(Mechanism):
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, spec: Mapping[str, Any]
     ) -> "ReleasedSums":
-        """Return what a table of such a release shows.
+        """Return the sums in a table of such a release.
 
         Args:
             names: of all its columns.
@@ -206,7 +197,7 @@ class Bagged(Mechanism):
 
 
 def bags_of(bags: Any, size: int, features: Any, seed: int) -> Any:
-    """Make the bags that are asked for by name; return given ones as they are.
+    """Make bags by name; return bag numbers unchanged.
 
     Raises:
         InputError: another name, or no features.
@@ -254,11 +245,6 @@ def _listed(value: Any) -> NDArray[Any] | None:
 def random_bags(records: int, size: int, *, seed: int = 0) -> Public[Keys]:
     """Draw ⌊records / size⌋ bags from a public seed; their sizes differ by at most one.
 
-    Args:
-        records: how many there are.
-        size: the smallest bag.
-        seed: public.
-
     Examples:
         >>> np.bincount(random_bags(7, 3, seed=0).value).tolist()
         [4, 3]
@@ -296,12 +282,7 @@ def median_bags(features: Any, size: int) -> Any:
 
 
 def public_halves(bags: Keys, why: str) -> Public[Keys]:
-    """Return bags that `halved_at_medians` made of features, as public as these.
-
-    Args:
-        bags: of each record, shape (n,).
-        why: the features are public.
-    """
+    """Return bags that `halved_at_medians` made of features, which are public for the reason `why`."""
     return Public(bags, why=f"bags were halved at medians of the features: {why}")
 
 
@@ -335,7 +316,7 @@ def halved_at_medians(columns: Iterable[Floats], shape: tuple[int, ...], size: i
 
 
 def _count(records: int, size: int) -> int:
-    """Return how many bags there are."""
+    """Return the number of bags; raise InputError if records are too few."""
     if records < check_integer(size, "size", most=MAX_RECORDS):
         raise InputError(f"must be at most the number of records, {records}", argument="size")
     return records // size
@@ -352,7 +333,7 @@ def _places(column: Floats) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, eq=False)
 class ReleasedSums:
-    """Released sums over bags, in the unit of the labels: all that whoever learns from them needs.
+    """Released sums over bags, in the unit of the labels: the input of learners.
 
     Args:
         domain: of the labels.
@@ -392,14 +373,14 @@ class ReleasedSums:
 
     @classmethod
     def of_sums(cls, mechanism: Any, sums: Floats, noise_stddev: Any, weights: Floats) -> "ReleasedSums":
-        """Return what sums show whose bags and weights are public."""
+        """Return the sums of a mechanism with public bags and weights."""
         sizes, spread = mechanism.sizes.astype(np.float64), np.broadcast_to(noise_stddev, sums.shape)
         bags = mechanism.partition.of_record
         return cls(mechanism.domain, mechanism.records, sizes, sums, spread, bags, weights)
 
     @classmethod
     def of_records(cls, domain: Domain, bags: Floats, weights: Floats, sums: Floats, spread: Any) -> "ReleasedSums":
-        """Return what a table with a row for each record shows: its bag, its weight and the sum of its bag.
+        """Return the sums in a table with a row for each record: its bag, its weight and the sum of its bag.
 
         Args:
             domain: of the labels.

@@ -154,21 +154,21 @@ class Leverages:
 @final
 @dataclass(frozen=True)
 class WeightedLBA(Bagged):
-    """Weighted sums of features and labels of each bag: the weights are normal, secret, and thrown away.
+    """Weighted sums of features and labels of each bag, with secret normal weights that are discarded.
 
-    Labels are centered on the middle of their range. Noise on each released sum of labels makes the promise hold for
+    Labels are centered on the middle of their range. Noise on each released sum of labels makes the guarantee hold for
     all labels, as if each bag held one more record without features. One bag of all records with many rows is the
-    Gaussian sketch. Output perturbation (`fit_linear`) learns more from the same labels at the same promise.
+    Gaussian sketch. Output perturbation (`fit_linear`) learns more from the same labels at the same guarantee.
 
     Args:
         domain, size, bags, features, seed: as in `Bagged`; bags are random by default, and features must be given.
         rows: independent weighted sums of each bag.
         bag_noise: standard deviation of the noise on each sum of labels, in their unit; "auto": as little as
             (epsilon, delta) needs.
-        epsilon, delta: what "auto" keeps; not to be given otherwise.
+        epsilon, delta: only with "auto".
         assumed_residual_square: with a `bag_noise` that may be 0, what the squared distance of the labels of every
             bag from the nearest linear function of the features is assumed to be at least.
-        weights: not to be given; they are drawn and thrown away.
+        weights: always rejected: they are drawn and discarded.
 
     Guarantee (approximate, condition): that of `HiddenBag` with a residual of the square of the noise, whatever the
         labels are; with an assumed residual only on condition that it holds, which nobody has checked.
@@ -229,7 +229,6 @@ class WeightedLBA(Bagged):
 
     @classmethod
     def calibrated(cls, size: int, *, epsilon: Any, delta: Any, **arguments: Any) -> Self:
-        """Return the mechanism with the smallest noise on each sum of labels."""
         return cls(size, epsilon=epsilon, delta=delta, **arguments)
 
     def _check_auto(self) -> None:
@@ -505,7 +504,7 @@ def lba_required_residual(
     no condition.
 
     Args:
-        epsilon, delta: what is to be kept; delta in (0, 1).
+        epsilon, delta: the guarantee; delta in (0, 1).
         leverage, cross, label_range, rows: as in `HiddenBag`.
 
     Guarantee (kept): a bag with this residual keeps (epsilon, delta).

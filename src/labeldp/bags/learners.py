@@ -119,9 +119,7 @@ def bag_model(rows: BagRows, domain: Any, features: Any, ridge: float = 0.0, mid
 
     Args:
         rows: the equations, with a constant first unless `middle` is given.
-        domain: of the labels.
         features: a table with the columns of the features.
-        ridge: as in `fit_bags`.
         middle: the middle of the range where labels are relative to it.
     """
     coefficients = least_squares(rows, ridge, constant=middle is None)
@@ -135,8 +133,6 @@ def least_squares(rows: BagRows, ridge: float = 0.0, *, constant: bool = True) -
     """Return coefficients of least squares, weighted by the inverse variance of each sum, shape (d,).
 
     Args:
-        rows: the equations.
-        ridge: as in `fit_bags`.
         constant: whether the first column is a constant, which has no penalty.
     """
     spread = 0.0
@@ -145,8 +141,8 @@ def least_squares(rows: BagRows, ridge: float = 0.0, *, constant: bool = True) -
         coefficients = _solved(rows, weights, ridge, constant)
         left = np.square(rows.sums - rows.features @ coefficients)
         freedom = max(1 - rows.features.shape[1] / len(left), 1 / len(left))
-        found = float(np.average(left / rows.squares, weights=rows.squares) / freedom)
-        spread = max(found - float(rows.variances.sum() / rows.squares.sum()), 0.0)
+        total = float(np.average(left / rows.squares, weights=rows.squares) / freedom)
+        spread = max(total - float(rows.variances.sum() / rows.squares.sum()), 0.0)
     return coefficients
 
 

@@ -38,6 +38,7 @@ from labeldp.privacy import (
     set_fields,
     smallest_below,
     smallest_integer,
+    sqrt_above,
 )
 from labeldp.sampling import (
     MAX_STDDEV,
@@ -56,7 +57,7 @@ STEPS_IN_WEIGHT = 1 << 16
 """Steps of a weight of one, and of a released sum in one step of the labels."""
 
 WEIGHT_FAILURE = Fraction(1, 1 << 50)
-"""What stands for normal weights in doubles."""
+"""Failure probability for normal weights in doubles."""
 
 MAX_RECORDS = 1 << 50
 
@@ -73,7 +74,7 @@ _LARGEST_WEIGHT = 10
 
 @dataclass(frozen=True, eq=False)
 class WeightedSums:
-    """What a release of weighted bags shows, in the unit of the labels.
+    """Content of a release of weighted bags, in the unit of the labels.
 
     Args:
         bags: the bag of each record, shape (n,).
@@ -100,7 +101,7 @@ class BagWeights:
 
     @property
     def variances(self) -> Integers:
-        """The variance of each bag's noise that its promise counts on, shape (bags,)."""
+        """The certified variance of the noise of each bag, shape (bags,)."""
         return np.maximum(self.stddevs**2 - SMOOTHING, 0)
 
 
@@ -187,7 +188,7 @@ class NoisyBags:
 
     @property
     def limit(self) -> bool:
-        """Whether only the limit of infinitely many records is asked for: no loss that a certificate may hold."""
+        """Whether the design is the limit of infinitely many records, which has no certified loss."""
         return self.noisy_set == "fixed" and self.records is None and self.fraction < 1
 
     @property
@@ -197,7 +198,7 @@ class NoisyBags:
 
     @property
     def population(self) -> int:
-        """The labels among which the noisy ones are counted: those of a bag, or all."""
+        """The number of labels that the noisy ones are drawn from: those of a bag, or all."""
         return self.size if self.records is None else self.records
 
     @property
@@ -230,7 +231,7 @@ class NoisyBags:
                 "must be given: the limit of infinitely many promises nothing for finitely many", argument="records"
             )
         if self.each is not None and (self.weights == "rademacher" or self.size == 1):
-            return PrivacyLoss.gaussian(_root_above(self.ratio**2 / self.each))
+            return PrivacyLoss.gaussian(sqrt_above(self.ratio**2 / self.each))
         return PrivacyLoss.curve(self.bag())
 
     def bag(self) -> NoisyBag:
@@ -242,10 +243,10 @@ class NoisyBags:
 @final
 @dataclass(frozen=True)
 class NoisyWeightedLLP(Bagged):
-    """Weighted sums of the labels of each bag, with the bags, the weights and who is noisy published beside them.
+    """Weighted sums of the labels of each bag, published with the bags, the weights and the noisy records.
 
-    Use it where this form of release is asked for; `BagSum` learns more from the same labels at the same promise. Noise
-    with standard deviation `stddev` on each noisy label is drawn at once for its bag, which has the same law.
+    `BagSum` learns more from the same labels at the same guarantee. The noise of the noisy labels of a bag is drawn at
+    once, which has the same law.
 
     Args:
         domain, size, bags, features, seed: as in `Bagged`; bags are random by default.
@@ -256,8 +257,8 @@ class NoisyWeightedLLP(Bagged):
         paper_faithful: Gaussian weights, and one set of noisy labels drawn from all of them, `noisy` for each bag on
             average. Where n is a multiple of size this is Fig. 2; a bag may then have no noisy label, and its chance is
             in the loss.
-        users: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
-            protected together, whatever the signs of their weights. Not with Gaussian weights, which have no bound.
+        users: the user of each record, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
+            protected together. Not with Gaussian weights, which have no bound.
 
     Guarantee (approximate, users): as in `NoisyBags`, for the emitted bits: what is drawn beside the noise depends on
         no label. With users, for all labels of each user.
@@ -323,7 +324,6 @@ class NoisyWeightedLLP(Bagged):
         return cls(size, size if noisy is None else noisy, "auto", epsilon=epsilon, delta=delta, **arguments)
 
     def _protect(self, users: Any) -> None:
-        """Set what all labels of a user move; refuse weights without a bound, and users of other records."""
         if self.weights != "rademacher":
             raise InputError(
                 'must be "rademacher" with users: what Gaussian weights move has no bound', argument="weights"
@@ -387,7 +387,7 @@ class NoisyWeightedLLP(Bagged):
         """
         if self.owners is None:
             return self.law.privacy_loss() + PrivacyLoss.failure(self.failure)
-        mu = _root_above(self.law.ratio**2 * self.moves[1] / self.noisy)
+        mu = sqrt_above(self.law.ratio**2 * self.moves[1] / self.noisy)
         return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(self.failure)
 
     @property
@@ -419,7 +419,7 @@ class NoisyWeightedLLP(Bagged):
         return super().arguments() | ({} if self.epsilon is None else {"stddev": "auto"})
 
     def bag_weights(self, released: Any) -> BagWeights:
-        """Return what follows from the seed of a released array: public.
+        """Return the public weights and noise levels, computed from the seed of a released array.
 
         Gaussian weights are rounded towards zero, and the noise is that of the weights before, up to 2^-6 larger.
         """
@@ -499,7 +499,7 @@ class NoisyWeightedLLP(Bagged):
         return noise
 
     def opened(self, released: Any) -> WeightedSums:
-        """Return what was released, in the unit of the labels."""
+        """Return a release in the unit of the labels."""
         bag_weights, of_record = self.bag_weights(released), self.partition.of_record
         weights = bag_weights.steps / STEPS_IN_WEIGHT
         total = np.bincount(of_record, weights=weights, minlength=self.partition.count)
@@ -519,14 +519,6 @@ def _few(numbers: NDArray[np.float64]) -> Integers:
     """Return integers at least as large, rounded up to seven binary digits, so that few of them differ."""
     grid = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(numbers, 1))) - 6, 0)
     return (np.ceil(numbers / grid) * grid).astype(np.int64)
-
-
-def _root_above(square: Fraction) -> float:
-    """Return the square root of a rational, rounded up."""
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
 
 
 def llp_delta(bags: NoisyBags, epsilon: Any, *, end: str = "upper") -> float:
@@ -568,10 +560,10 @@ def llp_epsilon(bags: NoisyBags, delta: Any) -> float:
     Guarantee (kept): at the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
     """
     aim, lowest = check_delta(delta), 1e-9
-    epsilon_found = smallest_below(lambda epsilon: _read(bags, epsilon), aim, lowest, float(MAX_EPSILON))
-    if epsilon_found == lowest and _read(bags, 0.0) <= aim:
+    epsilon = smallest_below(lambda epsilon: _read(bags, epsilon), aim, lowest, float(MAX_EPSILON))
+    if epsilon == lowest and _read(bags, 0.0) <= aim:
         return 0.0
-    return math.inf if epsilon_found is None else epsilon_found
+    return math.inf if epsilon is None else epsilon
 
 
 def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) -> NoisyBags:
@@ -579,7 +571,7 @@ def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) ->
 
     Args:
         solve_for: "size", "stddev" or "noisy_fraction".
-        epsilon, delta: what is to be kept; delta in (0, 1).
+        epsilon, delta: the guarantee; delta in (0, 1).
         design: every other argument of `NoisyBags`.
 
     Guarantee (kept): the bags that it returns keep (epsilon, delta).
@@ -640,7 +632,7 @@ def _smallest_fraction(design: dict[str, Any], read: Reader, aim: float) -> Nois
 
 
 def _bags(design: dict[str, Any], **changes: Any) -> NoisyBags:
-    """Return the bags of a design with what is being looked for."""
+    """Return the bags of a design with some arguments changed."""
     arguments = {**design, **changes}
     missing = [name for name in ("size", "stddev", "label_range") if name not in arguments]
     unknown = sorted(set(arguments) - {part.name for part in fields(NoisyBags)})

@@ -194,7 +194,7 @@ class BagSum(Bagged):
         return self.release_counts(self.sums(labels)[:, None], rng=self.bound(rng))
 
     def release_counts(self, counts: Integers, *, rng: RandomSource) -> Integers:
-        """Return noisy sums for sums (bags, 1) in fine steps that are given, for whoever has sums."""
+        """Return noisy sums of sums, shape (bags, 1), in fine steps."""
         return counts[:, 0] + self.draw_noise(len(counts), rng=rng)
 
     def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:

@@ -190,20 +190,17 @@ def release_bags_again(
 
 @dataclass(frozen=True)
 class _Records:
-    """The records of a table in the order of their ids where it has some: rows may stand in any order.
+    """The records of a table in the order of their ids, if it has ids, whatever the order of the rows.
 
     Of the table no more than a column is held at a time.
 
     Args:
-        table: the table.
-        label: its private column.
-        domain: of the labels.
-        columns: those that are public features.
+        columns: the public features.
         ids: record ids in order, or None for row numbers.
-        names: what stands for each record in the output, in the order of the rows.
-        order: the row of each record, shape (n,); None if they stand in order.
-        bags: the bag of each record, where a column says it.
-        users: whose each record is, integers or texts in order, where users are protected.
+        names: of the records in the output, in the order of the rows.
+        order: the row of each record, shape (n,); None if they are in order.
+        bags: the bag of each record, if a column holds it.
+        users: the users of the records in order, if users are protected.
     """
 
     table: Table = field(repr=False)

@@ -30,6 +30,7 @@ from labeldp.privacy import (
     largest,
     positive_epsilon,
     set_fields,
+    sqrt_above,
 )
 from labeldp.sampling import (
     MAX_CELLS,
@@ -65,10 +66,7 @@ def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLo
     Source: `docs/proofs/cross_moment.md`: mu = sensitivity / sqrt(stddev^2 - SMOOTHING), and `CELL_FAILURE` each.
     """
     square = Fraction(sensitivity_square, stddev**2 - SMOOTHING)
-    mu = math.sqrt(square)
-    while Fraction(mu) ** 2 < square:
-        mu = math.nextafter(mu, math.inf)
-    return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(cells * CELL_FAILURE)
+    return PrivacyLoss.gaussian(sqrt_above(square)) + PrivacyLoss.failure(cells * CELL_FAILURE)
 
 
 def largest_mu(epsilon: Fraction, delta: Fraction) -> float:

@@ -50,9 +50,9 @@ class CandidateSets:
         if self.packed.dtype != np.uint8 or np.any(self.packed[:, -1] & beyond) or not np.all(self.packed.any(axis=1)):
             raise InputError("prior must hold at least one class for each record, and no bit beyond the last class")
 
-    def membership(self, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
-        """Return which classes are candidates, shape (stop - start, classes)."""
-        return np.unpackbits(self.packed[start:stop], axis=1, count=self.classes).view(np.bool_)
+    def membership(self) -> NDArray[np.bool_]:
+        """Return which classes are candidates, shape (n, classes)."""
+        return np.unpackbits(self.packed, axis=1, count=self.classes).view(np.bool_)
 
     @property
     def sizes(self) -> NDArray[np.uint32]:
@@ -109,9 +109,9 @@ class CandidateSets:
             packed[start : start + count] = np.packbits(keys[:count] >= smallest[:, None], axis=1)
         return cls(packed, classes)
 
-    def words(self, start: int, stop: int) -> NDArray[np.uint64]:
-        """The sets of some records as 64-bit words, shape (stop - start, ceil(classes / 64)); see `words_of_places`."""
-        return _as_words(self.packed[start:stop])
+    def words(self) -> NDArray[np.uint64]:
+        """Return the sets as 64-bit words, shape (n, ceil(classes / 64)); see `words_of_places`."""
+        return _as_words(self.packed)
 
 
 def words_of_places() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

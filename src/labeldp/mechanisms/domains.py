@@ -226,7 +226,7 @@ class Domain(ABC):
             DomainError: a code is outside.
             InputError: not a one-dimensional array of integers.
         """
-        array = silent(lambda: np.asarray(codes))
+        array = without_traceback(lambda: np.asarray(codes))
         if array is None or array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
             raise InputError(f"labels must be a one-dimensional array of integer codes 0 to {self.size - 1}")
         if array.size and (array.max() >= self.size or (array.dtype.kind == "i" and array.min() < 0)):
@@ -278,7 +278,7 @@ class Classes(Domain):
         array = _column(labels, self)
         if self.names == tuple(range(self.size)) and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
             return self._encode_codes(array)
-        codes = silent(lambda: self._looked_up(array))
+        codes = without_traceback(lambda: self._looked_up(array))
         if codes is None:
             raise DomainError(_OUTSIDE.format(domain=self))
         return codes
@@ -402,7 +402,7 @@ Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 
-def silent(action: Callable[[], Result]) -> Result | None:
+def without_traceback(action: Callable[[], Result]) -> Result | None:
     """Return what an action on labels returns, or None where it fails: its exception would hold a label."""
     try:
         return action()
@@ -425,7 +425,7 @@ def _column(labels: Any, domain: Domain) -> NDArray[Any]:
         raise InputError("labels: dates and times are no labels. Convert them to texts for Classes, or to numbers")
     # Of a list numpy would make texts of numbers beside texts, round integers beside floats, and drop a final NUL.
     kind = None if hasattr(labels, "__array__") else object
-    array = silent(lambda: None if np.ma.is_masked(labels) else np.asarray(labels, dtype=kind))
+    array = without_traceback(lambda: None if np.ma.is_masked(labels) else np.asarray(labels, dtype=kind))
     if array is None:
         raise DomainError(_OUTSIDE.format(domain=domain))
     if array.ndim != 1:
@@ -634,7 +634,7 @@ class Interval(Domain):
     def encode(self, labels: Any) -> Codes:
         """Return codes of the nearest grid points, shape (n,); see `Domain.encode`."""
         array, (low, high) = _column(labels, self), self.ends
-        values = silent(lambda: _numbers(array))
+        values = without_traceback(lambda: _numbers(array))
         if values is not None and self.clip:
             values = np.clip(values, low, high)
         if values is None or not np.all((values >= low) & (values <= high)):

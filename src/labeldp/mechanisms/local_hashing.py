@@ -366,8 +366,8 @@ class SubsetSelection(FiniteMechanism):
     @property
     def answers(self) -> SetAnswers:
         size, (lie, keep, _) = int(self.size), self._weights
-        own = 1 - self._sets_without * lie / WORD
-        return SetAnswers(self.domain.size, keep / lie, own, (size - own) / (self.domain.size - 1), np.array([size]))
+        hit = 1 - self._sets_without * lie / WORD
+        return SetAnswers(self.domain.size, keep / lie, hit, (size - hit) / (self.domain.size - 1), np.array([size]))
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[np.uint8]:
         lie, keep, more = self._weights

@@ -389,7 +389,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
 
 def _places(codes: Codes, sets: CandidateSets) -> tuple[NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
     """Whether each label is in its set, how many candidates come before it, and how many there are, shapes (n,)."""
-    bits = sets.words(0, len(codes))
+    bits = sets.words()
     counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.int32)
     rows, column = np.arange(len(codes)), codes >> 6
     bit, word = codes & 63, bits[rows, column]

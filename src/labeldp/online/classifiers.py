@@ -224,9 +224,7 @@ class StreamClassifier(SingleProcess):
         epsilon: what the answer to a label costs it.
         rate: see `OnlineSoftmax`.
         model: an `OnlineSoftmax` of the same classes and epsilon to continue with; a new one by default.
-        rng: `SystemRandomness()`, or a numpy generator for a simulation.
-        ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
-        dataset: the name of the labels in a new ledger.
+        rng, ledger, dataset: as for `PrivateExperts`.
         run: the name of the stream. In a ledger file a stream of the same name and epsilon continues at no cost, for
             labels that it has not answered yet. By default a new name, which is charged anew.
 

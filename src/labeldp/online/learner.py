@@ -1,4 +1,4 @@
-"""Learners that are charged before they play, in epochs if need be, and continued once from a snapshot."""
+"""Online learners, charged before they play and continued once from a snapshot."""
 
 import secrets
 import threading
@@ -70,7 +70,7 @@ _cached_plan = lru_cache(maxsize=64)(plan_experts)
 
 
 class OnlineLedger(LedgerLike, Protocol):
-    """What a learner needs of a ledger: what a curator needs, and the charges so far."""
+    """A ledger as a curator uses it, with the charges so far."""
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -85,9 +85,8 @@ class HorizonCharge:
     Its output is the sequence of decisions.
 
     Args:
-        kernel: the learner; public.
-        rounds: how many rounds it will play.
-        plan: the public plan that the learner was made from, as plain JSON values.
+        kernel: the public learner.
+        plan: the plan of the learner, as plain JSON values.
         run: the name of this run of the learner, whose rounds are charged once.
         traces: (kind of ids, kind of losses, keyed digest) of all losses, if they are known beforehand; secret.
         name: the name of the mechanism in the ledger.
@@ -127,7 +126,7 @@ class HorizonCharge:
         return self.kernel.privacy_loss(min(rounds, self.rounds - 1))
 
     def arrays(self) -> None:
-        """Return None: a learner has no array with a row for each record."""
+        """A learner has no array with a row for each record."""
 
     def specification(self) -> dict[str, Any]:
         """Return the public fields as plain JSON values: equal for equal learners."""
@@ -283,10 +282,7 @@ class Snapshot:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any], kind: type[Settings]) -> "Snapshot":
-        """Return the snapshot that `to_dict` was given.
-
-        Args:
-            kind: the settings of the learner that goes on.
+        """Return the snapshot that `to_dict` wrote, of a learner with settings of this kind.
 
         Raises:
             InputError: value is something else, or has a plan that this version of labeldp would not make.
@@ -531,14 +527,9 @@ class PrivateExperts(ChargedLearner):
     depend on earlier actions, as those of an adversary do; the regret bound of the plan is for losses that do not.
 
     Args:
-        d: the number of experts, at least 2.
         horizon: the number of rounds; None if it is not known, for epochs of 1024, 2048, … rounds, each with its own
             plan. A round lies in one epoch, so epsilon is paid once; the regret is about 4 times as large.
-        epsilon: privacy parameter, positive.
-        delta: in (0, 1), or 0 for the method "doubling".
-        method: "auto", or one by name: see `plan_experts`.
-        neighbors: "replace" protects a round's losses against all others, "zero-out" against none at all.
-        loss_bits: 8 or 16; losses are rounded to multiples of 1 / (2^loss_bits - 1).
+        d, epsilon, delta, method, neighbors, loss_bits: see `plan_experts`.
         rng: `SystemRandomness()`, or a numpy generator for a simulation.
         ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
         dataset: the name of the losses in a new ledger.

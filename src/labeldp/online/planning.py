@@ -22,7 +22,7 @@ MIN_DELTA = Fraction(1, 10**200)
 
 @dataclass(frozen=True)
 class Alternative:
-    """What another method promises for the same arguments."""
+    """The regret bound of another method for the same arguments."""
 
     method: str
     regret_bound: float
@@ -95,7 +95,7 @@ class OnlinePlan:
 
     @property
     def holds(self) -> str:
-        """For which losses the bound holds, in words."""
+        """The losses for which the bound holds, in words."""
         return self.entry.holds
 
     @property
@@ -137,12 +137,11 @@ class ExpertsTask(OnlineTask):
 
     @property
     def largest_regret(self) -> float:
-        """A loss of 1 in every round."""
         return self.horizon
 
     @property
     def rounding_bound(self) -> float:
-        """What rounding finer losses to levels may add to the regret at worst."""
+        """The largest regret that rounding of losses to levels adds."""
         return self.horizon / self.levels
 
     def part(self, share: Fraction, **changes: Any) -> "ExpertsTask":
@@ -197,7 +196,6 @@ class ConvexTask(OnlineTask):
 
     @property
     def largest_regret(self) -> float:
-        """The regret of the worst points of a bounded body."""
         return 2 * self.lipschitz * self.body.radius * self.horizon if self.body.bounded else math.inf
 
     def plan_json(self, plan: OnlinePlan) -> dict[str, Any]:

@@ -52,6 +52,10 @@ S = TypeVar("S", bound=HasRounds)
 class NoisyPrefixSums(ABC, Generic[S]):
     """Prefix sums of vectors, released with noise round after round: a frozen, public description.
 
+    Args:
+        horizon: the most rounds, at least 1.
+        width: numbers in a vector, at least 1.
+
     Guarantee (causal): the sum after t rounds depends on the first t vectors alone.
     """
 
@@ -209,8 +213,6 @@ class ToeplitzSums(NoisyPrefixSums[SumsState]):
     before the noise is bounded and charged; that after it costs nothing.
 
     Args:
-        horizon: most rounds, at least 1.
-        width: numbers in a vector, at least 1.
         stddev: standard deviation of the noise on C x, positive; that of a sum is at most `deviation`.
 
     Guarantee (gaussian): Gaussian differential privacy with mu = reach * column norm / stddev, up to the rounding that
@@ -306,14 +308,7 @@ def _added(large: Floats, small: Floats, error: Floats) -> tuple[Floats, Floats]
 
 
 def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta: Any) -> float:
-    """Return the smallest standard deviation, to 1e-6 of it, with which `ToeplitzSums` keeps (epsilon, delta).
-
-    Args:
-        reach: the largest Euclidean distance between a vector and its replacement.
-
-    Raises:
-        InputError: no noise does, such as where delta is 0.
-    """
+    """Return the smallest standard deviation with which `ToeplitzSums` keeps a budget; see `smallest_stddev`."""
     return smallest_stddev(lambda stddev: ToeplitzSums(horizon, width, stddev), reach, epsilon, delta)
 
 
@@ -325,7 +320,7 @@ def smallest_stddev(sums: Callable[[float], NoisyPrefixSums[Any]], reach: float,
         reach: the largest Euclidean distance between a vector and its replacement.
 
     Raises:
-        InputError: no noise does, such as where delta is 0.
+        InputError: no noise does, as for delta = 0.
     """
     positive_epsilon(epsilon)
 
@@ -501,8 +496,6 @@ class GaussianTree(TreeSums):
     """The tree with exact discrete Gaussian noise, for vectors of real numbers.
 
     Args:
-        horizon: most rounds, at least 1.
-        width: numbers in a vector, at least 1.
         stddev: standard deviation of the noise of a node, positive.
 
     Guarantee (gaussian): Gaussian differential privacy with mu = reach * sqrt(nodes) / stddev, up to the rounding that
@@ -556,8 +549,6 @@ class LaplaceTree(TreeSums):
     """The tree with exact discrete Laplace noise, for vectors of multiples of 1 / levels.
 
     Args:
-        horizon: most rounds, at least 1.
-        width: numbers in a vector, at least 1.
         epsilon: the cost of moving a number by 1 in one node, positive, exact; a node's noise has scale 1 / epsilon.
         levels: numbers are rounded to multiples of 1 / levels first.
 

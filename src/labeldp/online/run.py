@@ -48,10 +48,10 @@ from labeldp.tables import (
 )
 
 Progress = Callable[[str, float], None]
-"""Called with what is done and the share that is done."""
+"""Called with a description of the progress and the completed share."""
 
 BLOCK_CELLS = 1 << 22
-"""How many losses are played at a time. Another size is another request, with other coins."""
+"""Losses in a block. Another size is another request, with other coins."""
 
 COLUMNS = ("round", "expert")
 
@@ -344,7 +344,7 @@ class LossFile:
         return max(1, BLOCK_CELLS // len(self.names))
 
     def counted(self) -> int:
-        """Return the number of rows, which is public, without a look at any loss."""
+        """Return the public number of rows without reading a loss."""
         if self.table.rows is not None:
             return self.table.rows
         return sum(batch.num_rows for batch in self.table.blocks(self.names[:1]))

@@ -1,8 +1,8 @@
 from .atoms import Atom as Atom
-from .atoms import Curve as Curve
 from .atoms import Discrete as Discrete
 from .atoms import Failure as Failure
 from .atoms import Gaussian as Gaussian
+from .atoms import NumericAtom as NumericAtom
 from .atoms import Response as Response
 from .atoms import normal_cdf as normal_cdf
 from .bag_loss import MAX_BAG as MAX_BAG
@@ -68,6 +68,7 @@ from .exact import smallest as smallest
 from .exact import smallest_below as smallest_below
 from .exact import smallest_integer as smallest_integer
 from .exact import smallest_positive as smallest_positive
+from .exact import sqrt_above as sqrt_above
 from .ids import BLOCK as BLOCK
 from .ids import IdDigest as IdDigest
 from .ids import Ids as Ids

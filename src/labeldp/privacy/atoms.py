@@ -157,7 +157,7 @@ Ends = tuple[Floats, Floats]
 """Lower and upper ends of a curve, shape as the epsilons that were asked for."""
 
 
-class Curve(Atom):
+class NumericAtom(Atom):
     """An atom whose delta(epsilon) is computed between certified ends; its loss is unbounded."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Curve(Atom):
         return self.ends(epsilons)[1]
 
     @abstractmethod
-    def reversed(self) -> "Curve":
+    def reversed(self) -> "NumericAtom":
         """Return the loss of the same pair of laws, exchanged."""
 
     @property

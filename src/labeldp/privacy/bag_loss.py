@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from labeldp.privacy.atoms import NEGLIGIBLE_DELTA, Curve, Ends
+from labeldp.privacy.atoms import NEGLIGIBLE_DELTA, Ends, NumericAtom
 from labeldp.privacy.validate import Floats
 
 MAX_BAG = 1 << 20
@@ -93,7 +93,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class NoisyBag(Curve):
+class NoisyBag(NumericAtom):
     """One label's share of a bag sum with published random weights, where some labels of a bag have Gaussian noise.
 
     It is a Gaussian loss whose mu = ratio |w| / (length of the weights of the noisy labels) is random and published.
@@ -219,7 +219,7 @@ def _nodes(ratio: float, epsilons: Floats, exponent: float, inside: bool) -> tup
 
 
 @dataclass(frozen=True)
-class HiddenWeights(Curve):
+class HiddenWeights(NumericAtom):
     """Sums of a bag with secret Gaussian weights: rows of N(0, diag(1 + stretch, 1 - shrink)) against N(0, I).
 
     Args:

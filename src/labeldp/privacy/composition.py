@@ -7,7 +7,7 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
+from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, NumericAtom, Response, normal_cdf
 from labeldp.privacy.validate import Floats, Integers
 
 Sequence = tuple[tuple[Atom, int], ...]
@@ -135,9 +135,9 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
 def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> float:
     """The bound by the convolved loss distribution."""
     single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
-    if len(single) == 1 and isinstance(single[0], Curve):
+    if len(single) == 1 and isinstance(single[0], NumericAtom):
         return min(1.0, single[0].delta(epsilon) + _float_up(failure) + _SMALLEST)
-    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | Curve)))
+    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | NumericAtom)))
     mu = _total_mu(sequence)
     gaps = float(epsilon) - lattice.losses()
     slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
@@ -257,7 +257,7 @@ def _step(sequence: Sequence) -> Fraction:
     """
     losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
     step = reduce(_common_step, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
-    curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, Curve)]
+    curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, NumericAtom)]
     reach = max(
         [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * curve for curve in curves], default=step
     )
@@ -273,7 +273,7 @@ def _common_step(a: Fraction, b: Fraction) -> Fraction:
 
 def _atom_lattice(atom: Atom, step: Fraction) -> _Lattice:
     """One atom on the lattice, losses rounded up to it."""
-    if isinstance(atom, Curve):
+    if isinstance(atom, NumericAtom):
         return _curve_lattice(atom, step)
     assert isinstance(atom, Response | Discrete)
     cells = [(math.ceil(loss / step), mass) for loss, mass in atom.masses()]
@@ -285,7 +285,7 @@ def _atom_lattice(atom: Atom, step: Fraction) -> _Lattice:
 
 
 @lru_cache(maxsize=256)
-def _curve_lattice(curve: Curve, step: Fraction) -> _Lattice:
+def _curve_lattice(curve: NumericAtom, step: Fraction) -> _Lattice:
     """A lattice whose curve lies above the upper ends of another: straight lines between points, in e^epsilon.
 
     Source: Doroshenko, Algorithm 1.
@@ -306,7 +306,7 @@ def _curve_lattice(curve: Curve, step: Fraction) -> _Lattice:
     return _Lattice(step, int(places[0]), masses, _DOTS_ERROR, float(deltas[-1])).trimmed()
 
 
-def curve_masses(curve: Curve) -> tuple[Floats, Floats, float, float]:
+def curve_masses(curve: NumericAtom) -> tuple[Floats, Floats, float, float]:
     """Return losses and masses of a lattice whose curve lies above another, their relative error, and infinite mass."""
     lattice = _curve_lattice(curve, _step(((curve, 1),)))
     return lattice.losses(), lattice.masses, lattice.relative_error, lattice.lost

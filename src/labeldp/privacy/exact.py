@@ -1,7 +1,7 @@
-"""Exact decimals, certified bounds of the exponential, and searches for the border of a promise.
+"""Exact decimals, certified bounds of the exponential, and searches for the border of a guarantee.
 
-A search takes a monotone `keeps`: where it holds for a number, it holds for every larger one (`smallest…`) or every
-smaller one (`largest`). It returns a number that was asked and keeps the promise, even where rounding blurs the border.
+A search takes a monotone `keeps`: if it holds for a number, it holds for every larger one (`smallest…`) or every
+smaller one (`largest`). The result was tested and keeps the guarantee, even if rounding blurs the border.
 """
 
 import math
@@ -27,11 +27,11 @@ _LOG_TOL = 1e-10
 
 
 def decimal(value: Any, name: str) -> Fraction:
-    """The decimal that the user wrote, exactly: the shortest `repr` of a float, not its binary value.
+    """Return the decimal that the user wrote, exactly: the shortest `repr` of a float, not its binary value.
 
     Args:
         value: a number, a `Decimal`, a `Fraction` or the text of a decimal.
-        name: the argument's name, for the error message.
+        name: of the argument, in errors.
 
     Raises:
         InputError: not a finite number.
@@ -51,17 +51,17 @@ def decimal(value: Any, name: str) -> Fraction:
     return Fraction(parsed)
 
 
-def positive_epsilon(value: Any, name: str = "epsilon") -> Fraction:
-    """A privacy parameter as an exact decimal in (0, 1000].
+def positive_epsilon(value: Any) -> Fraction:
+    """Return an epsilon as an exact decimal in (0, 1000].
 
     Raises:
         InputError: not a positive finite number, or above `MAX_EPSILON`.
     """
-    exact = decimal(value, name)
+    exact = decimal(value, "epsilon")
     if exact <= 0:
-        raise InputError("must be positive, such as ", Argument(name, "1.0"), argument=name)
+        raise InputError("must be positive, such as ", Argument("epsilon", "1.0"), argument="epsilon")
     if exact > MAX_EPSILON:
-        raise InputError(f"must be at most {MAX_EPSILON}", argument=name)
+        raise InputError(f"must be at most {MAX_EPSILON}", argument="epsilon")
     return exact
 
 
@@ -77,8 +77,16 @@ def float_below(value: Fraction) -> float:
     return nearest if Fraction(Decimal(repr(nearest))) <= value else math.nextafter(nearest, -math.inf)
 
 
+def sqrt_above(square: Fraction) -> float:
+    """The square root of a rational number, rounded up."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
 def rounded_up_text(value: float, digits: int = 6) -> str:
-    """A number in so many digits, rounded up: a promise in words is never better than the promise in numbers."""
+    """Return a number in so many digits, rounded up: text never states a better guarantee than numbers."""
     if not math.isfinite(value) or not value:
         return f"{value:g}"
     exact = Decimal(repr(value))

@@ -100,7 +100,7 @@ class Texts(Sequence[bytes]):
         counts = np.zeros((int(lengths.max(initial=0)) + 1, 2), dtype="<u8")
         counts[:, 0] = np.arange(len(counts))
         firsts = _encrypt(cipher, counts)
-        found = np.empty((len(self), 2), dtype="<u8")
+        hashes = np.empty((len(self), 2), dtype="<u8")
         for start in range(0, len(self), BLOCK):
             part = slice(start, start + BLOCK)
             words, begins = self[part]._padded()
@@ -114,16 +114,16 @@ class Texts(Sequence[bytes]):
                     left = np.minimum(sizes[rows] - place, 16)
                     block &= _KEPT_BYTES.take(left, axis=0)
                 state[rows] = _encrypt(cipher, block ^ state[rows])
-            found[part] = state
-        return found
+            hashes[part] = state
+        return hashes
 
     def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the texts that an integer of 64 bits prints as, such as "7" and not "07", as integers, and which."""
-        found, whole = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.bool_)
+        numbers, whole = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.bool_)
         for start in range(0, len(self), BLOCK):
             part = slice(start, start + BLOCK)
-            self[part]._parse(found[part], whole[part])
-        return found, whole
+            self[part]._parse(numbers[part], whole[part])
+        return numbers, whole
 
     def _padded(self) -> tuple[Words, NDArray[np.int64]]:
         """The word that begins at each byte of the data, with zeros around it, and where the texts begin there."""
@@ -133,7 +133,7 @@ class Texts(Sequence[bytes]):
         words: Words = np.ndarray((len(padded) - 7,), "<u8", padded.data, 0, (1,))
         return words, self._edges[:-1] - (first - _PADDING)
 
-    def _parse(self, found: NDArray[np.int64], whole: NDArray[np.bool_]) -> None:
+    def _parse(self, numbers: NDArray[np.int64], whole: NDArray[np.bool_]) -> None:
         words, begins = self._padded()
         sizes = self.lengths
         leads = words[begins] & np.uint64(0xFF)
@@ -151,13 +151,13 @@ class Texts(Sequence[bytes]):
         for place, scale in ((0, 1), (8, 10**8), (16, 10**16)):
             if place and int(digits.max()) <= place:
                 break
-            kept = _LAST_BYTES[np.clip(digits - place, 0, 8)]
-            eight = (words[ends - (place + 8)] & kept) | (_ZEROS & ~kept)
+            mask = _LAST_BYTES[np.clip(digits - place, 0, 8)]
+            eight = (words[ends - (place + 8)] & mask) | (_ZEROS & ~mask)
             sound &= (((eight & _HIGH) ^ _ZEROS) | (((eight + _SIX) & _HIGH) ^ _ZEROS)) == 0
             value += _eight_digits(eight) * np.uint64(scale)
         sound &= value <= np.uint64(2**63 - 1) + minus.astype(np.uint64)
         signed = np.where(minus, np.uint64(0) - value, value).view(np.int64)
-        found[rows], whole[rows] = np.where(sound, signed, 0), sound
+        numbers[rows], whole[rows] = np.where(sound, signed, 0), sound
 
     def __repr__(self) -> str:
         return f"Texts({len(self)})"
@@ -330,10 +330,10 @@ def _collide(words: NDArray[Any], turn: int = 0) -> bool:
     places = ((words * _ODD[turn]) >> np.uint64(64 - bits)).view(np.int64)
     rows, slots = np.arange(count, dtype=np.uint32), np.empty(1 << bits, dtype=np.uint32)
     slots[places] = rows
-    kept = slots[places]
-    lost = np.flatnonzero(kept != rows)
-    left = words[lost]
-    return bool((words[kept[lost]] == left).any()) or _collide(left, turn + 1)
+    owners = slots[places]
+    others = np.flatnonzero(owners != rows)
+    left = words[others]
+    return bool((words[owners[others]] == left).any()) or _collide(left, turn + 1)
 
 
 def are_integers(ids: Any) -> bool:

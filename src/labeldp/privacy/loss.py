@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.privacy.atoms import Atom, Curve, Discrete, Ends, Failure, Gaussian, Json, Response
+from labeldp.privacy.atoms import Atom, Discrete, Ends, Failure, Gaussian, Json, NumericAtom, Response
 from labeldp.privacy.bag_loss import HiddenWeights, NoisyBag
 from labeldp.privacy.composition import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
@@ -20,7 +20,7 @@ from labeldp.privacy.validate import Floats
 
 
 @dataclass(frozen=True)
-class Largest(Curve):
+class Largest(NumericAtom):
     """The pointwise maximum of curves: each record meets one of them, and which one may depend on earlier outputs.
 
     Args:
@@ -32,7 +32,7 @@ class Largest(Curve):
     """
 
     kind = "largest"
-    curves: tuple[Curve, ...]
+    curves: tuple[NumericAtom, ...]
 
     def __post_init__(self) -> None:
         if not self.curves:
@@ -59,7 +59,7 @@ class Largest(Curve):
     def from_json(cls, value: Json) -> "Largest":
         """Return the atom that `to_json` wrote; raise ValueError if no such loss exists."""
         curves = tuple(_atom_from_json(curve) for curve in value["curves"])
-        if not all(isinstance(curve, Curve) and not isinstance(curve, Largest) for curve in curves):
+        if not all(isinstance(curve, NumericAtom) and not isinstance(curve, Largest) for curve in curves):
             raise ValueError("the largest is one of curves")
         return cls(curves)  # type: ignore[arg-type]
 
@@ -68,7 +68,7 @@ class Largest(Curve):
 
 
 ATOMS: dict[str, type[Atom]] = {
-    each.kind: each for each in (Response, Discrete, Gaussian, Failure, NoisyBag, HiddenWeights, Switching, Largest)
+    atom.kind: atom for atom in (Response, Discrete, Gaussian, Failure, NoisyBag, HiddenWeights, Switching, Largest)
 }
 """Every kind of atom, by its name in JSON."""
 
@@ -129,7 +129,7 @@ class PrivacyLoss:
         return cls(((Gaussian(float(mu)), 1),))
 
     @classmethod
-    def curve(cls, curve: Curve) -> "PrivacyLoss":
+    def curve(cls, curve: NumericAtom) -> "PrivacyLoss":
         """Return the loss of a pair of laws whose curve is computed, such as `NoisyBag` or `HiddenWeights`."""
         return cls(((curve, 1),))
 

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from labeldp.privacy.atoms import Curve, Ends
+from labeldp.privacy.atoms import Ends, NumericAtom
 from labeldp.privacy.validate import Floats
 
 RENYI_ROUNDING = 1e-9
@@ -126,7 +126,7 @@ def switching_rdp(
 
 
 @dataclass(frozen=True)
-class Switching(Curve):
+class Switching(NumericAtom):
     """Actions of a learner that redraws from multiplicative weights now and then, over at least two batches of rounds.
 
     The losses of one round reach the coin after their batch, and every later draw. A draw has a log-ratio that varies

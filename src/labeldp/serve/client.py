@@ -76,7 +76,7 @@ class ServerConnection:
         """Return the answer to a call; send it again where the server asks for that.
 
         Raises:
-            BudgetExceeded: one's own share does not admit it; nothing was charged.
+            BudgetExceeded: the analyst's share does not admit it; nothing was charged.
             InputError: the server refuses what was asked for; nothing was charged.
             LabelDPError: the server cannot be reached, or refuses the token.
         """
@@ -191,9 +191,6 @@ class RemoteCurator:
     asks, so `rng` is `SystemRandomness()`, of which nothing is taken: certificates say KEYED.
 
     Args:
-        server: the server.
-        dataset: the name of the dataset.
-        domain, records: the declared domain and the number of records, which are public.
         run, reason: see `connect`.
         splits: how the records of a part were chosen: parts, the part, and why they are public.
 
@@ -237,7 +234,7 @@ class RemoteCurator:
 
     @property
     def budget(self) -> dict[str, Any]:
-        """What is promised of the dataset, and how much of one's own share is used up."""
+        """The guarantee of the dataset, and the used part of the analyst's share."""
         return self._server.ask("budget", {"dataset": self._dataset})
 
     def features(self) -> pa.Table:
@@ -284,7 +281,7 @@ class RemoteCurator:
         return mechanism.privacy_loss()
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
-        """Raise BudgetExceeded if one's own share does not admit all these steps; see `Curator.require`."""
+        """Raise BudgetExceeded if the analyst's share does not admit all these steps; see `Curator.require`."""
         if steps:
             self._ask("require", {"steps": {step: loss.to_json() for step, loss in steps.items()}})
 
@@ -297,13 +294,11 @@ class RemoteCurator:
         """Have the server charge a mechanism and draw from it; see `Curator.release`.
 
         Args:
-            mechanism: a mechanism on this curator's domain.
             rng: `SystemRandomness()`: the noise is the server's.
-            step: the name of a stage of the run.
 
         Raises:
             InputError: the mechanism does not fit, or the server does not know it; nothing was charged.
-            BudgetExceeded: one's own share does not admit it; nothing was charged.
+            BudgetExceeded: the analyst's share does not admit it; nothing was charged.
         """
         if not isinstance(mechanism, Mechanism):
             raise InputError("mechanism must be one, such as RandomizedResponse(domain=curator.domain, epsilon=1.0)")
@@ -329,11 +324,7 @@ class RemoteCurator:
         return self._subscribers.add(self._rows, callback, before)
 
     def certificate(self, charge: str) -> Certificate:
-        """Return the certificate of an earlier release to the same analyst.
-
-        Args:
-            charge: the id of its charge.
-        """
+        """Return the certificate of an earlier release to the same analyst, by the id of its charge."""
         return Certificate.from_json(self._ask("certificate", {"charge": charge})["certificate"])
 
     def split(self, parts: Public[Any]) -> list["RemoteCurator"]:

@@ -1,4 +1,4 @@
-"""What the front bounds before it does anything else: connections, wrong tokens, and bytes of each peer and analyst."""
+"""Limits of the front: connections, wrong tokens, and bytes of each peer and analyst."""
 
 import socket
 import struct
@@ -64,8 +64,6 @@ class Gate:
     A connection without a right token is dropped when there are too many: the oldest one of the peer with the most.
     So idle connections keep nobody out for longer than it takes to send a head.
 
-    Args:
-        limits: of the configuration.
     """
 
     def __init__(self, limits: ServerLimits) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, final
 
 from labeldp.privacy import LedgerError, derive_key
+from labeldp.tables import sync
 
 LOG, KEY = "log.jsonl", "log.key"
 
@@ -48,7 +49,7 @@ class Log:
         except BaseException:
             os.close(self._file)
             raise
-        _sync(folder)
+        sync(folder)
 
     def _open(self, folder: Path) -> None:
         """Read what was written so far, and check it."""
@@ -183,16 +184,8 @@ def _key(folder: Path) -> bytes:
             file.flush()
             os.fsync(file.fileno())
         os.replace(hidden, path)
-        _sync(folder)
+        sync(folder)
     key = path.read_bytes()
     if len(key) != 32:
         raise LedgerError(f"the key of the log is damaged: {path}")
     return key
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -65,7 +65,7 @@ PAGE = 8 << 20
 """About so many bytes of features are in one answer."""
 
 HELD = 32
-"""How many curators of runs and parts are kept for requests to come."""
+"""The most curators of runs and parts in the cache."""
 
 Kept = TypeVar("Kept")
 
@@ -73,7 +73,7 @@ Answer = tuple[int, dict[str, Any]]
 """A status of HTTP, and values of JSON."""
 
 RETRY: Answer = (503, {"error": "retry", "message": "try again: the same request is answered once, and charged once"})
-"""The one error after admission, whatever happened: why would be a function of labels."""
+"""The only error after admission: a reason would be a function of labels."""
 
 
 def with_numbers(features: pa.Table) -> pa.Table:
@@ -87,7 +87,7 @@ def with_numbers(features: pa.Table) -> pa.Table:
 
 
 class _Refused(Exception):
-    """A request is refused with a status; labels were not looked at."""
+    """A request is refused with a status, without reading labels."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -97,9 +97,6 @@ class _Refused(Exception):
 @final
 class HeldDataset:
     """The labels of one dataset, and its ledger.
-
-    Args:
-        config: what the configuration says of it.
 
     Raises:
         LabelDPError: labels outside of the domain, others than were released before, or a ledger with another budget.
@@ -193,9 +190,6 @@ class HeldDataset:
 class Vault(SingleProcess):
     """Answers requests of analysts: everything that is private, and everything that is decided, is here.
 
-    Args:
-        config: what is held, and for whom.
-
     Guarantee (charged_first, no_label): nothing leaves but by a mechanism that the policy allows, charged first to the
         share of whoever asks and logged; what is refused, and how, depends on no label and on nobody else's releases.
 
@@ -283,7 +277,7 @@ class Vault(SingleProcess):
         }
 
     def budget(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
-        """Answer how much of one's own share is used up."""
+        """Answer how much of the analyst's share is used up."""
         dataset = self._dataset(analyst, content)
         ledger = dataset.ledger(analyst.name)
         used: Fraction = ledger.used()
@@ -305,12 +299,12 @@ class Vault(SingleProcess):
         return 200, {"records": records, "start": start, "arrow": packed_rows(table.slice(start, page))}
 
     def require(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
-        """Answer whether one's own share admits some steps together; nothing is charged."""
+        """Answer whether the analyst's share admits some steps together; nothing is charged."""
         self._curator(analyst, content).require(_steps(content))
         return 200, {"admitted": True}
 
     def released(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
-        """Answer which steps would be found again."""
+        """Answer which steps have a stored release."""
         curator = self._curator(analyst, content)
         released = {}
         for step, loss in _steps(content).items():

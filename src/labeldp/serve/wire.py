@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Description, Mechanism, PublicInput
-from labeldp.privacy import Certificate, InputError
+from labeldp.privacy import Certificate, InputError, json_value
 from labeldp.tables import compressed_buffers
 
 MAX_BODY = 64 << 20
@@ -176,16 +176,12 @@ def decoded(body: bytes) -> dict[str, Any]:
             f"the body must be an object of JSON with at most {MAX_VALUES:,} values: send arrays in base64"
         )
     try:
-        content = json.loads(body, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        content = json_value(body)
+    except ValueError:
         raise InputError("the body must be an object of JSON") from None
     if not isinstance(content, dict):
         raise InputError("the body must be an object of JSON")
     return content
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
 
 
 def text_of(content: Mapping[str, Any], name: str, length: int = 200, default: str | None = None) -> str:

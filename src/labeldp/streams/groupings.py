@@ -27,7 +27,7 @@ class Grouping(Protocol):
 
 @final
 @dataclass(frozen=True)
-class AllRecords:
+class AllRecords(Grouping):
     """One group of all records."""
 
     @property
@@ -40,7 +40,7 @@ class AllRecords:
 
 @final
 @dataclass(frozen=True)
-class ByColumn:
+class ByColumn(Grouping):
     """Groups whose numbers, from 0, are in a column."""
 
     column: str
@@ -58,7 +58,7 @@ class ByColumn:
 
 @final
 @dataclass(frozen=True)
-class ByCells:
+class ByCells(Grouping):
     """Groups that are the cells of a fitted partition of public features.
 
     Args:
@@ -97,7 +97,7 @@ class RowMap(Protocol):
 
 @final
 @dataclass(frozen=True)
-class ByFeatures:
+class ByFeatures(RowMap):
     """Rows of unchanged columns of public numbers."""
 
     features: tuple[str, ...]

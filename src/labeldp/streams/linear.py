@@ -30,7 +30,7 @@ from labeldp.learners import (
 from labeldp.mechanisms import Domain
 from labeldp.privacy import AnyFloats, Budget, Floats, InputError, LabelDPError, Public, Release
 from labeldp.streams.aggregates import Aggregation, Path, public_sample
-from labeldp.streams.groupings import check_features, feature_table
+from labeldp.streams.groupings import RowMap, check_features, feature_table
 from labeldp.streams.tallies import ROWS, RowSums, restored, stored
 from labeldp.tables import CHANGED, Table, rebatched
 
@@ -151,7 +151,7 @@ def check_by_record(mapped: EncodedFeatures, sample: Floats) -> None:
 
 @final
 @dataclass(frozen=True)
-class ByDirections:
+class ByDirections(RowMap):
     """Rows that are public features, encoded, along the directions that are measured.
 
     Args:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import RESOLUTION, Domain, GridScan, GridTotals, GroupSizes
 from labeldp.privacy import BLOCK, Ids, InputError, RecordDigest
 from labeldp.streams.groupings import Grouping, RowMap
+from labeldp.streams.survey import Accumulator, Aggregate
 
 ROWS = 4096
 """Rows of one computation, whose results are many times as large as the columns."""
@@ -47,7 +48,7 @@ class GroupDigest(RecordDigest):
 
 @final
 @dataclass(frozen=True)
-class GroupSums:
+class GroupSums(Aggregate):
     """The class counts of each group; or its number of records and the sum of their codes.
 
     Args:
@@ -67,7 +68,7 @@ class GroupSums:
 
 
 @final
-class GroupAccumulator:
+class GroupAccumulator(Accumulator):
     """Counts of records by group and class, or numbers of records and sums of codes by group: integers, private.
 
     Args:
@@ -145,7 +146,7 @@ class RowDigest(RecordDigest):
 
 @final
 @dataclass(frozen=True)
-class RowSums:
+class RowSums(Aggregate):
     """The sum of the rows of each class; or the sum of rows times codes. And what noise on them depends on.
 
     Args:
@@ -176,7 +177,7 @@ class RowSums:
 
 
 @final
-class RowAccumulator:
+class RowAccumulator(Accumulator):
     """Sums of rows by class, or weighted by codes: integers, private; and the lengths, sum and digest of the rows.
 
     Args:

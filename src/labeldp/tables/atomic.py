@@ -93,8 +93,8 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
             _refuse_strangers(hidden, ())
             yield hidden
             _refuse_strangers(hidden, names)
-            for place in hidden.iterdir():
-                sync(place)
+            for entry in hidden.iterdir():
+                sync(entry)
             _set_mode(handle, usual_mode(target))
             sync(hidden)
             try:
@@ -134,16 +134,16 @@ def growing_directory(path: str | os.PathLike[str], names: Collection[str], note
     _refuse_directory(target)
     hidden = target.with_name(f".{target.name}.partial")
     with explain_full_disk(str(target)), _only_run(hidden, target) as handle:
-        for place in _files_in(hidden):
-            if _DRAFT.fullmatch(place.name):
-                place.unlink()
+        for entry in _files_in(hidden):
+            if _DRAFT.fullmatch(entry.name):
+                entry.unlink()
         _refuse_others(hidden, names, notes)
         try:
             yield hidden
             shutil.rmtree(hidden / notes, ignore_errors=True)
             _refuse_others(hidden, names, notes)
-            for place in sorted(hidden.rglob("*"), reverse=True):
-                sync(place)
+            for entry in sorted(hidden.rglob("*"), reverse=True):
+                sync(entry)
             _set_mode(handle, usual_mode(target))
             sync(hidden)
             hidden.rename(target)  # onto an empty directory, too
@@ -157,31 +157,31 @@ _DRAFT = re.compile(r"\..*\.[0-9a-f]{8}\.partial")
 
 
 def _files_in(folder: Path) -> list[Path]:
-    return [place for place in folder.rglob("*") if place.is_symlink() or not place.is_dir()]
+    return [entry for entry in folder.rglob("*") if entry.is_symlink() or not entry.is_dir()]
 
 
 def _refuse_others(hidden: Path, names: Collection[str], notes: str) -> None:
     """Raise InputError if a directory holds other files than those of names, and notes; remove nothing."""
-    known = set(names)
-    for place in sorted(_files_in(hidden)):
-        inside = place.relative_to(hidden)
-        ours = inside.as_posix() in known or inside.parts[0] == notes
-        if not ours or place.is_symlink() or not place.is_file():
+    allowed = set(names)
+    for entry in sorted(_files_in(hidden)):
+        inside = entry.relative_to(hidden)
+        ours = inside.as_posix() in allowed or inside.parts[0] == notes
+        if not ours or entry.is_symlink() or not entry.is_file():
             raise InputError(
-                f"{place} is not of this run; look at it, and remove {hidden} before the command runs again"
+                f"{entry} is not of this run; look at it, and remove {hidden} before the command runs again"
             )
 
 
 def _remove_known(hidden: Path, names: Collection[str], notes: str) -> None:
     """Remove files of names, notes and drafts, and the directories that are empty then."""
-    known = set(names)
-    for place in _files_in(hidden):
-        inside = place.relative_to(hidden)
-        if inside.as_posix() in known or inside.parts[0] == notes or _DRAFT.fullmatch(place.name):
-            place.unlink()
-    for place in (*sorted((each for each in hidden.rglob("*") if each.is_dir()), reverse=True), hidden):
+    allowed = set(names)
+    for entry in _files_in(hidden):
+        inside = entry.relative_to(hidden)
+        if inside.as_posix() in allowed or inside.parts[0] == notes or _DRAFT.fullmatch(entry.name):
+            entry.unlink()
+    for entry in (*sorted((folder for folder in hidden.rglob("*") if folder.is_dir()), reverse=True), hidden):
         with suppress(OSError):
-            place.rmdir()
+            entry.rmdir()
 
 
 def check_new_file(target: Path, *, overwrite: bool) -> None:
@@ -325,16 +325,16 @@ def _clear(hidden: Path, names: Collection[str]) -> None:
     """Remove what a run may have left: files of these names and their drafts."""
     any_of = "|".join(map(re.escape, names))
     ours = re.compile(rf"({any_of})|\.({any_of})\.[0-9a-f]{{8}}\.partial")
-    for place in hidden.iterdir():
-        if ours.fullmatch(place.name) and (place.is_symlink() or place.is_file()):
-            place.unlink()
+    for entry in hidden.iterdir():
+        if ours.fullmatch(entry.name) and (entry.is_symlink() or entry.is_file()):
+            entry.unlink()
 
 
 def _refuse_strangers(hidden: Path, names: Collection[str]) -> None:
     """Raise InputError if there is anything but regular files of these names; remove nothing."""
-    for place in sorted(hidden.iterdir()):
-        if place.name not in names or place.is_symlink() or not place.is_file():
-            raise InputError(f"{place} is not of this run; look at it, and remove it before the command is run again")
+    for entry in sorted(hidden.iterdir()):
+        if entry.name not in names or entry.is_symlink() or not entry.is_file():
+            raise InputError(f"{entry} is not of this run; look at it, and remove it before the command is run again")
 
 
 @contextmanager

@@ -56,19 +56,21 @@ class FeatureColumn:
             cells = pc.if_else(pc.is_nan(cells), None, cells)
         if cells.null_count == len(cells):
             return ""
-        found = recognize(self.name, array)
-        if found is None:
+        column = recognize(self.name, array)
+        if column is None:
             return f"values of type {array.type}"
         if self.kind == "category":
-            known = self._codes(clean(as_text(array, self.name))) < len(self.categories)
+            coded = self._codes(clean(as_text(array, self.name))) < len(self.categories)
             learned = pa.array(self.categories, pa.large_string())
             # Names that read as numbers may be others next time.
-            mine = bool(known.any()) or found.kind == "category" or not np.isnan(PARSERS[found.kind](learned)).all()
+            is_alike = (
+                bool(coded.any()) or column.kind == "category" or not np.isnan(PARSERS[column.kind](learned)).all()
+            )
         elif is_text(array.type):
-            mine = not np.isnan(PARSERS[self.kind](cells)).all()
+            is_alike = not np.isnan(PARSERS[self.kind](cells)).all()
         else:
-            mine = found.kind == self.kind or {found.kind, self.kind} == {"number", "boolean"}
-        return None if mine else KINDS[found.kind]
+            is_alike = column.kind == self.kind or {column.kind, self.kind} == {"number", "boolean"}
+        return None if is_alike else KINDS[column.kind]
 
     def _encode(self, values: pa.Array) -> NDArray[np.float64]:
         values = plain(values)
@@ -408,9 +410,9 @@ def _parse_times(texts: pa.Array) -> NDArray[np.float64]:
     encoded = texts.dictionary_encode()
     days = np.array([_day(text) for text in encoded.dictionary.to_pylist()], dtype=np.float64)
     places = _floats(encoded.indices)
-    known = ~np.isnan(places)
+    present = ~np.isnan(places)
     result = np.full(len(places), np.nan)
-    result[known] = days[places[known].astype(np.int64)]
+    result[present] = days[places[present].astype(np.int64)]
     return result
 
 

@@ -187,8 +187,8 @@ class QuoteCheck:
         starts, ends = fresh[int(self._inside) :: 2], fresh[int(not self._inside) :: 2]
         if text[0] == QUOTE and not self._inside:  # a quote that closed, or so it seemed
             ends = np.concatenate([[0], ends])
-        known = ends[ends < len(text) - 1] + 1
-        self._misplaced |= not (self._edges[text[starts - 1]].all() and self._edges[text[known]].all())
+        edges = ends[ends < len(text) - 1] + 1
+        self._misplaced |= not (self._edges[text[starts - 1]].all() and self._edges[text[edges]].all())
         within = (np.cumsum(quotes, dtype=np.uint8) & 1) != self._inside
         self._spans |= bool((within & ~quotes).any())
         self._inside ^= len(fresh) % 2 == 1

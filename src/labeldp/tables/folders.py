@@ -86,14 +86,14 @@ def open_folder(path: Path) -> FolderTable:
 
 def _listed(place: Path) -> tuple[str, ...]:
     """Return the parts in a folder and its subfolders, by path."""
-    found = []
+    parts = []
     for folder, inner, files in os.walk(place):
         inner[:] = [name for name in inner if not name.startswith(("_", "."))]
         for name in inner:
             if (Path(folder) / name).is_symlink():
                 raise InputError(f"{Path(folder) / name} is a link to a folder, which is not followed")
-        found += [(Path(folder) / name).relative_to(place).as_posix() for name in files if name[0] not in "_."]
-    return tuple(sorted(found))
+        parts += [(Path(folder) / name).relative_to(place).as_posix() for name in files if name[0] not in "_."]
+    return tuple(sorted(parts))
 
 
 def folder_document(
@@ -134,9 +134,9 @@ class FolderWriter:
         """
         target, record = self._folder / name, self._record(name)
         mark = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
-        known = _read_record(record)
-        if known is not None and known["mark"] == mark and _holds(target, self._released, known):
-            self._parts[name] = {"rows": known["rows"], "digest": known["digest"]}
+        earlier = _read_record(record)
+        if earlier is not None and earlier["mark"] == mark and _holds(target, self._released, earlier):
+            self._parts[name] = {"rows": earlier["rows"], "digest": earlier["digest"]}
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(target, overwrite=True) as hidden, open_sink(target, hidden, self._ids) as sink:
@@ -216,11 +216,11 @@ def read_folder_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         InputError: the folder has no certificate of labeldp, or a damaged one.
     """
-    place = Path(path) / CERTIFICATE
+    file = Path(path) / CERTIFICATE
     try:
-        content = json_value(place.read_text(encoding="utf-8"))
+        content = json_value(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise InputError(f"{path} has no certificate: {place} cannot be read") from None
+        raise InputError(f"{path} has no certificate: {file} cannot be read") from None
     expected = {"format": int, "column": str, "columns": list, "parts": dict, "certificate": dict}
     whole = isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in expected.items())
     whole = whole and all(isinstance(part, dict) for part in content["parts"].values())
@@ -237,10 +237,10 @@ def is_folder_as_certified(path: str | os.PathLike[str]) -> bool:
     Raises:
         InputError: as `read_folder_certificate`.
     """
-    content, place = read_folder_certificate(path), Path(path)
-    if not (place / SUCCESS).is_file() or _listed(place) != tuple(sorted(content["parts"])):
+    content, folder_path = read_folder_certificate(path), Path(path)
+    if not (folder_path / SUCCESS).is_file() or _listed(folder_path) != tuple(sorted(content["parts"])):
         return False
-    return all(_holds(place / name, content["column"], part) for name, part in content["parts"].items())
+    return all(_holds(folder_path / name, content["column"], part) for name, part in content["parts"].items())
 
 
 def _holds(path: Path, column: str, part: Mapping[str, Any]) -> bool:

@@ -150,7 +150,7 @@ def release_writer(
 @contextmanager
 def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
     """Refuse an existing certificate; after an error remove the one that was written if there is no output."""
-    placed: list[Path] = []
+    documents: list[Path] = []
     if beside is not None and beside.is_file():
         raise InputError(
             f"{beside} exists already: of a file that was moved, or of a run that was killed; choose another name or "
@@ -159,11 +159,11 @@ def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
     if beside is not None:
         check_new_file(beside, overwrite=False)
     try:
-        yield placed
+        yield documents
     except BaseException:
-        for place in placed:
+        for document in documents:
             if not os.path.lexists(target):
-                place.unlink()
+                document.unlink()
         raise
 
 
@@ -179,20 +179,20 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         InputError: the file does not exist, is not a table, or has no certificate of labeldp.
     """
-    place = Path(path)
-    if place.is_dir():
-        raise InputError(f"{place} is a folder; a released file is needed")
-    open_table(place)
-    document = _document(place)
+    file = Path(path)
+    if file.is_dir():
+        raise InputError(f"{file} is a folder; a released file is needed")
+    open_table(file)
+    document = _document(file)
     try:
         content = json_value(document)
     except ValueError:
         content = None
     expected = {"format": int, "column": str, "rows": int, "digest": str, "certificate": dict}
     if not isinstance(content, dict) or any(not isinstance(content.get(key), kind) for key, kind in expected.items()):
-        raise InputError(f"the certificate of {place} cannot be read: it is damaged or not of labeldp")
+        raise InputError(f"the certificate of {file} cannot be read: it is damaged or not of labeldp")
     if content["format"] != FORMAT:
-        raise InputError(f"the certificate of {place} is of another version of labeldp")
+        raise InputError(f"the certificate of {file} is of another version of labeldp")
     return content
 
 

@@ -59,8 +59,7 @@ def test_the_law_does_not_depend_on_how_rounds_are_divided() -> None:
 def test_other_names() -> None:
     assert online.ShrinkingDartboard(3, 0.5, REDRAW) == BatchedDartboard.shrinking(3, 0.5, REDRAW)
     assert BatchedDartboard.shrinking(3, 0.5, REDRAW) == BatchedDartboard(3, 1, 0.5, REDRAW)
-    assert BatchedDartboard.always_redraw(3, 4, 0.5, levels=65_535) == BatchedDartboard(3, 4, 0.5, 1, levels=65_535)
-    plain = BatchedDartboard.always_redraw(3, 1, 1)
+    plain = BatchedDartboard(3, 1, 1, 1)
     check_law(
         paths(plain, rounds(BATCHES[1:], 1), 4),
         law_of_batches(redraw=1.0, batches=np.minimum(BATCHES[1:], 1)),

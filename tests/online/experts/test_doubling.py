@@ -212,7 +212,7 @@ def test_the_chooser_sees_what_the_two_of_them_paid() -> None:
             seen.append(losses)
             return state, np.arange(len(losses)) % 2
 
-    first, second = BatchedDartboard.always_redraw(3, 2, 1), BatchedDartboard.always_redraw(3, 5, 1)
+    first, second = BatchedDartboard(3, 2, 1, 1), BatchedDartboard(3, 5, 1, 1)
     losses = np.random.default_rng(0).integers(0, 256, size=(40, 3), dtype=np.uint8)
     kernel, source = BetterOfTwo(first, second, Watching()), rng(5)
     actions = kernel.update(kernel.init(rng=source), losses, rng=rng(6))[1]

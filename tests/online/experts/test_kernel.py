@@ -21,7 +21,7 @@ ROUNDS = 8
 
 KERNELS: dict[str, Callable[[], Kernel[Any]]] = {
     "BatchedDartboard": lambda: online.BatchedDartboard(3, 2, Fraction(1, 2), Fraction(1, 8)),
-    "PlainRedraw": lambda: online.BatchedDartboard.always_redraw(3, 3, Fraction(1, 2)),
+    "PlainRedraw": lambda: online.BatchedDartboard(3, 3, Fraction(1, 2), 1),
     "ShrinkingDartboard": lambda: online.BatchedDartboard.shrinking(3, Fraction(1, 2), Fraction(1, 8)),
     "L2P": lambda: online.L2P(online.MultiplicativeWeightsMeasure(3, Fraction(1, 2), 255), 2, Fraction(1, 8)),
     "MatrixFactorization": lambda: online.MatrixFactorization(3, 12, Fraction(1, 2), 0.7),
@@ -29,7 +29,7 @@ KERNELS: dict[str, Callable[[], Kernel[Any]]] = {
     "DoublingExponential": lambda: online.DoublingExponential(3, 2),
     "BetterOfTwo": lambda: online.BetterOfTwo(
         online.DoublingExponential(3, 2),
-        online.BatchedDartboard.always_redraw(3, 3, Fraction(1, 2)),  # takes as many words whatever the losses are
+        online.BatchedDartboard(3, 3, Fraction(1, 2), 1),  # takes as many words whatever the losses are
         online.TreeNoise(2, 12, Fraction(1, 2), stddev=0.7),
     ),
 }

@@ -39,7 +39,7 @@ class Body(ABC):
     @property
     @abstractmethod
     def center(self) -> Floats:
-        """Where a learner starts, shape (dimension,)."""
+        """The first point of a learner, shape (dimension,)."""
 
     @property
     def bounded(self) -> bool:

@@ -48,12 +48,7 @@ class LinearMeasure:
     """Points with density e^(-beta (sum of linear losses + strength |x|^2)) on a body: a measure for lazy play.
 
     Losses are gradients in units of lipschitz / 2**GRADIENT_BITS, points are in steps of `step` from the body's center.
-
-    Args:
-        body: where points lie.
-        lipschitz: no gradient is longer.
-        beta: inverse temperature, positive.
-        strength: the factor of the regularization, positive.
+    The fields are those of `RegularizedWeights`.
 
     Source: Asi, equation (3).
     """

@@ -1,4 +1,4 @@
-"""The batched dartboard: an action is kept by coins most of which say the same whatever it lost."""
+"""The batched dartboard: coins decide after each batch whether the action stays."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -100,13 +100,6 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
         Source: Asi, Section 3.
         """
         return cls(experts, 1, rate, redraw, levels, neighbors)
-
-    @classmethod
-    def always_redraw(
-        cls, experts: int, batch: int, rate: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
-    ) -> "BatchedDartboard":
-        """Return the learner that draws by the exponential mechanism after every batch, p = 1."""
-        return cls(experts, batch, rate, Fraction(1), levels, neighbors)
 
     def init(self, *, rng: Randomness) -> LazyState[Integers]:
         return begin(self.measure, 1, rng=rng)

@@ -47,8 +47,7 @@ class DoublingExponential(Kernel[DoublingState]):
     Args:
         experts: d, at least 2.
         epsilon: privacy parameter of all actions together, positive, exact.
-        levels: 255 or 65535, the level of a loss of 1.
-        neighbors: `Neighbors.ONE_LOSS`, or `Neighbors.ZERO_OUT`, which lets the rate be twice as large.
+        levels, neighbors: see `Kernel`; `Neighbors.ZERO_OUT` lets the rate be twice as large.
 
     Guarantee (pure, one_use): all actions together are epsilon-DP, exactly, for the emitted bits; each round's losses
         are used in one draw.

@@ -99,11 +99,6 @@ class Kernel(ABC, Generic[S]):
 def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> Regret:
     """Play all rounds once and compare with the best expert in hindsight. NOT private: for made-up or public losses.
 
-    Args:
-        kernel: the learner.
-        blocks: levels, as the kernel takes them.
-        rng: the learner's randomness.
-
     Raises:
         InputError: there are no rounds.
     """

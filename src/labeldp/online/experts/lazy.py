@@ -119,7 +119,7 @@ def begin(measure: Measure[H], chains: int, *, rng: Randomness) -> LazyState[H]:
 
 
 def batches_ahead(measure: Measure[Any], batch: int, redraw: Fraction) -> int:
-    """Return for how many batches coins are flipped at once: about twice as many as one point lasts."""
+    """Return the number of batches whose coins are flipped at once: about twice as many as one point lasts."""
     batches = 2 / (float(redraw) + float(measure.unit) * measure.bound * batch)
     return min(max(int(batches), 1), MAX_BATCHES_AHEAD)
 

@@ -177,6 +177,7 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
 
     @cached_property
     def sums(self) -> ToeplitzSums:
+        """The noisy sums of losses, in units of 1."""
         return ToeplitzSums(self.horizon, self.experts, self.stddev)
 
     def mean_regret(self) -> MeanRegret:
@@ -233,6 +234,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
 
     @cached_property
     def sums(self) -> GaussianTree | LaplaceTree:
+        """The noisy sums of losses, in units of 1."""
         if self.stddev is not None:
             return GaussianTree(self.horizon, self.experts, self.stddev)
         share = exact_positive(self.epsilon, "epsilon") / (self.experts * nodes(self.horizon))
