@@ -69,7 +69,7 @@ def test_one_command_makes_a_model_with_trust_and_delta_in_its_certificate(
     assert checked.status == 0 and "epsilon = 2 and delta = 1e-06" in checked.out
     assert labeldp("certificate", "model").out == checked.out
     assert "No finite epsilon is promised at delta = 0" in labeldp("certificate", "model", "--delta", "0").out
-    assert "GaussianMoment, epsilon 2 at delta 1e-06, linear" in labeldp("ledger", "show", "l.ledger").out
+    assert "gaussian moment  linear  2  1e-06" in labeldp("ledger", "show", "l.ledger").out
     assert labeldp("predict", "model", "new_people.csv", "--out", "p.csv", "--id", "id").status == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
     assert len(rows) == 50 and {row["prediction"] for row in rows} == {"no", "yes"}

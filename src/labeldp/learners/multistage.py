@@ -339,7 +339,7 @@ class _Plan:
 
         if self.callback:
             done = CROSS_FITTING + (1 - CROSS_FITTING) * (stage - 1) / stages
-            self.callback(f"learning from the labels of stage {stage} of {stages}", done)
+            self.callback(f"training: stage {stage} of {stages}", done)
         model = gather(releases, build)
         held = np.setdiff1d(np.arange(len(rows)), seen)
         best = self._calibrated(model.value, rows[held], evidence.take(held)) if len(held) else self.temperature
