@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import DONE, Ran
 from labeldp.curator import LedgerFile
 from labeldp.fit import choice as rule
 from labeldp.fit.choice import WAYS
@@ -81,7 +81,7 @@ def test_the_first_option_is_fitted_and_free_again(labeldp: Callable[..., Ran], 
     assert f"{best['method']} was chosen by what is public" in certified(people / "model")["assumptions"][-1]
     charged = spent(people)
     again = labeldp(*FIT, "--out", "model")
-    assert (again.status, again.out, again.err) == (0, first.out, "")
+    assert (again.status, again.out, again.err) == (0, first.out, DONE)
     other = labeldp(*FIT, "--out", "other")
     assert other.status == 0 and f"--method auto stays with {best['method']}" in other.err
     assert spent(people) == charged and charged[1] <= 1

@@ -60,7 +60,8 @@ def summary_rows(summary: FitSummary) -> Iterator[tuple[str, str]]:
     for dropped in summary.dropped:
         yield "Dropped", f"{dropped.column!r}: {dropped.why}"
     for sentence in summary.notes:
-        yield "Note", sentence
+        if sentence.startswith("'"):  # a column, of which something was cut off
+            yield "Note", sentence
     for sentence in summary.warnings:
         yield "Warning", sentence
 
