@@ -85,7 +85,7 @@ def test_looking_at_a_ledger_undoes_what_was_cut_off(tmp_path: Path) -> None:
     left = crashed / "l.ledger"
     assert left.read_bytes() != whole, "the file alone is half-written"
     left.chmod(0o600)
-    assert "RandomizedResponse, epsilon 1" in describe_ledger(str(left))
+    assert "randomized response  1  0" in describe_ledger(str(left))
     assert not (crashed / "l.ledger-journal").exists() and left.read_bytes() == whole
     assert np.array_equal(keyed(curator(left)), released)
 

@@ -12,6 +12,9 @@ from labeldp.cli import main
 
 PUBLIC = "--test-labels-are-public"
 
+DONE = "\N{CHECK MARK} Already done: model/ is this fit. No ε spent.\n"
+"""What a fit says that was done before."""
+
 
 @dataclass(frozen=True)
 class Ran:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import DONE, Ran
 from labeldp.curator import LedgerFile
 from labeldp.fit import choice as rule
 from labeldp.fit.choice import WAYS
@@ -28,11 +28,13 @@ def test_options_are_ranked_with_their_commands(labeldp: Callable[..., Ran], peo
     ran = labeldp(*CHOOSE, *CENTRAL)
     assert ran.status == 0 and ran.err == "", ran
     found = json.loads(labeldp(*CHOOSE, *CENTRAL, "--json").out)
-    assert ran.out.startswith("600 records, 4 features.\n\n1. ")
+    assert ran.out.startswith("people.csv: 600 records, 4 features, 2 classes   ε = 1, δ = 1e-6, central\n\n")
     for place, option in enumerate(found["options"], start=1):
-        assert f"{place}. {option['method']}: expect AUC" in ran.out and f"   {option['command']}\n" in ran.out
+        expected = option["expected"]
+        assert f"  {place}  {option['method']:<14}  {expected['value']:.0f} %  ({expected['low']:.0f}–" in ran.out
     assert len(found["options"]) > 2 and found["options"][0]["source"] in ran.out
-    assert max(len(line) for line in ran.out.splitlines() if "labeldp fit" not in line) <= 110
+    assert found["options"][0]["command"] in " ".join(ran.out.replace("\\\n", " ").split())
+    assert max(map(len, ran.out.splitlines())) <= 80
     assert not list(people.glob("*.ledger")), "nothing is charged"
 
 
@@ -53,10 +55,11 @@ def test_a_plan_says_the_same(labeldp: Callable[..., Ran], people: Path) -> None
         for one, other in zip(planned["options"], found["options"], strict=True):
             assert one | {"command": ""} == other | {"command": ""}
     said = labeldp("plan", *ASKED, "--epsilon", "1,0.001", "--trust", "local").out
-    model, first = found["options"][0], "1        local  --trust local --model"
-    assert first in said and model["expected"]["score"] in said and "nothing better than a constant" in said
-    assert "Too few records for such cells or neighbors to learn more than an average: epsilon 1, local" in said
-    assert "Too few records to learn more than an average: epsilon 0.001, local" in said
+    said, model = " ".join(said.split()), found["options"][0]
+    assert "Suggested local: labeldp fit … --trust local --model" in said and model["expected"]["score"] in said
+    assert "no method is expected to be better than the baseline" in said
+    assert "Too few records for such cells or neighbors to learn more than the baseline: ε = 1, local" in said
+    assert "Too few records to learn more than the baseline: ε = 0.001, local" in said
 
 
 def spent(people: Path) -> tuple[int, float]:
@@ -72,13 +75,13 @@ def test_the_first_option_is_fitted_and_free_again(labeldp: Callable[..., Ran], 
     best = json.loads(labeldp(*CHOOSE, *CENTRAL, "--json").out)["options"][0]
     first = labeldp(*FIT, "--out", "model")
     assert first.status == 0 and first.err.startswith(f"--model auto takes {best['method']}: expect AUC"), first
-    assert f"{best['method']} was chosen by what is public" in first.out
+    assert f"{best['method']} was chosen from public values" in labeldp("certificate", "model").out
     summary = json.loads((people / "model" / "summary.json").read_text())
     assert "--model auto" in str(summary)
     assert f"{best['method']} was chosen by what is public" in certified(people / "model")["assumptions"][-1]
     charged = spent(people)
     again = labeldp(*FIT, "--out", "model")
-    assert (again.status, again.out, again.err) == (0, first.out, "")
+    assert (again.status, again.out, again.err) == (0, first.out, DONE)
     other = labeldp(*FIT, "--out", "other")
     assert other.status == 0 and f"--model auto stays with {best['method']}" in other.err
     assert spent(people) == charged and charged[1] <= 1

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import PUBLIC, Ran
+from cli.conftest import DONE, PUBLIC, Ran
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
 from labeldp.fit.bundle import Bundle
@@ -49,7 +49,7 @@ def test_the_same_command_again_says_the_same_at_no_cost(
     files = {path.name: path.read_bytes() for path in (people / "model").iterdir()}
     charged = steps(people)
     again = labeldp(*QUICK, *options)
-    assert (again.status, again.out, again.err) == (0, first.out, "")
+    assert (again.status, again.out, again.err) == (0, first.out, DONE)
     assert {path.name: path.read_bytes() for path in (people / "model").iterdir()} == files
     assert steps(people) == charged
 
@@ -70,7 +70,7 @@ def test_an_evaluation_part_of_released_labels_costs_nothing(
     found = json.loads((people / "measured" / "summary.json").read_text())
     records = found["rows"]
     assert found["held_out"] == -(-records // 4) and "--evaluation 0.25" in found["command"]
-    assert f"of this model, on {found['held_out']:,} records that it did not learn from" in measured.out
+    assert f"on {found['held_out']:,} held-out noisy labels" in measured.out
     report = (people / "measured" / "report.html").read_text()
     assert "The interval is that of the model itself" in report and "models of cross-validation" not in report
     whole = json.loads((people / "model" / "summary.json").read_text())
@@ -240,7 +240,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     assert done.status == 0, done.err
     assert [step for step, _ in steps(people)] == ["stage 1", "stage 2", "evaluation"]
     assert steps(people)[: len(known)] == charged
-    assert "spent epsilon = 1" in labeldp("ledger", "show", "l.ledger").out
+    assert "ε 1 of" in labeldp("ledger", "show", "l.ledger").out
     assert labeldp("certificate", "model").status == 0 and not list(people.glob(".*.partial"))
 
 
@@ -325,7 +325,7 @@ def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran
     fit = ("fit", "kinds.csv", *KINDS, "--model", "logistic", "--out", "model")
     first = labeldp(*fit)
     assert first.status == 0, first.err
-    assert "one noisy class group per record (local hashing, 3 groups" in first.out
+    assert "one noisy class group per record (local hashing, 3 groups" in labeldp("certificate", "model").out
     report = (people / "model" / "report.html").read_text()
     assert "one of 3 random class groups" in report and "bits per label" in report
     charges = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
@@ -342,6 +342,6 @@ def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callabl
     for model in ("cells", "logistic", "neighbors"):
         done = labeldp("fit", "kinds.csv", *KINDS, "--model", model, "--out", model)
         assert done.status == 0, done.err
-        assert "one noisy class group per record (local hashing, 3 groups" in done.out
+        assert "one noisy class group per record (local hashing, 3 groups" in labeldp("certificate", "model").out
     [charge] = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
     assert charge.mechanism["mechanism"] == "LocalHashing"

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import DONE, Ran
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
@@ -62,14 +62,15 @@ def test_one_command_makes_a_model_with_trust_and_delta_in_its_certificate(
     labeldp: Callable[..., Ran], fitted: tuple[Path, str]
 ) -> None:
     folder, said = fitted
-    assert "ε = 2, δ = 1e-06" in said and "a trusted curator sees the labels" in said
-    assert "the features do not depend on the private labels" in said
-    assert "Accuracy, estimated from released labels" in said
+    assert "ε = 2, δ = 1e-06 · central" in said and "held-out noisy labels" in said
+    certificate = labeldp("certificate", "model").out
+    assert "a trusted curator sees the labels" in certificate
+    assert "the features do not depend on the private labels" in certificate
     checked = labeldp("certificate", "model", "--delta", "1e-6")
     assert checked.status == 0 and "ε = 2, δ = 1e-06" in checked.out
     assert labeldp("certificate", "model").out == checked.out
     assert "No finite epsilon is promised at delta = 0" in labeldp("certificate", "model", "--delta", "0").out
-    assert "GaussianMoment, epsilon 2 at delta 1e-06, linear" in labeldp("ledger", "show", "l.ledger").out
+    assert "gaussian moment      linear      2  1e-06" in labeldp("ledger", "show", "l.ledger").out
     assert labeldp("predict", "model", "new_people.csv", "--out", "p.csv", "--id", "id").status == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
     assert len(rows) == 50 and {row["prediction"] for row in rows} == {"no", "yes"}
@@ -98,7 +99,7 @@ def test_the_same_command_again_costs_nothing(labeldp: Callable[..., Ran], fitte
     charged = steps(folder)
     assert [step for step, _ in charged] == ["linear", "evaluation"]
     again = labeldp(*FIT)
-    assert (again.status, again.out, again.err) == (0, said, "")
+    assert (again.status, again.out, again.err) == (0, said, DONE)
     pd.read_csv(folder / "people.csv").sample(frac=1, random_state=0).to_csv(folder / "people.csv", index=False)
     moved = labeldp(*FIT[:-1], "moved")
     assert moved.status == 0, moved.err
@@ -168,7 +169,7 @@ def test_without_a_delta_the_promise_is_pure(labeldp: Callable[..., Ran], people
     words = [word for word in FIT if word not in ("--delta", "1e-6")]
     done = labeldp(*words)
     assert done.status == 0, done.err
-    assert "ε = 2, δ = 0" in done.out
+    assert "ε = 2, δ = 0 · central" in done.out
     found = summary(people)
     assert found["certificate"][0]["mechanism"] == "LaplaceMoment, epsilon = 2" and "--delta" not in found["command"]
     assert any(text.startswith("Two-sided geometric noise") for text in found["published"])

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import PUBLIC, Ran
+from cli.conftest import DONE, PUBLIC, Ran
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
@@ -63,8 +63,9 @@ def report(folder: Path) -> str:
 def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folder: Path) -> None:
     done = labeldp(*FIT, "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
-    assert "ε = 8, δ = 0" in done.out and "one noisy number per record (discrete Laplace noise" in done.out
-    assert "Error on public_homes.csv" in done.out and "Accuracy" not in done.out
+    assert "ε = 8, δ = 0" in done.out
+    assert "one noisy number per record (discrete Laplace noise" in labeldp("certificate", "model").out
+    assert "(public_homes.csv)" in " ".join(done.out.split()) and "Accuracy" not in done.out
     found = summary(folder)
     numbers, test = found["numbers"], found["numbers"]["test"]
     assert test["error"] < 0.75 * np.std(homes(300, seed=2)["price"]) and test["absolute"] < test["error"]
@@ -109,7 +110,7 @@ def test_all_models_of_numbers_share_one_release_and_the_same_fit_again_costs_no
     assert [step for step, _ in charged] == ["range", "labels", "evaluation"]
     files = {path.name: path.read_bytes() for path in (folder / "model").iterdir()}
     again = labeldp(*FIT, "--model", "cells")
-    assert (again.status, again.out, again.err) == (0, first.out, "")
+    assert (again.status, again.out, again.err) == (0, first.out, DONE)
     assert {path.name: path.read_bytes() for path in (folder / "model").iterdir()} == files
     pd.read_csv(folder / "homes.csv").sample(frac=1, random_state=0).to_csv(folder / "homes.csv", index=False)
     for model in ("neighbors", "boosting"):
@@ -144,7 +145,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
 def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folder: Path) -> None:
     done = labeldp(*FIT, *CENTRAL, "--delta", "1e-6", "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
-    assert "a trusted curator sees the labels" in done.out
+    assert "a trusted curator sees the labels" in labeldp("certificate", "model").out
     found = summary(folder)
     assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [
         ("linear", 720),
@@ -170,7 +171,10 @@ def test_cells_of_numbers_and_of_classes_are_central_too(labeldp: Callable[..., 
         ("errors", 80),
         ("errors of the mean", 80),
     ]
-    assert "by LaplaceSum with epsilon = 8" in done.out and "small cells of similar records" in found["model"]
+    assert (
+        "by LaplaceSum with epsilon = 8" in labeldp("certificate", "model").out
+        and "small cells of similar records" in found["model"]
+    )
     assert found["numbers"]["test"]["error"] < 0.75 * np.std(homes(300, seed=2)["price"])
     assert "noise of scale 12.50, in the unit of the labels, was added to the sum of each cell" in report(folder)
     charged, again = steps(folder), labeldp(*FIT, *cells, "--test", "public_homes.csv", PUBLIC)
@@ -210,7 +214,7 @@ def test_labels_that_are_missing_or_no_numbers_are_refused_alike(
     options = ("--ledger", "l.ledger", "--dataset", "homes", "--epsilon", "1", "--out", "model", "--range", "0,100")
     ran = labeldp("fit", "homes.csv", "--label", label, *options)
     assert ran.status == 1 and "missing, outside, or of another kind" in ran.err and not (folder / "model").exists()
-    assert "spent epsilon = 0" in labeldp("ledger", "show", "l.ledger").out
+    assert "ε 0 of" in labeldp("ledger", "show", "l.ledger").out
 
 
 CASES = [
@@ -361,7 +365,7 @@ def test_many_classes_are_released_as_groups(labeldp: Callable[..., Ran], folder
     words = [word for word in FIT if word not in ("--range", "0,100")]
     done = labeldp(*words, "--classes", "20", "--epsilon", "1", "--model", "cells")
     assert done.status == 0, done.err
-    assert "by LocalHashing" in done.out, done.out
+    assert "local hashing" in labeldp("certificate", "model").out
     assert "Each record releases one of 3 random class groups." in report(folder)
     found = summary(folder)
     assert found["confusion"] is not None and len(found["confusion"]["shares"]) == 20

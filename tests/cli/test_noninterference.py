@@ -47,7 +47,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
                ("ledger", "show", "l.ledger")],
 }  # fmt: skip
 
-SECONDS = re.compile(r"^ +\d+ s ", re.M)
+SECONDS = re.compile(r"^\[ *\d+ s\] ", re.M)
 """How long a stage took is no function of the labels that a test could hold fixed."""
 
 

@@ -88,7 +88,7 @@ def test_what_is_refused(labeldp: Run, words: str, message: str) -> None:
 
 
 def test_the_examples_of_the_help_run(labeldp: Run) -> None:
-    for line in EXAMPLES.splitlines():
+    for line in EXAMPLES.replace("\\\n", "").splitlines():
         if line.startswith("  labeldp "):
             assert labeldp(*shlex.split(line)[1:]).status == 0, line
 
@@ -112,12 +112,12 @@ def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> Non
     ran = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "out.parquet", *account)
     assert ran.status == 0 and "'clicks' is new in l.db" in ran.err
     assert "for every round's losses of the dataset 'clicks'" in ran.out and "for at most 40 rounds" in ran.out
-    assert "clicks: budget epsilon = 20, delta = 1e-06; used" in ran.out and "Decisions: out.parquet" in ran.out
+    assert "of ε = 20, δ = 1e-06 spent" in ran.out and "Decisions: out.parquet" in ran.out
     assert len(open_table("out.parquet").read()) == 40
     shown = labeldp("certificate", "out.parquet")
     assert shown.status == 0 and shown.out.startswith("Unverified: the certificate of out.parquet is unsigned")
     assert ran.out.splitlines()[0] == shown.out.splitlines()[1]
-    assert "PrivateExperts, epsilon" in labeldp("ledger", "show", "l.db").out
+    assert "private experts  13" in labeldp("ledger", "show", "l.db").out
     again = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "again.csv", *account)
     assert again.status == 0 and "charged for this plan before: the decisions are the same" in again.err
     assert pd.read_csv("again.csv")["expert"].tolist() == pd.read_parquet("out.parquet")["expert"].tolist()

@@ -16,12 +16,12 @@ def test_the_plan_of_the_example(labeldp: Callable[..., Ran]) -> None:
     ran = labeldp(*EXAMPLE.split())
     assert ran.status == 0 and ran.err == ""
     lines = ran.out.splitlines()
-    assert lines[0] == "Classification: 1,000,000 records, 4 features, 2 classes."
-    rows = [line.split() for line in lines if line.startswith(("0.1 ", "1 ", "4 "))]
-    assert [row[1] for row in rows[:6]] == ["local", "central"] * 3
-    assert rows[2][3] == "8.84" and "cells: 1,474 of 678 records" in ran.out
-    for heading in ("records needed", "noise per cell", "detects", "learner and tuning", "local, features too"):
-        assert heading in ran.out
+    assert lines[0] == "Classification, 2 classes, 4 features, n = 1,000,000"
+    assert [line for line in lines if line.startswith("ε = ")] == ["ε = 0.1", "ε = 1", "ε = 4"]
+    rows = [line.split() for line in lines if line.startswith(("  local  ", "  central  "))]
+    assert [row[:2] for row in rows] == [["central", "label"], ["local", "label"]] * 6
+    assert rows[5][2:] == ["8.84", "×", "0.11", "0.19"] and "cells: 1,474 of 678 records" in ran.out
+    assert rows[7][2:] == ["+", "features", "81,015", "×"] and max(map(len, lines)) <= 80
 
 
 def test_the_plan_is_json_too(labeldp: Callable[..., Ran]) -> None:

@@ -45,7 +45,7 @@ def test_budget_and_log_say_who_asked_for_what(tmp_path: Path) -> None:
     release(one, 1)
     one.close()
     file = str(tmp_path / "s" / "serve.toml")
-    assert "people: budget epsilon = 4, delta = 0; spent epsilon = 1" in said("budget", file)
+    assert "'people': ε 1 of 4 spent" in said("budget", file)
     assert "ana: has a share of 0.5, used 50 % of it" in said("budget", file)
     text = said("log", file)
     assert "release, ana, people, RandomizedResponse" in text and "'to see'" in text and "found again" in text

@@ -154,7 +154,7 @@ def test_commitments_to_the_same_labels_are_unlike_and_another_ledger_opens_none
     contents = [json.loads((people / f"{place}.csv.certificate.json").read_text()) for place in range(3)]
     charges = [each["certificate"]["entries"][0] for each in contents]
     assert len({charge["facts"]["commitment"] for charge in charges}) == 3
-    assert "spent epsilon = 0.75\n" in labeldp("ledger", "show", "l.ledger").out
+    assert "ε 0.75 of" in labeldp("ledger", "show", "l.ledger").out
     assert all("total" not in charge["facts"] for charge in charges)
     assert labeldp("certificate", "1.csv", "--ledger", "l.ledger").status == 0
     said = labeldp("certificate", "2.csv", "--ledger", "l.ledger")

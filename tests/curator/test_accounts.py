@@ -458,7 +458,7 @@ def test_a_lowered_budget_leaves_the_larger_promise(tmp_path: Path) -> None:
     charge(people(path), PrivacyLoss.pure("0.5"))
     file.set_budget("people", ldp.Budget(1))
     assert people(path).promised == ldp.Budget(Fraction(2), Fraction(0))
-    assert "Everything together keeps the largest that it had: epsilon = 2, delta = 0." in describe_ledger(str(path))
+    assert "epsilon = 2, delta = 0: the largest budget that the dataset had" in describe_ledger(str(path))
     [entry] = charge(people(path), PrivacyLoss.pure("0.25"), name="more").entries
     assert entry.budgets == ((Fraction(2), Fraction(0)), (Fraction(1), Fraction(0)))
     file.set_budget("people", ldp.Budget(3))
@@ -469,9 +469,9 @@ def test_what_is_used_is_told_without_an_epsilon(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     charge(opened(path, ldp.Budget(2, 1e-6)), PrivacyLoss.pure("0.75"))
     said = describe_ledger(str(path))
-    assert "used 37.5 % of it. With delta > 0 the budget is what is promised" in said and "spent epsilon" not in said
+    assert "37.5 % of ε = 2, δ = 1e-06" in said and "With delta > 0 the budget is what is promised" in said
     LedgerFile(path).add("empty", ldp.Budget(2, 1e-6))
-    assert "empty: budget epsilon = 2, delta = 1e-06; used 0 % of it" in describe_ledger(str(path))
+    assert "0 % of ε = 2, δ = 1e-06" in describe_ledger(str(path))
 
 
 @pytest.mark.parametrize("cell", ["account.loss", "account.reserve", "paid.loss", "paid.failure"])

@@ -267,7 +267,7 @@ def test_other_labels_than_before_are_refused_on_record(path: Path) -> None:
             assert "not the labels or losses that were released before" in str(error)
             differ += 1
     assert differ == (labels != labels[0]).sum() and opened(path).spent.epsilon() == 0.5
-    assert f"other labels were refused {differ} times" in describe_ledger(str(path))
+    assert f"Other labels were refused {differ} times." in describe_ledger(str(path))
     louder = ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=0.25)
     holder = Curator(labels, domain=ldp.Classes(2), ledger=opened(path), ids=ids)
     assert f"labels were refused ({differ} times)" in counted(holder.release(louder, rng=SYSTEM).certificate)

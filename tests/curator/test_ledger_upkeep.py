@@ -177,7 +177,7 @@ def test_new_keys_have_noise_of_their_own_and_forget_no_charge(path: Path) -> No
     assert (keyed(path) == after).all() and spent(people(path)) == 3
     assert [entry.generation for entry in people(path).entries] == [1, 1, 2, 2]
     assert [entry.generation for entry in people(path).own_entries] == [2, 2]
-    assert describe_ledger(str(path)).count(", keys 1") == 2
+    assert [line.split()[-1] for line in describe_ledger(str(path)).splitlines()[-5:-1]] == ["1", "1", "2", "2"]
     [change] = people(path).changes
     assert (change.what, change.why) == ("keys", "an old copy got out")
     with pytest.raises(ldp.BudgetExceeded):

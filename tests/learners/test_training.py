@@ -300,7 +300,7 @@ def test_learning_says_what_it_does() -> None:
     candidates = [LogisticRegression(), LogisticRegression(C=0.1)]
     evidence = Evidence.of(released(labels))
     cross_fit(features, evidence, candidates, Training(folds=2), callback=lambda text, done: said.append((text, done)))
-    assert [text for text, _ in said] == [f"cross-fitting LogisticRegression, part {part} of 2" for part in (1, 2)] * 2
+    assert [text for text, _ in said] == [f"training: LogisticRegression, fold {part} of 2" for part in (1, 2)] * 2
     shares = [done for _, done in said]
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 0.6
 

@@ -8,34 +8,42 @@ from typing import Any
 
 import click
 
+from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import note
 
 __all__ = ["COMMANDS", "cli", "main"]
 _EPILOG = "Every command has examples: labeldp COMMAND --help."
 
-
-COMMANDS = {
-    "fit": "labeldp.cli.fit:fit",
-    "predict": "labeldp.cli.fit:predict",
-    "release": "labeldp.cli.release:release",
-    "certificate": "labeldp.cli.certificate:certificate",
-    "sign": "labeldp.cli.certificate:sign",
-    "ledger": "labeldp.cli.ledger:ledger",
-    "choose": "labeldp.cli.advice:choose",
-    "plan": "labeldp.cli.advice:plan",
-    "account": "labeldp.cli.account:account",
-    "online": "labeldp.cli.online:online",
-    "estimate": "labeldp.cli.estimate:estimate",
-    "audit": "labeldp.cli.audit:audit",
-    "demo": "labeldp.cli.fit:demo",
-    "serve": "labeldp.cli.serve:serve",
-    "admin": "labeldp.cli.serve:admin",
+SECTIONS = {
+    "Train": {
+        "fit": "labeldp.cli.fit:fit",
+        "predict": "labeldp.cli.fit:predict",
+        "demo": "labeldp.cli.fit:demo",
+    },
+    "Release": {
+        "release": "labeldp.cli.release:release",
+        "estimate": "labeldp.cli.estimate:estimate",
+        "online": "labeldp.cli.online:online",
+    },
+    "Plan": {"choose": "labeldp.cli.advice:choose", "plan": "labeldp.cli.advice:plan"},
+    "Budget": {"ledger": "labeldp.cli.ledger:ledger", "account": "labeldp.cli.account:account"},
+    "Check": {
+        "certificate": "labeldp.cli.certificate:certificate",
+        "sign": "labeldp.cli.certificate:sign",
+        "audit": "labeldp.cli.audit:audit",
+    },
+    "Server": {"serve": "labeldp.cli.serve:serve", "admin": "labeldp.cli.serve:admin"},
 }
-"""Where each command is defined, by name; its module is imported when the command is used."""
+"""Where each command is defined, by section and name; its module is imported when the command is used."""
+
+COMMANDS = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
+"""Where each command is defined, by name."""
 
 
-class _Commands(click.Group):
+class _Commands(CommandGroup):
     """A group that imports a command only when it is used, so that each starts fast."""
+
+    sections = SECTIONS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
@@ -62,14 +70,15 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(package_name="labeldp", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Learn from private labels: features are public, labels are not.
+    """Train models and publish statistics from private labels.
 
-    A release is charged to a ledger before anything leaves. The ledger holds the keys to the noise: it
-    is as secret as the labels.
+    Features are public, labels are private. labeldp records each release in a
+    ledger file before it leaves. The ledger contains the noise keys: protect it
+    like the labels.
     """
 
 

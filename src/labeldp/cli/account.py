@@ -10,22 +10,29 @@ from typing import Any
 
 import click
 
+from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import add_options, flags_in_errors
 
 LLP_EXAMPLES = """\b
 Examples:
   labeldp account llp --size 72 --stddev 1 --range -1,1 --epsilon 1
-  labeldp account llp --size 256 --noisy-fraction 0.1 --stddev 1 --range 0,253.78 --epsilon 1 \\
+  labeldp account llp --size 256 --noisy-fraction 0.1 --stddev 1 \\
+      --range 0,253.78 --epsilon 1 \\
       --weights gaussian --noisy-set fixed
-  labeldp account llp --size 256 --noisy-fraction 0.1 --stddev 1 --range 0,51 --delta 1e-5 --noisy-set fixed --n 1e5
-  labeldp account llp --solve-for size --noisy-fraction 0.1 --stddev 4 --range -1,1 --epsilon 1 --delta 1e-6
+  labeldp account llp --size 256 --noisy-fraction 0.1 --stddev 1 \\
+      --range 0,51 --delta 1e-5 --noisy-set fixed --n 1e5
+  labeldp account llp --solve-for size --noisy-fraction 0.1 --stddev 4 \\
+      --range -1,1 --epsilon 1 --delta 1e-6
 """
 
 LBA_EXAMPLES = """\b
 Examples:
-  labeldp account lba --size 1024 --leverage 0.015 --residual 100 --range -1,1 --epsilon 1
-  labeldp account lba --size 1024 --leverage 0.015 --range -1,1 --solve-for residual --epsilon 1 --delta 1e-6
-  labeldp account lba --cross 4.6 --leverage 0.035 --residual 200 --rows 2 --range 0,10 --delta 1e-6 --json
+  labeldp account lba --size 1024 --leverage 0.015 --residual 100 \\
+      --range -1,1 --epsilon 1
+  labeldp account lba --size 1024 --leverage 0.015 --range -1,1 \\
+      --solve-for residual --epsilon 1 --delta 1e-6
+  labeldp account lba --cross 4.6 --leverage 0.035 --residual 200 \\
+      --rows 2 --range 0,10 --delta 1e-6 --json
 """
 
 
@@ -109,9 +116,12 @@ _shared = add_options(
 """The options of both commands."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def account() -> None:
-    """Compute what sums over bags of labels promise; no data is read."""
+    """Compute ε, δ for bag sums.
+
+    No data is read.
+    """
 
 
 @account.command("llp", epilog=LLP_EXAMPLES)
@@ -131,7 +141,7 @@ def account() -> None:
 @_shared
 @flags_in_errors(records="--n")
 def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **options: str | None) -> None:
-    """Bags with published weights, and noise on some labels.
+    """Account for bags with published weights and some noise.
 
     The promise is for every label that is in a bag. With --noisy-set fixed and without --n the number is that of the
     limit of infinitely many records, which no certificate may hold.
@@ -199,7 +209,7 @@ def _noisy_words(bags: Any) -> str:
 @_shared
 @flags_in_errors(residual_square="--residual")
 def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **options: str | None) -> None:
-    """Bags of features and labels with the same secret weights.
+    """Account for bags with secret weights.
 
     The promise holds on condition that the squared distance of a bag's labels from the span of its features never
     falls below --residual. Noise of that variance on each released sum of labels replaces the condition.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from math import log10
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +23,19 @@ from labeldp.cli.options import (
 
 if TYPE_CHECKING:
     from labeldp.advice import PlanRow, SampleSizePlan, SampleSizeQuery
-    from labeldp.fit import Advice
+    from labeldp.fit import Advice, Expected
 
-WIDTH = 110
+WIDTH = 80
 """The most characters in a line of sentences."""
 
 CHOOSE_EXAMPLES = """\b
 Examples:
-  labeldp choose people.csv --label bought --classes no,yes --epsilon 0.5 --id id
-  labeldp choose people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central --id id --json
-  labeldp choose people.csv --label hours --range 0,100 --epsilon 1 --dry-run
+  labeldp choose people.csv --label bought --classes no,yes \\
+      --epsilon 0.5 --id id
+  labeldp choose people.csv --label bought --classes no,yes \\
+      --epsilon 0.5 --delta 1e-6 --trust central --id id --json
+  labeldp choose people.csv --label hours --range 0,100 --epsilon 1 \\
+      --dry-run
 """
 
 
@@ -73,20 +78,20 @@ def choose(
     balance: str | None,
     as_json: bool,
 ) -> None:
-    """Rank the ways to fit FILE, a CSV or Parquet table, before anything is spent.
+    """Recommend a training method.
 
-    For each: the options of labeldp fit, what to expect, why, and where that was measured. The answer follows from the
-    number of records, the feature columns and the options here; no label is read. `labeldp fit --model auto` takes
-    the first.
+    Prints the expected accuracy of each method for FILE, a CSV or Parquet table, and the command that runs the best.
+    It uses the number of records, the feature columns and the options. It reads no label and costs no epsilon.
     """
     from labeldp.advice import choose_file
     from labeldp.fit import domain_of
 
     warn_if_weak(epsilon)
+    domain = domain_of(classes, interval, grid, clip=clip)
     with progress("trying the options", lines=True) as show:
         advice = choose_file(
             data,
-            domain_of(classes, interval, grid, clip=clip),
+            domain,
             epsilon,
             delta,
             trust,
@@ -99,37 +104,82 @@ def choose(
             balance=None if balance is None else balance.split(","),
             progress=show,
         )
-    click.echo(json.dumps(advice.to_json(), indent=2) if as_json else "\n".join(advice_lines(advice)))
+    if as_json:
+        click.echo(json.dumps(advice.to_json(), indent=2))
+        return
+    labels = f"{domain.size} classes" if domain.target == "classes" else "numbers"
+    head = f"{Path(data).name}: {advice.records:,} records, {_counted(advice.dimension, 'feature')}, {labels}"
+    click.echo(f"{head}   ε = {epsilon}, δ = {delta}, {trust}\n")
+    for line in advice_lines(advice):
+        click.echo(line)
 
 
 def advice_lines(advice: Advice) -> Iterator[str]:
-    """Yield the lines that `labeldp choose` prints."""
-    yield f"{advice.records:,} records, {advice.dimension:,} features."
+    """Yield the lines on the methods that `labeldp choose` ranks."""
     if advice.remedy:
         yield from wrap(f"{advice.remedy[0].upper()}{advice.remedy[1:]}.", WIDTH)
+    if not advice.options:
+        return
+    best = advice.best
+    information, _, _ = best.why.partition(": ")
+    rows = [["#", "Method", f"Expected {SCORES[best.expected.score]}"]]
     for rank, option in enumerate(advice.options, start=1):
-        yield ""
-        yield f"{rank}. {option.method}: expect {option.expected}"
-        yield from wrap(option.why, WIDTH, initial_indent="   ", subsequent_indent="   ")
-        yield f"   {option.command}"
-    if advice.options:
-        yield ""
-        yield from wrap(f"Measured: {advice.options[0].source}. {_how(advice)}", WIDTH)
+        rows.append([str(rank), option.method, expected_text(option.expected)])
+    table = align_columns([[*row, ""] for row in rows])
+    width = max(map(len, table)) + 2
+    for line, text in zip(
+        table, ["What it does", *(option.why.partition(": ")[2] for option in advice.options)], strict=True
+    ):
+        first, *rest = wrap(text.rstrip("."), WIDTH - width - 2)
+        yield f"  {line.ljust(width)}{first}"
+        yield from (f"{'':{width + 2}}{part}" for part in rest)
+    yield ""
+    yield f"At this ε, {information}."
+    yield ""
+    yield "Run the best method:"
+    yield from command_lines(best.command)
+    yield ""
+    yield from wrap(f"{_how(advice)} No label was read. Details: {best.source}", WIDTH)
+
+
+SCORES = {"AUC": "AUC", "accuracy": "accuracy", "error": "RMSE / baseline"}
+"""The name of each score; the baseline is the mean of the labels."""
+
+
+def expected_text(expected: Expected) -> str:
+    """Return an expected score with its range."""
+    if expected.score == "error":
+        return f"{expected.value:.2f}  ({expected.low:.2f}–{expected.high:.2f})"
+    return f"{expected.value:.0f} %  ({expected.low:.0f}–{expected.high:.0f})"
+
+
+def command_lines(command: str) -> Iterator[str]:
+    """Yield a command in lines that a shell takes, each indented and of at most 80 characters if it can be."""
+    line = "  "
+    for word in re.split(r" (?=--)", command):
+        if len(line) + len(word) > WIDTH - 3 and line.strip():
+            yield f"{line} \\"
+            line = "     "
+        line += word if line == "  " else f" {word}"
+    yield line
 
 
 def _how(advice: Advice) -> str:
-    """Return how the scores are known."""
+    """Return where the range comes from."""
     if advice.rehearsed:
-        return f"Tried on {advice.rehearsed:,} rows with made-up labels: least and most of the teachers."
-    return "Expected by a rule: mean, least and most of the tables that it was set on, for as many records."
+        return f"Range: lowest and highest of a dry run on {advice.rehearsed:,} rows with synthetic labels."
+    return "Range: lowest and highest of the benchmark tables."
 
 
 PLAN_EXAMPLES = """\b
 Examples:
-  labeldp plan --n 1e6 --d 4 --task classification --classes 2 --epsilon 0.1,1,4 --trust local,central
-  labeldp plan --n 20640 --d 8 --range 0,500001 --epsilon 1 --protection label,full
+  labeldp plan --n 1e6 --d 4 --task classification --classes 2 \\
+      --epsilon 0.1,1,4 --trust local,central
+  labeldp plan --n 20640 --d 8 --range 0,500001 --epsilon 1 \\
+      --protection label,full
   labeldp plan --n 1e5 --d 3 --moments 3 --epsilon 0.5,1
-  labeldp plan people.csv --label bought --classes no,yes --epsilon 1 --id id --json
+  labeldp plan people.csv --label bought --classes no,yes --epsilon 1 \\
+      --id id --json
 """
 
 
@@ -161,11 +211,10 @@ Examples:
 def plan(
     data: str | None, label: str | None, features: str | None, id_column: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Show what to expect for a number of records and an epsilon, before any data is read.
+    """Estimate accuracy before you have data.
 
-    For each promise: how many times more records it needs than no privacy, how noisy the answer of a cell is, which
-    learner to take with which tuning, and what a weaker or stronger promise would need. FILE, a CSV or Parquet
-    table, gives the number of records and of features, and how many dimensions the features fill; no label is read.
+    Prints, for each privacy guarantee, how many times more records it needs than no privacy, and the noise. FILE, a
+    CSV or Parquet table, gives the number of records and features in place of --n and --d. No label is read.
     """
     from labeldp.advice import SampleSizeQuery, make_plan, read_features
     from labeldp.privacy import InputError
@@ -184,49 +233,62 @@ def plan(
     click.echo(json.dumps(answer.to_json(), indent=2) if as_json else "\n".join(plan_lines(answer)))
 
 
-PROTECTED = {"label": "labels", "full": "features too"}
+PROTECTED = {"label": "label", "full": "label + features"}
 
 
 def plan_lines(plan: SampleSizePlan) -> list[str]:
     """Return the lines that `labeldp plan` prints."""
-    query = plan.question
-    lines = [_about(query), *_file_lines(plan), ""]
-    numbers = query.task != "classification"
-    head = ["epsilon", "trust", "protects", "records needed", "risk falls as", "noise per cell"]
-    head += ["off by"] if numbers else ["detects"]
-    head += ["clip at"] if query.task == "heavy-tailed" else []
-    lines += align_columns([[*head, "learner and tuning"], *(_cells(row) for row in plan.rows)])
-    lines += ["", "What every promise would need, as multiples of the records that no privacy needs:", ""]
-    names = list(next(iter(plan.alternatives.values())))
-    spoken = [f"{trust}, {PROTECTED[what]}" for trust, what in (name.split() for name in names)]
-    multiples = [
-        [f"{epsilon:g}", *(times(needed[name]) for name in names)] for epsilon, needed in plan.alternatives.items()
-    ]
-    lines += [*align_columns([["epsilon", *spoken], *multiples]), "", *_advice_lines(plan), *_notes(plan)]
-    return lines
+    lines = [_about(plan.question), *_file_lines(plan)]
+    for epsilon, needed in plan.alternatives.items():
+        rows = {(row.trust, row.protection): row for row in plan.rows if row.epsilon == epsilon}
+        names = [tuple(name.split()) for name in needed]
+        order = sorted(zip(names, needed.values(), strict=True), key=lambda pair: (pair[0][1] == "full", pair[0][0]))
+        table = [[*HEAD, _last(plan)], ["–", "nothing", "1 ×", "–", "–"]]
+        for (trust, protection), multiple in order:
+            row = rows.get((trust, protection))
+            table.append([trust, PROTECTED[protection], times(multiple), *(_noise(row) if row else ("", ""))])
+        lines += ["", f"ε = {epsilon:g}", *(f"  {line}" for line in align_columns(table))]
+        lines += [f"  Cells       {row.trust}, {PROTECTED[row.protection]}: {_learner(row)}" for row in rows.values()]
+        lines += _suggestions(plan, epsilon)
+    return [*lines, "", *_notes(plan)]
 
 
-def _advice_lines(plan: SampleSizePlan) -> list[str]:
-    """Return the lines on what to fit, which are those of `labeldp choose`; none where it has no answer."""
-    if not plan.advice:
-        return []
-    rows = [["epsilon", "trust", "labeldp fit", "expect"]]
-    for (epsilon, trust), advice in plan.advice.items():
-        said = ["nothing better than a constant", ""]
-        if advice.options:
+HEAD = ("Trust", "Protects", "Data needed", "Noise per cell")
+
+
+def _last(plan: SampleSizePlan) -> str:
+    """Return the title of the last column."""
+    return "Smallest difference" if plan.question.task == "classification" else "Error"
+
+
+def _noise(row: PlanRow) -> tuple[str, str]:
+    """Return the noise of a row, and what is detected with it or by how much a prediction is off."""
+    if row.off_by is not None:
+        clip = f", clip at {row.clipping_radius:.2g}" if row.clipping_radius is not None else ""
+        return f"{row.noise:.2g}", f"{row.off_by:.2g}{clip}"
+    detected = "–" if row.tells_apart is None or row.tells_apart >= 1 else f"{row.tells_apart:.2g}"
+    return f"{row.noise:.2g}", detected
+
+
+def _suggestions(plan: SampleSizePlan, epsilon: float) -> Iterator[str]:
+    """Yield the lines on what to fit, as `labeldp choose` says; none where it has no answer."""
+    for (number, trust), advice in plan.advice.items():
+        if number == epsilon and advice.options:
             settings = " ".join(f"--{name} {value}" for name, value in advice.best.settings.items())
-            said = [settings, str(advice.best.expected)]
-        rows.append([f"{epsilon:g}", trust, *said])
-    return ["What to fit, and what to expect on a table like others (labeldp choose):", "", *align_columns(rows), ""]
+            score = SCORES[advice.best.expected.score]
+            yield f"  Suggested   {trust}: labeldp fit … {settings}"
+            yield f"              expected {score} {expected_text(advice.best.expected)}"
+        elif number == epsilon:
+            yield f"  Suggested   {trust}: no method is expected to be better than the baseline"
 
 
 def times(multiple: float) -> str:
-    """Return a multiple in two or three digits, such as "1.25 x"."""
+    """Return a multiple in two or three digits, such as "1.25 ×"."""
     if multiple >= 1e6:
-        return f"10^{log10(multiple):.0f} x"
+        return f"10^{log10(multiple):.0f} ×"
     if multiple >= 99.5:
-        return f"{multiple:,.0f} x"
-    return f"{multiple:.2g} x" if multiple >= 9.95 else f"{multiple:.2f} x"
+        return f"{multiple:,.0f} ×"
+    return f"{multiple:.2g} ×" if multiple >= 9.95 else f"{multiple:.2f} ×"
 
 
 def _about(query: SampleSizeQuery) -> str:
@@ -235,7 +297,7 @@ def _about(query: SampleSizeQuery) -> str:
         labels = f"labels from {query.interval[0]:g} to {query.interval[1]:g}"
     else:
         labels = f"{query.classes} classes" if query.classes else f"labels with {query.moments or 0:g} moments"
-    return f"{query.task.capitalize()}: {query.records:,} records, {_counted(query.dimension, 'feature')}, {labels}."
+    return f"{query.task.capitalize()}, {labels}, {_counted(query.dimension, 'feature')}, n = {query.records:,}"
 
 
 def _file_lines(plan: SampleSizePlan) -> list[str]:
@@ -250,16 +312,6 @@ def _file_lines(plan: SampleSizePlan) -> list[str]:
         if size < plan.question.dimension:
             lines[-1] += f" Cells that follow them learn as in so many: plan with --d {size}."
     return [*lines, *(f"Note: {note}" for note in features.notes)]
-
-
-def _cells(row: PlanRow) -> list[str]:
-    """Return the cells of one row of the table."""
-    cells = [f"{row.epsilon:g}", row.trust, PROTECTED[row.protection], times(row.relative_records)]
-    cells += [f"N^-{row.exponent:.2g}", f"{row.noise:.2g}"]
-    cells += [f"{row.off_by:.2g}"] if row.off_by is not None else []
-    cells += ["nothing" if row.tells_apart >= 1 else f"{row.tells_apart:.2g}"] if row.tells_apart is not None else []
-    cells += [f"{row.clipping_radius:.2g}"] if row.clipping_radius is not None else []
-    return [*cells, _learner(row)]
 
 
 def _learner(row: PlanRow) -> str:
@@ -278,23 +330,19 @@ def _notes(plan: SampleSizePlan) -> list[str]:
     query = plan.question
     classes = query.task == "classification"
     moves = "from one class to the other" if classes else "by half of the labels' range"
-    unit = {
-        "classification": "to the difference between the shares of two classes",
-        "regression": "to its mean label",
-        "heavy-tailed": "to its mean label; numbers are in units of the p-th root of the bound on E|label|^p",
-    }[query.task]
     lines = [
-        "records needed: times those that learn as well without privacy. Sizes and errors assume that the truth moves "
-        f"{moves} across the features; the ratios depend on it less.",
-        f"noise per cell: the standard deviation that privacy adds {unit}.",
-        "detects: the smallest difference between two classes that a cell detects reliably (error below 5 %)."
+        "Data needed: records for the same accuracy, relative to no privacy. Sizes and errors assume that the truth "
+        f"moves smoothly {moves} across the features (--beta, --margin).",
+        "Smallest difference: between two classes, detected reliably in a cell (error below 5 %)."
         if classes
-        else "off by: the error of a prediction of the mean, root mean square, bias included.",
+        else "Error: root mean square, bias included. Noise per cell: its standard deviation.",
     ]
+    if query.task == "heavy-tailed":
+        lines.append("Numbers are in units of the p-th root of the bound on E|label|^p.")
     for better, words in ((False, "to learn"), (True, "for such cells or neighbors to learn")):
         poor = [row for row in plan.rows if not row.enough and _fits(plan, row) == better]
-        said = "; ".join(f"epsilon {row.epsilon:g}, {row.trust}, {PROTECTED[row.protection]}" for row in poor)
-        lines += [f"Too few records {words} more than an average: {said}."] if said else []
+        said = "; ".join(f"ε = {row.epsilon:g}, {row.trust}, {PROTECTED[row.protection]}" for row in poor)
+        lines += [f"Too few records {words} more than the baseline: {said}."] if said else []
     return [wrapped for line in lines for wrapped in wrap(line, WIDTH)]
 
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
-from typing import Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from labeldp.cli.certificate import worst_first
+from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import FILE, PATH, flags_in_errors, progress
+
+if TYPE_CHECKING:
+    from labeldp.fit import Check
 
 COMMAND_EXAMPLES = """\b
 Examples:
-  labeldp audit command --one a.csv --other b.csv --runs 500 -- python noise.py {}
-  labeldp audit command --one a.csv --other b.csv --epsilon 1 --each-line --runs 1 -- ./randomize
+  labeldp audit command --one a.csv --other b.csv --runs 500 \\
+      -- python noise.py {}
+  labeldp audit command --one a.csv --other b.csv --epsilon 1 \\
+      --each-line --runs 1 -- ./randomize
 """
 
 TABLE_EXAMPLES = """\b
@@ -29,12 +36,13 @@ EXAMPLES = """\b
 Examples:
   labeldp audit noisy.csv
   labeldp audit model --ledger people.ledger
-  labeldp audit noisy.csv --ledger people.ledger --data people.csv --out audit.html
+  labeldp audit noisy.csv --ledger people.ledger --data people.csv \\
+      --out audit.html
   labeldp audit table mechanism.csv --epsilon 1
 """
 
 
-class _AuditGroup(click.Group):
+class _AuditGroup(CommandGroup):
     """A group whose first word may be the path of a result; that of one with the name of a command is ./NAME."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -46,10 +54,10 @@ class _AuditGroup(click.Group):
 
 @click.group(cls=_AuditGroup, epilog=EXAMPLES, subcommand_metavar="PATH [OPTIONS] | COMMAND …")
 def audit() -> None:
-    """Check whether a promise is kept.
+    """Check a privacy guarantee.
 
     \b
-    labeldp audit PATH checks what fit, release or online run wrote (labeldp audit run --help).
+    labeldp audit PATH checks a model, a release or online decisions.
     The commands below check any mechanism, of labeldp or not.
     """
 
@@ -68,12 +76,12 @@ def audit() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
 def run(path: str, data: str | None, out: str | None, as_json: bool, **options: Any) -> None:
-    """Check what fit, release or online run wrote; `labeldp audit PATH` is enough.
+    """Check a model, a release or online decisions.
 
-    With --ledger the whole certificate is compared with that of the ledger. With --data, too, the released values are
-    made again from the labels and the ledger's keys, on a copy of the ledger that is removed, and a lower bound of
-    epsilon is computed from them: what is said then is as secret as the labels. With --signed-by a signature vouches
-    for certificate and values. Nothing is charged.
+    `labeldp audit PATH` is enough. With --ledger the whole certificate is compared with that of the ledger. With
+    --data, too, the released values are made again from the labels and the ledger's keys, on a copy of the ledger
+    that is removed, and a lower bound of epsilon is computed from them: what is said then is as secret as the
+    labels. With --signed-by a signature vouches for certificate and values. Nothing is charged.
 
     \b
     Ends with status
@@ -96,12 +104,15 @@ def run(path: str, data: str | None, out: str | None, as_json: bool, **options: 
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=2))
     else:
-        for check in worst_first(result.checks):
-            click.echo(check.sentence)
+        lines = [_line(check) for check in worst_first(result.checks)]
         if result.bound is not None:
-            click.echo(f"Claim: epsilon = {rounded_up_text(result.claim)}. From the released values {result.bound}.")
-        for sentence in result.not_checked:
-            click.echo(f"Not checked. {sentence}")
+            claim = f"Claim: epsilon = {rounded_up_text(result.claim)}. From the released values {result.bound}."
+            lines.append(f"{MARKS[not result.refuted]} {claim}")
+        lines += [f"{MARKS[None]} Not checked: {sentence}" for sentence in result.not_checked]
+        click.echo(f"{path}: {VERDICTS[result.verdict]}\n")
+        for line in lines:
+            for part in wrap(line, 80, initial_indent="  ", subsequent_indent="    ", break_long_words=False):
+                click.echo(part)
         if result.secret:
             click.echo("Computed from raw labels: this is as secret as they are.")
         if out is not None:
@@ -110,6 +121,17 @@ def run(path: str, data: str | None, out: str | None, as_json: bool, **options: 
 
 
 _STATUSES = {"holds": 0, "fails": 1, "unverified": 2}
+
+VERDICTS = {"holds": "all checks passed", "fails": "a check FAILED", "unverified": "not everything was checked"}
+"""The first line, by verdict."""
+
+MARKS = {True: "\N{CHECK MARK}", False: "\N{BALLOT X}", None: "\N{EN DASH}"}
+"""The mark before a check that passed, failed or could not be made."""
+
+
+def _line(check: Check) -> str:
+    """Return a check with its mark."""
+    return f"{MARKS[check.holds]} {check.sentence.replace('Unverified: ', 'Not checked: ', 1)}"
 
 
 @audit.command(epilog=TABLE_EXAMPLES)
@@ -120,7 +142,7 @@ _STATUSES = {"holds": 0, "fails": 1, "unverified": 2}
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
 def table(path: str, epsilon: str | None, delta: str | None, picture: str | None, as_json: bool) -> None:
-    """Compute the exact privacy of a mechanism from its table of probabilities.
+    """Compute the exact privacy of a table of probabilities.
 
     TABLE.csv has a row for each label and a column for each output; a header and a first column of names may be there.
     Decimals and ratios (1/3) are taken exactly as they are written, and every ordered pair of labels is compared in
@@ -167,7 +189,9 @@ def _draw(found: Any, picture: str, epsilon: str | None, delta: str | None) -> N
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
 def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bool, **asked: Any) -> None:
-    """Bound the epsilon of any program from below, by what it prints for two inputs that are neighbors.
+    """Bound the epsilon of a program from its outputs.
+
+    Runs the program on two neighboring inputs.
 
     {} in the words of PROGRAM stands for the path of the input, which else comes on stdin. On one half of the runs an
     event is searched that is likelier for one input, on the other half it is counted: the program is not epsilon-DP

@@ -47,11 +47,12 @@ def certificate(
     ledger: str | None,
     data: str | None,
 ) -> None:
-    """Print a certificate, and whether PATH still is what was certified and signed.
+    """Print and verify a certificate.
 
-    PATH is a directory that fit wrote, or a file or folder that release or online run wrote. The certificate of a file
-    covers the released column alone; a signature covers every byte. Whoever can write PATH can write a certificate:
-    without --ledger and --signed-by it is unverified, and the first line says so.
+    Checks whether PATH still is what was certified and signed. PATH is a directory that fit wrote, or a file or
+    folder that release or online run wrote. The certificate of a file covers the released column alone; a signature
+    covers every byte. Whoever can write PATH can write a certificate: without --ledger and --signed-by it is
+    unverified, and the first line says so.
 
     \b
     Ends with status
@@ -99,7 +100,7 @@ def worst_first(checks: Iterable[Check]) -> list[Check]:
 @click.option("--out", type=PATH, metavar="FILE", help="Where the signature is written; by default PATH.signature.")
 @flags_in_errors()
 def sign(path: str, key: str, new_key: bool, out: str | None) -> None:
-    """Sign a model or a released file, so that others can check that it is yours.
+    """Sign a model or release.
 
     PATH is what `labeldp certificate` takes, and must still be what was certified. Give the public key to
     readers by another way than the file, and keep the private one. `labeldp certificate PATH --signed-by FILE`

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import FILE, add_options, align_columns, flags_in_errors
 
 if TYPE_CHECKING:  # rooms are imported when a command needs them
@@ -17,16 +18,18 @@ EXAMPLES = """\b
 Examples:
   labeldp estimate mean visits.csv --by channel
   labeldp estimate difference visits.csv --treated mail --by channel
-  labeldp estimate evaluate visits.csv --probabilities score --why "trained on visits of last year"
+  labeldp estimate evaluate visits.csv --probabilities score \\
+      --why "trained on visits of last year"
 """
 
 
-@click.group("estimate", epilog=EXAMPLES)
+@click.group("estimate", cls=CommandGroup, epilog=EXAMPLES)
 def estimate() -> None:
-    """Estimate from a released FILE, with intervals; it costs nothing more.
+    """Estimate statistics from noisy labels.
 
-    FILE is what `labeldp release --in-place` wrote: public columns stand beside the answers. Without --in-place there
-    are no other columns, and only the overall share, mean or quantile can be estimated.
+    Estimates have confidence intervals and cost no epsilon. FILE is what `labeldp release --in-place` wrote: public
+    columns stand beside the answers. Without --in-place there are no other columns, and only the overall share,
+    mean or quantile can be estimated.
     """
 
 
@@ -129,7 +132,10 @@ def show(result: Estimate, options: dict[str, Any]) -> None:
 @estimate_options(BY)
 @flags_in_errors(groups="--by", users="--user", release="FILE")
 def mean(data: str, **options: Any) -> None:
-    """Estimate the share of each class, or the mean number, overall or by a public column."""
+    """Estimate the share of each class, or a mean.
+
+    The estimate is overall, or by a public column.
+    """
     from labeldp import inference
 
     source = ReleasedFile(data)
@@ -140,7 +146,7 @@ def mean(data: str, **options: Any) -> None:
 @estimate_options(BY, click.option("--at", type=float, default=0.5, show_default=True, help="The median is 0.5."))
 @flags_in_errors(groups="--by", users="--user", release="FILE")
 def quantile(data: str, **options: Any) -> None:
-    """Estimate a quantile of ordered classes, or of a number that was answered by bins."""
+    """Estimate a quantile of ordered classes or binned numbers."""
     from labeldp import inference
 
     source = ReleasedFile(data)
@@ -153,7 +159,10 @@ def quantile(data: str, **options: Any) -> None:
 )
 @flags_in_errors(groups="--by", users="--user", release="FILE")
 def difference(data: str, treated: str, covariates: str | None, **options: Any) -> None:
-    """Estimate the effect of a treatment that was drawn by lot, overall or by a public column."""
+    """Estimate the effect of a randomized treatment.
+
+    The estimate is overall, or by a public column.
+    """
     import numpy as np
 
     from labeldp import inference
@@ -170,7 +179,10 @@ def difference(data: str, treated: str, covariates: str | None, **options: Any) 
 @estimate_options(click.option("--exposure", required=True, metavar="COLUMN", help="1 or 0, true or false."))
 @flags_in_errors(treated="--exposure", users="--user", release="FILE")
 def odds_ratio(data: str, exposure: str, **options: Any) -> None:
-    """Estimate the odds ratio of a class for a public exposure; the interval is exact, and wide."""
+    """Estimate the odds ratio of a class for an exposure.
+
+    The exposure is public. The interval is exact, and wide.
+    """
     from labeldp import inference
 
     source = ReleasedFile(data)
@@ -182,7 +194,10 @@ def odds_ratio(data: str, exposure: str, **options: Any) -> None:
 @estimate_options(click.option("--treated", metavar="COLUMN", help="Who was treated: then the effect; else the share."))
 @flags_in_errors(users="--user", release="FILE")
 def monitor(data: str, treated: str | None, **options: Any) -> None:
-    """Estimate a share, a mean or an effect that may be looked at after every record, in the order of FILE."""
+    """Estimate a share, a mean or an effect over time.
+
+    The intervals hold after every record, in the order of FILE.
+    """
     from labeldp import inference
 
     source = ReleasedFile(data)
@@ -203,7 +218,10 @@ SCORES = ("accuracy", "precision", "recall", "f1", "auc", "log_loss", "brier", "
 )
 @flags_in_errors(groups="--by", users="--user", release="FILE")
 def evaluate(data: str, probabilities: str, why: str, score: str, gap: bool, **options: Any) -> None:
-    """Measure a model that never saw these labels, overall or by a public column."""
+    """Evaluate a model on noisy labels.
+
+    The model must not have been trained on these labels. The result is overall, or by a public column.
+    """
     from labeldp import inference
     from labeldp.privacy import Public
 

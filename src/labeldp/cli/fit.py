@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import shlex
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from labeldp.cli.help import SectionedCommand
 from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
     FILE,
@@ -15,8 +21,11 @@ from labeldp.cli.options import (
     domain_options,
     flags_in_errors,
     held_label_options,
+    is_quiet,
+    json_option,
     note,
     program,
+    quiet_option,
     remote_curator,
     user_options,
     warn_if_weak,
@@ -28,45 +37,93 @@ if TYPE_CHECKING:
     from labeldp.fit import Estimated, FitSummary, Numbers
 
 
-def summary_lines(summary: FitSummary) -> Iterator[str]:
-    """Yield the certificate's sentence, how good the model is, and what to know before believing that."""
-    yield summary.sentence
+def summary_rows(summary: FitSummary) -> Iterator[tuple[str, str]]:
+    """Yield how good the model is and what to know before believing it: a name and a text for each row."""
+    how = "noisy labels"
+    if summary.crossed:
+        how = "cross-validated on noisy labels"
+    elif summary.held_out:
+        how = f"on {summary.held_out:,} held-out noisy labels"
     if summary.numbers is not None:
-        yield from _errors(summary.numbers)
+        yield from _errors(summary.numbers, how)
+    if summary.accuracy is not None and summary.baseline is not None:
+        yield "Accuracy", _share(summary.accuracy, how)
+        if _is_unbalanced(summary):
+            if summary.auc is not None:
+                yield "AUC", _share(summary.auc, how)
+            for score in sorted(summary.class_scores, key=lambda score: score.true_share)[:MOST_RECALLS]:
+                if score.recall is not None:
+                    yield "Recall", _share(score.recall, f"of {score.name!r}, {_percent(score.true_share)} of records")
+        yield "Baseline", f"{_percent(summary.baseline.value)}  (majority class)"
     if summary.test is not None:
-        yield f"Accuracy on {summary.test.file}: {summary.test.accuracy:.3f}."
-    if summary.accuracy is not None:
-        found = summary.accuracy
-        whose = ", of models that each learned from a part of the records" if summary.crossed else ""
-        if summary.held_out:
-            whose = f", of this model, on {summary.held_out:,} records that it did not learn from"
-        value = f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
-        yield f"Accuracy, estimated from released labels: {value}{whose}."
-    for warning in summary.warnings:
-        yield f"Note: {warning}"
+        yield "Test", f"{_percent(summary.test.accuracy)}  ({summary.test.file}, {summary.test.rows:,} public labels)"
+    for dropped in summary.dropped:
+        yield "Dropped", f"{dropped.column!r}: {dropped.why}"
+    for sentence in summary.notes:
+        if sentence.startswith("'"):  # a column, of which something was cut off
+            yield "Note", sentence
+    for sentence in summary.warnings:
+        yield "Warning", sentence
 
 
-def _errors(numbers: Numbers) -> Iterator[str]:
-    """Yield the errors of predicted numbers, a sentence each."""
+MOST_RECALLS = 5
+"""Of how many classes the recall is shown, the rarest first."""
+
+FEWEST = 0.5
+"""Classes are unbalanced if one has a smaller share than this times that of equal classes."""
+
+
+def _is_unbalanced(summary: FitSummary) -> bool:
+    """Return whether a class is rare, by the released labels."""
+    shares = [score.true_share for score in summary.class_scores]
+    return bool(shares) and min(shares) * len(shares) < FEWEST
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, clipped to what is possible: debiasing can pass it."""
+    return f"{100 * min(max(share, 0.0), 1.0):.1f} %"
+
+
+def _share(found: Estimated, how: str) -> str:
+    low, high = (_percent(end).removesuffix(" %") for end in (found.low, found.high))
+    return f"{_percent(found.value)}  ({100 * found.level:.0f} % CI {low}–{high}, {how})"
+
+
+def _errors(numbers: Numbers, how: str) -> Iterator[tuple[str, str]]:
+    """Yield the rows on the errors of predicted numbers."""
     from labeldp.learners import format_number
 
     def interval(estimate: Estimated) -> str:
         value, low, high = map(format_number, (estimate.value, estimate.low, estimate.high))
-        return f"{value} ({low} to {high})"
+        return f"{value}  (95 % CI {low} to {high}"
 
-    test, error = numbers.test, numbers.error
+    error, test = numbers.error, numbers.test
+    if error.low <= 0:
+        yield "RMSE", f"at most {format_number(error.high)}  (95 % confidence, {how}; too noisy for a better estimate)"
+    else:
+        yield "RMSE", f"{interval(error)}, {how})"
+    yield "Baseline", f"{interval(numbers.constant)}, mean of the labels)"
+    yield "Gain", f"{interval(numbers.gain)}, squared error below the baseline's)"
     if test is not None:
         square, absolute = format_number(test.error), format_number(test.absolute)
         explained = "" if test.explained is None else f", R² {test.explained:.3f}"
-        yield f"Error on {test.file}: {square} (root mean square), {absolute} (mean absolute){explained}."
-    found = interval(error)
-    if error.low <= 0:
-        found = f"at most {format_number(error.high)} (95 % confidence); too noisy for a better estimate"
-    yield (
-        f"Error (root mean square), estimated from what was released: {found}; always answering the mean: "
-        f"{interval(numbers.constant)}."
-    )
-    yield f"Squared error below that of always answering the mean: {interval(numbers.gain)}."
+        yield "Test", f"RMSE {square}, mean absolute error {absolute}{explained}  ({test.file})"
+
+
+def format_rows(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield rows as aligned lines of at most 80 characters."""
+    for name, text in rows:
+        yield from wrap(
+            text,
+            WIDTH,
+            initial_indent=f"  {name:<9}  ",
+            subsequent_indent=" " * 13,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+WIDTH = 80
 
 
 def _choices_help(data: str) -> str:
@@ -77,24 +134,31 @@ def _choices_help(data: str) -> str:
 
 FIT_EXAMPLES = """\b
 Examples:
-  labeldp fit people.parquet --label bought --classes no,yes --epsilon 1 \\
-      --ledger people.ledger --dataset bought --id id --out model
-  labeldp fit people.csv --label bought --classes no,yes --epsilon 2 --features age,job \\
-      --model boosting --test public.csv --test-labels-are-public --ledger people.ledger --dataset bought --out model2
-  labeldp fit people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central \\
-      --model linear --ledger people.ledger --dataset bought --id id --out model3
-  labeldp fit homes.csv --label price --range 0,500000 --epsilon 1 --trust central \\
-      --ledger homes.ledger --dataset homes --out model6
-  labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --model cnn --stages 2 \\
-      --ledger digits.ledger --dataset digits --out model4
-  labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --delta 1e-6 --trust central \\
-      --model distilled --ledger digits.ledger --dataset digits --out model5
-  LABELDP_TOKEN=… labeldp fit features.csv --curator https://labels.example:8443 --dataset bought --epsilon 1 \\
-      --id id --out model7
+  labeldp fit people.csv --label bought --classes no,yes --id id \\
+      --epsilon 1 --new-budget 2 --out model
+  labeldp fit homes.csv --label price --range 0,500000 --epsilon 1 \\
+      --trust central --ledger homes.ledger --dataset homes --out prices
 """
 
+SECTIONS = {
+    "Data": ("id_column", "features", "user_column", "per_user", "cohort", "revision", "other_ids"),
+    "Labels": ("label", "classes", "interval", "grid", "clip"),
+    "Privacy": ("epsilon", "delta", "trust", "ledger", "dataset", "new_budget"),
+    "Server": ("curator", "token_file", "server_certificate", "reason"),
+    "Model": ("model", "stages", "prior", "epochs", "init", "cells", "neighbors"),
+    "Evaluation": ("evaluation", "test", "test_labels_are_public"),
+    "Output": ("out", "as_json", "quiet"),
+}
+"""The options of fit in the sections of its help; others are in the last."""
 
-@click.command(epilog=FIT_EXAMPLES)
+MAIN = (
+    *("id_column", "user_column", "label", "classes", "interval", "epsilon", "trust", "ledger", "new_budget"),
+    *("model", "evaluation", "out"),
+)
+"""The options that `labeldp fit --help` shows."""
+
+
+@click.command(cls=SectionedCommand, sections=SECTIONS, main=MAIN, epilog=FIT_EXAMPLES)
 @click.argument("data", type=PATH, required=False)
 @held_label_options
 @domain_options
@@ -172,29 +236,31 @@ Examples:
     help="Distinct record ids, not a feature. Noise follows the ids, not the row order.",
 )
 @user_options
+@json_option
+@quiet_option
 @flags_in_errors(domain="--classes or --range", address="--curator", token="the token")
-def fit(data: str | None, **options: Any) -> None:
-    """Learn a classifier, or a regression with --range, from DATA whose labels are private.
+def fit(data: str | None, as_json: bool, **options: Any) -> None:
+    """Train a model on private labels.
 
-    The labels are a column of DATA, and their releases are charged to --ledger. Or a server holds both (--curator):
-    then DATA has features alone, in the order of its labels, or is left out where the server has features, too.
+    DATA is a table (CSV, CSV.gz or Parquet) with a label column, or has images: an .npz file, or a folder of files of
+    MNIST or CIFAR, or with a folder of pictures for each class. With --curator a server has the labels: then DATA has
+    the features alone, in the order of the labels.
 
-    DATA is a table (CSV, CSV.gz or Parquet) with a column of labels, or holds images: an .npz file, or a folder of
-    MNIST's or CIFAR's files or of a folder of pictures for each class.
-
-    Writes the model, certificate.json and report.html into a new directory. The same command again costs nothing: it
-    resumes an interrupted run and leaves a finished model unchanged. All columns are features but the label and the
-    index of pandas, unless --features, --id or --user say otherwise.
+    Writes the model, certificate.json and report.html into a new directory. Running the command again is free: it
+    resumes an interrupted run or returns the finished model. All columns are features but the label and the index of
+    pandas, unless --features, --id or --user say otherwise.
     """
     from labeldp.fit import FitSettings, fit_file
     from labeldp.report import render_report
 
-    server = remote_curator(options)
+    server, create_ledger = remote_curator(options), options.pop("create_ledger")
     if server is not None:
         options |= {"held": server.domain, "label": options["label"] or server.dataset}
     files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public")}
     settings = FitSettings.parse(**options)
     warn_if_weak(settings.epsilon)
+    create_ledger()
+    start, exists = datetime.now(UTC), (Path(files["out"]) / "certificate.json").is_file()
     with _progress("reading", lines=True) as progress:
         summary = fit_file(
             data,
@@ -202,13 +268,45 @@ def fit(data: str | None, **options: Any) -> None:
             **files,
             curator=server,
             render=render_report,
-            note=note,
+            note=None if is_quiet() else note,
             progress=progress,
         )
-    for line in summary_lines(summary):
+    out = files["out"].rstrip("/")
+    if exists:
+        _done(f"Already done: {out}/ is this fit. No ε spent.")
+    elif (released := datetime.fromisoformat(summary.created)) < start.replace(microsecond=0):
+        _done(f"Resumed: labels were released at {released:%Y-%m-%d %H:%M} UTC. No ε spent.")
+    budget = describe_budget(files["ledger"], settings.dataset) if server is None else server.budget["words"]
+    if as_json:
+        click.echo(json.dumps(_to_json(summary, out, budget), indent=2))
+        return
+    cost = f"ε = {settings.asked:g}, δ = {settings.delta:g} · {settings.trust} · {budget}"
+    carried = f" --id {shlex.quote(settings.id_column)}" if settings.id_column else ""
+    rows = [
+        ("Privacy", cost),
+        ("Model", f"{out}/"),
+        ("Predict", f"{program()} predict {shlex.quote(out)} NEW.csv --out OUT.csv{carried}"),
+        ("Report", f"{out}/report.html"),
+    ]
+    for line in format_rows([*summary_rows(summary), *rows]):
         click.echo(line)
-    click.echo(describe_budget(files["ledger"], settings.dataset) if server is None else server.budget["words"])
-    click.echo(f"Report: {files['out'].rstrip('/')}/report.html")
+
+
+def _done(sentence: str) -> None:
+    """Say that nothing was spent."""
+    if not is_quiet():
+        note(f"\N{CHECK MARK} {sentence}")
+
+
+RESULTS = ("accuracy", "baseline", "auc", "class_scores", "numbers", "test", "dropped", "notes", "warnings")
+"""The entries of a summary that `labeldp fit --json` prints; the directory has the others."""
+
+
+def _to_json(summary: FitSummary, out: str, budget: str) -> dict[str, Any]:
+    """Return what the last block says, for programs."""
+    entries = summary.to_json()
+    cost = {"dataset": summary.dataset, **entries["budget"], "words": budget}
+    return {**{name: entries[name] for name in RESULTS}, "budget": cost, "model": out, "report": f"{out}/report.html"}
 
 
 @click.command(epilog="\b\nExample:\n  labeldp predict model new_people.csv --out predictions.csv --id id\n")
@@ -218,10 +316,10 @@ def fit(data: str | None, **options: Any) -> None:
 @click.option("--id", "id_column", metavar="COLUMN", help="A column to carry along.")
 @flags_in_errors(data="DATA")
 def predict(model: str, data: str, out: str, id_column: str | None) -> None:
-    """Predict the classes or numbers of the rows or images of DATA with the model in directory MODEL.
+    """Predict with a trained model.
 
-    Writes a column `prediction` with class names and one column of probabilities for each class, or with numbers; for
-    images their places in a column `row`.
+    MODEL is the directory that fit wrote, DATA a table or images. Writes a column `prediction` and one column of
+    probabilities for each class. With images a column `row` has their positions.
     """
     from labeldp.fit import predict_file
 
@@ -235,7 +333,10 @@ def predict(model: str, data: str, out: str, id_column: str | None) -> None:
 @click.option("--epsilon", default="1", show_default=True, type=str)
 @flags_in_errors()
 def demo(out: str, epsilon: str) -> None:
-    """Learn from a table that scikit-learn ships, with a ledger, a model and a report."""
+    """Train on sample data.
+
+    The table is scikit-learn's breast-cancer data. Writes a ledger, a model and a report.
+    """
     from labeldp.fit import run_demo
     from labeldp.report import render_report
 

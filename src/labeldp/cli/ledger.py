@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import shlex
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import FILE, PATH, flags_in_errors, warn_if_weak
+from labeldp.cli.help import CommandGroup
+from labeldp.cli.options import FILE, PATH, align_columns, flags_in_errors, json_option, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.curator import DatasetLedger
@@ -20,10 +24,10 @@ GRID = 2
 
 CHOICE = "Which cohort a record is in must not depend on its label, and certificates say so."
 
-SECRECY = (
-    "This file holds the keys to the noise of every release: it is as secret as the labels. "
-    "Keep it beside them, and never restore an older copy, which forgets what was spent."
-)
+SECRECY = "The file contains the noise keys: protect it like the labels, and never restore an older copy."
+
+BAR = 20
+"""How many characters the bar of a budget has."""
 
 
 def describe_ledger(path: str) -> str:
@@ -39,67 +43,95 @@ def describe_ledger(path: str) -> str:
     if not ledger.exists:
         raise LedgerError(f"there is no ledger {path}")
     names = ledger.datasets()
-    parts = [_dataset(ledger.dataset(name)) for name in names] or ["It has no datasets yet."]
-    return "\n\n".join([f"Ledger {path}", *parts, SECRECY])
+    count = f"{len(names)} dataset{'' if len(names) == 1 else 's'}"
+    head = f"{path}   {count}   (contains noise keys: protect it like the labels)"
+    return "\n\n".join([head, *("\n".join(_dataset(ledger.dataset(name))) for name in names)])
 
 
-def _dataset(account: DatasetLedger) -> str:
-    """Describe one dataset: its budget, what was spent, and each release in a line."""
+def _dataset(account: DatasetLedger) -> Iterator[str]:
+    """Yield the lines on one dataset: its domains, its budget and each release."""
+    from labeldp.accounting import PROMISE
     from labeldp.curator import times
     from labeldp.privacy import decimal, rounded_up_text
 
-    lines = [balance_line(account)]
+    yield account.name
     for domain in account.domains:
-        refused = f"; labels were refused {times(domain.refused)}" if domain.refused else ""
-        of = f" of {domain.column}" if domain.column else ""
-        lines.append(f"  declared domain{of}: {domain.words}, since {_when(domain.created)}{refused}")
+        refused = f", labels were refused {times(domain.refused)}" if domain.refused else ""
+        column = f" of {domain.column!r}" if domain.column else ""
+        yield f"  Labels{column}: {domain.words} (declared {domain.created[:10]}{refused})"
+    filtered = bool(decimal(account.budget.delta, "delta"))
+    share = _share(account)
+    full = min(BAR, math.ceil(share * BAR))
+    yield f"  Budget        {_balance(account)}   {'█' * full}{'░' * (BAR - full)}  {percent(share)}"
+    if filtered:
+        yield f"  Note          {PROMISE}"
+    if str(account.promised) != str(account.budget):
+        yield f"  Guarantee     {account.promised}: the largest budget that the dataset had"
     if not account.cohorts and account.declared_records is not None:
-        lines.append(f"  declared number of records: {account.declared_records:,}")
+        yield f"  Records       {account.declared_records:,} (declared)"
     for cohort in account.cohorts:
-        if decimal(account.budget.delta, "delta"):
-            spent = f"used {percent(account.used(cohort.number))}"
-        else:
-            spent = f"spent epsilon = {rounded_up_text(account.spent_of(cohort.name).epsilon(), 12)}"
-        lines.append(f"  cohort {cohort.name}: {cohort.records:,} records since {_when(cohort.created)}; {spent}")
+        spent = f"{percent(account.used(cohort.number))} of the budget"
+        if not filtered:
+            spent = f"ε {rounded_up_text(account.spent_of(cohort.name).epsilon(), 12)}"
+        yield f"  Cohort        {cohort.name}: {cohort.records:,} records since {_when(cohort.created)}; spent {spent}"
+    releases = [_release(number, entry) for number, entry in enumerate(account.entries, start=1)]
+    if releases:
+        wanted = [title for title in releases[0] if title in MAIN or any(row[title] for row in releases)]
+        if not any(change.what == "keys" for change in account.changes):
+            wanted.remove("Keys")
+        yield from (
+            f"  {line}" for line in align_columns([wanted, *([row[title] for title in wanted] for row in releases)])
+        )
     if account.differences:
-        lines.append(f"  other labels were refused {times(account.differences)}")
+        yield f"  Other labels were refused {times(account.differences)}."
     for change in account.changes:
         why = f" ({change.why})" if change.why else ""
-        lines.append(f"  {_when(change.created)}, {change.what} changed from {change.before} to {change.after}{why}")
-    rotated = any(change.what == "keys" for change in account.changes)
-    for entry in account.entries:
-        charge = entry.certificate.entries[0]
-        words = [_when(entry.created), str(charge.mechanism["mechanism"]), _cost(charge)]
-        words += [entry.step.rpartition(": ")[2]] if entry.step else []
-        words += [_whose(entry.cohorts)] if entry.cohorts else []
-        words += [f"part {part + 1} of split {split[:8]}" for split, part in entry.part]
-        words += [f"column {entry.column}"] if entry.column else []
-        words += [f"revision {entry.revision}"] if entry.revision else []
-        words += [f"keys {entry.generation}"] if rotated else []
-        lines.append("  " + ", ".join(words))
-    return "\n".join(lines)
+        yield f"  {_when(change.created)}: {change.what} changed from {change.before} to {change.after}{why}"
 
 
-def _whose(cohorts: tuple[str, ...]) -> str:
-    """Return the cohorts that a release was about, in words."""
-    if len(cohorts) == 1:
-        return f"cohort {cohorts[0]}"
-    return f"cohorts {cohorts[0]} {'and' if len(cohorts) == 2 else 'to'} {cohorts[-1]}"
+MAIN = ("#", "Date (UTC)", "Release", "ε", "δ")
+"""The columns that every table of releases has."""
+
+
+def _release(number: int, entry: Any) -> dict[str, str]:
+    """Return the cells of a release, by the titles of their columns."""
+    charge = entry.certificate.entries[0]
+    epsilon, delta = _cost(charge)
+    return {
+        "#": str(number),
+        "Date (UTC)": _when(entry.created),
+        "Release": _in_words(str(charge.mechanism["mechanism"])),
+        "Step": entry.step.rpartition(": ")[2] if entry.step else "",
+        "Column": entry.column,
+        "ε": epsilon,
+        "δ": delta,
+        "Records": f"{int(charge.facts['records']):,}" if charge.facts.get("records") else "",
+        "Cohorts": " to ".join(dict.fromkeys((entry.cohorts[0], entry.cohorts[-1]))) if entry.cohorts else "",
+        "Part": ", ".join(f"{part + 1} of {split[:6]}" for split, part in entry.part),
+        "Revision": entry.revision,
+        "Keys": str(entry.generation),
+    }
+
+
+def _in_words(name: str) -> str:
+    """Return the name of a class in words, such as "randomized response"."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).split()
+    return " ".join(word if word.isupper() else word.lower() for word in words)
 
 
 def _when(created: str) -> str:
-    """Return an ISO 8601 time as people write it."""
-    return created[:19].replace("T", " ") + " UTC"
+    """Return an ISO 8601 time to the minute."""
+    return created[:16].replace("T", " ")
 
 
-def _cost(charge: Charge) -> str:
-    """Return the epsilon of a charge, at the requested delta if that is not 0."""
+def _cost(charge: Charge) -> tuple[str, str]:
+    """Return the epsilon and the delta of a charge, at the requested delta if that is not 0."""
     from labeldp.privacy import decimal_text, float_above, requested_delta, rounded_up_text
 
     bound, delta = charge.loss.max_loss, requested_delta([charge])
     if delta:
-        return f"epsilon {rounded_up_text(charge.loss.epsilon(delta))} at delta {decimal_text(float_above(delta))}"
-    return "no finite epsilon at delta 0" if bound is None else f"epsilon {decimal_text(float_above(bound))}"
+        return rounded_up_text(charge.loss.epsilon(delta)), decimal_text(float_above(delta))
+    return ("no finite ε" if bound is None else decimal_text(float_above(bound))), "0"
 
 
 def describe_budget(path: str, name: str) -> str:
@@ -110,19 +142,27 @@ def describe_budget(path: str, name: str) -> str:
 
 
 def balance_line(account: DatasetLedger) -> str:
-    """Return a dataset's budget and what was spent of it, as a line."""
-    from labeldp.accounting import PROMISE
-    from labeldp.privacy import decimal, rounded_up_text
+    """Return a dataset and how much of its budget is spent, as a line."""
+    return f"{account.name!r}: {_balance(account)} spent"
 
-    budget, promised = account.budget, account.promised
-    largest = "" if str(promised) == str(budget) else f" Everything together keeps the largest that it had: {promised}."
-    if decimal(budget.delta, "delta"):
-        used = max(account.used_by.values(), default=Fraction(0))
-        said = f"budget {budget}; used {percent(used)} of it. {PROMISE}"
-    else:
-        cost = rounded_up_text(account.spent.epsilon(), 12)
-        said = f"budget {budget}; spent epsilon = {cost}{'.' * bool(largest)}"
-    return f"{account.name}: {said}{largest}"
+
+def _share(account: DatasetLedger) -> Fraction:
+    """Return how much of a budget is spent."""
+    from labeldp.privacy import decimal
+
+    if decimal(account.budget.delta, "delta"):
+        return max(account.used_by.values(), default=Fraction(0))
+    return Fraction(account.spent.epsilon()) / decimal(account.budget.epsilon, "epsilon")
+
+
+def _balance(account: DatasetLedger) -> str:
+    """Return what is spent of a budget; with a delta, where remaining budgets are no differences, the share."""
+    from labeldp.privacy import decimal, decimal_text, rounded_up_text
+
+    epsilon, delta = decimal_text(account.budget.epsilon), decimal(account.budget.delta, "delta")
+    if delta:
+        return f"{percent(_share(account))} of ε = {epsilon}, δ = {decimal_text(account.budget.delta)}"
+    return f"ε {rounded_up_text(account.spent.epsilon(), 12)} of {epsilon}"
 
 
 def percent(share: Fraction) -> str:
@@ -215,28 +255,58 @@ def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> 
     return f"The cohort {cohort!r} of {name!r} in {path} has {found.records:,} records. {CHOICE} {SECRECY}"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def ledger() -> None:
-    """Show a ledger file, set a budget and the domain of labels, or keep the file itself."""
+    """Manage privacy budgets.
+
+    A ledger file has the budget and the charges of each dataset. It contains the noise keys: protect it like the
+    labels.
+    """
 
 
 @ledger.command("show", epilog="\b\nExample:\n  labeldp ledger show people.ledger\n")
 @click.argument("path", type=FILE)
-def ledger_show(path: str) -> None:
-    """Show the datasets of a ledger, their budgets and what was released.
+@json_option
+def ledger_show(path: str, as_json: bool) -> None:
+    """Show budgets and releases.
 
-    The ledger itself is as secret as the labels: it holds the keys to the noise.
+    The ledger file contains the noise keys: protect it like the labels.
     """
-    click.echo(describe_ledger(path))
+    click.echo(json.dumps(_to_json(path), indent=2) if as_json else describe_ledger(path))
+
+
+def _to_json(path: str) -> dict[str, Any]:
+    """Return what `ledger show` says, for programs."""
+    from labeldp.curator import LedgerFile
+    from labeldp.privacy import LedgerError
+
+    ledger = LedgerFile(path)
+    if not ledger.exists:
+        raise LedgerError(f"there is no ledger {path}")
+    accounts = [ledger.dataset(name) for name in ledger.datasets()]
+    return {
+        account.name: {
+            "budget": {"epsilon": str(account.budget.epsilon), "delta": str(account.budget.delta)},
+            "spent_share": math.ceil(_share(account) * 10_000) / 10_000,
+            "releases": [
+                {"charged": entry.created, **entry.certificate.entries[0].to_json()} for entry in account.entries
+            ],
+        }
+        for account in accounts
+    }
 
 
 LEDGER_EXAMPLES = """\b
 Examples:
-  labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
-  labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
+  labeldp ledger add people.ledger --dataset bought --epsilon 4 \\
+      --delta 1e-6
+  labeldp ledger add people.ledger --dataset hours --epsilon 4 \\
+      --range 0,80
   labeldp ledger add people.ledger --dataset hours --records 1000
-  labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
-  labeldp ledger add people.ledger --dataset bought --cohort january --ids people.parquet --id id
+  labeldp ledger add people.ledger --dataset hours --change \\
+      --range 0,168 --reason "on call counts, too"
+  labeldp ledger add people.ledger --dataset bought --cohort january \\
+      --ids people.parquet --id id
 """
 
 
@@ -273,7 +343,7 @@ def ledger_add(
     id_column: str | None,
     **others: Any,
 ) -> None:
-    """Add a dataset with its budget, or change it on record.
+    """Add a dataset with its budget, or change it.
 
     With --records N, a release of another number of records is refused, so that nobody charges a fold of a
     cross-validation. A later cohort adds its own records to that number.
@@ -306,9 +376,9 @@ OUT = click.option("--out", required=True, type=FILE, help="The new file.")
 @OUT
 @flags_in_errors(target="--out")
 def ledger_backup(path: str, out: str) -> None:
-    """Copy a ledger, which may be in use, into a backup that nothing can be charged to.
+    """Back up a ledger.
 
-    The backup is as secret as the ledger.
+    The ledger can be in use. Nothing can be charged to the backup. It is as secret as the ledger.
     """
     from labeldp.curator import back_up
 
@@ -321,7 +391,7 @@ def ledger_backup(path: str, out: str) -> None:
 @OUT
 @flags_in_errors(target="--out")
 def ledger_restore(backup: str, out: str) -> None:
-    """Make a ledger of a backup where the ledger itself is lost.
+    """Restore a lost ledger from its backup.
 
     What was charged after the backup is not in it. Earlier releases are found as before, and new ones are refused until
     you set each budget again (labeldp ledger add --change --epsilon): to what it was if nothing was released since,
@@ -342,7 +412,9 @@ def ledger_restore(backup: str, out: str) -> None:
 @OUT
 @flags_in_errors(target="--out")
 def ledger_move(path: str, out: str) -> None:
-    """Move a ledger, and leave word at its old place, so that nobody charges to two files.
+    """Move a ledger file.
+
+    The old file then names the new one, so that nothing is charged to two files.
 
     Where a move was interrupted, the same command ends it. Between computers copy a backup and restore it there.
     """
@@ -358,7 +430,7 @@ def ledger_move(path: str, out: str) -> None:
 @click.option("--reason", "why", metavar="TEXT", help="Why, for the record.")
 @flags_in_errors()
 def ledger_rotate(path: str, dataset: str, why: str | None) -> None:
-    """Give a dataset new keys, after an old copy of the ledger got out.
+    """Give a dataset new keys after a leak of the ledger.
 
     Noise that was drawn before stays as exposed as it was. Nothing that was released before is found again: the same
     release is charged anew, with noise of its own. What was spent stays spent.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import (
     FILE,
     align_columns,
@@ -25,21 +26,26 @@ if TYPE_CHECKING:
 GROUP_EXAMPLES = """\b
 Examples:
   labeldp online plan --horizon 100000 --experts 1000 --epsilon 1
-  labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger --dataset clicks --out decisions.parquet
+  labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger \\
+      --dataset clicks --out decisions.parquet
 """
 
 EXAMPLES = """\b
 Examples:
-  labeldp online plan --horizon 100000 --experts 1000 --epsilon 1 --delta 1e-6
-  labeldp online plan --horizon 1e6 --experts 50 --epsilon 0.5 --neighbors zero-out --json
-  labeldp online plan --horizon 1e5 --experts 100 --epsilon 1 --method matrix-factorization --loss-bits 16
-  labeldp online plan --horizon 1e5 --experts 100 --epsilon 1 --delta 0 --method doubling
+  labeldp online plan --horizon 100000 --experts 1000 --epsilon 1 \\
+      --delta 1e-6
+  labeldp online plan --horizon 1e6 --experts 50 --epsilon 0.5 \\
+      --neighbors zero-out --json
+  labeldp online plan --horizon 1e5 --experts 100 --epsilon 1 \\
+      --method matrix-factorization --loss-bits 16
+  labeldp online plan --horizon 1e5 --experts 100 --epsilon 1 \\
+      --delta 0 --method doubling
 """
 
 
-@click.group(epilog=GROUP_EXAMPLES)
+@click.group(cls=CommandGroup, epilog=GROUP_EXAMPLES)
 def online() -> None:
-    """Choose in each round which of several experts to follow, privately and before losses are seen."""
+    """Choose actions with private losses."""
 
 
 class _PlanCommand(click.Command):
@@ -60,7 +66,7 @@ class _PlanCommand(click.Command):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors(d="--experts")
 def plan(loss_bits: str, as_json: bool, **options: Any) -> None:
-    """Which learner to take, its parameters and its bound of regret, before any data is touched.
+    """Compute the bound on the regret of each method.
 
     The plan follows from these numbers alone. It is the one that online run takes for as many rounds and columns.
     """
@@ -72,9 +78,12 @@ def plan(loss_bits: str, as_json: bool, **options: Any) -> None:
 RUN_EXAMPLES = """\b
 Examples:
   labeldp online run losses.parquet --epsilon 1 --out decisions.parquet
-  labeldp online run losses.csv --epsilon 0.5 --delta 1e-7 --neighbors zero-out --horizon 1e5 --out decisions.csv
-  labeldp online run losses.parquet --epsilon 1 --experts red,green,blue --out decisions.parquet
-  labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger --dataset clicks --out decisions.parquet
+  labeldp online run losses.csv --epsilon 0.5 --delta 1e-7 \\
+      --neighbors zero-out --horizon 1e5 --out decisions.csv
+  labeldp online run losses.parquet --epsilon 1 \\
+      --experts red,green,blue --out decisions.parquet
+  labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger \\
+      --dataset clicks --out decisions.parquet
 """
 
 
@@ -90,10 +99,11 @@ Examples:
 @click.option("--revision", metavar="NAME", help="Names another file of losses; charged in addition.")
 @flags_in_errors()
 def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bits: str, **options: Any) -> None:
-    """Play the rounds of LOSSES, a CSV or Parquet file whose columns are experts and whose rows are rounds.
+    """Choose an expert in each round.
 
-    Writes the name of the expert that is played in each round, chosen before its losses are looked at. The certificate
-    goes into the Parquet metadata, or beside a CSV file. The names of the columns and the number of rows are public.
+    LOSSES is a CSV or Parquet file with a column for each expert and a row for each round. Writes the name of the
+    expert that is played in each round, chosen before its losses are looked at. The certificate goes into the
+    Parquet metadata, or beside a CSV file. The names of the columns and the number of rows are public.
 
     The same command resumes an interrupted run. Until it is finished, OUT.unfinished holds its state, which is as
     secret as the losses.

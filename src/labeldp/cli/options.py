@@ -95,10 +95,13 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add the options of every command on private labels."""
+    """Add the options of every command on private labels; it is given a complete account, and how to create it."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from labeldp.cli.account_options import complete_account
+
+        complete_account(kwargs)
         if kwargs["ledger"] is None:  # a server's
             return command(*args, **kwargs)
         with suggest_budget_change(kwargs["ledger"], kwargs["dataset"]):
@@ -108,8 +111,22 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
         click.option(
             "--label", required=True, metavar="COLUMN", help="The column (of an .npz file the array) of private labels."
         ),
-        click.option("--ledger", required=True, type=FILE, help="The ledger file, as secret as the labels."),
-        click.option("--dataset", required=True, metavar="NAME", help="The dataset's name in the ledger."),
+        click.option(
+            "--ledger",
+            type=FILE,
+            help="The ledger file. Protect it like the labels; by default STEM.ledger next to the file STEM.csv.",
+        ),
+        click.option(
+            "--dataset",
+            metavar="NAME",
+            help="The dataset's name in the ledger. By default STEM/COLUMN for a file STEM.csv: all label columns of a "
+            "file share the budget of STEM.",
+        ),
+        click.option(
+            "--new-budget",
+            metavar="NUMBER",
+            help="Create the ledger with this epsilon as the budget of all releases.",
+        ),
         click.option(
             "--cohort",
             metavar="NAME",
@@ -174,9 +191,6 @@ def remote_curator(options: dict[str, Any]) -> Any:
         given = {"--token-file": file, "--server-certificate": more["certificate"], "--reason": more["reason"]}
         if extra := [name for name, value in given.items() if value is not None]:
             raise InputError(f"{extra[0]} goes with --curator")
-        for name in ("label", "ledger"):
-            if options[name] is None:
-                raise InputError(f"--{name} must be given, or --curator where a server holds the labels")
         return None
     if options["ledger"] is not None:
         raise InputError("--ledger does not go with --curator: the server charges its own")
@@ -268,6 +282,25 @@ online_options = add_options(
 """The options of an online learner, whether it is planned or run."""
 
 
+def _be_quiet(ctx: click.Context, option: click.Parameter, given: bool) -> None:
+    ctx.find_root().meta["labeldp.quiet"] = given
+
+
+quiet_option = click.option(
+    "--quiet", is_flag=True, expose_value=False, callback=_be_quiet, help="Print results and warnings alone."
+)
+"""The option that hides progress."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""The option that prints a result for programs."""
+
+
+def is_quiet() -> bool:
+    """Return whether the user asked for no progress."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.find_root().meta.get("labeldp.quiet", False))
+
+
 def note(sentence: str) -> None:
     """Print a sentence on stderr, once in a run."""
     context = click.get_current_context(silent=True)
@@ -287,33 +320,62 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, float], None] | None]:
     """Show progress on stderr: a bar on a terminal, else a line for each stage if there are to be `lines`.
 
+    On a terminal each stage that ended stays as a line, if there are to be `lines`.
+
     Yields:
         A function of a text, whose stage is what stands before a colon, and a share in [0, 1]; or None.
     """
+    if is_quiet():
+        yield None
+        return
     if not sys.stderr.isatty():
         yield _line_by_line() if lines else None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+    from rich.progress import TimeRemainingColumn as Remaining
 
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=1.0)
+    text = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), Elapsed(), TextColumn("/ ~"), Remaining()
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task, stages = bar.add_task(title, total=1.0), _Stages()
 
         def show(text: str, share: float) -> None:
-            bar.update(task, description=text, completed=share)
+            ended = stages.next(text)
+            if ended and lines:
+                console.print(f"\N{CHECK MARK} {ended}", markup=False)
+            bar.update(task, description=f"{text[0].upper()}{text[1:]}", completed=share)
 
         yield show
+        if (ended := stages.next("")) and lines:
+            console.print(f"\N{CHECK MARK} {ended}", markup=False)
+
+
+class _Stages:
+    """What is being done now, and since when."""
+
+    def __init__(self) -> None:
+        self._stage, self._start = "", time.monotonic()
+
+    def next(self, text: str) -> str:
+        """Begin the stage of a text; return what ended, with its seconds, empty where the stage is the same."""
+        stage, before = text.partition(":")[0], self._stage
+        if stage == before:
+            return ""
+        seconds, self._stage, self._start = time.monotonic() - self._start, stage, time.monotonic()
+        return before and f"{before[0].upper()}{before[1:]}: {seconds:.0f} s"
 
 
 def _line_by_line() -> Callable[[str, float], None]:
     """Return a function that prints a line, with the seconds so far, where a stage begins, once work has begun."""
-    start, told = time.monotonic(), [""]
+    start, before = time.monotonic(), [""]
 
     def show(text: str, share: float) -> None:
         stage = text.partition(":")[0]
-        if share and stage != told[-1]:
-            told.append(stage)
-            note(f"{time.monotonic() - start:5.0f} s  {stage}")
+        if share and stage != before[-1]:
+            before.append(stage)
+            note(f"[{time.monotonic() - start:4.0f} s] {stage}")
 
     return show

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 
+from labeldp.cli.help import SectionedCommand
 from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
     PATH,
     bag_options,
     domain_options,
     flags_in_errors,
+    json_option,
     note,
     private_label_options,
+    quiet_option,
     user_option,
     warn_if_weak,
 )
@@ -22,21 +26,44 @@ from labeldp.mechanisms import COMMANDS, MechanismEntry
 
 RELEASE_EXAMPLES = """\b
 Examples:
-  labeldp release people.parquet --label bought --classes no,yes --mechanism randomized-response \\
-      --epsilon 1 --ledger people.ledger --dataset bought --id id --out noisy.parquet
+  labeldp release people.parquet --label bought --classes no,yes \\
+      --mechanism randomized-response \\
+      --epsilon 1 --ledger people.ledger --dataset bought --id id \\
+      --out noisy.parquet
   labeldp ledger add people.ledger --dataset income --epsilon 2
-  labeldp release people.csv --label income --range 0,200000 --mechanism discrete-laplace \\
-      --epsilon 1 --ledger people.ledger --dataset income --in-place --out noisy.csv
-  labeldp release people.csv --label income --range 0,200000 --mechanism bag-sum --size 64 \\
-      --epsilon 1 --ledger people.ledger --dataset income --id id --out sums.csv
-  labeldp release orders --label bought --classes no,yes --epsilon 1 --ledger orders.ledger \\
-      --dataset bought --id id --engine spark --master yarn --out /shared/noisy
+  labeldp release people.csv --label income --range 0,200000 \\
+      --mechanism discrete-laplace \\
+      --epsilon 1 --ledger people.ledger --dataset income --in-place \\
+      --out noisy.csv
+  labeldp release people.csv --label income --range 0,200000 \\
+      --mechanism bag-sum --size 64 \\
+      --epsilon 1 --ledger people.ledger --dataset income --id id \\
+      --out sums.csv
+  labeldp release orders --label bought --classes no,yes --epsilon 1 \\
+      --ledger orders.ledger \\
+      --dataset bought --id id --engine spark --master yarn \\
+      --out /shared/noisy
 """
+
+SECTIONS = {
+    "Data": ("id_column", "user_column", "cohort", "revision", "other_ids"),
+    "Labels": ("label", "classes", "interval", "grid", "clip"),
+    "Privacy": ("mechanism", "epsilon", "ledger", "dataset", "new_budget"),
+    "Bags": ("size", "delta", "bags", "noisy", "weights", "rows"),
+    "Output": ("out", "in_place", "engine", "master", "as_json"),
+}
+"""The options of release in the sections of its help; others are in the last."""
+
+MAIN = (
+    *("id_column", "user_column", "label", "classes", "interval", "mechanism", "epsilon", "ledger", "new_budget"),
+    *("size", "out", "in_place"),
+)
+"""The options that `labeldp release --help` shows."""
 
 BAGS = ", ".join(name for name, entry in COMMANDS.items() if entry.on_bags)
 
 
-@click.command(epilog=RELEASE_EXAMPLES)
+@click.command(cls=SectionedCommand, sections=SECTIONS, main=MAIN, epilog=RELEASE_EXAMPLES)
 @click.argument("data", type=PATH)
 @private_label_options
 @domain_options
@@ -63,19 +90,23 @@ BAGS = ", ".join(name for name, entry in COMMANDS.items() if entry.on_bags)
     help="What reads DATA: labeldp itself, or Spark, where the records are; then OUT is a new folder.",
 )
 @click.option("--master", metavar="MASTER", help="Where Spark runs: local[4], yarn, spark://host:7077.  [local[*]]")
+@json_option
+@quiet_option
 @flags_in_errors(domain="--classes or --range")
-def release(data: str, out: str, engine: str, master: str | None, **options: Any) -> None:
-    """Release the label column of DATA, a file or a folder of files, with noise.
+def release(data: str, out: str, engine: str, master: str | None, as_json: bool, **options: Any) -> None:
+    """Publish a noisy label column.
 
-    Writes the noisy column and the ids; with --in-place the whole table. Of mechanisms on bags it writes the bag of
-    each record with the noisy sum, of weighted-lba a row for each weighted sum. The certificate is stored in the
-    Parquet metadata, or beside a CSV file. A folder is one table and one release: OUT is a folder with the same parts,
-    one _certificate.json and _SUCCESS. The same command resumes an interrupted run.
+    DATA is a table or a folder of tables. Writes the noisy column and the ids; with --in-place the whole table. Of
+    mechanisms on bags it writes the bag of each record with the noisy sum, of weighted-lba a row for each weighted
+    sum. The certificate is stored in the Parquet metadata, or beside a CSV file. A folder is one table and one
+    release: OUT is a folder with the same parts, one _certificate.json and _SUCCESS. The same command resumes an
+    interrupted run.
     """
     from labeldp.bags import release_bags
     from labeldp.fit import domain_of, release_file
 
     warn_if_weak(options["epsilon"])
+    create_ledger = options.pop("create_ledger")
     labels = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}
@@ -91,6 +122,7 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
         raise click.UsageError("--user does not go with --engine spark, which protects single records only")
     if mechanism.on_bags:
         _check_bags(mechanism, bags, options.pop("in_place"))
+        create_ledger()
         certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **options)
     elif bags:
         raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {BAGS}")
@@ -104,10 +136,15 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
     elif engine == "spark":
         from labeldp.spark import release_files
 
+        create_ledger()
         certificate = release_files(data, out=out, domain=domain, note=note, master=master or "local[*]", **options)
     else:
+        create_ledger()
         with _progress("releasing") as progress:
             certificate = release_file(data, out=out, domain=domain, note=note, progress=progress, **options)
+    if as_json:
+        click.echo(json.dumps({"certificate": certificate.to_json(), "out": out}, indent=2))
+        return
     click.echo(certificate.at(delta))
     click.echo(describe_budget(options["ledger"], options["dataset"]))
     click.echo(f"Released: {out}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import FILE, flags_in_errors
 
 SHOWN_LINES = 20
@@ -19,7 +20,9 @@ SHOWN_LINES = 20
 @click.argument("config", type=FILE)
 @flags_in_errors()
 def serve(config: str) -> None:
-    """Answer analysts who may release from labels, but not see them.
+    """Run a label server.
+
+    Analysts may release from its labels, but not see them.
 
     CONFIG is a file of TOML: the datasets with their labels, ledgers and budgets, and the analysts with their shares.
     Labels and keys are opened by one child process alone, which has another user and no network. Stop it with SIGTERM:
@@ -30,16 +33,16 @@ def serve(config: str) -> None:
     sys.exit(run(config))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def admin() -> None:
-    """Make tokens for a server, and look at its budgets and its log."""
+    """Administer a label server."""
 
 
 @admin.command("token", epilog="\b\nExample:\n  labeldp admin token ana\n")
 @click.argument("analyst")
 @flags_in_errors()
 def admin_token(analyst: str) -> None:
-    """Make a token for an analyst, and what the configuration holds of it.
+    """Make a token for an analyst.
 
     The token is printed once and kept nowhere. Another token for the same name takes the place of the first: releases
     and what was charged stay with the name.
@@ -57,7 +60,7 @@ def admin_token(analyst: str) -> None:
 @click.argument("config", type=FILE)
 @flags_in_errors()
 def admin_budget(config: str) -> None:
-    """Show what was spent of each budget, by all together and by each analyst.
+    """Show the spent budgets of all analysts.
 
     Run it as the user who may read the ledgers.
     """
@@ -79,7 +82,7 @@ def admin_budget(config: str) -> None:
 @click.option("--head", metavar="DIGEST", help="A digest that was printed before: it must still be in the chain.")
 @flags_in_errors()
 def admin_log(config: str, lines: int, head: str | None) -> None:
-    """Check the chain of a server's log, and show its last lines and its head.
+    """Check and show the log of a server.
 
     Lines that were changed or removed from the middle break the chain. Lines that were cut off at the end do not: keep
     the head that this prints elsewhere, and give it the next time.

@@ -354,7 +354,7 @@ def _option(way: Way, records: int, domain: Classes | Interval, budget: Budget, 
         way.name,
         settings,
         expected(way, records, domain, budget.epsilon),
-        f"With this noise {records:,} records tell as much as about {rounded(left):,} without: {way.phrase}.",
+        f"{records:,} noisy labels carry as much information as about {rounded(left):,} clean labels: {way.phrase}.",
         SOURCE,
         command.words(domain, budget.epsilon, settings),
     )

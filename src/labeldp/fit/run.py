@@ -121,9 +121,9 @@ def fit_file(
 
         def on_release(step: str, records: int, mechanism: Mechanism) -> None:
             stages.append(Stage.of(step, records, mechanism))
-            show("learning", 0.1)
+            show("training", 0.1)
 
-        show("learning", 0.0)  # what is refused is refused before the first release
+        show("training", 0.0)  # what is refused is refused before the first release
         with checkpoint_folder(out, job, wanted=job.learner.resumable) as checkpoints:
             release = job.learn(
                 on_release, checkpoints=checkpoints, progress=lambda text, done: show(text, 0.1 + done / 2)

@@ -77,11 +77,11 @@ def summarize(
     labeled = not isinstance(model.evaluation, SummedErrors)  # else nothing was released of single records
     curve = None
     if learner.simulation and model.domain.target == "classes" and job.owners is None:
-        show("trying other epsilons on simulated labels", 0.7)
+        show("simulating other ε", 0.7)
         curve = simulated_curve(learner, task, model, features)
     fields = (_of_numbers if model.domain.target == "numbers" else _of_classes)(model, job.public)
     fields["warnings"] = (*copy_warnings(model, features, encoder), *fields["warnings"])
-    show("shuffling features", 0.9)
+    show("ranking features", 0.9)
     ids = {charge.id for charge in certificate.entries}
     return FitSummary(
         title=f"Predict {settings.label if encoder.names else settings.dataset}",

@@ -626,7 +626,7 @@ class MultistageRun:
             return learn(table, evidence.take(seen), part, recipe, self.domain, start=start, stage=stage)
 
         done = CROSS_FITTING + (1 - CROSS_FITTING) * (stage - 1) / stages
-        self.progress(f"learning from the labels of stage {stage} of {stages}", done)
+        self.progress(f"training: stage {stage} of {stages}", done)
         model = gather(releases, build)
         held = np.setdiff1d(np.arange(len(rows)), seen)
         best = self._calibrated(model.value, rows[held], evidence.take(held)) if len(held) else self.temperature

@@ -272,7 +272,7 @@ def cross_fit(
     opinions = [guess.probabilities for guess in guesses if guess.probabilities is not None]
     for number, each in enumerate(advisers, start=len(learners)):
         if callback:
-            callback(f"cross-fitting {type(each).__name__}", number / steps)
+            callback(f"training: {type(each).__name__}", number / steps)
         with suppress(InputError):  # of features that it cannot take
             found = clone(each).held_out(features, evidence, _parts(len(evidence), recipe), prior=prior)
             opinions.append(calibrated(found, evidence))
@@ -496,7 +496,7 @@ def _first_guess(
 
         def telling(number: int, parts: int) -> None:
             if callback:
-                callback(f"cross-fitting {type(classifier).__name__}, part {number + 1} of {parts}", number / parts)
+                callback(f"training: {type(classifier).__name__}, fold {number + 1} of {parts}", number / parts)
 
         noisy, fold = _crossed(features, evidence.classes, recipe, fitter, telling)
         return CrossFit(classifier, calibrated(unmixed(noisy, evidence.matrix), evidence), fold=fold)
