@@ -49,8 +49,8 @@ def simulated_curve(learner: Learner, task: Task, model: Model, features: NDArra
         return None
     return Curve(
         tuple(points),
-        f"Simulation: labels of {len(rows):,} records, drawn from this model, {learner.simulation}. Band: the spread of "
-        f"{REPEATS} runs and of the simulated test records. This shows the trend, not the true accuracy.",
+        f"Simulation: labels of {len(rows):,} records, drawn from this model, {learner.simulation}. Band: the spread "
+        f"of {REPEATS} runs and of the simulated test records. This shows the trend, not the true accuracy.",
     )
 
 

@@ -419,9 +419,9 @@ def _column(labels: Any, domain: Domain) -> NDArray[Any]:
         DomainError: a label is masked, or labels of different kinds do not make an array.
         InputError: not one column.
     """
-    if silent(lambda: bool(labels.requires_grad)):
+    if without_traceback(lambda: bool(labels.requires_grad)):
         raise InputError("labels: a tensor with gradients is not read. Pass labels.detach()")
-    if silent(lambda: labels.dtype.kind in "mM"):
+    if without_traceback(lambda: labels.dtype.kind in "mM"):
         raise InputError("labels: dates and times are no labels. Convert them to texts for Classes, or to numbers")
     # Of a list numpy would make texts of numbers beside texts, round integers beside floats, and drop a final NUL.
     kind = None if hasattr(labels, "__array__") else object
