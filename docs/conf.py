@@ -89,13 +89,17 @@ def escape(app: Any, what: str, name: str, thing: object, options: object, lines
 
 
 def name_the_code(app: Any, page: str, source: list[str]) -> None:
-    """A page of proofs begins with the code that it proves, which its front matter names for the tests."""
-    proved = re.findall(r"^proves: (?:labeldp\.)?([\w.]+):([\w.]+)", source[0], re.M)
-    if page.startswith("proofs/") and proved:
-        front, body = source[0].split("\n---\n", 1)
-        title, rest = body.lstrip().split("\n", 1)
+    """A section of a page of proofs begins with the code that it proves, which the front matter names for the tests."""
+    if not page.startswith("proofs/") or not source[0].startswith("---\n"):
+        return
+    front, body = source[0].removeprefix("---\n").split("\n---\n", 1)
+    for section in re.split(r"^# ", front, flags=re.M)[1:]:
+        heading, lines = section.split("\n", 1)
+        proved = re.findall(r"^proves: (?:labeldp\.)?([\w.]+):([\w.]+)", lines, re.M)
         names = ", ".join(f"`{module}:{name}`" for module, name in proved)
-        source[0] = f"{front}\n---\n\n{title}\n\n```{{admonition}} About this code\n:class: note\n{names}\n```\n{rest}"
+        box = f"```{{admonition}} About this code\n:class: note\n{names}\n```\n"
+        body = body.replace(f"\n## {heading}\n", f"\n## {heading}\n\n{box}", 1)
+    source[0] = f"---\n{front}\n---\n{body}"
 
 
 def setup(app: Any) -> None:

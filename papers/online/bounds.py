@@ -32,7 +32,7 @@ def batching_excess(horizon: float, batch: int, rate: float) -> float:
     Args:
         horizon: T, a multiple of 2 B.
 
-    Source: `docs/proofs/online.md`, equation (8).
+    Source: `docs/proofs/online-experts.md`, equation (8).
 
     Examples:
         >>> round(batching_excess(10_000, 10, 0.01)), 10_000 * 10**2 * 0.01**2

@@ -318,7 +318,7 @@ def fit_linear(
             rounds before it stay charged.
         BudgetExceeded: the budget does not admit everything together; nothing was charged.
 
-    Source: `docs/proofs/cross_moment.md`; Balle and Wang (2018) for the noise.
+    Source: `docs/proofs/sums-and-counts.md`; Balle and Wang (2018) for the noise.
     """
     if not isinstance(refine, Sequence) or not all(callable(each) for each in refine):
         raise InputError("refine must be a sequence of functions, one for each round after the first")

@@ -67,7 +67,7 @@ class SetAnswers:
 
         These are the unbiased indicators, moved by what a row lacks to the sum 1, which is 0 on average.
 
-        Source: `docs/proofs/label_sgd.md`.
+        Source: `docs/proofs/learning.md`.
         """
         named = self.named(noisy)
         centered = named - named.mean(axis=1, keepdims=True)
