@@ -90,7 +90,7 @@ def rate_terms(
     Raises:
         InputError: a choice that does not exist, or a number out of its range.
 
-    Source: Zhao, Table I, with the theorems of `SOURCES` and `docs/corrections.md`.
+    Source: Zhao, Table I, with the theorems of `SOURCES` and `docs/theory/corrections.md`.
     """
     check_choice(task, "task", TASKS)
     check_choice(trust, "trust", TRUSTS)
