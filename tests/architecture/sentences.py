@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.compile(r"\A---\n.*?^---$|^ *```.*?^ *```$|<!--.*?-->|<picture>.*?</picture>", re.M | re.S)
 LINES = re.compile(r"^(?: {4}|\||#|<).*$", re.M)
-END = re.compile(r"(?<=[.!?])[*_)\"']*\s+(?=[\"'(*`\[]*[A-Z0-9ε])|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s+")
+END = re.compile(r"(?<=[.!?])[*_)\"']*\s+(?=[\"'(*`\[]*(?:[A-Z0-9ε]|labeldp\b))|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s+")
 TARGET = "outside proofs and results"
 
 
@@ -25,26 +25,36 @@ def sentences(text: str) -> Iterator[int]:
     """The number of words of each sentence of a page."""
     text = LINES.sub("\n", BLOCKS.sub("\n\n", text))
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"`[^`]*`", "code", text)
+    text = re.sub(r"`[^`]*`", "Code", text)
     for sentence in END.split("\n\n" + text):
         words = re.findall(r"[^\W_][\w'’.,^−-]*", sentence)
         if len(words) > 2:
             yield len(words)
 
 
-def summary(pages: Iterable[Path]) -> str:
-    """How many sentences pages have, how long they are, and the shares above 25 and above 30 words."""
-    lengths = [words for page in pages for words in sentences(page.read_text())]
-    above, far = (sum(words > limit for words in lengths) / len(lengths) for limit in (25, 30))
-    return f"{len(lengths):5} sentences, mean {sum(lengths) / len(lengths):4.1f}, {above:4.0%} > 25, {far:4.0%} > 30"
+def lengths(pages: Iterable[Path]) -> list[int]:
+    """The number of words of each sentence of some pages."""
+    return [words for page in pages for words in sentences(page.read_text())]
 
 
-if __name__ == "__main__":
+def grouped() -> dict[str, list[Path]]:
+    """README and the pages of docs by group, without those that Sphinx makes."""
     groups: dict[str, list[Path]] = {}
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if "api" not in page.parts:
             groups.setdefault(group(page), []).append(page)
             if group(page) not in ("proofs", "results"):
                 groups.setdefault(TARGET, []).append(page)
-    for name in sorted(groups):
-        sys.stdout.write(f"{name:28} {len(groups[name]):3} pages, {summary(groups[name])}\n")
+    return groups
+
+
+def summary(pages: Iterable[Path]) -> str:
+    """How many sentences pages have, how long they are, and the shares above 25 and above 30 words."""
+    words = lengths(pages)
+    above, far = (sum(count > limit for count in words) / len(words) for limit in (25, 30))
+    return f"{len(words):5} sentences, mean {sum(words) / len(words):4.1f}, {above:4.0%} > 25, {far:4.0%} > 30"
+
+
+if __name__ == "__main__":
+    for name, pages in sorted(grouped().items()):
+        sys.stdout.write(f"{name:28} {len(pages):3} pages, {summary(pages)}\n")

@@ -11,6 +11,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 TOCTREE = re.compile(r"^```\{toctree\}\n(?:^:.*\n)*\n?(?P<entries>(?:^[^`\n]+\n)*)^```$", re.M)
 LINK = re.compile(r"\]\((?!https?:|mailto:)(?P<file>[^)#\s]*)(?:#(?P<heading>[^)\s]+))?\)")
+BANNED = ("What", "Where", "Whoever", "Of")
 FENCED = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 
 
@@ -48,6 +49,25 @@ def test_every_page_is_in_one_toctree() -> None:
 def test_every_link_leads_to_a_file_and_to_a_heading_that_are_there() -> None:
     pages = [*PAGES, *ROOT.glob("*.md")]
     assert {str(page.relative_to(ROOT)): broken(page) for page in pages if broken(page)} == {}
+
+
+def test_pages_are_few_and_short() -> None:
+    """A page of results waits in an appendix; the API pages are made by Sphinx."""
+    pages = [page for page in PAGES if page.relative_to(DOCS).parts[0] not in ("api", "results")]
+    assert len(pages) <= 50
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    long = {page.name for page in pages if len(page.read_text().splitlines()) > 220}
+    assert long <= {"bags.md", "composition.md", "finite-mechanisms.md", "keys.md", "online-experts.md"} | {
+        "sums-and-counts.md", "corrections.md", "notation.md", "licenses.md", "contributing.md", "train-with-pytorch.md"
+    }  # fmt: skip
+
+
+def test_headings_of_pages_are_nouns_or_tasks() -> None:
+    pages = [page for page in PAGES if page.relative_to(DOCS).parts[0] in ("how-to", "explanation", "reference")]
+    headings = [
+        heading for page in pages for heading in re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text()), re.M)
+    ]
+    assert [each for each in headings if "?" in each or len(each.split()) > 7 or each.split()[0] in BANNED] == []
 
 
 def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
