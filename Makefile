@@ -48,12 +48,12 @@ test-papers: .venv/tools
 
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
-	$(TORCH)/pytest -q src/labeldp/networks tests/networks $(wildcard papers/tests/*/test_networks.py) $(foreach room,exports imports reprs,tests/architecture/test_$(room).py) $(foreach page,8-networks 18-training-loops,'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/$(page).md]')
+	$(TORCH)/pytest -q src/labeldp/networks tests/networks $(wildcard papers/tests/*/test_networks.py) $(foreach room,exports imports reprs,tests/architecture/test_$(room).py) 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/how-to/train-with-pytorch.md]'
 
 # Spark is checked where pyspark and Java are.
 # The page first, alone: a Spark that is there already would read its files from another folder.
 test-spark: .venv-spark/tools
-	$(SPARK)/pytest -q 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/13-cluster.md]'
+	$(SPARK)/pytest -q 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/how-to/spark.md]'
 	$(SPARK)/pytest -q src/labeldp/cluster src/labeldp/spark tests/cluster tests/spark
 
 # Warnings are errors: a link that leads nowhere, a notebook that fails, a docstring that does not render.
@@ -85,7 +85,7 @@ format: .venv/tools
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
-# The reference page, from the docstrings, and the API page.
+# The API page, from what the subpackages export.
 reference: .venv/tools
 	$(BIN)/python tests/architecture/reference.py --write
 

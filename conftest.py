@@ -19,6 +19,6 @@ PYSPARK = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """pyspark leaves sockets to the garbage collector, and compares versions as Python did once."""
     for item in items:
-        if "tests/spark/" in item.nodeid or "13-cluster.md" in item.nodeid:
+        if "tests/spark/" in item.nodeid or "how-to/spark.md" in item.nodeid:
             for each in PYSPARK:
                 item.add_marker(pytest.mark.filterwarnings(each))

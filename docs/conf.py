@@ -1,9 +1,13 @@
 """How `make docs` builds the site. The pages are plain Markdown and read well without it."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
+import click
+
 import labeldp
+from labeldp.cli import cli
 
 # Rooms are imported while torch is not there; only then a mock takes its place.
 for each in set(labeldp.__all__) - {"networks"}:
@@ -89,16 +93,38 @@ def escape(app: Any, what: str, name: str, thing: object, options: object, lines
 
 
 def name_the_code(app: Any, page: str, source: list[str]) -> None:
-    """A page of proofs begins with the code that it proves, which its front matter names for the tests."""
-    proved = re.findall(r"^proves: (?:labeldp\.)?([\w.]+):([\w.]+)", source[0], re.M)
-    if page.startswith("proofs/") and proved:
-        front, body = source[0].split("\n---\n", 1)
-        title, rest = body.lstrip().split("\n", 1)
+    """A section of a page of proofs begins with the code that it proves, which the front matter names for the tests."""
+    if not page.startswith("proofs/") or not source[0].startswith("---\n"):
+        return
+    front, body = source[0].removeprefix("---\n").split("\n---\n", 1)
+    for section in re.split(r"^# ", front, flags=re.M)[1:]:
+        heading, lines = section.split("\n", 1)
+        proved = re.findall(r"^proves: (?:labeldp\.)?([\w.]+):([\w.]+)", lines, re.M)
         names = ", ".join(f"`{module}:{name}`" for module, name in proved)
-        source[0] = f"{front}\n---\n\n{title}\n\n```{{admonition}} About this code\n:class: note\n{names}\n```\n{rest}"
+        box = f"```{{admonition}} About this code\n:class: note\n{names}\n```\n"
+        body = body.replace(f"\n## {heading}\n", f"\n## {heading}\n\n{box}", 1)
+    source[0] = f"---\n{front}\n---\n{body}"
+
+
+def commands(command: click.Command, path: str) -> Iterator[str]:
+    """The help of a command, and of those below it."""
+    context = click.Context(command, info_name=path, max_content_width=110)
+    yield f"## {path}\n\n```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None and not below.hidden:
+                yield from commands(below, f"{path} {name}")
+
+
+def show_the_help(app: Any, page: str, source: list[str]) -> None:
+    """The page of the command line shows the help of every command."""
+    if page == "reference/cli":
+        source[0] += "\n" + "\n".join(commands(cli, "labeldp"))
 
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", escape, priority=100)
     app.connect("source-read", name_the_code)
+    app.connect("source-read", show_the_help)

@@ -82,7 +82,7 @@ PAPERS = {
         "The paper has no experiments: printed are rates, ours the same rates corrected, planned bounds, and regret.",
     ),
 }
-"""By their keys in `docs/references.md`."""
+"""By their keys in `docs/theory/notation.md`."""
 
 _SUBSET = "15,000 of 50,000 images and the compact network instead of a ResNet-18"
 _LBA = "numbers of mean 0 and deviation 1, with which 3,000 steps of Adam end far from the constant; as they are: 345"
@@ -372,7 +372,7 @@ def papers_markdown() -> str:
 _INTRODUCTION = """\
 Each with the page that has ours beside it, the command that makes it, what is printed, what came out, why the two
 differ, and the time that it took. `python -m papers --list` prints the commands. Where data or hardware was missing,
-the row names it. Errors that were found in the papers stand in [corrections](../corrections.md)."""
+the row names it. Errors that were found in the papers stand in [corrections](../theory/corrections.md)."""
 
 _HEADS = ("", "printed", "ours", "why they differ", "time", "missing")
 

@@ -142,7 +142,7 @@ def linear_release_gdp(coefficients: Any, noise: Any, label_range: Any) -> NDArr
     Raises:
         InputError: shapes that do not fit, or a noise that is no covariance.
 
-    Source: Dong, Theorem 2.7; Balle, Theorem 8. Proof: `docs/proofs/aggregation.md`.
+    Source: Dong, Theorem 2.7; Balle, Theorem 8. Proof: `docs/proofs/bags.md`.
 
     Examples:
         >>> linear_release_gdp([[1, -1, 0], [0, 0, 1]], [4, 0], (-1, 1)).round(3)

@@ -6,8 +6,8 @@ import math
 def theorem_3_2_epsilon(rate: float, batch: int, redraw: float, horizon: int, delta: float) -> float:
     """Return epsilon by the published formula, to compare: no certificate uses it.
 
-    Its proof has gaps (`docs/corrections.md`). For experts, under its conditions (`theorem_3_2_applies`), we never saw
-    it below the truth; it is about ten times `l2p_loss`. With delta_0 = 0 it leaves delta = 2 T delta_1.
+    Its proof has gaps (`docs/theory/corrections.md`). For experts, under its conditions (`theorem_3_2_applies`), it
+    never was below the truth here; it is about ten times `l2p_loss`. With delta_0 = 0 it leaves delta = 2 T delta_1.
 
     Source: Asi, Theorem 3.2.
     """
@@ -27,12 +27,12 @@ def theorem_3_2_applies(rate: float, batch: int, redraw: float, horizon: int, de
 def batching_excess(horizon: float, batch: int, rate: float) -> float:
     """Return (T / 4) (1 - 1 / B) tanh(eta B / 2), the cost of batches where two experts lose in turn, one batch each.
 
-    It is about eta T B / 8, not O(T B^2 eta^2) as in Proposition 3.3: `docs/corrections.md`.
+    It is about eta T B / 8, not O(T B^2 eta^2) as in Proposition 3.3: `docs/theory/corrections.md`.
 
     Args:
         horizon: T, a multiple of 2 B.
 
-    Source: `docs/proofs/online.md`, equation (8).
+    Source: `docs/proofs/online-experts.md`, equation (8).
 
     Examples:
         >>> round(batching_excess(10_000, 10, 0.01)), 10_000 * 10**2 * 0.01**2

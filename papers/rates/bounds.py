@@ -42,7 +42,7 @@ def response_sgd_bound(
         outside: P(label is no candidate of its record): it adds 2DL times that.
 
     Source: Ghazi, Theorem 9 and Corollary 10, with G = L (e^ε + 2K - 3)/(e^ε - 1) in place of 6KL/ε
-    (`docs/corrections.md`) and the constants of `last_iterate_bound`.
+    (`docs/theory/corrections.md`) and the constants of `last_iterate_bound`.
     """
     check_positive(lipschitz, "lipschitz")
     extra = 2 * diameter * lipschitz * check_share(outside, "outside")
@@ -67,7 +67,7 @@ def normal_sgd_bound(
 
     Source: Ghazi, Proposition 11, with noise on the label: G² = L² + 2c²KL², half of what noise of sensitivity 2L in
     K directions has; c from the analytic Gaussian mechanism of Balle and Wang (2018) in place of an unnamed
-    constant (`docs/corrections.md`), and the constants of `last_iterate_bound`.
+    constant (`docs/theory/corrections.md`), and the constants of `last_iterate_bound`.
     """
     noise = GaussianOneHot(domain=Classes(check_integer(classes, "classes", 2)), epsilon=epsilon, delta=delta)
     moment = check_positive(lipschitz, "lipschitz") * math.sqrt(1 + noise.noise_stddev**2 * classes)
@@ -97,7 +97,7 @@ def debiased_gap_bound(
         complexity: Rademacher complexity R of the class of functions, such as `linear_complexity`.
         outside: P(label is no candidate of its record).
 
-    Source: Ghazi, Theorem 17, corrected: the debiased loss has the range c and not 1 (`docs/corrections.md`).
+    Source: Ghazi, Theorem 17, corrected: the debiased loss has the range c and not 1 (`docs/theory/corrections.md`).
     """
     if not 0 < check_share(failure, "failure") < 1:
         raise InputError("failure must lie in (0, 1)")
@@ -163,7 +163,7 @@ def repeated_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: 
         diameter: D, of the set of weights.
         lipschitz: L.
 
-    Source: Ghazi, Lemma 15 and Fact 14, with explicit constants (`docs/corrections.md`).
+    Source: Ghazi, Lemma 15 and Fact 14, with explicit constants (`docs/theory/corrections.md`).
     """
     each = float(positive_epsilon(epsilon))
     last = min(check_integer(records, "records"), max(1, int(MAX_COPIES / each)))

@@ -33,7 +33,7 @@ class Cubes:
         per_axis: M.
         dimension: d.
 
-    Source: Zhao, Appendix B, with the gaps of `docs/corrections.md`.
+    Source: Zhao, Appendix B, with the gaps of `docs/theory/corrections.md`.
     """
 
     per_axis: int

@@ -121,7 +121,7 @@ class Tuning:
 def tuning(row: Row, dimension: int, family: Family, epsilon: float, records: int) -> Tuning:
     """Tune a learner by the library's rules, or by the paper's where they were corrected.
 
-    Source: Zhao, Theorems 2, 4, 6, 8, 10, 12, 13 and 14, `docs/corrections.md`.
+    Source: Zhao, Theorems 2, 4, 6, 8, 10, 12, 13 and 14, `docs/theory/corrections.md`.
     """
     if row.printed:
         return _printed(row, dimension, family, epsilon, records)

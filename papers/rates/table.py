@@ -70,7 +70,7 @@ def critical_side(*, records: float, epsilon: Any = None, classes: int = 2, **se
         classes: K.
         setting: the arguments of `rate_terms`; the margin changes nothing.
 
-    Source: Zhao, Theorems 2, 4, 6, 8, 10, 12 and 14, with k, and the exponents of h, of `docs/corrections.md`.
+    Source: Zhao, Theorems 2, 4, 6, 8, 10, 12 and 14, with k, and the exponents of h, of `docs/theory/corrections.md`.
     """
     numbers = _numbers(records, epsilon, classes, **setting)
     return sum(term.value(*numbers) for term in _side_terms(**setting))

@@ -165,7 +165,7 @@ class FullSelection(_Full):
     Guarantee: epsilon-DP for each record, features and label.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (31);
-    `docs/corrections.md`. Proof: `docs/proofs/counts.md`.
+    `docs/theory/corrections.md`. Proof: `docs/proofs/sums-and-counts.md`.
     """
 
     rule: str = "permute-and-flip"
@@ -246,7 +246,7 @@ class FullMeans(_Full):
     Guarantee: epsilon-DP for each record, features and label, for the emitted bits.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (33) to (36);
-    `docs/corrections.md`. Proof: `docs/proofs/counts.md`.
+    `docs/theory/corrections.md`. Proof: `docs/proofs/sums-and-counts.md`.
     """
 
     smallest: int
@@ -463,7 +463,7 @@ def fit_full_cells(
         BudgetExceeded: nothing was charged.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (31), (33) and (36), and
-    tighter (`docs/corrections.md`).
+    tighter (`docs/theory/corrections.md`).
     """
     domain = _located(curator.domain)
     if isinstance(domain.labels, Classes):

@@ -128,7 +128,7 @@ def lp_rr_sgd(
     Raises:
         InputError: an argument is wrong; nothing was charged.
 
-    Source: Ghazi, Algorithm 5 and Corollary 10. Proof: `docs/proofs/label_sgd.md`.
+    Source: Ghazi, Algorithm 5 and Corollary 10. Proof: `docs/proofs/learning.md`.
     """
     descent = _Descent.of(features, curator, loss, diameter, passes, order_seed)
     check_choice(steps, "steps", ("sharp", "printed"))
@@ -180,7 +180,7 @@ def lp_normal_sgd(
         InputError: an argument is wrong; nothing was charged.
 
     Source: Ghazi, Algorithm 6, with the analytic calibration of Balle and Wang (2018). Proof:
-    `docs/proofs/label_sgd.md`.
+    `docs/proofs/learning.md`.
     """
     descent = _Descent.of(features, curator, loss, diameter, passes, order_seed)
     mechanism = GaussianOneHot(domain=curator.domain, epsilon=epsilon, delta=delta)
@@ -197,7 +197,7 @@ def response_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) ->
         epsilon: epsilon of randomized response.
         top_k: number of candidates of each record; all classes by default.
 
-    Source: `docs/proofs/label_sgd.md`: L (e^ε + 2k - 3)/(e^ε - 1), and √(L² + S k e^ε/(e^ε - 1)²).
+    Source: `docs/proofs/learning.md`: L (e^ε + 2k - 3)/(e^ε - 1), and √(L² + S k e^ε/(e^ε - 1)²).
     """
     size = loss.classes if top_k is None else top_k
     exact = float(positive_epsilon(epsilon))
@@ -216,7 +216,7 @@ def partition_moment(loss: ConvexLoss, epsilon: Any, groups: int) -> float:
         epsilon: epsilon of `LocalHashing`.
         groups: its number of groups; with one for each class it is at most `response_moment`.
 
-    Source: `docs/proofs/label_sgd.md`.
+    Source: `docs/proofs/learning.md`.
     """
     classes, exact = loss.classes, float(positive_epsilon(epsilon))
     count = check_integer(groups, "groups", 2, classes)
@@ -266,7 +266,7 @@ def printed_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) -> 
 def normal_moment(loss: ConvexLoss, mechanism: GaussianOneHot) -> float:
     """Return G with E|ĝ|² at most G², for the gradients of `lp_normal_sgd`.
 
-    Source: `docs/proofs/label_sgd.md`: √(L² + σ² S), σ the noise of an indicator and S the spread of the gradients.
+    Source: `docs/proofs/learning.md`: √(L² + σ² S), σ the noise of an indicator and S the spread of the gradients.
     """
     return math.sqrt(loss.lipschitz**2 + mechanism.noise_stddev**2 * loss.spread(loss.classes))
 

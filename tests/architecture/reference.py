@@ -1,6 +1,6 @@
-"""The reference page, made from what the rooms export and the first sentence of each docstring, and the API page.
+"""The API page, made from the names that subpackages export.
 
-`python tests/architecture/reference.py --write` (or `make reference`) writes both anew.
+`python tests/architecture/reference.py --write` (or `make reference`) writes it.
 """
 
 import ast
@@ -10,7 +10,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-PAGE = ROOT / "docs" / "reference.md"
 API = ROOT / "docs" / "api.md"
 ROOMS = (
     "privacy",
@@ -38,31 +37,24 @@ ROOMS = (
     "testing",
     "cli",
 )
-HEAD = """# Reference
-
-Every public name in one line, made from the docstrings by `make reference`. A docstring itself has arguments,
-guarantee, errors and source: `help(labeldp.Curator)`.
-"""
-TOP = "The names that most programs need; each one's room has it, too."
-
 API_HEAD = """# API
 
-Every public name with its signature, from its docstring. The names that most programs need stand in `labeldp` itself
-(`import labeldp as ldp`; `ldp.Curator`); all others in their rooms, such as `labeldp.online.BatchedDartboard`.
-[In one line each](reference.md).
+Every public name with its signature, from its docstring. The most used names are in `labeldp` itself
+(`import labeldp as ldp`; `ldp.Curator`). All others are in their subpackages, such as
+`labeldp.online.BatchedDartboard`.
 """
 SUBJECTS = {
-    "privacy": "Promises and randomness",
-    "curator": "Who holds the labels",
-    "mechanisms": "How labels are randomized",
-    "learners": "What learns",
-    "online": "Decisions round after round",
-    "serve": "Labels that a server holds",
+    "privacy": "Guarantees and randomness",
+    "curator": "Curator and ledger",
+    "mechanisms": "Domains and mechanisms",
+    "learners": "Learners",
+    "online": "Online decisions",
+    "serve": "Label server",
     "estimators": "Estimators",
-    "bags": "Sums of bags",
+    "bags": "Bags",
     "sgd": "Private gradient descent",
     "fit": "Files",
-    "advice": "What to take",
+    "advice": "Advice",
     "report": "Reports",
 }
 """The rooms whose names stand in `labeldp` itself, in the order of the API page."""
@@ -114,40 +106,6 @@ def documentation(module: str, name: str) -> str:
     raise LookupError(f"{module} defines no {name}")
 
 
-def sentence(text: str) -> str:
-    """The first paragraph of a docstring up to its first full stop, without one, safe in a table."""
-    paragraph = " ".join(text.strip().split("\n\n")[0].split())
-    first = paragraph.split(". ")[0].rstrip(".")
-    return first.replace("|", "\\|")
-
-
-def rows(module: str, names: list[str]) -> list[str]:
-    """A table of names."""
-    return [
-        "| name | is |",
-        "|---|---|",
-        *(f"| `{name}` | {sentence(documentation(module, name))} |" for name in names),
-    ]
-
-
-def page() -> str:
-    """The whole page."""
-    top = [name for name in exported("labeldp") if imported("labeldp", ".pyi")[name][1] not in ROOMS]
-    parts = [HEAD, "## `labeldp`", "", TOP, "", *rows("labeldp", top)]
-    for room in ROOMS:
-        module = f"labeldp.{room}"
-        about = ast.get_docstring(parsed(module)) or ""  # type: ignore[arg-type]
-        parts += [
-            "",
-            f"## `{module}`",
-            "",
-            " ".join(about.split("\n\n")[0].split()),
-            "",
-            *rows(module, exported(module)),
-        ]
-    return "\n".join(parts) + "\n"
-
-
 def summary(names: list[str], *options: str) -> list[str]:
     """What Sphinx makes a table of names from."""
     lines = [f"   {line}" for line in [*options, ":nosignatures:", "", *names]]
@@ -163,12 +121,11 @@ def api_page() -> str:
         names = [f"~labeldp.{room}.{name}" for name, origin in top.items() if origin == room]
         parts += ["", f"**{SUBJECTS.get(room, room)}**", *summary(names)] if names else []
     rooms = [f"labeldp.{room}" for room in ROOMS]
-    return "\n".join([*parts, "", "## All rooms", *summary(rooms, ":toctree: api", ":template: room.rst")]) + "\n"
+    return "\n".join([*parts, "", "## All subpackages", *summary(rooms, ":toctree: api", ":template: room.rst")]) + "\n"
 
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        PAGE.write_text(page())
         API.write_text(api_page())
-    elif PAGE.read_text() != page() or API.read_text() != api_page():
-        sys.exit("docs/reference.md or docs/api.md is not what the docstrings say: make reference")
+    elif API.read_text() != api_page():
+        sys.exit("docs/api.md is not what the subpackages export: make reference")

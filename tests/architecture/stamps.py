@@ -1,6 +1,7 @@
 """Proof stamps: a proof names the code that it proves, by the hash that this code had when the proof was last read.
 
-A page of docs/proofs begins with a block of lines `proves: module:qualname stamp` between two `---`.
+A page of docs/proofs begins with a block of lines `proves: module:qualname stamp` between two `---`; a line
+`# Heading` in it names the section whose code follows.
 `make proofs` lists the proofs whose code changed since; `make stamps` renews the stamps, after reading them again.
 """
 
@@ -68,8 +69,8 @@ def renewed(page: str) -> str:
 
 
 def pages() -> Iterator[Path]:
-    """Every proof, but not the folder's own README."""
-    return (page for page in sorted(PROOFS.glob("*.md")) if page.name != "README.md")
+    """Every page of proofs, but not their index."""
+    return (page for page in sorted(PROOFS.glob("*.md")) if page.name != "index.md")
 
 
 def stale() -> list[Path]:

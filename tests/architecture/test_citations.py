@@ -1,4 +1,4 @@
-"""A citation names a work of docs/references.md, and a page that a docstring points to exists."""
+"""A citation names a work of docs/theory/notation.md, and a page that a docstring points to exists."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from architecture.source import ROOT, docstrings, files
 
-KEYS = set(re.findall(r"^\| \*\*(\w+)\*\* \|", (ROOT / "docs" / "references.md").read_text(), re.M))
+KEYS = set(re.findall(r"^\| \*\*(\w+)\*\* \|", (ROOT / "docs" / "theory" / "notation.md").read_text(), re.M))
 SOURCE = re.compile(r"\bSource:\s+(?:`?(?P<page>docs/[\w./-]+)|(?P<key>\w+))")
 
 

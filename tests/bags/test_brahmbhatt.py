@@ -1,4 +1,4 @@
-"""What `docs/corrections.md` says of Brahmbhatt: each number that shows it."""
+"""What `docs/theory/corrections.md` says of Brahmbhatt: each number that shows it."""
 
 import math
 

@@ -57,7 +57,7 @@ def test_every_schema_is_one() -> None:
 
 
 def test_every_schema_is_on_the_page_of_formats() -> None:
-    page = (FOLDER.parents[1] / "formats.md").read_text(encoding="utf-8")
+    page = (FOLDER.parents[1] / "reference" / "file-formats.md").read_text(encoding="utf-8")
     assert [name for name in SCHEMAS if f"specification/schemas/{name}.schema.json" not in page] == []
 
 

@@ -1,4 +1,4 @@
-"""The README and the guide run as they are printed, page by page, in a folder with the tables of `people`."""
+"""README and the pages run as they are printed, page by page, in a folder with the tables of `people`."""
 
 import re
 from importlib.util import find_spec
@@ -10,24 +10,26 @@ from guide.blocks import examples, run
 from slow import slow_cases
 
 ROOT = Path(__file__).parents[2]
-START = ROOT / "docs" / "start.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", START, *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+DOCS = ROOT / "docs"
+START = DOCS / "get-started.md"
+ELSEWHERE = ("api", "notebooks", "proofs", "results")
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+    if page.parent.name not in ELSEWHERE and examples(page.read_text())
+]
 SLOW = [
-    ROOT / "docs" / "guide" / f"{name}.md"
-    for name in (
-        "4-training", "5-command-line", "7-images-and-ratings", "19-several-columns", "20-audit", "21-a-server",
-    )
-]  # fmt: skip
-NEED_TORCH = ["8-networks.md", "18-training-loops.md"]
-NEED_SPARK = ["13-cluster.md"]
+    *(DOCS / "how-to" / f"{name}.md" for name in ("audit", "changing-data", "evaluate-and-tune", "label-server")),
+    *(DOCS / "how-to" / f"{name}.md" for name in ("protect-users", "train-on-images-and-text", "train-on-tables")),
+]
+NEEDED = {"train-with-pytorch.md": {"torch"}, "spark.md": {"pyspark", "duckdb"}}
+"""The packages that an environment of its own has, by the page that needs them."""
 
 
 @pytest.mark.parametrize("page", slow_cases(PAGES, SLOW), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_example_of_a_page_runs(page: Path, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if page.name in NEED_TORCH and not find_spec("torch"):
-        pytest.skip("make test-torch runs it")
-    if page.name in NEED_SPARK and not (find_spec("pyspark") and find_spec("duckdb")):
-        pytest.skip("make test-spark runs it")
+    if not all(map(find_spec, NEEDED.get(page.name, ()))):
+        pytest.skip("make test-torch or make test-spark runs it")
     monkeypatch.chdir(people)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for example in examples(page.read_text()):
@@ -40,22 +42,22 @@ def test_the_files_that_the_first_page_makes_have_the_columns_of_those_that_the_
     names = ("people.csv", "new_people.csv")
     expected = [(people / name).read_text().splitlines()[0] for name in names]
     monkeypatch.chdir(tmp_path)
-    run("docs/start.md", examples(START.read_text())[0], {})
+    run("docs/get-started.md", examples(START.read_text())[0], {})
     assert [(tmp_path / name).read_text().splitlines()[0].replace('"', "") for name in names] == expected
 
 
-def test_the_index_says_which_pages_need_more_than_the_package() -> None:
-    """The packages that a page imports are dependencies, or stand beside its number in the index."""
-    index = (ROOT / "docs" / "guide" / "README.md").read_text()
-    more, needed = {}, {"labeldp.networks": "torch", "labeldp.spark": "pyspark"}
-    for page in sorted((ROOT / "docs" / "guide").glob("[0-9]*.md")):
+def test_the_pages_that_need_more_than_the_package_are_known() -> None:
+    """The other packages that a page imports are dependencies."""
+    needed = {"labeldp.networks": "torch", "labeldp.spark": "pyspark", "labeldp import spark": "pyspark"}
+    found = {}
+    for page in PAGES:
         python = "\n".join(example.source for example in examples(page.read_text()) if example.kind == "python")
-        found = r"^(?:import|from) (torch|duckdb|pandas|polars|labeldp\.networks|labeldp\.spark)\b"
-        imported = {needed.get(name, name) for name in re.findall(found, python, re.M)}
-        if imported:
-            more[page.name.split("-")[0]] = imported
-    assert more == {"8": {"torch"}, "18": {"torch"}, "13": {"duckdb"}, "16": {"pandas"}}
-    assert "pages 8 and 18 (torch), 13 (pyspark, duckdb) and 16 (pandas)" in index
+        imports = re.findall(
+            r"^(?:import|from) (torch|duckdb|pandas|polars|labeldp\.networks|labeldp import spark)\b", python, re.M
+        )
+        if imports:
+            found[page.name] = {needed.get(name, name) for name in imports}
+    assert found == NEEDED
 
 
 PAGE = """

@@ -30,7 +30,7 @@ def ten(**changes: Any) -> LocalHashing:
 
 
 def partition_by_hand(identifier: int | str, classes: int, groups: int, seed: bytes) -> list[int]:
-    """The partition of one record, byte by byte as `docs/proofs/local_hashing.md` specifies it."""
+    """The partition of one record, byte by byte as `docs/proofs/finite-mechanisms.md` specifies it."""
     kind = b"integer" if isinstance(identifier, int) else b"text"
     key = hashlib.sha256(b"labeldp partition, version 1, " + kind + seed).digest()
     cipher = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()

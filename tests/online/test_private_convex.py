@@ -63,7 +63,7 @@ def test_the_least_bound_is_taken_and_the_others_are_told() -> None:
         plan.method
     }
     assert plan.regret_bound < min(other.regret_bound for other in plan.alternatives)
-    # The bounds of matrix factorization and of a draw after every batch, by hand: see docs/proofs/online_convex.md.
+    # The bounds of matrix factorization and of a draw after every batch, by hand: see docs/proofs/online-convex.md.
     assert plan.regret_bound == pytest.approx(73.2, rel=0.01)
     assert dict(plan.to_json()["alternatives"])["redraw"] == pytest.approx(684, rel=0.02)
     assert plan_convex(Ball(10, 0.5), 10_000, 1.0, 1e-6, losses="convex").regret_bound > 5 * plan.regret_bound

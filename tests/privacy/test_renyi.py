@@ -112,7 +112,7 @@ def test_sometimes(share: float, rdp: float, order: float) -> None:
 def test_the_whole_in_fifty_digits(
     rate: float, batch: int, redraw: float, batches: int, epsilon: float, chains: int
 ) -> None:
-    """Rényi divergences, and the epsilon at 1e-6, of a learner that was accounted for in `docs/proofs/online.md`."""
+    """Rényi divergences, and the epsilon at 1e-6, of a learner in `docs/proofs/online-experts.md`."""
     swing, orders = 2, ORDERS[::40]
     claimed = switching_rdp(rate, redraw, batch, batches, swing, chains, orders)
     with mpmath.workdps(60):

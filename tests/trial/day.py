@@ -73,8 +73,8 @@ def hospital(records: int, seed: int = 0) -> pd.DataFrame:
 
 def readme() -> Iterator[Step]:
     """Every example of README.md, on the files that it says how to make."""
-    files = examples((ROOT / "docs" / "start.md").read_text())[0]
-    yield Step("README", "files to try it on (docs/start.md)", files.source, command=False)
+    files = examples((ROOT / "docs" / "get-started.md").read_text())[0]
+    yield Step("README", "sample data (docs/get-started.md)", files.source, command=False)
     for each in examples((ROOT / "README.md").read_text()):
         what = each.source if each.kind == "command" else f"the Python example, line {each.line}"
         yield Step("README", what, each.source, command=each.kind == "command")

@@ -1,6 +1,6 @@
 """What is installed, under which licenses, and from which files: `make supply`.
 
-Writes three files from the pins in the constraints: docs/licenses.md, from the metadata of what is installed;
+Writes three files from the pins in the constraints: docs/project/licenses.md, from the metadata of what is installed;
 labeldp.cdx.json, the bill of materials that goes into the wheel; and requirements-locked.txt, with the hashes that PyPI
 has for the files of each pin (`make locked` installs from it).
 
@@ -26,7 +26,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-PAGE, BILL, LOCK = ROOT / "docs/licenses.md", ROOT / "labeldp.cdx.json", ROOT / "requirements-locked.txt"
+PAGE, BILL, LOCK = ROOT / "docs/project/licenses.md", ROOT / "labeldp.cdx.json", ROOT / "requirements-locked.txt"
 
 PERMISSIVE = {
     *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "HPND", "ISC", "MIT", "MIT-0", "MIT-CMU"),

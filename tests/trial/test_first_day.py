@@ -21,7 +21,7 @@ def test_the_trial_takes_its_first_steps_from_the_readme() -> None:
     sources = [step.source for step in readme()][1:]
     commands = [source for source in sources if source.startswith("labeldp ")]
     assert commands and all(command in readme_text for command in commands)
-    assert {command.split()[1] for command in commands} >= {"ledger", "fit", "predict", "certificate", "release"}
+    assert {command.split()[1] for command in commands} >= {"ledger", "fit", "predict"}
 
 
 def test_three_users_get_through_their_first_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

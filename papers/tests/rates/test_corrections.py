@@ -1,4 +1,4 @@
-"""What `docs/corrections.md` says of Zhao: the corrected statement holds, and the printed one does not."""
+"""What `docs/theory/corrections.md` says of Zhao: the corrected statement holds, and the printed one does not."""
 
 import itertools
 import math

@@ -71,7 +71,7 @@ class Limits:
     Guarantee (limits): with `tail + failure + (1 - failure) * delta(rate + reserve)` at most delta, whatever is
         admitted keeps (loss, delta) together, however it was chosen after looking at earlier outputs.
 
-    Source: `docs/proofs/account.md`, Theorem 5.
+    Source: `docs/proofs/composition.md`, the account, Theorem 5.
     """
 
     loss: Fraction
@@ -242,7 +242,7 @@ class Spent:
         totals: what a record may have paid, the largest of them.
         promise: the budget.
 
-    Source: `docs/proofs/account.md`, Theorems 3, 5 and 10.
+    Source: `docs/proofs/composition.md`, the account, Theorems 3, 5 and 10.
     """
 
     totals: tuple[Cost, ...]

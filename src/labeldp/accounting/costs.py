@@ -123,7 +123,7 @@ def sequence_rate(
         reserve: the part of the rate book that is never spent.
         failures, rates: the limits of the rate book; the tail of a curve takes a share of the first that suits both.
 
-    Source: `docs/proofs/account.md`, Theorems 4 and 5.
+    Source: `docs/proofs/composition.md`, the account, Theorems 4 and 5.
     """
     rate: Fraction | None = Fraction(0)
     failure = Fraction(0)
@@ -163,7 +163,7 @@ def _table_rate(atom: Response | Discrete) -> Fraction | None:
 def response_mu(epsilon: Fraction, classes: int = 2) -> Fraction:
     """Return the smallest mu whose Gaussian dominates randomized response, rounded up; for two classes any pure loss.
 
-    Source: `docs/proofs/account.md`: the vertices of the trade-off curve.
+    Source: `docs/proofs/composition.md`: the vertices of the trade-off curve.
     """
     _, high = exp_bounds(epsilon)
     one, lies = 1 / (high + classes - 1), Fraction(classes - 1) / (high + classes - 1)
@@ -246,7 +246,7 @@ def _reserved_rate(atom: Response | Discrete, reserve: float, alone: float) -> t
     Both curves are convex in e^t, so between two thresholds the left one lies below its chord and the right one above
     its tangent. What is left beyond the last threshold is counted twice as a failure.
 
-    Source: `docs/proofs/account.md`, Theorem 4.
+    Source: `docs/proofs/composition.md`, the account, Theorem 4.
     """
     masses = [(float(loss), float(mass) * (1 + 2.0**-50)) for loss, mass in atom.masses() if mass]
     top = float(atom.max_loss) + reserve / 2 + 8.5 * math.sqrt(reserve)

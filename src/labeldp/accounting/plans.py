@@ -22,7 +22,7 @@ class OpenPlan:
     Guarantee (steps_once): which step a release takes is decided before its output, and no record meets a step more
         often than it was declared.
 
-    Source: `docs/proofs/account.md`, Theorems 2 and 6.
+    Source: `docs/proofs/composition.md`, the account, Theorems 2 and 6.
     """
 
     plan: Plan
@@ -98,7 +98,7 @@ class Books:
     Guarantee (books): with every release charged by `charge`, everything together keeps the budget, however it was
         chosen after looking at earlier outputs.
 
-    Source: `docs/proofs/account.md`, Theorems 5, 6 and 9.
+    Source: `docs/proofs/composition.md`, the account, Theorems 5, 6 and 9.
     """
 
     account: Account

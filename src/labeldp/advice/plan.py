@@ -246,7 +246,7 @@ def make_plan(question: SampleSizeQuery, features: PublicFeatures | None = None)
         question: the question.
         features: the features of the file that the question was made from, to be reported.
 
-    Source: Zhao, Table I, and `docs/proofs/planning.md`.
+    Source: Zhao, Table I, and `docs/proofs/learning.md`.
     """
     rows = tuple(
         _row(question, epsilon, trust, protection)

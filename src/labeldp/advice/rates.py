@@ -90,7 +90,7 @@ def rate_terms(
     Raises:
         InputError: a choice that does not exist, or a number out of its range.
 
-    Source: Zhao, Table I, with the theorems of `SOURCES` and `docs/corrections.md`.
+    Source: Zhao, Table I, with the theorems of `SOURCES` and `docs/theory/corrections.md`.
     """
     check_choice(task, "task", TASKS)
     check_choice(trust, "trust", TRUSTS)
@@ -181,7 +181,7 @@ def cell_noise(
         epsilon: of the release; without protection it may be missing.
         spread: standard deviation of the labels of similar records, for numbers, in units of half the range.
 
-    Source: `docs/proofs/planning.md`, for the mechanisms of Zhao, eq. (11), (17), (20), (23), (31), (33) and (36).
+    Source: `docs/proofs/learning.md`, for the mechanisms of Zhao, eq. (11), (17), (20), (23), (31), (33) and (36).
     """
     check_choice(task, "task", TASKS)
     check_choice(trust, "trust", TRUSTS)
@@ -255,7 +255,7 @@ def relative_records(
         moments: p, at least 2, where labels have heavy tails; infinite for bounded ones.
         noise: as `cell_noise` gives it.
 
-    Source: `docs/proofs/planning.md`.
+    Source: `docs/proofs/learning.md`.
     """
     setting: dict[str, Any] = {"dimension": dimension, "beta": beta, "moments": moments}
     goal = balance(records=records, noise=CellNoise(noise.scatter), **setting).error

@@ -86,7 +86,7 @@ class Bagged(Mechanism):
         Raises:
             InputError: users are not those of the records.
 
-        Source: `docs/proofs/users.md`.
+        Source: `docs/proofs/users-and-cohorts.md`.
         """
         owners, bags = Groups.of_users(users), self.partition.of_record
         if bags is None or owners.records != self.records:

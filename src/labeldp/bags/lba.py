@@ -71,7 +71,7 @@ class HiddenBag:
     Raises:
         InputError: a parameter out of range.
 
-    Source: Brahmbhatt, Fig. 1. Proof: `docs/proofs/aggregation.md`.
+    Source: Brahmbhatt, Fig. 1. Proof: `docs/proofs/bags.md`.
     """
 
     residual_square: Any
@@ -105,7 +105,7 @@ class HiddenBag:
     def weights(self) -> HiddenWeights:
         """Return the pair of normal laws that dominates every move of a label from a smaller to a larger residual.
 
-        Source: `docs/proofs/aggregation.md`, equations (5) and (6).
+        Source: `docs/proofs/bags.md`, equations (5) and (6).
         """
         cross = float(decimal(self.cross, "cross")) * _UP
         growth = (4 * cross if cross > 1 else (1 + cross) ** 2) / self._residual
@@ -293,7 +293,7 @@ class WeightedLBA(Bagged):
 
     @property
     def failure(self) -> Fraction:
-        """What sums in doubles add to delta, at every epsilon. Source: `docs/proofs/bags.md`, equation (2)."""
+        """What sums in doubles add to delta. Source: `docs/proofs/bags.md`, computation, equation (2)."""
         return self.rows * (self.table.shape[1] + 1) * (DITHER + Fraction(1, 1 << 50))
 
     @property
@@ -457,7 +457,7 @@ def cross_bound(size: int, leverage: Any) -> float:
         size: labels in the bag.
         leverage: the diagonal entry, in [0, 1]. To cover every row of a bag, the largest one, or 1/2 if that is less.
 
-    The true sum is often a fifth smaller. Source: `docs/proofs/aggregation.md`, by the Cauchy-Schwarz inequality.
+    The true sum is often a fifth smaller. Source: `docs/proofs/bags.md`, by the Cauchy-Schwarz inequality.
     """
     size = check_integer(size, "size", most=1 << 50)
     share = _share(leverage)
@@ -480,7 +480,7 @@ def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
 
     Guarantee (enclosed): the upper end is never below the delta of any two neighbors that the bag admits.
 
-    Source: Brahmbhatt, Fig. 1; `docs/proofs/aggregation.md`, where the paper has a bound.
+    Source: Brahmbhatt, Fig. 1; `docs/proofs/bags.md`, where the paper has a bound.
 
     Examples:
         >>> bag = HiddenBag(143.4, leverage=15 / 16384, cross=cross_bound(16384, 15 / 16384), label_range=(-1, 1))
@@ -509,7 +509,7 @@ def lba_required_residual(
 
     Guarantee (kept): a bag with this residual keeps (epsilon, delta).
 
-    Source: `docs/proofs/aggregation.md`: noise on the sum is one more label with no features.
+    Source: `docs/proofs/bags.md`: noise on the sum is one more label with no features.
     """
     aim, at = check_delta(delta), check_epsilon(epsilon)
 

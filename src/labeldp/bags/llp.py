@@ -126,7 +126,7 @@ class NoisyBags:
     Raises:
         InputError: a parameter out of range, or noise that leaves bags without any.
 
-    Source: Brahmbhatt, Fig. 2 (a fixed set and Gaussian weights). Proof: `docs/proofs/aggregation.md`.
+    Source: Brahmbhatt, Fig. 2 (a fixed set and Gaussian weights). Proof: `docs/proofs/bags.md`.
 
     Examples:
         >>> bags = NoisyBags(72, stddev=1, label_range=(-1, 1))
@@ -533,7 +533,7 @@ def llp_delta(bags: NoisyBags, epsilon: Any, *, end: str = "upper") -> float:
 
     Guarantee (enclosed): the upper end is never below the exact delta, the lower end never above it.
 
-    Source: Brahmbhatt, Fig. 2; `docs/proofs/aggregation.md`, equation (2), where the paper has a bound.
+    Source: Brahmbhatt, Fig. 2; `docs/proofs/bags.md`, equation (2), where the paper has a bound.
 
     Examples:
         >>> paper = NoisyBags(256, stddev=1, label_range=(0, 253.78), noisy_fraction=0.1, weights="gaussian",
@@ -579,7 +579,7 @@ def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) ->
     Raises:
         InputError: nothing keeps it, or an argument is out of range.
 
-    Source: `docs/proofs/aggregation.md`: the curve falls in each of the three.
+    Source: `docs/proofs/bags.md`: the curve falls in each of the three.
 
     Examples:
         >>> llp_calibrate("size", epsilon=1, delta=1e-6, stddev=1, label_range=(-1, 1)).size

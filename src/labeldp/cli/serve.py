@@ -26,7 +26,7 @@ def serve(config: str) -> None:
 
     CONFIG is a file of TOML: the datasets with their labels, ledgers and budgets, and the analysts with their shares.
     Labels and keys are opened by one child process alone, which has another user and no network. Stop it with SIGTERM:
-    what was charged is answered first. Guide 21 has a whole configuration.
+    what was charged is answered first. The page "Label server" has a configuration.
     """
     from labeldp.serve import serve as run
 

@@ -35,7 +35,7 @@ SHOWN_COHORTS = 10
 """The most cohorts that a sentence names; of more it names the first and the last."""
 
 CONDITION = "which cohort a record is in does not depend on its label"
-"""What certificates say in a dataset of several cohorts. Proof: `docs/proofs/account.md`, Theorem 9."""
+"""In certificates if there are several cohorts. Proof: `docs/proofs/composition.md`, the account, Theorem 9."""
 
 NO_COHORTS = "the dataset {name!r} takes no cohorts: {why}. Records that came later are a dataset of their own"
 

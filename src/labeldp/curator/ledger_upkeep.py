@@ -151,7 +151,7 @@ def rotate_keys(path: str | os.PathLike[str], name: str, why: str | None = None)
     Raises:
         LedgerError: there is no such dataset; or the keys tell its cohorts, users or snapshots apart.
 
-    Source: `docs/proofs/keyed_randomness.md`, new keys.
+    Source: `docs/proofs/keys.md`, new keys.
     """
     store = Store(path)
     with store.writing() as connection:

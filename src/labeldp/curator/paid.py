@@ -102,7 +102,7 @@ def account_of(connection: Connection, dataset: Dataset, analyst: str) -> Stored
 def unopened(budget: Budget, accounts: Iterable[StoredAccount]) -> Numbers:
     """Return what is left of a budget: an account counts once for each budget under which it was charged.
 
-    Source: `docs/proofs/account.md`, Theorems 7 and 8.
+    Source: `docs/proofs/composition.md`, the account, Theorems 7 and 8.
     """
     opened = [numbers for account in accounts for numbers in account.counted]
     epsilon, delta = numbers_of(budget)

@@ -330,7 +330,7 @@ def fit_linear(
             rounds before it stay charged.
         BudgetExceeded: the budget does not admit everything together; nothing was charged.
 
-    Source: `docs/proofs/cross_moment.md`; Balle and Wang (2018) for the noise.
+    Source: `docs/proofs/sums-and-counts.md`; Balle and Wang (2018) for the noise.
     """
     check_curator(curator)
     check_evaluation(evaluation)

@@ -38,7 +38,7 @@ def cube_side(
         constant: a factor that you choose, as the rule gives the rate alone; include the width of the features.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorems 2, 4, 6, 8 and 10,
-    and 12 with the exponent of eq. (205) (`docs/corrections.md`); of neighbors the side is (k / N)^(1/d).
+    and 12 with the exponent of eq. (205) (`docs/theory/corrections.md`); of neighbors the side is (k / N)^(1/d).
     """
     rates = _Rates.of(records, dimension, epsilon, classes, moments, beta, constant)
     if _local(trust):
@@ -65,7 +65,7 @@ def neighbor_count(
         records, dimension, epsilon, classes, moments, beta, constant: as in `cube_side`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorem 6, and Theorem 10
-    corrected (`docs/corrections.md`); for classes Theorem 2, with k = N h^d.
+    corrected (`docs/theory/corrections.md`); for classes Theorem 2, with k = N h^d.
     """
     rates = _Rates.of(records, dimension, epsilon, classes, moments, beta, constant)
     return int(np.clip(ceil(constant * rates.balance()), 1, records))
@@ -90,7 +90,7 @@ def clipping_radius(
             |label|^p. It must not come from private labels.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorems 10 and 12, with
-    the corrected k and h (`docs/corrections.md`).
+    the corrected k and h (`docs/theory/corrections.md`).
     """
     rates = _Rates.of(records, dimension, epsilon, None, moments, beta, constant)
     if _local(trust):

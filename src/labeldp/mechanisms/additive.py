@@ -63,7 +63,7 @@ def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLo
 
     Guarantee (dominates): the loss dominates that of the exact integer noise for every pair of vectors so close.
 
-    Source: `docs/proofs/cross_moment.md`: mu = sensitivity / sqrt(stddev^2 - SMOOTHING), and `CELL_FAILURE` each.
+    Source: `docs/proofs/sums-and-counts.md`: mu = sensitivity / sqrt(stddev^2 - SMOOTHING), and `CELL_FAILURE` each.
     """
     square = Fraction(sensitivity_square, stddev**2 - SMOOTHING)
     return PrivacyLoss.gaussian(sqrt_above(square)) + PrivacyLoss.failure(cells * CELL_FAILURE)
@@ -141,7 +141,7 @@ class DiscreteLaplace(FiniteMechanism):
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), on a grid;
     Ghosh, Roughgarden, Sundararajan (2009) for the clipped geometric mechanism.
-    Proof: `docs/proofs/discrete_laplace.md`.
+    Proof: `docs/proofs/finite-mechanisms.md`.
     """
 
     domain: Interval = field(kw_only=False)
@@ -284,7 +284,7 @@ class GaussianOneHot(Mechanism):
         exactly √2.
 
     Source: Ghazi, Algorithm 6, with the noise moved from the gradients to the label, by Canonne, Kamath, Steinke (2020)
-    in integers. Proof: `docs/proofs/cross_moment.md`.
+    in integers. Proof: `docs/proofs/sums-and-counts.md`.
 
     Examples:
         >>> mechanism = GaussianOneHot(domain=Classes(10), epsilon=1.0, delta=1e-6)
@@ -369,7 +369,7 @@ class GaussianOneHot(Mechanism):
     def log_likelihood(self, noisy: Any) -> NDArray[np.float64]:
         """log P(noisy | class), shape (n, K), up to a constant in each row.
 
-        Source: `docs/proofs/cross_moment.md`: -(1/2σ²)|v - e_k|² is v_k / σ² and a part that all classes share.
+        Source: `docs/proofs/sums-and-counts.md`: -(1/2σ²)|v - e_k|² is v_k / σ² and a part that all classes share.
         """
         return self.indicators(noisy) / self.noise_stddev**2
 

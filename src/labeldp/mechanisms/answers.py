@@ -65,7 +65,7 @@ class SetAnswers:
     def gradient_weights(self, noisy: Any) -> Floats:
         """Return unbiased indicators, shifted so that each row sums to 1, shape (n, K).
 
-        Source: `docs/proofs/label_sgd.md`.
+        Source: `docs/proofs/learning.md`.
         """
         named = self.named(noisy)
         centered = named - named.mean(axis=1, keepdims=True)

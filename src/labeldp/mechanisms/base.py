@@ -144,7 +144,7 @@ class Mechanism(ABC):
         Raises:
             InputError: it was made for others, or protects single records only.
 
-        Source: `docs/proofs/users.md`.
+        Source: `docs/proofs/users-and-cohorts.md`.
         """
         if self.protected is not None:
             if self.protected != users:

@@ -45,7 +45,7 @@ class SquaredErrors(Mechanism):
     Raises:
         InputError: a domain without numbers, or predictions that are no grid points.
 
-    Source: `docs/proofs/errors.md`.
+    Source: `docs/proofs/sums-and-counts.md`.
     """
 
     domain: Interval = field(kw_only=False)

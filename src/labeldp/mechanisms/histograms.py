@@ -216,7 +216,7 @@ class LaplaceSum(CountMechanism):
     Guarantee (pure): epsilon-DP for each label: a replaced label moves the sum of one group by at most grid - 1 steps.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (23), on a grid and with
-    the right scale (`docs/corrections.md`).
+    the right scale (`docs/theory/corrections.md`).
     """
 
     contract: ClassVar[str] = "labeldp.testing.checks:check_sums"

@@ -63,7 +63,7 @@ class LocalHashing(FiniteMechanism):
     Raises:
         InputError: a domain without classes, or numbers out of range.
 
-    Source: WangBlocki, local hashing, applied to labels; `docs/proofs/local_hashing.md`.
+    Source: WangBlocki, local hashing, applied to labels; `docs/proofs/finite-mechanisms.md`.
 
     Examples:
         >>> import numpy as np
@@ -276,7 +276,7 @@ class SubsetSelection(FiniteMechanism):
     Raises:
         InputError: a domain without classes, numbers out of range, or a table of more than 2**24 entries.
 
-    Source: WangHuang, subset selection; `docs/proofs/local_hashing.md`.
+    Source: WangHuang, subset selection; `docs/proofs/finite-mechanisms.md`.
 
     Examples:
         >>> from labeldp.mechanisms import Classes

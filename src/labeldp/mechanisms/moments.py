@@ -273,7 +273,7 @@ class GaussianMoment(_GaussianSums, CrossMoment):
         add up.
 
     Source: Canonne, Kamath, Steinke (2020) for integer noise; Balle and Wang (2018), Theorem 8, for the calibration.
-    Proof: `docs/proofs/cross_moment.md`.
+    Proof: `docs/proofs/sums-and-counts.md`.
     """
 
     domain: Classes | Interval = field(kw_only=False)
@@ -293,7 +293,7 @@ class LaplaceMoment(CrossMoment):
         most twice the largest sum of absolute values of a row. With users, for all labels of each user: their rows
         add up.
 
-    Source: Canonne, Kamath, Steinke (2020), Algorithm 2. Proof: `docs/proofs/cross_moment.md`.
+    Source: Canonne, Kamath, Steinke (2020), Algorithm 2. Proof: `docs/proofs/sums-and-counts.md`.
     """
 
     def _calibrate(self) -> None:
@@ -422,7 +422,7 @@ class GaussianChoice(_GaussianSums):
         InputError: a domain without classes, rows that are not public or not of this shape, or a delta out of range.
 
     Source: Canonne, Kamath, Steinke (2020) for integer noise; Balle and Wang (2018), Theorem 8, for the calibration.
-    Proof: `docs/proofs/cross_moment.md`.
+    Proof: `docs/proofs/sums-and-counts.md`.
     """
 
     domain: Classes = field(kw_only=False)

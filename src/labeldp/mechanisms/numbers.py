@@ -74,7 +74,7 @@ class UnbiasedNumbers(FiniteMechanism):
     Raises:
         InputError: a domain without numbers, or numbers out of range.
 
-    Source: BadanidiyuruUnbiased; `docs/proofs/numbers.md`.
+    Source: BadanidiyuruUnbiased; `docs/proofs/finite-mechanisms.md`.
 
     Examples:
         >>> from labeldp.mechanisms import Interval
@@ -216,7 +216,7 @@ class ResponseOnBins(FiniteMechanism):
     Raises:
         InputError: a domain without numbers, or numbers out of range.
 
-    Source: GhaziBins; `docs/proofs/numbers.md`.
+    Source: GhaziBins; `docs/proofs/finite-mechanisms.md`.
 
     Examples:
         >>> from labeldp.mechanisms import Interval

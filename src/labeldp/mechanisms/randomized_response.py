@@ -42,7 +42,7 @@ class ResponseLaw:
     the truth else. A label outside of the candidates is answered by the (u div ⌊2**64 / size⌋)-th, or the last.
 
     Guarantee (pure): any two labels give every answer with weights of ratio at most e**epsilon.
-    Proof: `docs/proofs/randomized_response.md`.
+    Proof: `docs/proofs/finite-mechanisms.md`.
     """
 
     size: int

@@ -113,7 +113,7 @@ def fit_descent(
         BudgetExceeded: the budget does not admit all steps together; nothing was charged.
 
     Source: Huang, for `project`, with the exact noise of parts in the place of sampling. Proof of the noise:
-    `docs/proofs/cross_moment.md`; of the parts: `docs/proofs/parallel.md`.
+    `docs/proofs/sums-and-counts.md`; of the parts: `docs/proofs/composition.md`.
     """
     check_curator(curator, "classes")
     if not isinstance(module, Public | Release) or not isinstance(module.value, nn.Module):

@@ -308,7 +308,7 @@ class ChargedLearner(SingleProcess):
 
     Guarantee (charged_first, refusal, paid_once): the guarantee of the whole horizon is charged before anything is
         drawn; of an update that is refused nothing is used; a state is continued once, or paid for again. Proof:
-        `docs/proofs/snapshots.md`.
+        `docs/proofs/keys.md`.
     """
 
     _why_no_copy = "a learner cannot be copied or pickled: two of them would each release the same losses"
@@ -536,7 +536,7 @@ class PrivateExperts(ChargedLearner):
 
     Guarantee (charged_first, shown, refusal, paid_once): the guarantee of the whole horizon is charged before the first
         action is drawn; the first action that `update` returns is the one that `predict` showed; of an update that is
-        refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
+        refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/keys.md`.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -703,7 +703,7 @@ class PrivateOnlineConvex(ChargedLearner):
 
     Guarantee (charged_first, shown, refusal, paid_once): the guarantee of all rounds is charged before the first point
         is drawn; the first point that an update returns is the one that the learner showed before; of gradients that
-        are refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
+        are refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/keys.md`.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

@@ -310,7 +310,7 @@ def plan_experts(
     Raises:
         InputError: an argument is out of range.
 
-    Source: `docs/proofs/online.md`.
+    Source: `docs/proofs/online-experts.md`.
 
     Examples:
         >>> plan = plan_experts(1000, 100_000, epsilon=1, delta=1e-6)

@@ -218,7 +218,8 @@ class ToeplitzSums(NoisyPrefixSums[SumsState]):
     Guarantee (gaussian): Gaussian differential privacy with mu = reach * column norm / stddev, up to the rounding that
         is charged on top, for the emitted bits, also where vectors depend on earlier releases.
 
-    Source: Denisov (2022), Theorem 2.1, for vectors chosen late; Henzinger (2023) for C. Proof: `docs/proofs/sums.md`.
+    Source: Denisov (2022), Theorem 2.1, for vectors chosen late; Henzinger (2023) for C.
+    Proof: `docs/proofs/online-experts.md`.
     """
 
     horizon: int
@@ -247,7 +248,7 @@ class ToeplitzSums(NoisyPrefixSums[SumsState]):
 
     @property
     def rounding(self) -> float:
-        """The largest error of doubles in an entry of C x: `docs/proofs/sums.md`."""
+        """The largest error of doubles in an entry of C x: `docs/proofs/online-experts.md`."""
         return 2.0**-52 * (2 * self.rows + len(self.factor.gaps) + 40) * self.factor.reach
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
@@ -501,7 +502,7 @@ class GaussianTree(TreeSums):
     Guarantee (gaussian): Gaussian differential privacy with mu = reach * sqrt(nodes) / stddev, up to the rounding that
         is charged on top, for the emitted bits, also where vectors depend on earlier releases.
 
-    Source: Dwork (2010) and Chan (2011), with Gaussian noise. Proof: `docs/proofs/sums.md`.
+    Source: Dwork (2010) and Chan (2011), with Gaussian noise. Proof: `docs/proofs/online-experts.md`.
     """
 
     horizon: int
@@ -555,7 +556,7 @@ class LaplaceTree(TreeSums):
     Guarantee (pure): a rounded vector that moves by `reach` in the sum of its numbers' moves costs at most
         epsilon * reach * nodes, exactly, for the emitted bits, also where vectors depend on earlier releases.
 
-    Source: Dwork (2010) and Chan (2011). Proof: `docs/proofs/sums.md`.
+    Source: Dwork (2010) and Chan (2011). Proof: `docs/proofs/online-experts.md`.
     """
 
     horizon: int

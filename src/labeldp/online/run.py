@@ -155,7 +155,7 @@ def run_online(
 
     Guarantee (charged_once, all_rounds, same_decisions): a run is charged before its first action is drawn, and once,
         however often it is interrupted; actions leave when all rounds are played; whoever goes on from what was kept,
-        or from a copy of it, makes the same decisions. Proof: `docs/proofs/snapshots.md`.
+        or from a copy of it, makes the same decisions. Proof: `docs/proofs/keys.md`.
 
     Raises:
         InputError: an argument or a loss is wrong, or the output exists; nothing was charged.

@@ -66,7 +66,7 @@ class Response(Atom):
     With K = 2 it dominates every epsilon-DP mechanism, so it also stands for a pure guarantee.
 
     Source: Kairouz, Oh, Viswanath, The composition theorem for differential privacy (2015), Theorem 3.3, for K = 2;
-    for K > 2 `docs/proofs/randomized_response.md`.
+    for K > 2 `docs/proofs/finite-mechanisms.md`.
     """
 
     kind = "response"

@@ -64,7 +64,7 @@ class Counts:
         For n dimensions it is the same as for n + 2 and a positive term, so the sum over the law needs the incomplete
         beta function at its two ends only. Zero dimensions are left out.
 
-        Source: `docs/proofs/aggregation.md`, equation (3).
+        Source: `docs/proofs/bags.md`, equation (3).
         """
         from scipy.special import betaincc
 
@@ -107,7 +107,7 @@ class NoisyBag(NumericAtom):
 
     Guarantee (enclosed): the ends enclose the curve of the worst label, noisy or not.
 
-    Source: Brahmbhatt, Fig. 2; `docs/proofs/aggregation.md`.
+    Source: Brahmbhatt, Fig. 2; `docs/proofs/bags.md`.
     """
 
     kind = "noisy bag"
@@ -152,7 +152,7 @@ def bag_ends(weights: str, ratio: float, counts: Counts, epsilons: Floats, insid
         counts: the law of that number; itself included where `inside`.
         inside: whether the label is noisy itself; then the number is at least 1.
 
-    Source: `docs/proofs/aggregation.md`, equations (1) and (2).
+    Source: `docs/proofs/bags.md`, equations (1) and (2).
     """
     if weights == "rademacher" or (inside and counts.numbers[0] == 1):
         value, error = _signed(ratio, counts, epsilons), np.zeros(len(epsilons))
@@ -229,7 +229,7 @@ class HiddenWeights(NumericAtom):
 
     Guarantee (enclosed): the ends enclose the curve of this pair of normal laws.
 
-    Source: Brahmbhatt, Fig. 1; `docs/proofs/aggregation.md`, equation (4).
+    Source: Brahmbhatt, Fig. 1; `docs/proofs/bags.md`, equation (4).
     """
 
     kind = "hidden weights"

@@ -110,7 +110,7 @@ def exp_bounds(exponent: Fraction, bits: int = 160) -> tuple[Fraction, Fraction]
         exponent: any rational with absolute value of at most 2 * `MAX_EPSILON`.
         bits: fixed-point bits kept at the smallest.
 
-    Guarantee (enclosed): the bounds enclose the exponential. Proof: `docs/proofs/exponential.md`.
+    Guarantee (enclosed): the bounds enclose the exponential. Proof: `docs/proofs/sampling.md`.
     """
     if exponent < 0:
         low, high = exp_bounds(-exponent, bits)

@@ -34,7 +34,7 @@ def bounded_range_rdp(width: ArrayLike, orders: ArrayLike) -> Floats:
 
     Guarantee (worst_pair): no pair of laws of this range has a larger Rényi divergence of this order.
 
-    Source: `docs/proofs/online.md`, equation (4).
+    Source: `docs/proofs/online-experts.md`, equation (4).
 
     Examples:
         >>> round(float(bounded_range_rdp(0.5, 10)), 4)
@@ -62,7 +62,7 @@ def coin_rdp(tilt: ArrayLike, redraw: ArrayLike, orders: ArrayLike, shift: Array
     Guarantee (worst_pair): no two coins with heads of at most (1 - p) e^-shift, and logarithms of it at most `tilt`
         apart, have a larger one.
 
-    Source: `docs/proofs/online.md`, equation (3).
+    Source: `docs/proofs/online-experts.md`, equation (3).
     """
     tilt, redraw, shift = (np.asarray(number, dtype=np.float64) for number in (tilt, redraw, shift))
     steps = np.asarray(orders, dtype=np.float64) - 1
@@ -77,7 +77,7 @@ def coin_rdp(tilt: ArrayLike, redraw: ArrayLike, orders: ArrayLike, shift: Array
 def lazy_rdp(share: ArrayLike, rdp: ArrayLike, orders: ArrayLike) -> Floats:
     """Return the Rényi divergence of a mechanism that runs with probability `share`, and says whether it did.
 
-    Source: `docs/proofs/online.md`, equation (5).
+    Source: `docs/proofs/online-experts.md`, equation (5).
     """
     share, steps = np.asarray(share, dtype=np.float64), np.asarray(orders, dtype=np.float64) - 1
     exponent = steps * np.asarray(rdp, dtype=np.float64)
@@ -112,7 +112,7 @@ def switching_rdp(
 ) -> Floats:
     """Return the Rényi divergence of all actions of a `Switching`; rate, redraw and orders are broadcast together.
 
-    Source: `docs/proofs/online.md`, equation (6).
+    Source: `docs/proofs/online-experts.md`, equation (6).
     """
     rate, redraw = np.asarray(rate, dtype=np.float64), np.asarray(redraw, dtype=np.float64)
     draw = bounded_range_rdp(swing * rate, orders)
@@ -143,7 +143,7 @@ class Switching(NumericAtom):
     Guarantee (enclosed): `delta(epsilon)` of all actions is never above the upper end, whichever round differs, and
         whether losses are fixed or follow the actions.
 
-    Source: Asi, Algorithm 1, with the accountant of `docs/proofs/online.md`.
+    Source: Asi, Algorithm 1, with the accountant of `docs/proofs/online-experts.md`.
 
     Examples:
         >>> from labeldp.privacy import PrivacyLoss

@@ -141,7 +141,7 @@ def discrete_gaussian(stream: WordStream, stddev: int) -> Integers:
     Guarantee (law): each integer is drawn with its exact probability, whatever the others are.
 
     Source: Karney, Algorithm D for integer parameters, with coins of `exp_coins`; the law is that of Canonne, Kamath,
-    Steinke (2020), Definition 1. Proof: `docs/proofs/cross_moment.md`.
+    Steinke (2020), Definition 1. Proof: `docs/proofs/sums-and-counts.md`.
     """
     if not 1 <= stddev <= MAX_STDDEV:
         raise InputError("the noise does not fit into 64 bits: take a larger epsilon or a coarser resolution")
@@ -218,7 +218,7 @@ def gaussian_law(stddev: int, edges: Integers) -> Floats:
 
 
 COIN_MARGIN = 2.0**-40
-"""Doubles know e^-x times a factor this well, relatively, where it does not underflow (`docs/proofs/draws.md`)."""
+"""Doubles know e^-x times a factor this well, relatively, where it does not underflow (`docs/proofs/sampling.md`)."""
 
 FEW = 32
 """Up to so many numbers, lists of Python are faster than arrays."""
@@ -236,7 +236,7 @@ def keep_coins(costs: Integers, unit: Fraction, keep: Fraction, *, rng: Randomne
         keep: in [0, 1].
 
     Guarantee (coin): a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
-    Proof: `docs/proofs/draws.md`.
+    Proof: `docs/proofs/sampling.md`.
     """
     if not keep or not costs.size:
         return np.zeros(costs.shape, dtype=np.bool_)
@@ -262,7 +262,7 @@ class KeepCoin:
         keep: in [0, 1].
 
     Guarantee (coin): a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
-    Proof: `docs/proofs/draws.md`.
+    Proof: `docs/proofs/sampling.md`.
     """
 
     unit: Fraction
@@ -311,7 +311,7 @@ def draw_index(totals: Integers, unit: Fraction, *, rng: Randomness) -> int:
         totals: shape (d,), differences below 2**53.
 
     Guarantee (inverse): a draw is the inverse of the exact distribution function at one uniform number.
-    Proof: `docs/proofs/draws.md`.
+    Proof: `docs/proofs/sampling.md`.
     """
     return ExponentialWeights(unit).index(totals, int(fresh_words(rng, 1)[0]), rng)
 
@@ -328,7 +328,7 @@ class ExponentialWeights:
         unit: an index i has the weight e^(-unit · totals[i]); positive.
 
     Guarantee (inverse): a draw is the inverse of the exact distribution function at one uniform number.
-    Proof: `docs/proofs/draws.md`.
+    Proof: `docs/proofs/sampling.md`.
     """
 
     unit: Fraction

@@ -55,7 +55,7 @@ class BinnedLaw:
 
     Guarantee (law): each integer is drawn with its exact probability.
 
-    Source: Walker (1977) for the bins; what lies above the law is rejected. Proof: `docs/proofs/binned.md`.
+    Source: Walker (1977) for the bins; what lies above the law is rejected. Proof: `docs/proofs/sampling.md`.
     """
 
     unit: Fraction
@@ -148,7 +148,7 @@ def wide_gaussian(randomness: Randomness, count: int) -> Integers:
     Returns:
         Shape (count,).
 
-    Guarantee (law): each integer is drawn with its exact probability. Proof: `docs/proofs/binned.md`.
+    Guarantee (law): each integer is drawn with its exact probability. Proof: `docs/proofs/sampling.md`.
     """
 
     randomness = as_successive(randomness)
@@ -171,7 +171,7 @@ def wide_laplace(randomness: Randomness, count: int, rate: Fraction) -> Integers
     Returns:
         Shape (count,).
 
-    Guarantee (law): each integer is drawn with its exact probability. Proof: `docs/proofs/binned.md`.
+    Guarantee (law): each integer is drawn with its exact probability. Proof: `docs/proofs/sampling.md`.
     """
     if rate < MIN_RATE:
         raise InputError("is too small for integer noise of 64 bits: take at least 1e-9", argument="epsilon")

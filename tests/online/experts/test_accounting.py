@@ -1,4 +1,4 @@
-"""Each equation by hand, and the numbers of the two tables that `docs/proofs/online.md` compares with."""
+"""Each equation by hand, and the numbers of the two tables that `docs/proofs/online-experts.md` compares with."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ def words(share: float) -> Fraction:
 
 
 def dartboard_rdp(rate: float, batch: int, redraw: float, batches: float, orders: float | np.ndarray) -> np.ndarray:
-    """The Rényi divergence of the actions of a batched dartboard: `docs/proofs/online.md`, equation (6)."""
+    """The Rényi divergence of the actions of a batched dartboard: `docs/proofs/online-experts.md`, equation (6)."""
     return switching_rdp(rate, redraw, batch, batches, 2, 1, orders)
 
 

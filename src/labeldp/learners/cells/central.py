@@ -118,7 +118,7 @@ def fit_cells(
         BudgetExceeded: the budget does not admit everything together; nothing was charged.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17) and (23), the noise
-    of the second corrected (`docs/corrections.md`).
+    of the second corrected (`docs/theory/corrections.md`).
     """
     check_curator(curator)
     check_evaluation(evaluation)

@@ -57,7 +57,7 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
         depend on points.
 
     Source: Thakkar, Algorithm 1, for the tree; Denisov (2022), Theorem 2.1, for noise from a lower
-    triangular factor and gradients that depend on points. Proof: `docs/proofs/online_convex.md`.
+    triangular factor and gradients that depend on points. Proof: `docs/proofs/online-convex.md`.
 
     Examples:
         >>> from labeldp.online import Ball, ToeplitzSums
@@ -116,7 +116,7 @@ def linear_regret(body: Body, horizon: int, lipschitz: float, rate: float, devia
     Args:
         deviation: s, of a sum of gradients.
 
-    Source: `docs/proofs/online_convex.md`, equation (1).
+    Source: `docs/proofs/online-convex.md`, equation (1).
     """
     noise = body.dimension * deviation**2
     return body.radius**2 / (2 * rate) + rate / 2 * (horizon * lipschitz**2 + noise)
@@ -132,7 +132,7 @@ def convex_regret(body: Body, horizon: int, lipschitz: float, rate: float, devia
 
     R² / (2 rate) + (rate / 2) T L (L + 2 s sqrt d), where s is the largest standard deviation of a sum's noise.
 
-    Source: `docs/proofs/online_convex.md`, equation (2).
+    Source: `docs/proofs/online-convex.md`, equation (2).
     """
     slope = lipschitz * (lipschitz + 2 * deviation * math.sqrt(body.dimension))
     return body.radius**2 / (2 * rate) + rate / 2 * horizon * slope

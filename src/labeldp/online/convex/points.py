@@ -21,7 +21,7 @@ MAX_BALL_DIMENSION = 2048
 """The largest dimension of a ball for which that was tested."""
 OFFSET_FAILURE = Fraction(1, 1 << 60)
 """What each number adds to delta: its uniform part has 127 bits, and a cell of any grid in use keeps its probability
-within this share (docs/proofs/online_convex.md)."""
+within this share (docs/proofs/online-convex.md)."""
 EXPONENT_MARGIN = 2.0**-44
 """A bound of the error of a coin's exponent E in doubles, as a share of E + cells + 4."""
 PLACE_MARGIN = 2.0**-48
@@ -76,7 +76,7 @@ def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng
 
     Guarantee (law): the law of what is drawn is that of the real point, rounded, but with probability `draw_failure`.
 
-    Source: Asi, equation (3), for the law. Proof: `docs/proofs/online_convex.md`.
+    Source: Asi, equation (3), for the law. Proof: `docs/proofs/online-convex.md`.
     """
     if isinstance(body, Ball) and body.dimension > 1:
         return _on_ball(body.radius, center, curvature, step, rng)
@@ -316,7 +316,7 @@ def draw_offsets(law: UnivariateLaw, *, rng: Randomness) -> Offsets:
 
     Guarantee (law): what is drawn has the law of its density, up to `OFFSET_FAILURE` and what the potential misses.
 
-    Source: Devroye, Section VII.2, for log-concave laws. Proof: `docs/proofs/online_convex.md`.
+    Source: Devroye, Section VII.2, for log-concave laws. Proof: `docs/proofs/online-convex.md`.
     """
     count = len(law.mode)
     drawn = Offsets(np.zeros((2, count), dtype=np.uint64), np.zeros(count, dtype=np.int64), law.widths)

@@ -140,7 +140,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         strength)), and a coin that the losses of one round tilt once, by no more than a public bound.
 
     Source: Asi, equation (3) and Algorithm 1; Gopi, Gaussian privacy of strongly log-concave laws, for the draws. The
-    published proof for these losses has gaps; proof: `docs/proofs/online_convex.md`.
+    published proof for these losses has gaps; proof: `docs/proofs/online-convex.md`.
     """
 
     body: Body
@@ -242,7 +242,7 @@ def coin_worst(tilt: Any, redraw: Any, shift: Any) -> Any:
 
     It is `tilt` for heads, and the loss of tails for the most likely heads. Arguments may be arrays.
 
-    Source: `docs/proofs/online_convex.md`, equation (4).
+    Source: `docs/proofs/online-convex.md`, equation (4).
     """
     often, tails = (1 - redraw) * np.exp(-shift), redraw - (1 - redraw) * np.expm1(-shift)
     return np.maximum(tilt, np.log1p(often * -np.expm1(-tilt) / tails)) * (1 + 1e-12)
@@ -253,7 +253,7 @@ def regularized_regret(body: Body, horizon: int, lipschitz: float, beta: float, 
 
     strength R² + T B L² / (4 strength) + (d / beta) (1 + ln⁺(beta T L R / d)).
 
-    Source: `docs/proofs/online_convex.md`, equation (6).
+    Source: `docs/proofs/online-convex.md`, equation (6).
     """
     radius, dimension = body.radius, body.dimension
     leader = strength * radius**2 + horizon * batch * lipschitz**2 / (4 * strength)
@@ -289,7 +289,7 @@ class SampledWeights(ConvexKernel[SampledState]):
     Guarantee (gaussian): on condition that losses are convex and Lipschitz and the sampler is as good as it says,
         Gaussian differential privacy of all draws and (1 + e^epsilon) times their distances in delta.
 
-    Source: Gopi, Gaussian privacy of strongly log-concave laws. Proof: `docs/proofs/online_convex.md`.
+    Source: Gopi, Gaussian privacy of strongly log-concave laws. Proof: `docs/proofs/online-convex.md`.
     """
 
     body: Body

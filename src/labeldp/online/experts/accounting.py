@@ -57,7 +57,7 @@ def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: N
         rounds: how many rounds' losses the learner has seen.
         neighbors: ONE_LOSS or ZERO_OUT.
 
-    Source: `docs/proofs/online.md`, equation (6).
+    Source: `docs/proofs/online-experts.md`, equation (6).
     """
     return _loss(rate, batch, redraw, rounds, neighbors, chains=1)
 
@@ -65,7 +65,7 @@ def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: N
 def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:
     """Return the same for `L2P` with multiplicative weights: its reference costs as many draws again.
 
-    Source: `docs/proofs/online.md`, equation (7); not the formula of Asi, Theorem 3.2 (`theorem_3_2_epsilon`).
+    Source: `docs/proofs/online-experts.md`, equation (7); not the formula of Asi, Theorem 3.2 (`theorem_3_2_epsilon`).
     """
     return _loss(rate, batch, redraw, rounds, neighbors, chains=2)
 
@@ -89,7 +89,7 @@ def mw_regret_bound(experts: int, horizon: float, rate: float, batch: int = 1) -
 
     It holds for losses that do not depend on the actions, whatever the probability of a redraw is.
 
-    Source: `docs/proofs/online.md`, equation (2).
+    Source: `docs/proofs/online-experts.md`, equation (2).
     """
     return math.log(experts) / rate + rate * horizon * batch / 8
 
@@ -119,7 +119,7 @@ def gaussian_mu(epsilon: Fraction, delta: Fraction) -> float:
 def switches_bound(rate: float, batch: int, redraw: float, horizon: int) -> float:
     """Return a bound of the expected number of redraws: 1 - (1 - p) e^(-eta B) for each batch but the first.
 
-    Source: `docs/proofs/online.md`, equation (1).
+    Source: `docs/proofs/online-experts.md`, equation (1).
     """
     batches = -(-horizon // batch)
     return (batches - 1) * (redraw - (1 - redraw) * math.expm1(-rate * batch))
@@ -297,7 +297,7 @@ def expected_weights(blocks: Blocks, *, rate: float, batch: int = 1, levels: int
         batch: B, rounds in a batch.
         levels: the level of a loss of 1.
 
-    Source: Asi, Algorithm 1; `docs/proofs/online.md`.
+    Source: Asi, Algorithm 1; `docs/proofs/online-experts.md`.
     """
 
     def cost(first: int, losses: Singles, sums: Singles, totals: Floats, held: Singles | None) -> tuple[float, Singles]:

@@ -60,7 +60,7 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
         before; switching after a batch depends on the action's losses in this batch alone.
 
     Source: Asi, Algorithm 1, without its second sequence, which experts do not need.
-    Proof: `docs/proofs/draws.md`.
+    Proof: `docs/proofs/sampling.md`.
 
     Examples:
         >>> import numpy as np

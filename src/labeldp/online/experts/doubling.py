@@ -52,7 +52,7 @@ class DoublingExponential(Kernel[DoublingState]):
     Guarantee (pure, one_use): all actions together are epsilon-DP, exactly, for the emitted bits; each round's losses
         are used in one draw.
 
-    Source: McSherry (2007), Theorem 6, for the draws. Proof: `docs/proofs/doubling.md`.
+    Source: McSherry (2007), Theorem 6, for the draws. Proof: `docs/proofs/online-experts.md`.
 
     Examples:
         >>> import numpy as np
@@ -139,7 +139,7 @@ class BetterOfTwo(Kernel[BothState]):
 
     Guarantee (composed): the privacy loss is that of both learners and of the chooser together.
 
-    Source: Vadhan, where losses follow the actions; adaptive composition else. Proof: `docs/proofs/doubling.md`.
+    Source: Vadhan, where losses follow the actions; adaptive composition else. Proof: `docs/proofs/online-experts.md`.
 
     Examples:
         >>> import numpy as np
@@ -219,7 +219,7 @@ def plan_better_of_two(task: ExpertsTask, method: str) -> OnlinePlan:
     """Plan doubling, the learner that "auto" takes for its share, and a third one that learns which is better.
 
     The chooser's experts are the two learners, whose actions do not depend on what it plays: its regret adds to the
-    second learner's own. Source: `docs/proofs/doubling.md`.
+    second learner's own. Source: `docs/proofs/online-experts.md`.
     """
     entries = (entry for entry in methods_of("experts").values() if entry.by_itself)
     try:
@@ -244,7 +244,7 @@ def doubling_regret_bound(experts: int, horizon: int, rate: float) -> float:
     Args:
         rate: what a loss of 1 takes off a log-weight of the draw.
 
-    Source: `docs/proofs/online.md`, equation (10).
+    Source: `docs/proofs/online-experts.md`, equation (10).
     """
     total, start, length = 0.0, 0, 1
     while start < horizon:

@@ -35,7 +35,7 @@ class Kernel(ABC, Generic[S]):
 
     A kernel is a frozen, public description. Its state is a frozen dataclass of integers, arrays and other states, as
     secret as the losses: its repr shows sizes only. What is released is the sequence of actions. A state holds no
-    randomness that future actions rely on: `docs/proofs/snapshots.md` depends on this.
+    randomness that future actions rely on: `docs/proofs/keys.md` depends on this.
 
     Attributes:
         experts: d, at least 2.

@@ -234,7 +234,7 @@ class L2P(Kernel[LazyState[Any]]):
     """Lazy play with a reference sequence, as it was published, for any measure on experts.
 
     Use it to compare: on experts `BatchedDartboard` needs no reference and costs half of the privacy loss. It is not
-    the method whose regret the paper states: `docs/corrections.md`.
+    the method whose regret the paper states: `docs/theory/corrections.md`.
 
     Args:
         measure: a measure on experts, such as `MultiplicativeWeightsMeasure`, whose bound never fails: delta_0 = 0.

@@ -60,7 +60,8 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
     """Multiplicative weights on noisy sums: in round t an expert is drawn from e^(-rate · (losses before t + noise)).
 
     The noisy sums are charged; draws from them cost nothing. With Gaussian noise whose standard deviation in a sum
-    never falls and is at most s, regret is at most ln d / rate + rate · (T/8 + s^2/2): `docs/proofs/online.md`, (9).
+    never falls and is at most s, regret is at most ln d / rate + rate · (T/8 + s^2/2):
+    `docs/proofs/online-experts.md`, (9).
     """
 
     horizon: int
@@ -150,7 +151,8 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
     Guarantee (gaussian, prefix): all actions together have Gaussian differential privacy with mu = sqrt(experts) *
         column norm / stddev, and what rounding adds; after fewer rounds mu is that of the column's first entries.
 
-    Source: Agarwal, follow-the-regularized-leader, with the noise of Henzinger (2023). Proof: `docs/proofs/sums.md`.
+    Source: Agarwal, follow-the-regularized-leader, with the noise of Henzinger (2023).
+    Proof: `docs/proofs/online-experts.md`.
 
     Examples:
         >>> import numpy as np
@@ -213,7 +215,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
     Guarantee (pure, gaussian): with Laplace noise all actions together are epsilon-DP, exactly; with Gaussian noise
         they have Gaussian differential privacy with mu = sqrt(experts * nodes) / stddev, and what rounding adds.
 
-    Source: Agarwal, follow-the-regularized-leader with noise from a tree. Proof: `docs/proofs/sums.md`.
+    Source: Agarwal, follow-the-regularized-leader with noise from a tree. Proof: `docs/proofs/online-experts.md`.
     """
 
     experts: int
@@ -292,7 +294,7 @@ def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: f
     Args:
         deviation: s, the largest standard deviation of the noise on a sum.
 
-    Source: `docs/proofs/online.md`, equation (9).
+    Source: `docs/proofs/online-experts.md`, equation (9).
     """
     return math.log(experts) / rate + rate * (horizon / 8 + deviation**2 / 2)
 
