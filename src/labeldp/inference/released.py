@@ -166,7 +166,7 @@ class Outcomes:
             misses = (matrix.sum(axis=0) - hits) / (len(matrix) - 1)
             spread = np.abs(np.where(np.eye(len(matrix)), misses, matrix) - misses).max()
             return (hits.copy(), misses) if spread < 1e-12 else None
-        table = np.asarray(self.mechanism.unbiased(self.mechanism.singletons()).values)
+        table = np.asarray(self.mechanism.unbiased(self.mechanism.singles()).values)
         gap = 1 / (table[0, 0] - table[0, 1])
         miss = -table[0, 1] * gap
         if not np.allclose(table, table[0, 1] + np.eye(len(table)) / gap):

@@ -179,7 +179,7 @@ def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
 
 def are_sets(mechanism: Any) -> bool:
     """Return whether a mechanism answers with sets of classes or bits, and not with one class."""
-    return np.ndim(mechanism.singletons()) == 2 if hasattr(mechanism, "singletons") else False
+    return np.ndim(mechanism.singles()) == 2 if hasattr(mechanism, "singles") else False
 
 
 def inverse_table(mechanism: Any) -> Floats:
@@ -188,7 +188,7 @@ def inverse_table(mechanism: Any) -> Floats:
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    return np.asarray(mechanism.unbiased(mechanism.singletons()).values)
+    return np.asarray(mechanism.unbiased(mechanism.singles()).values)
 
 
 MIN_PROBABILITY = 1e-3

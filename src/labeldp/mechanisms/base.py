@@ -354,7 +354,7 @@ class FiniteMechanism(Mechanism):
             return self.answers.named(noisy)
         return self.domain.check_codes(noisy)[:, None] == np.arange(self.domain.size)
 
-    def singletons(self) -> NDArray[Any]:
+    def singles(self) -> NDArray[Any]:
         """Return an answer for each class that names it alone."""
         codes = np.arange(self.domain.size)
         return codes if self.answers is None else np.packbits(codes[:, None] == codes, axis=1)

@@ -327,7 +327,7 @@ class ResponseOnBins(FiniteMechanism):
         """Return which bin each answer names, shape (n, bins)."""
         return self._places(noisy)[:, None] == np.arange(len(self.first))
 
-    def singletons(self) -> NDArray[Any]:
+    def singles(self) -> NDArray[Any]:
         """Return an answer for each bin."""
         return np.arange(len(self.first))
 
