@@ -325,7 +325,7 @@ def promised(charges: Iterable[Charge], delta: Any) -> Promise:
         charges: of a certificate.
         delta: in [0, 1].
 
-    Source: `docs/proofs/composition.md`, what a certificate states.
+    Source: `docs/proofs/composition.md`, statements of certificates.
     """
     asked = decimal(delta, "delta")
     found = [_promised_together(group, asked) for group in _groups(blocks_of(charges))]
