@@ -317,7 +317,7 @@ def promised(charges: Iterable[Charge], delta: Any) -> Promise:
         charges: of a certificate.
         delta: in [0, 1].
 
-    Source: `docs/proofs/composition.md`, what a certificate states.
+    Source: `docs/proofs/composition.md`, statements of certificates.
     """
     exact = decimal(delta, "delta")
     promises = (_promised_together(group, exact) for group in _groups(blocks_of(charges)))
