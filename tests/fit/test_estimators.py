@@ -572,7 +572,7 @@ def test_a_report_is_written_of_what_was_fitted(stored: bool, tmp_path: Path, mo
     monkeypatch.setattr(simulate, "EPSILONS", ())
     named = {"ledger": tmp_path / "labels.ledger", "dataset": "people"} if stored else {}
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    made = classifier(epsilon=20, **named)
+    made = classifier(estimator="linear", epsilon=20, **named)
     fitted = pickle.loads(pickle.dumps(made.fit(frame, Y, ids=np.arange(400)[::-1])))
     summary = fitted.summarize(frame)
     assert summary.sentence == fitted.certificate_.at(1e-6) and summary.rows == 400

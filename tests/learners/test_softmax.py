@@ -202,7 +202,7 @@ def test_the_fitted_classifier_keeps_no_records() -> None:
 
 
 def test_maps_of_images_and_tables() -> None:
-    gray, color = default_representation(np.zeros((3, 16, 16))), default_representation(np.zeros((3, 12, 12, 3)))
+    gray, color = default_representation(np.zeros((6, 16, 16))), default_representation(np.zeros((6, 12, 12, 3)))
     assert isinstance(gray, ImageMap) and isinstance(color, ImageMap)
     assert (gray.side, gray.channels, color.side, color.channels) == (16, 1, 12, 3)
     assert isinstance(default_representation(FEATURES), TableMap)
