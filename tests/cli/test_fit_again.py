@@ -345,6 +345,6 @@ def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callabl
     for model in ("cells", "logistic", "neighbors"):
         done = labeldp("fit", "kinds.csv", *KINDS, "--model", model, "--out", model)
         assert done.status == 0, done.err
-        assert "one of 3 groups of classes for each record" in labeldp("certificate", "model").out
+        assert "one of 3 groups of classes for each record" in labeldp("certificate", model).out
     [charge] = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
     assert charge.mechanism["mechanism"] == "LocalHashing"
