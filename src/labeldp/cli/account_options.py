@@ -13,7 +13,6 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from labeldp.cli.options import FILE, add_options, note, program, suggest_budget_change
-from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +30,8 @@ def complete_account(options: dict[str, Any]) -> None:
     Raises:
         InputError: an option is missing, or the ledger has no default.
     """
+    from labeldp.privacy import InputError
+
     budget = options.pop("new_budget")
     options["create_ledger"] = lambda: None
     if options.get("curator") is not None:
@@ -66,6 +67,8 @@ def _ledger_next_to(data: Path, stem: str) -> Path:
     Raises:
         InputError: it would be new, and in a folder of images or a read-only folder; or the data are no file.
     """
+    from labeldp.privacy import InputError
+
     if not data.exists():
         raise InputError(f"no such file or folder: {data}")
     ledger, folder = data.with_name(f"{stem}.ledger"), data.absolute().parent
@@ -95,6 +98,7 @@ def _create_ledger(path: str, dataset: str, epsilon: str | None, cost: str, delt
         LedgerError: the ledger has another budget, or other datasets.
     """
     from labeldp.curator import LedgerFile
+    from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal
 
     ledger, table = LedgerFile(path), Scope.parse(dataset).dataset
     names = ledger.datasets() if ledger.exists else ()
