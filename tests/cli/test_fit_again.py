@@ -342,6 +342,6 @@ def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callabl
     for model in ("cells", "logistic", "neighbors"):
         done = labeldp("fit", "kinds.csv", *KINDS, "--model", model, "--out", model)
         assert done.status == 0, done.err
-        assert "one noisy class group per record (local hashing, 3 groups" in labeldp("certificate", "model").out
+        assert "one noisy class group per record (local hashing, 3 groups" in labeldp("certificate", model).out
     [charge] = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
     assert charge.mechanism["mechanism"] == "LocalHashing"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from labeldp.cli.options import note, program
-from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal
+from labeldp.cli.options import FILE, add_options, note, program, suggest_budget_change
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 """Suffixes of files that make a folder one of images."""
@@ -27,6 +30,8 @@ def complete_account(options: dict[str, Any]) -> None:
     Raises:
         InputError: an option is missing, or the ledger has no default.
     """
+    from labeldp.privacy import InputError
+
     budget = options.pop("new_budget")
     options["create_ledger"] = lambda: None
     if options.get("curator") is not None:
@@ -62,6 +67,8 @@ def _ledger_next_to(data: Path, stem: str) -> Path:
     Raises:
         InputError: it would be new, and in a folder of images or a read-only folder; or the data are no file.
     """
+    from labeldp.privacy import InputError
+
     if not data.exists():
         raise InputError(f"no such file or folder: {data}")
     ledger, folder = data.with_name(f"{stem}.ledger"), data.absolute().parent
@@ -91,11 +98,12 @@ def _create_ledger(path: str, dataset: str, epsilon: str | None, cost: str, delt
         LedgerError: the ledger has another budget, or other datasets.
     """
     from labeldp.curator import LedgerFile
+    from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal
 
-    ledger, whole = LedgerFile(path), Scope.parse(dataset).dataset
+    ledger, table = LedgerFile(path), Scope.parse(dataset).dataset
     names = ledger.datasets() if ledger.exists else ()
     change = f"labeldp ledger add {shlex.quote(path)} --dataset"
-    for name in {dataset, whole} & set(names):
+    for name in {dataset, table} & set(names):
         budget = ledger.dataset(name).budget
         if epsilon is not None and decimal(epsilon, "new-budget") != decimal(budget.epsilon, "epsilon"):
             raise LedgerError(
@@ -104,22 +112,79 @@ def _create_ledger(path: str, dataset: str, epsilon: str | None, cost: str, delt
             )
         return
     if names:
-        others = ", ".join(map(repr, names))
+        listed = ", ".join(map(repr, names))
         raise LedgerError(
-            f"{path} has no dataset {whole!r}, but {others}. If these are the same labels, use --dataset "
-            f"{shlex.quote(names[0])}; otherwise add a dataset: {change} {shlex.quote(whole)} --epsilon {cost}"
+            f"{path} has no dataset {table!r}, but {listed}. If these are the same labels, use --dataset "
+            f"{shlex.quote(names[0])}; otherwise add a dataset: {change} {shlex.quote(table)} --epsilon {cost}"
         )
     if epsilon is None:
         if not is_terminal():
             command = shlex.join([program(), *sys.argv[1:]])
             raise InputError(
-                f"the ledger {path} does not exist. Create it with a budget, the most that all releases of {whole!r} "
+                f"the ledger {path} does not exist. Create it with a budget, the most that all releases of {table!r} "
                 f"may cost together:\n       {command} --new-budget {cost}"
             )
-        epsilon = click.prompt(f"{path} does not exist. Budget ε of all releases of {whole!r}", err=True)
+        epsilon = click.prompt(f"{path} does not exist. Budget ε of all releases of {table!r}", err=True)
     budget = Budget(epsilon, delta)
-    ledger.add(whole, budget)
+    ledger.add(table, budget)
     note(
-        f"Created {path} (only you can read it): the budget of {whole!r} is {budget}. The file contains the noise "
+        f"Created {path} (only you can read it): the budget of {table!r} is {budget}. The file contains the noise "
         "keys: protect it like the labels"
     )
+
+
+def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Add the options of every command on private labels; it is given a complete account, and how to create it."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        complete_account(kwargs)
+        if kwargs["ledger"] is None:  # a server's
+            return command(*args, **kwargs)
+        with suggest_budget_change(kwargs["ledger"], kwargs["dataset"]):
+            return command(*args, **kwargs)
+
+    return add_options(
+        click.option(
+            "--label", required=True, metavar="COLUMN", help="The column (of an .npz file the array) of private labels."
+        ),
+        click.option(
+            "--ledger",
+            type=FILE,
+            help="The ledger file. Protect it like the labels; by default STEM.ledger next to the file STEM.csv.",
+        ),
+        click.option(
+            "--dataset",
+            metavar="NAME",
+            help="The dataset's name in the ledger. By default STEM/COLUMN for a file STEM.csv: all label columns of a "
+            "file share the budget of STEM.",
+        ),
+        click.option(
+            "--new-budget",
+            metavar="NUMBER",
+            help="Create the ledger with this epsilon as the budget of all releases.",
+        ),
+        click.option(
+            "--cohort",
+            metavar="NAME",
+            help="DATA holds only this cohort of the dataset (labeldp ledger add --cohort); by default all records.",
+        ),
+        click.option(
+            "--revision", metavar="NAME", help="A new name for labels that have changed; charged in addition."
+        ),
+        click.option(
+            "--other-ids",
+            is_flag=True,
+            help="Charge labels once more that were released without --id and have one now, or the other way around.",
+        ),
+    )(run)
+
+
+def held_label_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Add the options of a command on private labels that are in a file, or that a server holds."""
+    command = private_label_options(command)
+    for each in command.__click_params__:  # type: ignore[attr-defined]
+        if each.name in ("label", "ledger"):
+            each.required = False
+            each.help += " Not with --curator." if each.name == "ledger" else " With --curator: that of --test alone."
+    return command

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labeldp.cli.account_options import held_label_options
 from labeldp.cli.help import SectionedCommand
 from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
@@ -20,7 +21,6 @@ from labeldp.cli.options import (
     curator_options,
     domain_options,
     flags_in_errors,
-    held_label_options,
     is_quiet,
     json_option,
     note,
@@ -84,9 +84,10 @@ def _percent(share: float) -> str:
     return f"{100 * min(max(share, 0.0), 1.0):.1f} %"
 
 
-def _share(found: Estimated, how: str) -> str:
-    low, high = (_percent(end).removesuffix(" %") for end in (found.low, found.high))
-    return f"{_percent(found.value)}  ({100 * found.level:.0f} % CI {low}–{high}, {how})"
+def _share(estimate: Estimated, how: str) -> str:
+    """Return a share with its confidence interval."""
+    low, high = (_percent(end).removesuffix(" %") for end in (estimate.low, estimate.high))
+    return f"{_percent(estimate.value)}  ({100 * estimate.level:.0f} % CI {low}–{high}, {how})"
 
 
 def _errors(numbers: Numbers, how: str) -> Iterator[tuple[str, str]]:
@@ -151,14 +152,14 @@ SECTIONS = {
 }
 """The options of fit in the sections of its help; others are in the last."""
 
-MAIN = (
+FREQUENT = (
     *("id_column", "user_column", "label", "classes", "interval", "epsilon", "trust", "ledger", "new_budget"),
     *("model", "evaluation", "out"),
 )
 """The options that `labeldp fit --help` shows."""
 
 
-@click.command(cls=SectionedCommand, sections=SECTIONS, main=MAIN, epilog=FIT_EXAMPLES)
+@click.command(cls=SectionedCommand, sections=SECTIONS, frequent=FREQUENT, epilog=FIT_EXAMPLES)
 @click.argument("data", type=PATH, required=False)
 @held_label_options
 @domain_options

@@ -35,12 +35,14 @@ class SectionedCommand(click.Command):
 
     Args:
         sections: the names of the options in each section; options that none names are in the last.
-        main: the names of those that --help shows.
+        frequent: the names of those that --help shows.
     """
 
-    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], main: Sequence[str], **options: Any) -> None:
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Sequence[str]], frequent: Sequence[str], **options: Any
+    ) -> None:
         super().__init__(*args, **options)
-        self.sections, self.main = sections, main
+        self.sections, self.frequent = sections, frequent
         self.params.append(
             click.Option(
                 ["--help-all"],
@@ -53,22 +55,22 @@ class SectionedCommand(click.Command):
         )
 
     @staticmethod
-    def _show_all(ctx: click.Context, option: click.Parameter, given: bool) -> None:
-        if given and not ctx.resilient_parsing:
+    def _show_all(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
             ctx.meta["labeldp.help_all"] = True
             click.echo(ctx.get_help())
             ctx.exit()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of each section; of the main ones alone the first sentence."""
-        whole = ctx.meta.get("labeldp.help_all", False)
+        everything = ctx.meta.get("labeldp.help_all", False)
         records = {}
         for option in self.get_params(ctx):
-            main = option.name in self.main or {"--help", "--help-all"} & set(option.opts)
-            if (whole or main) and (record := option.get_help_record(ctx)):
+            frequent = option.name in self.frequent or {"--help", "--help-all"} & set(option.opts)
+            if (everything or frequent) and (record := option.get_help_record(ctx)):
                 names, text = record
                 names = names if len(names) <= WIDEST else f"{option.opts[0]} NAME"
-                records[str(option.name)] = (names, text if whole else _first_sentence(text))
+                records[str(option.name)] = (names, text if everything else _first_sentence(text))
         *_, last = self.sections
         for title, wanted in self.sections.items():
             rows = [records.pop(name) for name in wanted if name in records]

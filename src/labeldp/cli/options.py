@@ -94,65 +94,6 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add the options of every command on private labels; it is given a complete account, and how to create it."""
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        from labeldp.cli.account_options import complete_account
-
-        complete_account(kwargs)
-        if kwargs["ledger"] is None:  # a server's
-            return command(*args, **kwargs)
-        with suggest_budget_change(kwargs["ledger"], kwargs["dataset"]):
-            return command(*args, **kwargs)
-
-    return add_options(
-        click.option(
-            "--label", required=True, metavar="COLUMN", help="The column (of an .npz file the array) of private labels."
-        ),
-        click.option(
-            "--ledger",
-            type=FILE,
-            help="The ledger file. Protect it like the labels; by default STEM.ledger next to the file STEM.csv.",
-        ),
-        click.option(
-            "--dataset",
-            metavar="NAME",
-            help="The dataset's name in the ledger. By default STEM/COLUMN for a file STEM.csv: all label columns of a "
-            "file share the budget of STEM.",
-        ),
-        click.option(
-            "--new-budget",
-            metavar="NUMBER",
-            help="Create the ledger with this epsilon as the budget of all releases.",
-        ),
-        click.option(
-            "--cohort",
-            metavar="NAME",
-            help="DATA holds only this cohort of the dataset (labeldp ledger add --cohort); by default all records.",
-        ),
-        click.option(
-            "--revision", metavar="NAME", help="A new name for labels that have changed; charged in addition."
-        ),
-        click.option(
-            "--other-ids",
-            is_flag=True,
-            help="Charge labels once more that were released without --id and have one now, or the other way around.",
-        ),
-    )(run)
-
-
-def held_label_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add the options of a command on private labels that are in a file, or that a server holds."""
-    command = private_label_options(command)
-    for each in command.__click_params__:  # type: ignore[attr-defined]
-        if each.name in ("label", "ledger"):
-            each.required = False
-            each.help += " Not with --curator." if each.name == "ledger" else " With --curator: that of --test alone."
-    return command
-
-
 curator_options = add_options(
     click.option(
         "--curator",
@@ -282,8 +223,8 @@ online_options = add_options(
 """The options of an online learner, whether it is planned or run."""
 
 
-def _be_quiet(ctx: click.Context, option: click.Parameter, given: bool) -> None:
-    ctx.find_root().meta["labeldp.quiet"] = given
+def _be_quiet(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+    ctx.find_root().meta["labeldp.quiet"] = value
 
 
 quiet_option = click.option(

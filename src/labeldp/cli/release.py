@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from labeldp.cli.account_options import private_label_options
 from labeldp.cli.help import SectionedCommand
 from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
@@ -16,7 +17,6 @@ from labeldp.cli.options import (
     flags_in_errors,
     json_option,
     note,
-    private_label_options,
     quiet_option,
     user_option,
     warn_if_weak,
@@ -54,7 +54,7 @@ SECTIONS = {
 }
 """The options of release in the sections of its help; others are in the last."""
 
-MAIN = (
+FREQUENT = (
     *("id_column", "user_column", "label", "classes", "interval", "mechanism", "epsilon", "ledger", "new_budget"),
     *("size", "out", "in_place"),
 )
@@ -63,7 +63,7 @@ MAIN = (
 BAGS = ", ".join(name for name, entry in COMMANDS.items() if entry.on_bags)
 
 
-@click.command(cls=SectionedCommand, sections=SECTIONS, main=MAIN, epilog=RELEASE_EXAMPLES)
+@click.command(cls=SectionedCommand, sections=SECTIONS, frequent=FREQUENT, epilog=RELEASE_EXAMPLES)
 @click.argument("data", type=PATH)
 @private_label_options
 @domain_options
