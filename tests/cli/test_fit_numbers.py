@@ -360,7 +360,7 @@ def test_many_classes_are_released_as_groups(labeldp: Callable[..., Ran], folder
     words = [word for word in FIT if word not in ("--range", "0,100")]
     done = labeldp(*words, "--classes", "20", "--epsilon", "1", "--model", "cells")
     assert done.status == 0, done.err
-    assert "by LocalHashing" in done.out, done.out
+    assert "local hashing" in done.out, done.out
     assert "Each record releases one of 3 random class groups." in report(folder)
     found = summary(folder)
     assert found["confusion"] is not None and len(found["confusion"]["shares"]) == 20
