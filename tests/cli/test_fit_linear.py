@@ -90,7 +90,7 @@ def test_the_report_says_whom_to_trust_how_much_noise_there_is_and_what_stays_se
     assert found["certificate"][0]["mechanism"] == "GaussianMoment, epsilon = 2, delta = 1e-06"
     assert found["budget"]["left"]["epsilon"] == 0.0
     report = (fitted[0] / "model" / "report.html").read_text()
-    assert "ε = 2, δ = 1e-6" in report and "a trusted curator sees the labels" in report
+    assert "δ = 1e-6, central" in report and "a trusted curator sees the labels" in report
 
 
 def test_the_same_command_again_costs_nothing(labeldp: Callable[..., Ran], fitted: tuple[Path, str]) -> None:

@@ -295,9 +295,8 @@ class Job:
             release = self.recipe.learn(self.rows, self.curator, rng=rng, context=context)
         conditions = []
         if self.settings.chosen:
-            conditions.append(
-                f"{self.settings.chosen} was chosen from public values: the features and the number of records"
-            )
+            conditions.append(f"{self.settings.chosen} was chosen from features and the number of records alone")
+
         if self.public is not None:
             conditions.append(f"the labels of {self.public.file} are public")
         assumptions = (*release.certificate.assumptions, *conditions)
