@@ -296,7 +296,6 @@ class Job:
         conditions = []
         if self.settings.chosen:
             conditions.append(f"{self.settings.chosen} was chosen from features and the number of records alone")
-
         if self.public is not None:
             conditions.append(f"the labels of {self.public.file} are public")
         assumptions = (*release.certificate.assumptions, *conditions)
