@@ -94,7 +94,7 @@ def test_with_ledger_and_data_the_page_is_as_secret_as_the_labels(labeldp: Run, 
     assert "every released value is the same" in " ".join(ran.out.split()) and "as secret as they are" in ran.out
     assert "From the released values" in ran.out
     page = people / "audit.html"
-    assert "As secret as the labels" in page.read_text() and page.stat().st_mode & 0o077 == 0
+    assert "CONFIDENTIAL: computed from raw labels" in page.read_text() and page.stat().st_mode & 0o077 == 0
     assert labeldp("audit", *files, "--out", "audit.html").status == 1, "a page is not overwritten"
     found = json.loads(labeldp("audit", *files, "--json").out)
     assert (

@@ -75,10 +75,10 @@ def test_the_first_option_is_fitted_and_free_again(labeldp: Callable[..., Ran], 
     best = json.loads(labeldp(*CHOOSE, *CENTRAL, "--json").out)["options"][0]
     first = labeldp(*FIT, "--out", "model")
     assert first.status == 0 and first.err.startswith(f"--model auto takes {best['method']}: expect AUC"), first
-    assert f"{best['method']} was chosen from public values" in labeldp("certificate", "model").out
+    assert f"{best['method']} was chosen from features and" in labeldp("certificate", "model").out
     summary = json.loads((people / "model" / "summary.json").read_text())
     assert "--model auto" in str(summary)
-    assert f"{best['method']} was chosen by what is public" in certified(people / "model")["assumptions"][-1]
+    assert f"{best['method']} was chosen from features and" in certified(people / "model")["assumptions"][-1]
     charged = spent(people)
     again = labeldp(*FIT, "--out", "model")
     assert (again.status, again.out, again.err) == (0, first.out, DONE)

@@ -69,7 +69,7 @@ def test_one_command_makes_a_model_with_trust_and_delta_in_its_certificate(
     checked = labeldp("certificate", "model", "--delta", "1e-6")
     assert checked.status == 0 and "ε = 2, δ = 1e-06" in checked.out
     assert labeldp("certificate", "model").out == checked.out
-    assert "No finite epsilon is promised at delta = 0" in labeldp("certificate", "model", "--delta", "0").out
+    assert "NONE at δ = 0: no finite ε holds" in labeldp("certificate", "model", "--delta", "0").out
     assert "gaussian moment      linear      2  1e-06" in labeldp("ledger", "show", "l.ledger").out
     assert labeldp("predict", "model", "new_people.csv", "--out", "p.csv", "--id", "id").status == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
@@ -86,12 +86,12 @@ def test_the_report_says_whom_to_trust_how_much_noise_there_is_and_what_stays_se
     assert any(text.startswith("Gaussian noise was added to every sum") for text in found["published"])
     assert "The sums as they were before noise was added." in found["secret"]
     assert [point["epsilon"] for point in found["curve"]["points"]] == [1.0, 2.0, 4.0]
-    assert "summed with fresh noise" in found["curve"]["method"]
+    assert "summed with new noise" in found["curve"]["method"]
     assert {item["feature"] for item in found["importance"]} == {"age", "hours", "region", "job"}
     assert found["certificate"][0]["mechanism"] == "GaussianMoment, epsilon = 2, delta = 1e-06"
     assert found["budget"]["left"]["epsilon"] == 0.0
     report = (fitted[0] / "model" / "report.html").read_text()
-    assert "ε = 2, δ = 1e-6" in report and "a trusted curator sees the labels" in report
+    assert "δ = 1e-6, central" in report and "a trusted curator sees the labels" in report
 
 
 def test_the_same_command_again_costs_nothing(labeldp: Callable[..., Ran], fitted: tuple[Path, str]) -> None:

@@ -111,7 +111,7 @@ def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> Non
     account = ("--ledger", "l.db", "--dataset", "clicks")
     ran = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "out.parquet", *account)
     assert ran.status == 0 and "'clicks' is new in l.db" in ran.err
-    assert "for every round's losses of the dataset 'clicks'" in ran.out and "for at most 40 rounds" in ran.out
+    assert "the losses of one round of dataset 'clicks'" in ran.out and "for at most 40 rounds" in ran.out
     assert "of ε = 20, δ = 1e-06 spent" in ran.out and "Decisions: out.parquet" in ran.out
     assert len(open_table("out.parquet").read()) == 40
     shown = labeldp("certificate", "out.parquet")

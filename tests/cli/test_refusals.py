@@ -118,7 +118,7 @@ def test_an_epsilon_above_ten_is_said_in_words_where_it_is_asked_for(labeldp: Ca
     ran = labeldp("plan", "--n", "1e4", "--d", "2", "--classes", "2", "--epsilon", "1,12")
     assert ran.status == 0 and ran.err == f"epsilon = 12 {WEAK}\n"
     online = ("online", "plan", "--horizon", "1e3", "--experts", "5", "--epsilon")
-    assert "odds about the losses of one round change by a factor of 163,000" in labeldp(*online, "12").err
+    assert "odds about the losses of one round can change 163,000-fold" in labeldp(*online, "12").err
     assert labeldp(*online, "10").err == ""
     pd.DataFrame({"a": [0.0, 1.0] * 5, "b": [1.0, 0.0] * 5}).to_csv(people / "losses.csv", index=False)
     ran = labeldp("online", "run", "losses.csv", "--epsilon", "12", "--out", "decisions.csv")

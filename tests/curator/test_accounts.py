@@ -191,7 +191,7 @@ def test_certificates_of_what_was_chosen_late_promise_the_budget_alone(make: Mak
     late = [charge(ledger, loss, name=name) for name in "ab"]
     together = join_certificates(late)
     assert "ε = 2, δ = 1e-06" in together.at(1e-6) and "the whole budget" in together.at(1e-6)
-    assert "No finite epsilon is promised at delta = 1e-07" in together.at("1e-7")
+    assert "NONE at δ = 1e-07 for these releases together" in together.at("1e-7")
     again = type(together).from_json(json.loads(json.dumps(together.to_json())))
     assert again.at(1e-6) == together.at(1e-6)
     ledger.require([PendingCharge({}, loss, step=step) for step in ("c", "d")])

@@ -32,7 +32,7 @@ def told(path: Path | None, budget: ldp.Budget) -> list[str]:
 @pytest.mark.parametrize(
     ("budget", "words"),
     [
-        (ldp.Budget(100), ["epsilon = 100 lets the odds about one label change by a factor of 10^44"]),
+        (ldp.Budget(100), ["epsilon = 100 is a weak guarantee: the odds about one label can change 10^44-fold"]),
         (ldp.Budget(1, 0.5), ["delta = 0.5 is not below 1/100"]),
         (ldp.Budget(1, 0.01), ["delta = 0.01 is not below 1/100"]),
         (ldp.Budget(1, 0.009), []),

@@ -230,7 +230,7 @@ def test_the_certificate_speaks_of_rounds(neighbors: str, kind: Neighbors) -> No
     made = PrivateExperts(D, T, 1, neighbors=neighbors, dataset="clicks")
     text = made.certificate.at(1e-6)
     assert made.certificate.neighbors is kind
-    assert "for every round's losses of the dataset 'clicks'" in text
+    assert "of dataset 'clicks' (central: a trusted curator sees the losses)" in text
     assert "Published:  the action of each round, for 300 rounds" in text
     assert "SIMULATION" not in text and "SIMULATION" in learner().certificate.at(1e-6)
     assert ldp.Certificate.from_json(made.certificate.to_json()) == made.certificate

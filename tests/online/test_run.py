@@ -80,9 +80,7 @@ def test_a_file_is_played(out: str) -> None:
     certificate = play(out)
     assert len(decisions(out)) == ROUNDS and verify(out).holds and verify(out).certificate == certificate
     assert certificate.epsilon(1e-6) <= 20 and float(verify(out).delta) == 1e-6
-    assert (
-        "for every round's losses of the dataset 'losses'" in certificate.at(1e-6) and "95 rounds" in certificate.at()
-    )
+    assert "the losses of one round of dataset 'losses'" in certificate.at(1e-6) and "95 rounds" in certificate.at()
     assert not Path(f"{out}.unfinished").exists()
 
 

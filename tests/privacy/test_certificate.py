@@ -161,7 +161,7 @@ def test_no_reason_looks_like_another_line() -> None:
         (Neighbors.ONE_LOSS, "the losses of one round of", "under other losses of the round,"),
         (
             Neighbors.ZERO_OUT,
-            "the losses of one round, compared with zero losses of",
+            "the losses of one round (against zero losses) of",
             "under zero losses of the round, and the reverse,",
         ),
     ],

@@ -325,9 +325,7 @@ class Job:
             release = self.fit(checkpoints=checkpoints, progress=progress)
         conditions = []
         if self.settings.chosen:
-            conditions.append(
-                f"{self.settings.chosen} was chosen from public values: the features and the number of records"
-            )
+            conditions.append(f"{self.settings.chosen} was chosen from features and the number of records alone")
         if self.public is not None:
             conditions.append(f"the labels of {self.public.file} are public")
         assumptions = (*release.certificate.assumptions, *conditions)

@@ -61,7 +61,7 @@ _WORDING = {
     Neighbors.ONE_USER: _Wording("all labels of one user", "other labels of the user"),
     Neighbors.ONE_LOSS: _Wording("the losses of one round", "other losses of the round", _LOSSES),
     Neighbors.ZERO_OUT: _Wording(
-        "the losses of one round, compared with zero losses", "zero losses of the round, and the reverse", _LOSSES
+        "the losses of one round (against zero losses)", "zero losses of the round, and the reverse", _LOSSES
     ),
     Neighbors.FULL: _Wording("one record (features and label)", "another record", ("record", "records")),
 }
