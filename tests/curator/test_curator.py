@@ -1,5 +1,7 @@
 """The curator charges first, draws then, and says nothing of the labels."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +66,13 @@ def public(values: Any) -> Public[Any]:
 class Recording(Ledger):
     """Notes the order of charges and draws."""
 
-    def draw(self, request: Any, mechanism: Any, make: Any) -> Any:
+    @contextmanager
+    def charging(self, request: Any, mechanism: Any) -> Iterator[Any]:
         """Asks whether the charge stands when the noise is drawn."""
-        self.charged_at_draw = []
-
-        def watched() -> Any:
+        self.charged_at_draw: list[int] = []
+        with super().charging(request, mechanism) as draw:
             self.charged_at_draw.append(len(self.charges))
-            return make()
-
-        return super().draw(request, mechanism, watched)
+            yield draw
 
 
 @pytest.mark.guarantee("labeldp.curator:Curator", "charged_first")

@@ -188,11 +188,8 @@ def test_an_error_that_no_domain_made_is_no_refusal_and_an_interrupt_neither(pat
     domain = ldp.Interval(0, 100_000)
 
     def ends(error: type[BaseException]) -> None:
-        def encode() -> None:
+        with pytest.raises(error), opened(path).comparing(domain):
             raise error("ended")
-
-        with pytest.raises(error):
-            opened(path).compare(domain, encode)
 
     held(path, domain)
     for error in (ldp.privacy.InputError, KeyboardInterrupt):
@@ -209,13 +206,13 @@ def test_a_ledger_that_cannot_be_written_tells_neither_that_labels_fit_nor_that_
     LedgerFile(path).add("salary", ldp.Budget(epsilon=4), domain)
     said = []
     for labels in (SALARIES, SALARIES * 0):
-
-        def encode(labels: Any = labels) -> Any:
+        with pytest.raises(ldp.privacy.LedgerError) as caught, opened(path).comparing(domain):
             path.chmod(0o640)  # nobody may use such a file
-            return domain.encode(labels)
-
-        with pytest.raises(ldp.privacy.LedgerError) as caught:
-            opened(path).compare(domain, encode)
+            domain.encode(labels)
+        behind = caught.value.__context__
+        while behind is not None:
+            assert not isinstance(behind, ldp.privacy.DomainError)
+            behind = behind.__context__
         said.append(str(caught.value))
         path.chmod(0o600)
     assert said[0] == said[1]

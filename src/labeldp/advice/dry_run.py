@@ -22,7 +22,7 @@ from labeldp.fit import (
     kind_of,
     recipe_of,
 )
-from labeldp.mechanisms import Classes, Domain, Interval
+from labeldp.mechanisms import Classes, Domain, Interval, LabelCodes
 from labeldp.privacy import Budget, InputError
 from labeldp.tables import TableEncoder
 
@@ -210,7 +210,7 @@ def fitted(
     table = GivenRows(rows.encoder, rows.features, None, domain, codes, np.arange(len(codes)))
     recipe.check(table, context)
     ledger = Ledger(Budget(job.epsilon, job.delta))
-    curator = Curator.of_codes(lambda: codes, domain=domain, ledger=ledger, ids=None)
+    curator = Curator(LabelCodes(codes), domain=domain, ledger=ledger)
     return recipe.learn(table, curator, rng=rng, context=context).value
 
 

@@ -22,7 +22,7 @@ from labeldp.curator.users import (
     user_names,
     users_digest,
 )
-from labeldp.mechanisms import Domain, Groups, Mechanism
+from labeldp.mechanisms import Domain, Groups, LabelSource, Mechanism
 from labeldp.privacy import (
     Budget,
     IdDigest,
@@ -211,7 +211,7 @@ class Curator(NotCopyable):
     made it; if several processes release, each makes its own curator with the same ledger file.
 
     Args:
-        labels: the private labels, one for each record, shape (n,).
+        labels: the private labels, one for each record, shape (n,); or a `LabelSource`, which encodes itself.
         domain: the declared domain; it is never inferred from the labels.
         budget: limit of a new ledger in memory.
         ledger: a ledger to charge instead, such as `LedgerFile(path).dataset(name)`.
@@ -261,45 +261,10 @@ class Curator(NotCopyable):
             raise InputError("give either a budget or a ledger: every release must be charged to one")
         if ledger is not None and not callable(getattr(ledger, "of_records", None)):
             raise InputError("must be one, such as LedgerFile(path).dataset(name)", argument="ledger")
-        account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
+        account: LedgerLike = ledger if budget is None else Ledger(budget)  # type: ignore[assignment]
         names, count = None if ids is None else _distinct(ids, account.ids_key), _count(labels)
         if names is not None and count is not None and len(names) != count:
             raise InputError("ids must be one integer, or one text, for each record")
-        # A copy: labels that the caller changes later must not meet the noise of the first ones.
-        self._begin(lambda: np.array(domain.encode(labels)), domain, account, names, run, users)
-
-    @classmethod
-    def of_codes(
-        cls,
-        codes: Callable[[], NDArray[Any]],
-        *,
-        domain: Domain,
-        ledger: LedgerLike,
-        ids: Any,
-        run: str | None = None,
-        users: Any = None,
-    ) -> "Curator":
-        """Return a curator of labels that are given as codes of a domain.
-
-        Args:
-            codes: returns the codes, shape (n,), and refuses labels outside of the domain; called once it is declared.
-            domain, ledger, ids, run, users: see `Curator`.
-        """
-        curator = object.__new__(cls)
-        names = None if ids is None else _distinct(ids, ledger.ids_key)
-        curator._begin(lambda: np.array(domain.check_codes(codes())), domain, ledger, names, run, users)
-        return curator
-
-    def _begin(
-        self,
-        read: Callable[[], NDArray[Any]],
-        domain: Domain,
-        account: LedgerLike,
-        names: Any,
-        run: str | None,
-        users: Any,
-    ) -> None:
-        """Read the codes through the ledger, which first records the domain if it is durable, and set all fields."""
         account = account.of_records(records_digest(names, account))
         key = account.ids_key or account.digest_key or b""
         whose = None if users is None else user_names(users, key)
@@ -307,7 +272,12 @@ class Curator(NotCopyable):
             raise InputError(ONE_USER, argument="users")
         self._map = None if whose is None else users_digest(names, whose, key)
         account.check_users(self._map)
-        codes = account.compare(domain, read)
+        with account.comparing(domain):
+            if isinstance(labels, LabelSource):
+                codes = domain.check_codes(labels.codes(domain))
+            else:
+                codes = domain.encode(labels)
+            codes = codes.copy()  # labels that the caller changes later must not meet the noise of the first ones
         if not len(codes):
             raise InputError("labels must hold at least one record")
         if names is not None and len(names) != len(codes):
@@ -317,11 +287,9 @@ class Curator(NotCopyable):
         self._population = json.dumps([account.enroll(), kind_of_ids(names), domain.to_json()])
         self._domain, self._ledger, self._run, self._whole = domain, account, run, self
         self._subscribers, self._rows = Subscribers(), np.arange(len(codes))
-        self._set(codes, names, None if whose is None else numbered(whose), (), ())
-
-    def _set(self, codes: NDArray[Any], ids: Any, users: Any, path: Path, reasons: tuple[str, ...]) -> None:
-        """Set the fields that differ between the parts of a split; they share all others."""
-        self._codes, self._ids, self._users, self._path, self._reasons = codes, ids, users, path, reasons
+        self._codes, self._ids, self._users = codes, names, None if whose is None else numbered(whose)
+        self._path: Path = ()
+        self._reasons: tuple[str, ...] = ()
         self._fingerprints: dict[bytes, Fingerprint] = {}
 
     @property
@@ -381,10 +349,11 @@ class Curator(NotCopyable):
         ids = self._ids
         if ids is None and noise.kind is RandomnessKind.KEYED:
             ids = np.arange(self.records, dtype=np.uint64)
-        drawn = self._ledger.draw(request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=ids))
-        release = Release(drawn.value, drawn.certificate, drawn.mechanism)
-        self._subscribers.after(step, release, self._rows)
-        return release
+        with self._ledger.charging(request, mechanism) as draw:
+            if draw.is_new:
+                draw.value = mechanism.randomize(self._codes, rng=noise, ids=ids)
+        self._subscribers.after(step, draw.release, self._rows)
+        return draw.release
 
     def subscribe(
         self, callback: Callable[[Recorded], None], before: Callable[[str, Mechanism], None] = lambda *_: None
@@ -497,9 +466,9 @@ class Curator(NotCopyable):
             ids = [self._ids[row] for row in rows.tolist()]
         part = object.__new__(Curator)
         part.__dict__.update(self.__dict__)
-        users = None if self._users is None else self._users[rows]
-        part._rows = self._rows[rows]
-        part._set(self._codes[rows], ids, users, (*self._path, *place), reasons)
+        part._users = None if self._users is None else self._users[rows]
+        part._codes, part._rows, part._ids = self._codes[rows], self._rows[rows], ids
+        part._path, part._reasons, part._fingerprints = (*self._path, *place), reasons, {}
         return part
 
     def _groups(self) -> Groups:

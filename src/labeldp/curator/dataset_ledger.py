@@ -5,12 +5,13 @@ import json
 import secrets
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from sqlite3 import Connection
-from typing import Any, TypeVar, final
+from types import TracebackType
+from typing import Any, Literal, final
 
 from labeldp._version import __version__
 from labeldp.accounting import Account, Books, Cost, Declarations, Spent, totals_within
@@ -71,7 +72,7 @@ from labeldp.privacy import (
     Certificate,
     Charge,
     DomainError,
-    Drawn,
+    Draw,
     InputError,
     KeyedRandomness,
     LabelDPError,
@@ -93,8 +94,6 @@ from labeldp.privacy import (
     read_stored,
     warn_of_weak_budget,
 )
-
-Encoded = TypeVar("Encoded")
 
 _OTHER_LABELS = (
     "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
@@ -580,44 +579,34 @@ class DatasetLedger(NotCopyable):
         known = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self._column))
         refuse_undeclared(declared, known, self._store.path, self._dataset)
 
-    def compare(self, domain: Domain | Declared, encode: Callable[[], Encoded]) -> Encoded:
-        """Compare labels with a domain that is on disk, and put the outcome on disk before it is disclosed.
+    def comparing(self, domain: Domain | Declared) -> AbstractContextManager[None]:
+        """Let the body compare labels with a domain that is on disk; the outcome is on disk before it is disclosed.
 
-        Refuse all that can be refused without reading labels before calling this.
+        Refuse all that can be refused without reading labels before.
 
         Args:
             domain: the domain; the first one of a dataset becomes its declared domain.
-            encode: compares the labels, and returns them encoded.
-
-        Returns:
-            The encoded labels.
 
         Raises:
             DomainError: a label is missing or outside of the domain; the sentence does not depend on the labels, and
                 the refusal is counted.
             LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
         """
-        declared = domain if isinstance(domain, Declared) else as_declared(domain)
+        return _Comparison(self, domain)
+
+    def _declare(self, declared: Declared) -> None:
+        """Write a domain down if it is the first one; raise LedgerError if others were declared."""
         if (declared.form,) not in self._rows("SELECT form FROM domain", "AND label_column = ?", self._column):
             with self._open() as (connection, dataset):
                 declare_first(connection, dataset, self._column, declared, self._store.path)
-        refused: Exception | None = None
-        try:
-            found = encode()
-        except Exception as error:
-            if isinstance(error, LabelDPError) and not isinstance(error, DomainError):
-                raise  # about a file or an argument, not a label
-            refused = error.with_traceback(None) if isinstance(error, DomainError) else error
-        # Success is written like a refusal, so that a ledger that cannot be written discloses neither.
+
+    def _count(self, declared: Declared, outcome: Literal["passed", "refused"]) -> None:
+        """Write down that labels were in a domain, or were not."""
         with self._open() as (connection, dataset):
-            count = "passed = passed + 1" if refused is None else "refused = refused + 1"
-            place = (dataset.id, self._column, declared.form)
-            connection.execute(f"UPDATE domain SET {count} WHERE dataset = ? AND label_column = ? AND form = ?", place)
-        if isinstance(refused, DomainError) and isinstance(domain, Domain):
-            raise DomainError(self._refusal(domain, declared))
-        if refused is not None:
-            raise refused
-        return found
+            connection.execute(
+                f"UPDATE domain SET {outcome} = {outcome} + 1 WHERE dataset = ? AND label_column = ? AND form = ?",
+                (dataset.id, self._column, declared.form),
+            )
 
     def _refusal(self, domain: Domain, declared: Declared) -> str:
         """Return the message for labels outside of the domain, which depends on the domain alone."""
@@ -704,16 +693,13 @@ class DatasetLedger(NotCopyable):
         found = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
         return any(self._records is None or high == span[1] for (high,) in found)
 
-    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
-        """Charge, draw and store in one transaction, or return the stored answer to the same request.
+    @contextmanager
+    def charging(self, request: PendingCharge, mechanism: Any) -> Iterator[Draw]:
+        """Charge, let the body draw, and store in one transaction, or find the answer to the same request again.
 
         Args:
             request: the request. A stage (`request.step`) is found again whatever its candidate sets.
             mechanism: the mechanism of the request.
-            make: draws the value, an array; called at most once, after the budget was checked.
-
-        Returns:
-            The value, its certificate and its mechanism; for a stage that was found again, the stored mechanism.
 
         Raises:
             BudgetExceeded: nothing was charged and nothing drawn.
@@ -721,16 +707,16 @@ class DatasetLedger(NotCopyable):
         """
         paid = None
         with self._transaction(request) as transaction:
-            drawn = transaction.find_held(request, mechanism)
-            charged = None if drawn else transaction.find_recomputable(request)
-            if charged:
-                drawn = Drawn(make(), mechanism, charged[1])
-            elif drawn is None:
-                paid = self._charge(transaction, request)
-                value = make()
-                drawn = Drawn(value, mechanism, transaction.write(request, mechanism, paid, value, self._asked))
+            draw = transaction.find_held(request, mechanism)
+            if draw is None and (charged := transaction.find_recomputable(request)):
+                draw = Draw(mechanism, is_new=True, certificate=charged[1])
+            elif draw is None:
+                draw, paid = Draw(mechanism, is_new=True), self._charge(transaction, request)
+            yield draw
+            if paid is not None:
+                assert draw.value is not None
+                draw.certificate = transaction.write(request, mechanism, paid, draw.value, self._asked)
         self._committed(paid)
-        return drawn
 
     def _committed(self, paid: Paid | None) -> None:
         """Take note of a charge that is on disk."""
@@ -879,3 +865,39 @@ class DatasetLedger(NotCopyable):
         cohort = f", cohort={self._cohort.name!r}" if self._cohort else ""
         analyst = f", analyst={self.analyst!r}" if self.analyst else ""
         return f"DatasetLedger(name={self.name!r}{revision}{cohort}{analyst}, file={str(self._store.path)!r})"
+
+
+@final
+class _Comparison(AbstractContextManager[None]):
+    """Labels compared with a domain of a ledger: see `DatasetLedger.comparing`."""
+
+    def __init__(self, ledger: DatasetLedger, domain: Domain | Declared) -> None:
+        self._ledger, self._domain = ledger, domain
+        self._declared = domain if isinstance(domain, Declared) else as_declared(domain)
+
+    def __enter__(self) -> None:
+        self._ledger._declare(self._declared)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        is_domain_error = isinstance(error, DomainError)
+        if error is not None and not isinstance(error, Exception):
+            return False  # an interrupt
+        if isinstance(error, LabelDPError) and not is_domain_error:
+            return False  # about a file or an argument, not a label
+        try:
+            # Success is written like a refusal, so that a ledger that cannot be written discloses neither.
+            self._ledger._count(self._declared, "passed" if error is None else "refused")
+        except BaseException as failure:
+            link: BaseException = failure
+            while link.__context__ not in (None, error):
+                assert link.__context__ is not None
+                link = link.__context__
+            link.__context__ = None
+            raise
+        if isinstance(error, DomainError):  # neither its sentence nor its frames may tell of labels
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            if isinstance(self._domain, Domain):
+                DomainError.__init__(error, self._ledger._refusal(self._domain, self._declared))
+        return False

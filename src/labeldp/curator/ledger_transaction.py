@@ -23,7 +23,7 @@ from labeldp.curator.datasets import (
 from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_store import pack, unpack
 from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
-from labeldp.privacy import Certificate, Charge, Drawn, PendingCharge, RandomnessKind, Request, Trust, read_stored
+from labeldp.privacy import Certificate, Charge, Draw, PendingCharge, RandomnessKind, Request, Trust, read_stored
 
 
 class Paid(NamedTuple):
@@ -78,7 +78,7 @@ class LedgerTransaction:
     def _traces(self) -> Traces:
         return traces_of(self.connection, self.state)
 
-    def find_held(self, request: PendingCharge, mechanism: Any) -> Drawn | None:
+    def find_held(self, request: PendingCharge, mechanism: Any) -> Draw | None:
         """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
         query = f"SELECT value, certificate, arrays FROM release WHERE {STATE} AND form = 'held' AND "
         row = self.connection.execute(query + "identity = ?", (*self.state, text_of(request.identity()))).fetchone()
@@ -90,7 +90,7 @@ class LedgerTransaction:
             return None
         value = unpack(row[0])
         certificate = read_stored(row[1], Certificate.from_json)
-        return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
+        return Draw(mechanism, False, by_row(value, request) if per_record(mechanism) else value, certificate)
 
     def find_recomputable(self, request: PendingCharge) -> tuple[Charge, Certificate] | None:
         """Return charge and certificate of the same request with keyed noise, which gives the same bits, or None."""

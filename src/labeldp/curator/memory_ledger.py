@@ -2,15 +2,16 @@
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 from labeldp.accounting import Account, Books, Declarations, Limits, Policy, Spent, totals_within
 from labeldp.privacy import (
     Budget,
     Charge,
-    Drawn,
+    Draw,
     InputError,
     PendingCharge,
     Pinned,
@@ -19,8 +20,6 @@ from labeldp.privacy import (
     numbers_of,
     warn_of_weak_budget,
 )
-
-Encoded = TypeVar("Encoded")
 
 
 @final
@@ -113,9 +112,9 @@ class Ledger(SingleProcess):
         """See `Pinned.check`."""
         self._pinned.check(users, self.name)
 
-    def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
-        """Return the result of `encode`: a ledger in memory remembers neither domains nor refusals."""
-        return encode()
+    def comparing(self, domain: Any) -> AbstractContextManager[None]:
+        """Do nothing: a ledger in memory remembers neither domains nor refusals."""
+        return nullcontext()
 
     def enroll(self) -> str:
         """Return a new name: whether two curators hold the same records is not known here."""
@@ -174,10 +173,12 @@ class Ledger(SingleProcess):
         path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
         return Step(request.step or "", request.loss, path)
 
-    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
-        """Charge first, then draw."""
-        charge = self.record(request)
-        return Drawn(make(), mechanism, request.certificate(charge, mechanism, self.name))
+    @contextmanager
+    def charging(self, request: PendingCharge, mechanism: Any) -> Iterator[Draw]:
+        """Charge before the body draws: what fails there stays charged."""
+        charge, draw = self.record(request), Draw(mechanism, is_new=True)
+        yield draw
+        draw.certificate = request.certificate(charge, mechanism, self.name)
 
     def __repr__(self) -> str:
         return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"

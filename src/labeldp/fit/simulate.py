@@ -10,7 +10,7 @@ from labeldp.curator import Curator, Ledger
 from labeldp.fit.recipe import MAX_SIMULATED, Recipe
 from labeldp.fit.summary import Curve, CurvePoint, Importance
 from labeldp.learners import Evaluation, Model, NumberEvaluation
-from labeldp.mechanisms import debias
+from labeldp.mechanisms import LabelCodes, debias
 from labeldp.privacy import Budget, InputError, Release
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -83,7 +83,7 @@ class _World:
     def _accuracy(self, epsilon: float, rng: np.random.Generator) -> float:
         ledger = Ledger(Budget(epsilon, self.recipe.settings.delta))
         codes = self.codes[~self.test]
-        curator = Curator.of_codes(lambda: codes, domain=self.model.domain, ledger=ledger, ids=None)
+        curator = Curator(LabelCodes(codes), domain=self.model.domain, ledger=ledger)
         model = self.recipe.learn_simulated(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
         predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
         return float(np.mean(predicted == self.codes[self.test]))

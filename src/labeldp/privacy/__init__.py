@@ -82,7 +82,7 @@ from labeldp.privacy.ids import (
     refuse_repeats,
     text_ids,
 )
-from labeldp.privacy.ledger import Drawn, LedgerLike, PendingCharge, Pinned
+from labeldp.privacy.ledger import Draw, LedgerLike, PendingCharge, Pinned
 from labeldp.privacy.loss import Largest, PrivacyLoss, RecordLoss
 from labeldp.privacy.process import NotCopyable, SingleProcess
 from labeldp.privacy.randomness import (
@@ -153,7 +153,7 @@ __all__ = [
     "Curve",
     "Discrete",
     "DomainError",
-    "Drawn",
+    "Draw",
     "Failure",
     "Flags",
     "Floats",
