@@ -22,6 +22,7 @@ from labeldp.mechanisms import (
     Classes,
     Domain,
     Interval,
+    LabelCodes,
     LaplaceHistogram,
     RandomizedResponse,
     RandomizedResponseWithPrior,
@@ -85,6 +86,15 @@ def test_nothing_is_drawn_before_its_charge_is_committed() -> None:
         holder.release(response("0.001"), rng=SYSTEM)
     assert ledger.charged_at_draw == []
     assert len(ledger.charges) == 1
+
+
+def test_labels_that_encode_themselves_are_checked_and_copied() -> None:
+    codes = np.array([0, 2, 1], dtype=np.uint8)
+    holder = Curator(LabelCodes(codes), domain=Classes(3), budget=Budget(1))
+    codes[:] = 0
+    assert holder._codes.tolist() == [0, 2, 1]
+    with pytest.raises(DomainError):
+        Curator(LabelCodes(np.array([0, 3])), domain=Classes(3), budget=Budget(1))
 
 
 BAD_RELEASES = [

@@ -1,5 +1,6 @@
 """Declared domains: on disk before a label is compared with one, changed on purpose, counted in certificates."""
 
+import traceback
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import labeldp as ldp
 from curator.ledgers import SYSTEM
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
-from labeldp.curator.declared import LOSSES, Declared
+from labeldp.curator.datasets import LOSSES, Declared
 from labeldp.fit import release_file
 from labeldp.mechanisms import Domain
 
@@ -86,6 +87,8 @@ def test_labels_that_do_not_fit_are_refused_by_the_same_sentence_whatever_is_wro
             held(path, ldp.Interval(0, 100_000), labels)
         said.add(str(caught.value))
         assert caught.value.__context__ is None and caught.value.__cause__ is None
+        frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+        assert frames[-1] == "held", "frames that hold labels are gone"
     [sentence] = said
     assert "--clip" in sentence and "--clip" in sentence and "--change" in sentence
     assert opened(path).domains[0].refused == 5

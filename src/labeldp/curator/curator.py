@@ -62,16 +62,15 @@ class Fingerprint:
     def __init__(self, key: bytes, domain: Domain) -> None:
         self._key, self._domain = key, domain
         self._digest = LabelDigest(key)
-        self._names, self._ranks = _canonical(domain)
+        names = domain.texts
+        self._names: list[str] | range = range(domain.size) if names is None else names
+        self._ranks = np.arange(domain.size, dtype=np.uint32)  # of each label among the sorted names
+        if names is not None:
+            self._ranks[sorted(self._ranks.tolist(), key=names.__getitem__)] = np.arange(len(names), dtype=np.uint32)
         self._counts = np.zeros(domain.size, dtype=np.int64)
 
     def update(self, ids: Any, codes: NDArray[Any]) -> None:
-        """Add records.
-
-        Args:
-            ids: their ids, as for keyed randomness; None for row numbers.
-            codes: their labels as codes, shape (n,).
-        """
+        """Add records with these ids (None for row numbers) and labels, as codes, shape (n,)."""
         self._digest.update(record_words(ids, len(codes), self._key), self._ranks[codes])
         if len(self._counts) <= len(codes):
             self._counts += np.bincount(codes, minlength=len(self._counts))
@@ -110,22 +109,24 @@ class Fingerprint:
         common = form
         if self._domain.target == "classes":
             form, common = self._domain.form, "classes"
+        present = np.flatnonzero(self._counts)
+        pairs = sorted([(self._names[code], int(self._counts[code])) for code in present.tolist()])
+        key = derive_key(self._key, b"label histogram")
+        histogram = hmac.new(key, json.dumps(pairs).encode(), hashlib.sha256).hexdigest()
         return (
             (scheme, form, self.labels),
-            (ANY_KIND, common, self._histogram()),
+            (ANY_KIND, common, histogram),
             (ANY_KIND, ANY_KIND, str(int(self._counts.sum()))),
         )
 
     def request(
         self, ledger: Any, mechanism: Mechanism, scheme: str, conditions: tuple[str, ...] = ()
     ) -> PendingCharge:
-        """Return the request of a release of all these records under the key of their durable ledger.
+        """Return the request of a release of all these records.
 
         Args:
             ledger: the `DatasetLedger` whose `digest_key` this fingerprint has.
-            mechanism: the mechanism.
-            scheme: the kind of ids.
-            conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
+            mechanism, scheme, conditions: as in `PendingCharge`.
         """
         return PendingCharge(
             mechanism=mechanism.specification(),
@@ -139,13 +140,6 @@ class Fingerprint:
             records=int(self._counts.sum()),
             analyst=ledger.analyst,
         )
-
-    def _histogram(self) -> str:
-        """Return a keyed digest of how often each label occurs."""
-        present = np.flatnonzero(self._counts)
-        pairs = sorted((self._names[code], int(self._counts[code])) for code in present.tolist())
-        key = derive_key(self._key, b"label histogram")
-        return hmac.new(key, json.dumps(pairs).encode(), hashlib.sha256).hexdigest()
 
     def __repr__(self) -> str:
         return "Fingerprint(<secret>)"
@@ -180,12 +174,7 @@ class Subscribers:
         callback: Callable[[Recorded], None],
         before: Callable[[str, Mechanism], None] = lambda step, mechanism: None,
     ) -> Iterator[None]:
-        """Tell somebody of releases while the body runs; see `Curator.subscribe`.
-
-        Args:
-            rows: the records of their curator, ascending, shape (n,).
-            callback, before: as there.
-        """
+        """Tell somebody of releases of some rows, ascending, while the body runs; see `Curator.subscribe`."""
         self._calls.append((rows, callback, before))
         try:
             yield
@@ -342,7 +331,13 @@ class Curator(NotCopyable):
             )
         mechanism.check_records(self.records)
         self._subscribers.before(step, mechanism)
-        randomness = self._admitted(rng)
+        randomness, own = as_randomness(rng), self._ledger.randomness
+        if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
+            raise InputError(
+                "rng: keyed noise for a curator is that of its ledger file, rng=curator.ledger.randomness with "
+                "ledger=LedgerFile(path).dataset(name). Under another key, two columns of labels or two states of one "
+                "could meet the same noise, which tells where they are equal. SystemRandomness() needs no key"
+            )
         self._ledger.check_process()
         request = self._request(mechanism, randomness, step)
         noise = randomness.bind(request.context())
@@ -388,7 +383,7 @@ class Curator(NotCopyable):
         Raises:
             InputError: with users, a mechanism that protects single records only.
         """
-        return mechanism.privacy_loss() if self._users is None else mechanism.user_loss(self._groups())
+        return mechanism.privacy_loss() if self._users is None else mechanism.user_loss(Groups.of_users(self.users))
 
     def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
         """Return whether a durable ledger holds a release of these records that cost as much; nothing is charged.
@@ -457,7 +452,7 @@ class Curator(NotCopyable):
         return self._part(rows, (), self._reasons), rows
 
     def _part(self, rows: NDArray[np.intp], place: Path, reasons: tuple[str, ...]) -> "Curator":
-        """Return a curator of some of the rows, which keep their ids."""
+        """Return a curator of some of the rows, which keep their ids; it shares all other fields."""
         if self._ids is None:
             ids: Any = rows.astype(np.uint64)
         elif isinstance(self._ids, np.ndarray | RecordIds):
@@ -470,10 +465,6 @@ class Curator(NotCopyable):
         part._codes, part._rows, part._ids = self._codes[rows], self._rows[rows], ids
         part._path, part._reasons, part._fingerprints = (*self._path, *place), reasons, {}
         return part
-
-    def _groups(self) -> Groups:
-        """Return whose each record is, as mechanisms take it."""
-        return Groups.of_users(self.users)
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> PendingCharge:
         key, scheme = self._ledger.digest_key, kind_of_ids(self._whole._ids)
@@ -488,32 +479,15 @@ class Curator(NotCopyable):
             source=randomness.identity,
             traces=() if key is None else self._whole._fingerprint(key).traces(scheme),
             conditions=self._reasons if self._map is None else (*self._reasons, PUBLIC_USERS),
-            order=self._order,
+            order=_by_id(self._ids) if key is not None and self._whole._ids is not None else None,
             users=self._map,
             records=self.records,
             analyst=self._ledger.analyst,
         )
 
-    def _admitted(self, rng: RandomSource) -> Randomness:
-        """Return the caller's randomness; refuse keyed noise that is not the ledger's: it could meet other labels."""
-        randomness, own = as_randomness(rng), self._ledger.randomness
-        if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
-            raise InputError(
-                "rng: keyed noise for a curator is that of its ledger file, rng=curator.ledger.randomness with "
-                "ledger=LedgerFile(path).dataset(name). Under another key, two columns of labels or two states of one "
-                "could meet the same noise, which tells where they are equal. SystemRandomness() needs no key"
-            )
-        return randomness
-
     def _step_name(self, step: str | None) -> str | None:
         """Return the name of a step in the ledger; None if the step or the run has no name."""
         return None if self._run is None or step is None else f"{self._run}: {step}"
-
-    @property
-    def _order(self) -> NDArray[np.intp] | None:
-        """The row numbers sorted by id, if the ledger keeps values and the rows may be in another order next time."""
-        named = self._whole._ids is not None and self._ledger.digest_key is not None
-        return _by_id(self._ids) if named else None
 
     def _fingerprint(self, key: bytes) -> Fingerprint:
         """Return keyed digests of this curator's labels."""
@@ -622,13 +596,3 @@ def _texts(ids: Any) -> list[bytes]:
 def kind_of_ids(ids: Any) -> str:
     """Return the kind of ids, as traces name it."""
     return "row numbers" if ids is None else IDS_KIND
-
-
-def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:
-    """Return the names of all labels by code, and the rank of each among the sorted names."""
-    names = domain.texts
-    if names is None:
-        return range(domain.size), np.arange(domain.size, dtype=np.uint32)
-    ranks = np.empty(len(names), dtype=np.uint32)
-    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.uint32)
-    return names, ranks

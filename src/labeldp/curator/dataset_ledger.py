@@ -30,6 +30,7 @@ from labeldp.curator.datasets import (
     OPENS,
     USERS,
     Dataset,
+    Declared,
     add_command,
     as_declared,
     budget_from,
@@ -52,7 +53,6 @@ from labeldp.curator.datasets import (
     text_of,
     unknown_dataset,
 )
-from labeldp.curator.declared import Declared
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.ledger_transaction import LedgerTransaction, Paid
 from labeldp.curator.paid import (
@@ -228,23 +228,18 @@ class DatasetLedger(NotCopyable):
     def __init__(
         self,
         store: Store,
-        name: str,
-        revision: str,
+        scope: Scope,
         secret: bytes,
-        budget: Budget | None,
-        cohort: Cohort | None = None,
-        records: str | None = None,
-        column: str = "",
-        analyst: str = "",
+        budget: Budget | None = None,
+        *,
         other_ids: bool = False,
-        request: Request | None = None,
     ) -> None:
-        self.request = request
-        self.name, self._dataset, self._column = Scope(name, column).name, name, column
-        self.analyst = analyst
-        self.revision = revision
-        self._store, self._secret, self._proposed = store, secret, budget
-        self._cohort, self._records, self._other_ids = cohort, records, other_ids
+        self.name, self.revision, self.analyst = scope.name, scope.revision, scope.analyst
+        self.request: Request | None = None
+        self._store, self._dataset, self._column = store, scope.dataset, scope.column
+        self._secret, self._proposed, self._other_ids = secret, budget, other_ids
+        self._cohort: Cohort | None = None
+        self._records: str | None = None
         self._declared = Declarations()
 
     @property
@@ -482,16 +477,15 @@ class DatasetLedger(NotCopyable):
     def check_process(self) -> None:
         """Do nothing: every process may use this ledger, since the file knows what was spent."""
 
-    def _of(self, cohort: Cohort | None, records: str | None) -> "DatasetLedger":
-        """Return the same ledger, of some records."""
-        given = (self._store, self._dataset, self.revision, self._secret, self._proposed)
-        return DatasetLedger(*given, cohort, records, self._column, self.analyst, self._other_ids, self.request)
+    def _with(self, **fields: Any) -> "DatasetLedger":
+        """Return the same ledger with other values of some attributes, and nothing declared."""
+        ledger = object.__new__(DatasetLedger)
+        ledger.__dict__.update(self.__dict__ | fields, _declared=Declarations())
+        return ledger
 
     def of_request(self, request: Request) -> "DatasetLedger":
         """Return the same ledger, which keeps what was asked beside each charge and each release found again."""
-        ledger = self._of(self._cohort, self._records)
-        ledger.request = request
-        return ledger
+        return self._with(request=request)
 
     def find_request(self, digest: str) -> Request | None:
         """Return what was asked, by its digest, or None if this file was never asked it."""
@@ -508,7 +502,7 @@ class DatasetLedger(NotCopyable):
         cohorts = self.cohorts
         for each in cohorts:
             if each.name == cohort:
-                return self._of(each, None)
+                return self._with(_cohort=each, _records=None)
         raise unknown_cohort(self._store.path, self.name, cohort, cohorts)
 
     def of_records(self, records: str | None) -> "DatasetLedger":
@@ -522,7 +516,7 @@ class DatasetLedger(NotCopyable):
                 none now, or the other way around; no label was looked at, and nothing was charged.
         """
         self.check_ids(records is not None)
-        own = self._of(self._cohort, records)
+        own = self._with(_records=records)
         if not own._scope().names and records is not None:
             rows = self._state_rows("SELECT digest FROM labels", "AND domain = ?", IDS_KIND, order="rowid")
             own._refuse_others({digest for (digest,) in rows})
@@ -593,20 +587,6 @@ class DatasetLedger(NotCopyable):
             LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
         """
         return _Comparison(self, domain)
-
-    def _declare(self, declared: Declared) -> None:
-        """Write a domain down if it is the first one; raise LedgerError if others were declared."""
-        if (declared.form,) not in self._rows("SELECT form FROM domain", "AND label_column = ?", self._column):
-            with self._open() as (connection, dataset):
-                declare_first(connection, dataset, self._column, declared, self._store.path)
-
-    def _count(self, declared: Declared, outcome: Literal["passed", "refused"]) -> None:
-        """Write down that labels were in a domain, or were not."""
-        with self._open() as (connection, dataset):
-            connection.execute(
-                f"UPDATE domain SET {outcome} = {outcome} + 1 WHERE dataset = ? AND label_column = ? AND form = ?",
-                (dataset.id, self._column, declared.form),
-            )
 
     def _refusal(self, domain: Domain, declared: Declared) -> str:
         """Return the message for labels outside of the domain, which depends on the domain alone."""
@@ -876,25 +856,28 @@ class _Comparison(AbstractContextManager[None]):
         self._declared = domain if isinstance(domain, Declared) else as_declared(domain)
 
     def __enter__(self) -> None:
-        self._ledger._declare(self._declared)
+        ledger, declared = self._ledger, self._declared
+        if (declared.form,) not in ledger._rows("SELECT form FROM domain", "AND label_column = ?", ledger._column):
+            with ledger._open() as (connection, dataset):
+                declare_first(connection, dataset, ledger._column, declared, ledger._store.path)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        is_domain_error = isinstance(error, DomainError)
-        if error is not None and not isinstance(error, Exception):
-            return False  # an interrupt
-        if isinstance(error, LabelDPError) and not is_domain_error:
-            return False  # about a file or an argument, not a label
+        about_labels = isinstance(error, DomainError) or not isinstance(error, LabelDPError)
+        if error is not None and not (about_labels and isinstance(error, Exception)):
+            return False  # about a file or an argument, or an interrupt
+        count = "passed = passed + 1" if error is None else "refused = refused + 1"
+        query = f"UPDATE domain SET {count} WHERE dataset = ? AND label_column = ? AND form = ?"
         try:
             # Success is written like a refusal, so that a ledger that cannot be written discloses neither.
-            self._ledger._count(self._declared, "passed" if error is None else "refused")
+            with self._ledger._open() as (connection, dataset):
+                connection.execute(query, (dataset.id, self._ledger._column, self._declared.form))
         except BaseException as failure:
             link: BaseException = failure
-            while link.__context__ not in (None, error):
-                assert link.__context__ is not None
+            while link.__context__ is not None and link.__context__ is not error:
                 link = link.__context__
-            link.__context__ = None
+            link.__context__ = None  # else the refusal would stand behind the failure
             raise
         if isinstance(error, DomainError):  # neither its sentence nor its frames may tell of labels
             error.__traceback__ = error.__context__ = error.__cause__ = None

@@ -15,14 +15,14 @@ from labeldp.curator.datasets import (
     State,
     charge_from,
     cost_digest,
+    disclosures,
     made_digest,
     now,
     restorations,
     text_of,
 )
-from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_store import pack, unpack
-from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
+from labeldp.curator.traces import are_expected, new_traces, traces_of
 from labeldp.privacy import Certificate, Charge, Draw, PendingCharge, RandomnessKind, Request, Trust, read_stored
 
 
@@ -53,11 +53,11 @@ class LedgerTransaction:
 
     def has_same_labels(self, request: PendingCharge) -> bool:
         """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
-        return are_expected(self._traces(), request, self.scope.span)
+        return are_expected(traces_of(self.connection, self.state), request, self.scope.span)
 
     def keep_traces(self, request: PendingCharge) -> None:
         """Store the traces of a request, with which later ones are compared."""
-        new = new_traces(self._traces(), request, self.scope.span, self.records)
+        new = new_traces(traces_of(self.connection, self.state), request, self.scope.span, self.records)
         place = (*self.state, *self.scope.span)
         rows = [(*place, *kinds, digest) for kinds, digest in new.items()]
         self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -74,9 +74,6 @@ class LedgerTransaction:
             "ON CONFLICT (dataset, label_column, generation, revision) DO UPDATE SET times = times + 1",
             self.state,
         )
-
-    def _traces(self) -> Traces:
-        return traces_of(self.connection, self.state)
 
     def find_held(self, request: PendingCharge, mechanism: Any) -> Draw | None:
         """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""

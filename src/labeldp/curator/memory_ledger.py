@@ -47,6 +47,13 @@ class Ledger(SingleProcess):
         "a ledger file, LedgerFile(path).dataset(name), which all processes share"
     )
 
+    analyst = ""
+    """Nobody: a ledger in memory reserves no shares."""
+
+    digest_key = ids_key = randomness = None
+    """A ledger in memory never finds a release again: it fingerprints neither labels nor ids, and has no keyed noise,
+    which needs a ledger file that keeps the key and notices labels that changed."""
+
     def __init__(self, budget: Budget, name: str = "labels", *, policy: Policy | None = None) -> None:
         if not isinstance(budget, Budget):
             raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
@@ -66,26 +73,6 @@ class Ledger(SingleProcess):
     def budget(self) -> Budget:
         """The most that all charges may cost together; it never changes."""
         return self._budget
-
-    @property
-    def analyst(self) -> str:
-        """Nobody: a ledger in memory reserves no shares."""
-        return ""
-
-    @property
-    def digest_key(self) -> None:
-        """None: a ledger in memory never finds a release again, so it does not fingerprint labels."""
-        return None
-
-    @property
-    def ids_key(self) -> None:
-        """None: noise that does not depend on ids needs no names of records."""
-        return None
-
-    @property
-    def randomness(self) -> None:
-        """None: keyed noise needs a ledger file, which keeps the key and notices labels that changed."""
-        return None
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -134,7 +121,7 @@ class Ledger(SingleProcess):
         with self._lock:
             self._pinned.check(request.users, self.name)
             books, plan, _ = self._books.charge(release, self._declared.plans)
-            warn_of_weak_budget(self.budget.epsilon, self.budget.delta, request.records)
+            warn_of_weak_budget(self._budget.epsilon, self._budget.delta, request.records)
             self._books = books
             self._declared.charged(plan)
             charge = Charge(
@@ -144,7 +131,7 @@ class Ledger(SingleProcess):
                 request.mechanism,
                 plan=plan.plan if plan else None,
                 account=self._token,
-                budgets=(numbers_of(self.budget),),
+                budgets=(numbers_of(self._budget),),
             )
             if request.users is not None and self._pinned.users is None:
                 self._pinned = Pinned(request.users, not self._charges)

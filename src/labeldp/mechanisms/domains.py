@@ -255,7 +255,7 @@ class Domain(ABC):
             DomainError: a code is outside.
             InputError: not a one-dimensional array of integers.
         """
-        array = silent(lambda: np.asarray(codes))
+        array = codes if type(codes) is np.ndarray else silent(lambda: np.asarray(codes))
         if array is None or array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
             raise InputError(f"labels must be a one-dimensional array of integer codes 0 to {self.size - 1}")
         if array.size and (array.max() >= self.size or (array.dtype.kind == "i" and array.min() < 0)):

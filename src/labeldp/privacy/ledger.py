@@ -69,7 +69,7 @@ class PendingCharge:
             with_arrays: False leaves out the digests of per-record arrays (candidate sets, groups) that a stage
                 of training cannot reproduce to the bit.
         """
-        stepwise = any(name in self.mechanism for name in ARRAY_DIGESTS)
+        stepwise = not self.mechanism.keys().isdisjoint(ARRAY_DIGESTS)
         mechanism = {name: value for name, value in self.mechanism.items() if with_arrays or name not in ARRAY_DIGESTS}
         return {
             "mechanism": mechanism,
