@@ -506,10 +506,7 @@ class DatasetLedger(NotCopyable):
         raise unknown_cohort(self._store.path, self.name, cohort, cohorts)
 
     def of_records(self, records: str | None) -> "DatasetLedger":
-        """Return the ledger as it charges these records, and as other requests of the same records find them.
-
-        Args:
-            records: digest of the record ids; see `records_digest`. None without ids.
+        """Return the ledger as it charges these records (`records_digest`), and as their other requests find them.
 
         Raises:
             LedgerError: they are not the records of the dataset or of the cohort, or were released with ids and have
@@ -537,11 +534,7 @@ class DatasetLedger(NotCopyable):
             raise LedgerError(_OTHER_IDS.format(self._called, words[not named], words[named]))
 
     def check_users(self, users: str | None) -> None:
-        """Raise LedgerError if charges were made for other users, or for users and this is for single records.
-
-        Args:
-            users: digest of the map from records to users; None where each record is protected by itself.
-        """
+        """Raise LedgerError if charges were made for other users, or for users and this is for single records."""
         self._check_users(pinned_from(self._rows(USERS, order="digest")), users, self.cohorts)
 
     def _check_users(self, pinned: Pinned, users: str | None, cohorts: Sequence[Cohort]) -> None:
@@ -631,11 +624,7 @@ class DatasetLedger(NotCopyable):
             refuse_closed(closed_by(changes), self._store.path, self._dataset)
 
     def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
-        """Raise BudgetExceeded if the budget cannot admit more charges of these records, known up to their splits.
-
-        Args:
-            more: parts of these records, and the most that each charge costs.
-        """
+        """Raise BudgetExceeded if the budget cannot admit more charges of parts of these records, at most so costly."""
         span = self._scope().span
         steps = [Step("", loss, path, 1, span) for path, loss in more]
         self._refuse_closed(steps)
@@ -832,11 +821,7 @@ class DatasetLedger(NotCopyable):
         return False
 
     def certificate_of(self, charges: Sequence[str]) -> Certificate:
-        """Return the certificate of the releases with these charges, joined as `gather` joins them.
-
-        Args:
-            charges: ids of charges in this ledger, at least one.
-        """
+        """Return the certificate of the releases with these charges, at least one, joined as `gather` joins them."""
         certificates = {each.certificate.entries[0].id: each.certificate for each in self.entries}
         return gather([Release(None, certificates[charge]) for charge in charges], lambda *_: None).certificate
 

@@ -287,14 +287,7 @@ def declare_first(connection: Connection, dataset: Dataset, column: str, declare
 
 
 def refuse_undeclared(declared: Declared, known: Mapping[str, str], path: Path, name: str) -> None:
-    """Raise LedgerError if others than a domain were declared.
-
-    Args:
-        declared: the domain.
-        known: those of the dataset, words by form.
-        path: of the ledger file.
-        name: of the dataset.
-    """
+    """Raise LedgerError if others than a domain were declared; `known` has their words by form."""
     if known and declared.form not in known:
         raise LedgerError(
             f"the declared domain of {name!r} is {' or '.join(known.values())}, and not {declared.words}; "

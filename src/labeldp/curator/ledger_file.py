@@ -131,8 +131,6 @@ class LedgerFile(NotCopyable):
         refuses more. Shares that were reserved keep their budgets.
 
         Args:
-            name: name of the dataset.
-            budget: the new budget.
             why: the reason, in words.
 
         Raises:
@@ -149,8 +147,6 @@ class LedgerFile(NotCopyable):
         classes, another grid, or `clip`.
 
         Args:
-            name: name of the dataset.
-            domain: domain of its labels.
             why: the reason, in words.
 
         Raises:
@@ -276,11 +272,7 @@ class LedgerFile(NotCopyable):
             reserve(connection, known_dataset(connection, self.path, name), parts)
 
     def shares(self, name: str) -> dict[str, Budget]:
-        """Return the budget that is reserved to each analyst; empty where nothing is.
-
-        Args:
-            name: name of the dataset.
-        """
+        """Return the budget of a dataset that is reserved to each analyst; empty where nothing is."""
         with self._store.connected() as connection:
             accounts = accounts_of(connection, known_dataset(connection, self.path, name))
         return {analyst: stored.account.budget for analyst, stored in accounts.items() if analyst != OWNER}

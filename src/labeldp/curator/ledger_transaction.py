@@ -102,12 +102,7 @@ class LedgerTransaction:
     def write(
         self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, source: str | None = None
     ) -> Certificate:
-        """Store a release and return its certificate; a stream has no value.
-
-        Args:
-            request, mechanism, paid, value: of the release.
-            source: the digest of what was asked for first, or None.
-        """
+        """Store a release and return its certificate; a stream has no value, `source` is what was asked for first."""
         charge, entry = paid.charge, paid.payment and paid.payment.entry
         restored = restorations(self.connection, self.dataset.id)
         more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)

@@ -159,18 +159,10 @@ class LedgerLike(Protocol):
         """Refuse in a process where this ledger does not know what was spent."""
 
     def of_records(self, records: str | None) -> "LedgerLike":
-        """Return the ledger as it charges these records; refuse others than its own, before a label is compared.
-
-        Args:
-            records: digest of the record ids, or None without ids; see `RecordDigest`.
-        """
+        """Return the ledger as it charges records with this digest of ids, if they have some; refuse others."""
 
     def check_users(self, users: str | None) -> None:
-        """Refuse another map from records to users than charges were made for; see `Pinned`.
-
-        Args:
-            users: digest of the map, or None where each record is protected by itself.
-        """
+        """Refuse another map from records to users than charges were made for; see `Pinned`."""
 
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Let the body compare labels with a declared domain; a ledger file remembers that and the outcome."""
