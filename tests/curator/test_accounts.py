@@ -45,7 +45,9 @@ def charge(ledger: Any, loss: PrivacyLoss, path: Any = (), name: str = "release"
     """Charge some loss: labels and traces are made up."""
     traces = (("row numbers", "classes", "digest"),)
     request = PendingCharge({"mechanism": name}, loss, path, labels="digest", traces=traces, step=step)
-    return ledger.draw(request, Released(), lambda: np.zeros(3)).certificate
+    with ledger.charging(request, Released()) as draw:
+        draw.value = np.zeros(3)
+    return draw.certificate
 
 
 def opened(path: Path, budget: ldp.Budget) -> DatasetLedger:
@@ -157,12 +159,9 @@ def test_a_charge_that_is_rolled_back_leaves_the_plan_declared(tmp_path: Path) -
     ledger = opened(tmp_path / "l.db", ldp.Budget(2))
     loss, traces = PrivacyLoss.pure("0.5"), (("row numbers", "classes", "digest"),)
     ledger.require([PendingCharge({}, loss, step="a"), PendingCharge({}, loss, step="b")])
-    with pytest.raises(RuntimeError):
-        ledger.draw(
-            PendingCharge({}, loss, labels="d", traces=traces),
-            Released(),
-            lambda: (_ for _ in ()).throw(RuntimeError()),
-        )
+    request = PendingCharge({}, loss, labels="d", traces=traces)
+    with pytest.raises(RuntimeError), ledger.charging(request, Released()):
+        raise RuntimeError
     assert ledger.charges == () and ledger.account.policy is None and ledger.used() == 0
     assert charge(ledger, loss).epsilon() == 1
 

@@ -282,7 +282,8 @@ def test_a_ledger_that_was_not_told_the_records_takes_no_cohorts(shop: Path) -> 
     """Whoever charges a request without saying whose labels it is about leaves that open for ever."""
     account = bought(shop)
     request = holder(shop, JANUARY)._request(response(1), SYSTEM, None)
-    account.draw(request, response(1), lambda: labels_of(JANUARY))
+    with account.charging(request, response(1)) as draw:
+        draw.value = labels_of(JANUARY)
     with pytest.raises(ldp.privacy.LedgerError, match="takes no cohorts"):
         add(shop, "january", JANUARY)
 
@@ -578,8 +579,12 @@ def test_a_curator_that_was_made_before_a_dataset_grew_charges_its_own_records(s
     before.release(response(0.5), rng=SYSTEM)
     unnamed = bought(shop)
     assert spent(shop) == [1.5, 0]
-    with pytest.raises(ldp.privacy.LedgerError, match="told apart by record ids"):
-        unnamed.draw(before._request(response(0.25), SYSTEM, None), response(0.25), lambda: JANUARY)
+    request = before._request(response(0.25), SYSTEM, None)
+    with (
+        pytest.raises(ldp.privacy.LedgerError, match="told apart by record ids"),
+        unnamed.charging(request, response(0.25)),
+    ):
+        pytest.fail("nothing may be drawn")
 
 
 @pytest.mark.slow

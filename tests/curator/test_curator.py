@@ -1,5 +1,7 @@
 """The curator charges first, draws then, and says nothing of the labels."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from labeldp.mechanisms import (
     Classes,
     Domain,
     Interval,
+    LabelCodes,
     LaplaceHistogram,
     RandomizedResponse,
     RandomizedResponseWithPrior,
@@ -64,15 +67,13 @@ def public(values: Any) -> Public[Any]:
 class Recording(Ledger):
     """Notes the order of charges and draws."""
 
-    def draw(self, request: Any, mechanism: Any, make: Any) -> Any:
+    @contextmanager
+    def charging(self, request: Any, mechanism: Any) -> Iterator[Any]:
         """Asks whether the charge stands when the noise is drawn."""
-        self.charged_at_draw = []
-
-        def watched() -> Any:
+        self.charged_at_draw: list[int] = []
+        with super().charging(request, mechanism) as draw:
             self.charged_at_draw.append(len(self.charges))
-            return make()
-
-        return super().draw(request, mechanism, watched)
+            yield draw
 
 
 @pytest.mark.guarantee("labeldp.curator:Curator", "charged_first")
@@ -85,6 +86,15 @@ def test_nothing_is_drawn_before_its_charge_is_committed() -> None:
         holder.release(response("0.001"), rng=SYSTEM)
     assert ledger.charged_at_draw == []
     assert len(ledger.charges) == 1
+
+
+def test_labels_that_encode_themselves_are_checked_and_copied() -> None:
+    codes = np.array([0, 2, 1], dtype=np.uint8)
+    holder = Curator(LabelCodes(codes), domain=Classes(3), budget=Budget(1))
+    codes[:] = 0
+    assert holder._codes.tolist() == [0, 2, 1]
+    with pytest.raises(DomainError):
+        Curator(LabelCodes(np.array([0, 3])), domain=Classes(3), budget=Budget(1))
 
 
 BAD_RELEASES = [

@@ -1,5 +1,6 @@
 """Declared domains: on disk before a label is compared with one, changed on purpose, counted in certificates."""
 
+import traceback
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import labeldp as ldp
 from curator.ledgers import SYSTEM
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
-from labeldp.curator.declared import LOSSES, Declared
+from labeldp.curator.datasets import LOSSES, Declared
 from labeldp.fit import release_file
 from labeldp.mechanisms import Domain
 
@@ -86,6 +87,8 @@ def test_labels_that_do_not_fit_are_refused_by_the_same_sentence_whatever_is_wro
             held(path, ldp.Interval(0, 100_000), labels)
         said.add(str(caught.value))
         assert caught.value.__context__ is None and caught.value.__cause__ is None
+        frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+        assert frames[-1] == "held", "frames that hold labels are gone"
     [sentence] = said
     assert "--clip" in sentence and "--clip" in sentence and "--change" in sentence
     assert opened(path).domains[0].refused == 5
@@ -188,11 +191,8 @@ def test_an_error_that_no_domain_made_is_no_refusal_and_an_interrupt_neither(pat
     domain = ldp.Interval(0, 100_000)
 
     def ends(error: type[BaseException]) -> None:
-        def encode() -> None:
+        with pytest.raises(error), opened(path).comparing(domain):
             raise error("ended")
-
-        with pytest.raises(error):
-            opened(path).compare(domain, encode)
 
     held(path, domain)
     for error in (ldp.privacy.InputError, KeyboardInterrupt):
@@ -209,13 +209,13 @@ def test_a_ledger_that_cannot_be_written_tells_neither_that_labels_fit_nor_that_
     LedgerFile(path).add("salary", ldp.Budget(epsilon=4), domain)
     said = []
     for labels in (SALARIES, SALARIES * 0):
-
-        def encode(labels: Any = labels) -> Any:
+        with pytest.raises(ldp.privacy.LedgerError) as caught, opened(path).comparing(domain):
             path.chmod(0o640)  # nobody may use such a file
-            return domain.encode(labels)
-
-        with pytest.raises(ldp.privacy.LedgerError) as caught:
-            opened(path).compare(domain, encode)
+            domain.encode(labels)
+        behind = caught.value.__context__
+        while behind is not None:
+            assert not isinstance(behind, ldp.privacy.DomainError)
+            behind = behind.__context__
         said.append(str(caught.value))
         path.chmod(0o600)
     assert said[0] == said[1]

@@ -154,12 +154,9 @@ def test_a_draw_that_fails_charges_nothing_and_leaves_nothing(path: Path, error:
     holder = curator(path)
     holder.release(response(1), rng=SYSTEM)
     request = holder._request(response(2), SYSTEM, None)
-
-    def make() -> None:
+    with pytest.raises(error), people(path).charging(request, response(2)) as draw:
+        assert draw.is_new
         raise error
-
-    with pytest.raises(error):
-        people(path).draw(request, response(2), make)
     assert people(path).spent.epsilon() == 1.0
     assert os.listdir(path.parent) == ["ledger.db"]
 
@@ -398,8 +395,8 @@ def test_changes_of_a_budget_are_on_record(path: Path) -> None:
 def test_a_request_without_a_digest_of_the_labels_is_refused(path: Path) -> None:
     ledger = LedgerFile(path).dataset("people", budget=ldp.Budget(epsilon=1))
     request = PendingCharge(response().specification(), response().privacy_loss())
-    with pytest.raises(ldp.privacy.InputError, match="digests"):
-        ledger.draw(request, response(), lambda: LABELS)
+    with pytest.raises(ldp.privacy.InputError, match="digests"), ledger.charging(request, response()):
+        pytest.fail("nothing may be drawn")
 
 
 def test_no_repr_shows_a_key_or_a_digest(path: Path) -> None:

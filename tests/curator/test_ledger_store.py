@@ -30,11 +30,9 @@ def test_the_file_is_readable_by_its_owner_alone_at_every_moment(path: Path) -> 
         request = holder._request(response(), SYSTEM, None)
         modes: dict[str, int] = {}
 
-        def make() -> np.ndarray:
+        with holder.ledger.charging(request, response()) as draw:
             modes.update({name: (path.parent / name).stat().st_mode & 0o777 for name in os.listdir(path.parent)})
-            return LABELS
-
-        holder.ledger.draw(request, response(), make)
+            draw.value = LABELS
     finally:
         os.umask(before)
     assert modes == {"ledger.db": 0o600, "ledger.db-journal": 0o600}
@@ -178,14 +176,10 @@ def test_looking_at_a_ledger_does_not_let_another_process_in(path: Path) -> None
     """A file that is opened and closed beside SQLite would drop the locks of the whole process."""
     holder = curator(path)
     holder.release(response(), rng=SYSTEM)
-    said = []
-
-    def make() -> np.ndarray:
+    with holder.ledger.charging(holder._request(response(0.5), SYSTEM, None), response(0.5)) as draw:
         assert LedgerFile(path).datasets() == ("people",)
-        said.extend(run_processes("intrude", path))
-        return LABELS
-
-    holder.ledger.draw(holder._request(response(0.5), SYSTEM, None), response(0.5), make)
+        said = run_processes("intrude", path)
+        draw.value = LABELS
     assert len(said) == 1 and "in use by another process" in said[0]
     assert people(path).spent.epsilon() == 1.5
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,14 @@ def forgetful() -> None:
 def drawn_anew() -> None:
     """A release that is asked for again is drawn again, under its old charge."""
 
-    def draw(ledger: Any, request: Any, mechanism: Any, make: Any) -> Any:
-        found = real(ledger, request, mechanism, make)
-        return replace(found, value=found.value ^ os.urandom(1)[0] % 2)
+    @contextmanager
+    def charging(ledger: Any, request: Any, mechanism: Any) -> Iterator[Any]:
+        with real(ledger, request, mechanism) as draw:
+            yield draw
+        draw.value = draw.value ^ os.urandom(1)[0] % 2
 
-    real = DatasetLedger.draw
-    DatasetLedger.draw = draw  # type: ignore[method-assign]
+    real = DatasetLedger.charging
+    DatasetLedger.charging = charging  # type: ignore[method-assign]
 
 
 def charged_twice() -> None:

@@ -106,7 +106,9 @@ class World:
             return
         name = {"mechanism": f"number {next(self._numbers)}"}
         request = PendingCharge(name, losses[0], path, labels="digest", traces=TRACES)
-        self._certificates.append(ledger.draw(request, Released(), lambda: np.zeros(1)).certificate)
+        with ledger.charging(request, Released()) as draw:
+            draw.value = np.zeros(1)
+        self._certificates.append(draw.release.certificate)
 
     def certificate(self) -> Certificate | None:
         """The certificate of all releases together; None where there are none."""

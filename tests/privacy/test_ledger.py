@@ -62,18 +62,20 @@ def test_what_is_no_budget_is_refused(epsilon: object, delta: object, sentence: 
 def test_nothing_is_drawn_before_its_charge_is_recorded() -> None:
     ledger, seen = Ledger(Budget(1)), []
     mechanism = RandomizedResponse(domain=Classes(2), epsilon=1)
-    drawn = ledger.draw(request(pure(1)), mechanism, lambda: seen.append(len(ledger.charges)) or 7)
-    assert (drawn.value, seen) == (7, [1])
-    with pytest.raises(BudgetExceeded):
-        ledger.draw(request(pure("1e-9")), mechanism, lambda: seen.append("drawn"))
+    with ledger.charging(request(pure(1)), mechanism) as draw:
+        seen.append(len(ledger.charges))
+        draw.value = 7
+    assert (draw.release.value, draw.release.certificate.entries, seen) == (7, ledger.charges, [1])
+    with pytest.raises(BudgetExceeded), ledger.charging(request(pure("1e-9")), mechanism):
+        seen.append("drawn")
     assert seen == [1]
     assert ledger.spent.epsilon() == 1.0
 
 
 def test_a_draw_that_fails_stays_charged() -> None:
     ledger = Ledger(Budget(2))
-    with pytest.raises(MemoryError):
-        ledger.draw(request(pure(1)), "mechanism", lambda: (_ for _ in ()).throw(MemoryError()))
+    with pytest.raises(MemoryError), ledger.charging(request(pure(1)), "mechanism"):
+        raise MemoryError
     assert ledger.spent.epsilon() == 1.0
 
 

@@ -163,19 +163,22 @@ def block_cost(block: Block, limits: Limits, totals: Iterable[Cost]) -> Cost:
     """
     losses = _block_losses(block)
     rates = [sequence_rate(loss.atoms, limits.reserve, limits.failure, limits.rate) for loss in losses]
-    slow = Cost.largest(Cost(rate=rate, failure=failure) for rate, failure in rates)
+    slow = Cost.largest([Cost(rate=rate, failure=failure) for rate, failure in rates])
     before = list(totals)
-    spent = max((cost.tail for cost in before), default=Fraction(0))
-    tails = [*(limits.tail * part for part in TAIL_PARTS), max(Fraction(0), limits.tail - spent)]
-    points = [_pure(losses)]
-    for tail in tails:
-        if all(limits.holds_loss(cost + points[-1]) for cost in before):
+    left = limits.tail - max([cost.tail for cost in before], default=Fraction(0))
+    pure = point = _pure(losses)
+    bounded = None
+    for tail in (None, *[limits.tail * part for part in TAIL_PARTS], left):
+        if tail is not None:
+            if tail <= 0:
+                continue
+            point = _at_tail(losses, tail)
+        if all(limits.holds_loss(cost + point) for cost in before):
             break
-        if tail:
-            points.append(_at_tail(losses, tail))
-    fitting = (point for point in points if all(limits.holds_loss(cost + point) for cost in before))
-    bounded = (point for point in points if point.loss is not None)
-    point = next(fitting, next(bounded, points[0]))
+        if bounded is None and point.loss is not None:
+            bounded = point
+    else:
+        point = bounded or pure
     return Cost(point.loss, point.tail, slow.rate, slow.failure)
 
 
@@ -183,7 +186,7 @@ def _pure(losses: Iterable[PrivacyLoss]) -> Cost:
     """The loss of a block but for its stated failures: the exact decimal."""
     points = []
     for loss in losses:
-        finite = tuple(pair for pair in loss.atoms if not isinstance(pair[0], Failure))
+        finite = tuple([pair for pair in loss.atoms if not isinstance(pair[0], Failure)])
         points.append(Cost(max_loss(finite), failures(loss.atoms)))
     return Cost.largest(points)
 
@@ -194,13 +197,8 @@ def _at_tail(losses: tuple[PrivacyLoss, ...], tail: Fraction) -> Cost:
     return Cost(None if math.isinf(epsilon) else decimal(epsilon, "epsilon"), tail)
 
 
-def record_totals(entries: Iterable[Entry], block: Block) -> tuple[Cost, ...]:
-    """Return what a record of a block may have paid before; totals that another covers are left out."""
-    return totals_within(entries, block.span, block.path)
-
-
 def totals_within(entries: Iterable[Entry], span: Span, path: Path = ()) -> tuple[Cost, ...]:
-    """Return what a record of some cohorts, in a part of them, may have paid; see `record_totals`."""
+    """Return what a record of some cohorts, in a part of them, may have paid, without totals that another covers."""
     rows = list(entries)
     groups = {
         tuple((entry.path, entry.cost) for entry in rows if entry.span[0] <= cohort <= entry.span[1])
@@ -295,13 +293,14 @@ class Account:
         Raises:
             BudgetExceeded: neither book has room.
         """
-        before = record_totals(entries, block)
+        span, path = block.span, block.path
+        before = totals_within(entries, span, path)
         policies = [self.policy] if self.policy else list(Policy)
         for policy in policies:
             limits = self.limits or Limits.of(self.budget, policy)
             cost = block_cost(block, limits, before)
             if all(limits.admit(total + cost) for total in before):
-                return Admission(replace(self, policy=policy, limits=limits), Entry(block.span, block.path, cost))
+                return Admission(replace(self, policy=policy, limits=limits), Entry(span, path, cost))
         raise self._refusal(before, limits, cost)
 
     def under(self, budget: Budget) -> "Account":

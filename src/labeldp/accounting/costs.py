@@ -76,7 +76,7 @@ class Cost:
     @classmethod
     def largest(cls, costs: Iterable["Cost"]) -> "Cost":
         """Return the largest of each number."""
-        losses, tails, rates, failures = zip(*(cost._numbers for cost in costs), strict=True)
+        losses, tails, rates, failures = zip(*[cost._numbers for cost in costs], strict=True)
         return cls(_largest(losses), max(tails), _largest(rates), max(failures))
 
     @property
@@ -110,7 +110,7 @@ def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
 
 def _largest(numbers: Iterable[Fraction | None]) -> Fraction | None:
     listed = list(numbers)
-    return None if None in listed else max(number for number in listed if number is not None)
+    return None if None in listed else max([number for number in listed if number is not None])
 
 
 def sequence_rate(

@@ -19,7 +19,7 @@ from labeldp.fit import (
     kind_of,
 )
 from labeldp.learners import Task, fit_repeatably, learner_of
-from labeldp.mechanisms import Classes, Domain, Interval
+from labeldp.mechanisms import Classes, Domain, Interval, LabelCodes
 from labeldp.privacy import Budget, InputError
 from labeldp.tables import TableEncoder
 
@@ -208,7 +208,7 @@ def fitted(
     task = Task(domain, len(codes), epsilon, delta, categorical=rows.encoder.categorical)
     learner.check(rows.features, task)
     ledger = Ledger(Budget(epsilon, delta))
-    curator = Curator.of_codes(lambda: codes, domain=domain, ledger=ledger, ids=None)
+    curator = Curator(LabelCodes(codes), domain=domain, ledger=ledger)
     return fit_repeatably(learner, rows.features, curator, task, rng=rng).value
 
 

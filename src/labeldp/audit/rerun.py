@@ -203,7 +203,7 @@ class Rerun:
         if not plain:
             return checks, None, ["A lower bound: no release answers each record by one and the same law."]
         largest = max(plain, key=lambda release: len(release.rows))
-        release, codes = largest.release, np.asarray(job.rows.codes)
+        release, codes = largest.release, job.rows.codes(job.settings.domain)
         return checks, *_bounded(codes[largest.rows], np.asarray(release.value), release.mechanism.domain)
 
     def _learned(self, settings: FitSettings, account: DatasetLedger, folder: Path) -> Check:

@@ -17,7 +17,7 @@ from labeldp.bags.learners import BagRows, bag_model
 from labeldp.bags.sums import BagSum
 from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, user_names
 from labeldp.learners import Model
-from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain
+from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain, LabelSource
 from labeldp.privacy import (
     Budget,
     Certificate,
@@ -160,7 +160,7 @@ def release_bags(
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
-        curator = Curator.of_codes(records.codes, domain=domain, ledger=account, ids=records.ids, users=records.users)
+        curator = Curator(records, domain=domain, ledger=account, ids=records.ids, users=records.users)
         release = curator.release(sums, rng=account.randomness)
         arrays = sums.column_values(release.value, records.names, records.positions)
         for start in range(0, len(arrays[-1]), BLOCK_ROWS):
@@ -189,7 +189,7 @@ def release_bags_again(
 
 
 @dataclass(frozen=True)
-class _Records:
+class _Records(LabelSource):
     """The records of a table in the order of their ids, if it has ids, whatever the order of the rows.
 
     Of the table no more than a column is held at a time.
@@ -243,10 +243,9 @@ class _Records:
         self._require_same(len(values))
         return values if self.order is None else values.take(pa.array(self.order))
 
-    def codes(self) -> NDArray[Any]:
-        """Compare the private labels with the domain, and return their codes, shape (n,)."""
-        domain = self.domain.in_file()
-        blocks = self.table.blocks([self.label], encoded=self.label)
+    def codes(self, domain: Domain) -> NDArray[Any]:
+        """Read the private labels and return their codes, in the order of the records."""
+        blocks, domain = self.table.blocks([self.label], encoded=self.label), domain.in_file()
         codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
         self._require_same(len(codes))
         return codes if self.order is None else codes[self.order]

@@ -127,7 +127,8 @@ def charge(
     account = account.of_records(digest)
     account.afford(mechanism)
     task = LabelTask(ids, label, domain, account.digest_key, check_key)
-    survey = account.compare(mechanism.domain, lambda: survey_labels(table, task, digest))
+    with account.comparing(mechanism.domain):
+        survey = survey_labels(table, task, digest)
     request = survey.labels.request(account, mechanism, IDS_KIND, (SECRECY, *conditions))
     certificate = with_conditions(account.charge_stream(request, mechanism), request.conditions)
     release_key = account.randomness.bind(request.context()).release_key

@@ -121,7 +121,6 @@ def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None,
     """Return whose labels a release is about.
 
     Args:
-        cohorts: those of the dataset.
         cohort: the name that was asked for, or None for all records, now or before later ones were added.
         records: a digest of the ids, None without ids.
         place: path of the ledger and name of the dataset.
@@ -260,11 +259,6 @@ def insert_cohort(
     One that nothing was released of is replaced, so that a wrong file can be corrected.
 
     Args:
-        connection: an open transaction.
-        dataset: the dataset.
-        path: path of the ledger.
-        name: name of the cohort.
-        found: the ids.
         compared: cohorts with which the ids were compared before.
 
     Raises:

@@ -22,7 +22,7 @@ from labeldp.curator.users import (
     user_names,
     users_digest,
 )
-from labeldp.mechanisms import Domain, Groups, Mechanism
+from labeldp.mechanisms import Domain, Groups, LabelSource, Mechanism
 from labeldp.privacy import (
     Budget,
     IdDigest,
@@ -62,16 +62,15 @@ class Fingerprint:
     def __init__(self, key: bytes, domain: Domain) -> None:
         self._key, self._domain = key, domain
         self._digest = LabelDigest(key)
-        self._names, self._ranks = _canonical(domain)
+        names = domain.texts
+        self._names: list[str] | range = range(domain.size) if names is None else names
+        self._ranks = np.arange(domain.size, dtype=np.uint32)  # of each label among the sorted names
+        if names is not None:
+            self._ranks[sorted(self._ranks.tolist(), key=names.__getitem__)] = np.arange(len(names), dtype=np.uint32)
         self._counts = np.zeros(domain.size, dtype=np.int64)
 
     def update(self, ids: Any, codes: NDArray[Any]) -> None:
-        """Add records.
-
-        Args:
-            ids: their ids, as for keyed randomness; None for row numbers.
-            codes: their labels as codes, shape (n,).
-        """
+        """Add records with these ids (None for row numbers) and labels, as codes, shape (n,)."""
         self._digest.update(record_words(ids, len(codes), self._key), self._ranks[codes])
         if len(self._counts) <= len(codes):
             self._counts += np.bincount(codes, minlength=len(self._counts))
@@ -110,22 +109,24 @@ class Fingerprint:
         common = form
         if self._domain.target == "classes":
             form, common = self._domain.form, "classes"
+        present = np.flatnonzero(self._counts)
+        pairs = sorted([(self._names[code], int(self._counts[code])) for code in present.tolist()])
+        key = derive_key(self._key, b"label histogram")
+        histogram = hmac.new(key, json.dumps(pairs).encode(), hashlib.sha256).hexdigest()
         return (
             (scheme, form, self.labels),
-            (ANY_KIND, common, self._histogram()),
+            (ANY_KIND, common, histogram),
             (ANY_KIND, ANY_KIND, str(int(self._counts.sum()))),
         )
 
     def request(
         self, ledger: Any, mechanism: Mechanism, scheme: str, conditions: tuple[str, ...] = ()
     ) -> PendingCharge:
-        """Return the request of a release of all these records under the key of their durable ledger.
+        """Return the request of a release of all these records.
 
         Args:
             ledger: the `DatasetLedger` whose `digest_key` this fingerprint has.
-            mechanism: the mechanism.
-            scheme: the kind of ids.
-            conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
+            mechanism, scheme, conditions: as in `PendingCharge`.
         """
         return PendingCharge(
             mechanism=mechanism.specification(),
@@ -139,13 +140,6 @@ class Fingerprint:
             records=int(self._counts.sum()),
             analyst=ledger.analyst,
         )
-
-    def _histogram(self) -> str:
-        """Return a keyed digest of how often each label occurs."""
-        present = np.flatnonzero(self._counts)
-        pairs = sorted((self._names[code], int(self._counts[code])) for code in present.tolist())
-        key = derive_key(self._key, b"label histogram")
-        return hmac.new(key, json.dumps(pairs).encode(), hashlib.sha256).hexdigest()
 
     def __repr__(self) -> str:
         return "Fingerprint(<secret>)"
@@ -180,12 +174,7 @@ class Subscribers:
         callback: Callable[[Recorded], None],
         before: Callable[[str, Mechanism], None] = lambda step, mechanism: None,
     ) -> Iterator[None]:
-        """Tell somebody of releases while the body runs; see `Curator.subscribe`.
-
-        Args:
-            rows: the records of their curator, ascending, shape (n,).
-            callback, before: as there.
-        """
+        """Tell somebody of releases of some rows, ascending, while the body runs; see `Curator.subscribe`."""
         self._calls.append((rows, callback, before))
         try:
             yield
@@ -211,7 +200,7 @@ class Curator(NotCopyable):
     made it; if several processes release, each makes its own curator with the same ledger file.
 
     Args:
-        labels: the private labels, one for each record, shape (n,).
+        labels: the private labels, one for each record, shape (n,); or a `LabelSource`, which encodes itself.
         domain: the declared domain; it is never inferred from the labels.
         budget: limit of a new ledger in memory.
         ledger: a ledger to charge instead, such as `LedgerFile(path).dataset(name)`.
@@ -261,45 +250,10 @@ class Curator(NotCopyable):
             raise InputError("give either a budget or a ledger: every release must be charged to one")
         if ledger is not None and not callable(getattr(ledger, "of_records", None)):
             raise InputError("must be one, such as LedgerFile(path).dataset(name)", argument="ledger")
-        account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
+        account: LedgerLike = ledger if budget is None else Ledger(budget)  # type: ignore[assignment]
         names, count = None if ids is None else _distinct(ids, account.ids_key), _count(labels)
         if names is not None and count is not None and len(names) != count:
             raise InputError("ids must be one integer, or one text, for each record")
-        # A copy: labels that the caller changes later must not meet the noise of the first ones.
-        self._begin(lambda: np.array(domain.encode(labels)), domain, account, names, run, users)
-
-    @classmethod
-    def of_codes(
-        cls,
-        codes: Callable[[], NDArray[Any]],
-        *,
-        domain: Domain,
-        ledger: LedgerLike,
-        ids: Any,
-        run: str | None = None,
-        users: Any = None,
-    ) -> "Curator":
-        """Return a curator of labels that are given as codes of a domain.
-
-        Args:
-            codes: returns the codes, shape (n,), and refuses labels outside of the domain; called once it is declared.
-            domain, ledger, ids, run, users: see `Curator`.
-        """
-        curator = object.__new__(cls)
-        names = None if ids is None else _distinct(ids, ledger.ids_key)
-        curator._begin(lambda: np.array(domain.check_codes(codes())), domain, ledger, names, run, users)
-        return curator
-
-    def _begin(
-        self,
-        read: Callable[[], NDArray[Any]],
-        domain: Domain,
-        account: LedgerLike,
-        names: Any,
-        run: str | None,
-        users: Any,
-    ) -> None:
-        """Read the codes through the ledger, which first records the domain if it is durable, and set all fields."""
         account = account.of_records(records_digest(names, account))
         key = account.ids_key or account.digest_key or b""
         whose = None if users is None else user_names(users, key)
@@ -307,7 +261,12 @@ class Curator(NotCopyable):
             raise InputError(ONE_USER, argument="users")
         self._map = None if whose is None else users_digest(names, whose, key)
         account.check_users(self._map)
-        codes = account.compare(domain, read)
+        with account.comparing(domain):
+            if isinstance(labels, LabelSource):
+                codes = domain.check_codes(labels.codes(domain))
+            else:
+                codes = domain.encode(labels)
+            codes = codes.copy()  # labels that the caller changes later must not meet the noise of the first ones
         if not len(codes):
             raise InputError("labels must hold at least one record")
         if names is not None and len(names) != len(codes):
@@ -317,11 +276,9 @@ class Curator(NotCopyable):
         self._population = json.dumps([account.enroll(), kind_of_ids(names), domain.to_json()])
         self._domain, self._ledger, self._run, self._whole = domain, account, run, self
         self._subscribers, self._rows = Subscribers(), np.arange(len(codes))
-        self._set(codes, names, None if whose is None else numbered(whose), (), ())
-
-    def _set(self, codes: NDArray[Any], ids: Any, users: Any, path: Path, reasons: tuple[str, ...]) -> None:
-        """Set the fields that differ between the parts of a split; they share all others."""
-        self._codes, self._ids, self._users, self._path, self._reasons = codes, ids, users, path, reasons
+        self._codes, self._ids, self._users = codes, names, None if whose is None else numbered(whose)
+        self._path: Path = ()
+        self._reasons: tuple[str, ...] = ()
         self._fingerprints: dict[bytes, Fingerprint] = {}
 
     @property
@@ -374,17 +331,24 @@ class Curator(NotCopyable):
             )
         mechanism.check_records(self.records)
         self._subscribers.before(step, mechanism)
-        randomness = self._admitted(rng)
+        randomness, own = as_randomness(rng), self._ledger.randomness
+        if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
+            raise InputError(
+                "rng: keyed noise for a curator is that of its ledger file, rng=curator.ledger.randomness with "
+                "ledger=LedgerFile(path).dataset(name). Under another key, two columns of labels or two states of one "
+                "could meet the same noise, which tells where they are equal. SystemRandomness() needs no key"
+            )
         self._ledger.check_process()
         request = self._request(mechanism, randomness, step)
         noise = randomness.bind(request.context())
         ids = self._ids
         if ids is None and noise.kind is RandomnessKind.KEYED:
             ids = np.arange(self.records, dtype=np.uint64)
-        drawn = self._ledger.draw(request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=ids))
-        release = Release(drawn.value, drawn.certificate, drawn.mechanism)
-        self._subscribers.after(step, release, self._rows)
-        return release
+        with self._ledger.charging(request, mechanism) as draw:
+            if draw.is_new:
+                draw.value = mechanism.randomize(self._codes, rng=noise, ids=ids)
+        self._subscribers.after(step, draw.release, self._rows)
+        return draw.release
 
     def subscribe(
         self, callback: Callable[[Recorded], None], before: Callable[[str, Mechanism], None] = lambda *_: None
@@ -419,7 +383,7 @@ class Curator(NotCopyable):
         Raises:
             InputError: with users, a mechanism that protects single records only.
         """
-        return mechanism.privacy_loss() if self._users is None else mechanism.user_loss(self._groups())
+        return mechanism.privacy_loss() if self._users is None else mechanism.user_loss(Groups.of_users(self.users))
 
     def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
         """Return whether a durable ledger holds a release of these records that cost as much; nothing is charged.
@@ -488,7 +452,7 @@ class Curator(NotCopyable):
         return self._part(rows, (), self._reasons), rows
 
     def _part(self, rows: NDArray[np.intp], place: Path, reasons: tuple[str, ...]) -> "Curator":
-        """Return a curator of some of the rows, which keep their ids."""
+        """Return a curator of some of the rows, which keep their ids; it shares all other fields."""
         if self._ids is None:
             ids: Any = rows.astype(np.uint64)
         elif isinstance(self._ids, np.ndarray | RecordIds):
@@ -497,14 +461,10 @@ class Curator(NotCopyable):
             ids = [self._ids[row] for row in rows.tolist()]
         part = object.__new__(Curator)
         part.__dict__.update(self.__dict__)
-        users = None if self._users is None else self._users[rows]
-        part._rows = self._rows[rows]
-        part._set(self._codes[rows], ids, users, (*self._path, *place), reasons)
+        part._users = None if self._users is None else self._users[rows]
+        part._codes, part._rows, part._ids = self._codes[rows], self._rows[rows], ids
+        part._path, part._reasons, part._fingerprints = (*self._path, *place), reasons, {}
         return part
-
-    def _groups(self) -> Groups:
-        """Return whose each record is, as mechanisms take it."""
-        return Groups.of_users(self.users)
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> PendingCharge:
         key, scheme = self._ledger.digest_key, kind_of_ids(self._whole._ids)
@@ -519,32 +479,15 @@ class Curator(NotCopyable):
             source=randomness.identity,
             traces=() if key is None else self._whole._fingerprint(key).traces(scheme),
             conditions=self._reasons if self._map is None else (*self._reasons, PUBLIC_USERS),
-            order=self._order,
+            order=_by_id(self._ids) if key is not None and self._whole._ids is not None else None,
             users=self._map,
             records=self.records,
             analyst=self._ledger.analyst,
         )
 
-    def _admitted(self, rng: RandomSource) -> Randomness:
-        """Return the caller's randomness; refuse keyed noise that is not the ledger's: it could meet other labels."""
-        randomness, own = as_randomness(rng), self._ledger.randomness
-        if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
-            raise InputError(
-                "rng: keyed noise for a curator is that of its ledger file, rng=curator.ledger.randomness with "
-                "ledger=LedgerFile(path).dataset(name). Under another key, two columns of labels or two states of one "
-                "could meet the same noise, which tells where they are equal. SystemRandomness() needs no key"
-            )
-        return randomness
-
     def _step_name(self, step: str | None) -> str | None:
         """Return the name of a step in the ledger; None if the step or the run has no name."""
         return None if self._run is None or step is None else f"{self._run}: {step}"
-
-    @property
-    def _order(self) -> NDArray[np.intp] | None:
-        """The row numbers sorted by id, if the ledger keeps values and the rows may be in another order next time."""
-        named = self._whole._ids is not None and self._ledger.digest_key is not None
-        return _by_id(self._ids) if named else None
 
     def _fingerprint(self, key: bytes) -> Fingerprint:
         """Return keyed digests of this curator's labels."""
@@ -653,13 +596,3 @@ def _texts(ids: Any) -> list[bytes]:
 def kind_of_ids(ids: Any) -> str:
     """Return the kind of ids, as traces name it."""
     return "row numbers" if ids is None else IDS_KIND
-
-
-def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:
-    """Return the names of all labels by code, and the rank of each among the sorted names."""
-    names = domain.texts
-    if names is None:
-        return range(domain.size), np.arange(domain.size, dtype=np.uint32)
-    ranks = np.empty(len(names), dtype=np.uint32)
-    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.uint32)
-    return names, ranks

@@ -5,12 +5,13 @@ import json
 import secrets
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from sqlite3 import Connection
-from typing import Any, TypeVar, final
+from types import TracebackType
+from typing import Any, Literal, final
 
 from labeldp._version import __version__
 from labeldp.accounting import Account, Books, Cost, Declarations, Spent, totals_within
@@ -29,6 +30,7 @@ from labeldp.curator.datasets import (
     OPENS,
     USERS,
     Dataset,
+    Declared,
     add_command,
     as_declared,
     budget_from,
@@ -51,7 +53,6 @@ from labeldp.curator.datasets import (
     text_of,
     unknown_dataset,
 )
-from labeldp.curator.declared import Declared
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.ledger_transaction import LedgerTransaction, Paid
 from labeldp.curator.paid import (
@@ -71,7 +72,7 @@ from labeldp.privacy import (
     Certificate,
     Charge,
     DomainError,
-    Drawn,
+    Draw,
     InputError,
     KeyedRandomness,
     LabelDPError,
@@ -93,8 +94,6 @@ from labeldp.privacy import (
     read_stored,
     warn_of_weak_budget,
 )
-
-Encoded = TypeVar("Encoded")
 
 _OTHER_LABELS = (
     "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
@@ -229,23 +228,18 @@ class DatasetLedger(NotCopyable):
     def __init__(
         self,
         store: Store,
-        name: str,
-        revision: str,
+        scope: Scope,
         secret: bytes,
-        budget: Budget | None,
-        cohort: Cohort | None = None,
-        records: str | None = None,
-        column: str = "",
-        analyst: str = "",
+        budget: Budget | None = None,
+        *,
         other_ids: bool = False,
-        request: Request | None = None,
     ) -> None:
-        self.request = request
-        self.name, self._dataset, self._column = Scope(name, column).name, name, column
-        self.analyst = analyst
-        self.revision = revision
-        self._store, self._secret, self._proposed = store, secret, budget
-        self._cohort, self._records, self._other_ids = cohort, records, other_ids
+        self.name, self.revision, self.analyst = scope.name, scope.revision, scope.analyst
+        self.request: Request | None = None
+        self._store, self._dataset, self._column = store, scope.dataset, scope.column
+        self._secret, self._proposed, self._other_ids = secret, budget, other_ids
+        self._cohort: Cohort | None = None
+        self._records: str | None = None
         self._declared = Declarations()
 
     @property
@@ -483,16 +477,15 @@ class DatasetLedger(NotCopyable):
     def check_process(self) -> None:
         """Do nothing: every process may use this ledger, since the file knows what was spent."""
 
-    def _of(self, cohort: Cohort | None, records: str | None) -> "DatasetLedger":
-        """Return the same ledger, of some records."""
-        given = (self._store, self._dataset, self.revision, self._secret, self._proposed)
-        return DatasetLedger(*given, cohort, records, self._column, self.analyst, self._other_ids, self.request)
+    def _with(self, **fields: Any) -> "DatasetLedger":
+        """Return the same ledger with other values of some attributes, and nothing declared."""
+        ledger = object.__new__(DatasetLedger)
+        ledger.__dict__.update(self.__dict__ | fields, _declared=Declarations())
+        return ledger
 
     def of_request(self, request: Request) -> "DatasetLedger":
         """Return the same ledger, which keeps what was asked beside each charge and each release found again."""
-        ledger = self._of(self._cohort, self._records)
-        ledger.request = request
-        return ledger
+        return self._with(request=request)
 
     def find_request(self, digest: str) -> Request | None:
         """Return what was asked, by its digest, or None if this file was never asked it."""
@@ -509,21 +502,18 @@ class DatasetLedger(NotCopyable):
         cohorts = self.cohorts
         for each in cohorts:
             if each.name == cohort:
-                return self._of(each, None)
+                return self._with(_cohort=each, _records=None)
         raise unknown_cohort(self._store.path, self.name, cohort, cohorts)
 
     def of_records(self, records: str | None) -> "DatasetLedger":
-        """Return the ledger as it charges these records, and as other requests of the same records find them.
-
-        Args:
-            records: digest of the record ids; see `records_digest`. None without ids.
+        """Return the ledger as it charges these records (`records_digest`), and as their other requests find them.
 
         Raises:
             LedgerError: they are not the records of the dataset or of the cohort, or were released with ids and have
                 none now, or the other way around; no label was looked at, and nothing was charged.
         """
         self.check_ids(records is not None)
-        own = self._of(self._cohort, records)
+        own = self._with(_records=records)
         if not own._scope().names and records is not None:
             rows = self._state_rows("SELECT digest FROM labels", "AND domain = ?", IDS_KIND, order="rowid")
             own._refuse_others({digest for (digest,) in rows})
@@ -544,11 +534,7 @@ class DatasetLedger(NotCopyable):
             raise LedgerError(_OTHER_IDS.format(self._called, words[not named], words[named]))
 
     def check_users(self, users: str | None) -> None:
-        """Raise LedgerError if charges were made for other users, or for users and this is for single records.
-
-        Args:
-            users: digest of the map from records to users; None where each record is protected by itself.
-        """
+        """Raise LedgerError if charges were made for other users, or for users and this is for single records."""
         self._check_users(pinned_from(self._rows(USERS, order="digest")), users, self.cohorts)
 
     def _check_users(self, pinned: Pinned, users: str | None, cohorts: Sequence[Cohort]) -> None:
@@ -580,44 +566,20 @@ class DatasetLedger(NotCopyable):
         known = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self._column))
         refuse_undeclared(declared, known, self._store.path, self._dataset)
 
-    def compare(self, domain: Domain | Declared, encode: Callable[[], Encoded]) -> Encoded:
-        """Compare labels with a domain that is on disk, and put the outcome on disk before it is disclosed.
+    def comparing(self, domain: Domain | Declared) -> AbstractContextManager[None]:
+        """Let the body compare labels with a domain that is on disk; the outcome is on disk before it is disclosed.
 
-        Refuse all that can be refused without reading labels before calling this.
+        Refuse all that can be refused without reading labels before.
 
         Args:
             domain: the domain; the first one of a dataset becomes its declared domain.
-            encode: compares the labels, and returns them encoded.
-
-        Returns:
-            The encoded labels.
 
         Raises:
             DomainError: a label is missing or outside of the domain; the sentence does not depend on the labels, and
                 the refusal is counted.
             LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
         """
-        declared = domain if isinstance(domain, Declared) else as_declared(domain)
-        if (declared.form,) not in self._rows("SELECT form FROM domain", "AND label_column = ?", self._column):
-            with self._open() as (connection, dataset):
-                declare_first(connection, dataset, self._column, declared, self._store.path)
-        refused: Exception | None = None
-        try:
-            found = encode()
-        except Exception as error:
-            if isinstance(error, LabelDPError) and not isinstance(error, DomainError):
-                raise  # about a file or an argument, not a label
-            refused = error.with_traceback(None) if isinstance(error, DomainError) else error
-        # Success is written like a refusal, so that a ledger that cannot be written discloses neither.
-        with self._open() as (connection, dataset):
-            count = "passed = passed + 1" if refused is None else "refused = refused + 1"
-            place = (dataset.id, self._column, declared.form)
-            connection.execute(f"UPDATE domain SET {count} WHERE dataset = ? AND label_column = ? AND form = ?", place)
-        if isinstance(refused, DomainError) and isinstance(domain, Domain):
-            raise DomainError(self._refusal(domain, declared))
-        if refused is not None:
-            raise refused
-        return found
+        return _Comparison(self, domain)
 
     def _refusal(self, domain: Domain, declared: Declared) -> str:
         """Return the message for labels outside of the domain, which depends on the domain alone."""
@@ -662,11 +624,7 @@ class DatasetLedger(NotCopyable):
             refuse_closed(closed_by(changes), self._store.path, self._dataset)
 
     def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
-        """Raise BudgetExceeded if the budget cannot admit more charges of these records, known up to their splits.
-
-        Args:
-            more: parts of these records, and the most that each charge costs.
-        """
+        """Raise BudgetExceeded if the budget cannot admit more charges of parts of these records, at most so costly."""
         span = self._scope().span
         steps = [Step("", loss, path, 1, span) for path, loss in more]
         self._refuse_closed(steps)
@@ -704,16 +662,13 @@ class DatasetLedger(NotCopyable):
         found = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
         return any(self._records is None or high == span[1] for (high,) in found)
 
-    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
-        """Charge, draw and store in one transaction, or return the stored answer to the same request.
+    @contextmanager
+    def charging(self, request: PendingCharge, mechanism: Any) -> Iterator[Draw]:
+        """Charge, let the body draw, and store in one transaction, or find the answer to the same request again.
 
         Args:
             request: the request. A stage (`request.step`) is found again whatever its candidate sets.
             mechanism: the mechanism of the request.
-            make: draws the value, an array; called at most once, after the budget was checked.
-
-        Returns:
-            The value, its certificate and its mechanism; for a stage that was found again, the stored mechanism.
 
         Raises:
             BudgetExceeded: nothing was charged and nothing drawn.
@@ -721,16 +676,16 @@ class DatasetLedger(NotCopyable):
         """
         paid = None
         with self._transaction(request) as transaction:
-            drawn = transaction.find_held(request, mechanism)
-            charged = None if drawn else transaction.find_recomputable(request)
-            if charged:
-                drawn = Drawn(make(), mechanism, charged[1])
-            elif drawn is None:
-                paid = self._charge(transaction, request)
-                value = make()
-                drawn = Drawn(value, mechanism, transaction.write(request, mechanism, paid, value, self._asked))
+            draw = transaction.find_held(request, mechanism)
+            if draw is None and (charged := transaction.find_recomputable(request)):
+                draw = Draw(mechanism, is_new=True, certificate=charged[1])
+            elif draw is None:
+                draw, paid = Draw(mechanism, is_new=True), self._charge(transaction, request)
+            yield draw
+            if paid is not None:
+                assert draw.value is not None
+                draw.certificate = transaction.write(request, mechanism, paid, draw.value, self._asked)
         self._committed(paid)
-        return drawn
 
     def _committed(self, paid: Paid | None) -> None:
         """Take note of a charge that is on disk."""
@@ -866,11 +821,7 @@ class DatasetLedger(NotCopyable):
         return False
 
     def certificate_of(self, charges: Sequence[str]) -> Certificate:
-        """Return the certificate of the releases with these charges, joined as `gather` joins them.
-
-        Args:
-            charges: ids of charges in this ledger, at least one.
-        """
+        """Return the certificate of the releases with these charges, at least one, joined as `gather` joins them."""
         certificates = {each.certificate.entries[0].id: each.certificate for each in self.entries}
         return gather([Release(None, certificates[charge]) for charge in charges], lambda *_: None).certificate
 
@@ -879,3 +830,42 @@ class DatasetLedger(NotCopyable):
         cohort = f", cohort={self._cohort.name!r}" if self._cohort else ""
         analyst = f", analyst={self.analyst!r}" if self.analyst else ""
         return f"DatasetLedger(name={self.name!r}{revision}{cohort}{analyst}, file={str(self._store.path)!r})"
+
+
+@final
+class _Comparison(AbstractContextManager[None]):
+    """Labels compared with a domain of a ledger: see `DatasetLedger.comparing`."""
+
+    def __init__(self, ledger: DatasetLedger, domain: Domain | Declared) -> None:
+        self._ledger, self._domain = ledger, domain
+        self._declared = domain if isinstance(domain, Declared) else as_declared(domain)
+
+    def __enter__(self) -> None:
+        ledger, declared = self._ledger, self._declared
+        if (declared.form,) not in ledger._rows("SELECT form FROM domain", "AND label_column = ?", ledger._column):
+            with ledger._open() as (connection, dataset):
+                declare_first(connection, dataset, ledger._column, declared, ledger._store.path)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        about_labels = isinstance(error, DomainError) or not isinstance(error, LabelDPError)
+        if error is not None and not (about_labels and isinstance(error, Exception)):
+            return False  # about a file or an argument, or an interrupt
+        count = "passed = passed + 1" if error is None else "refused = refused + 1"
+        query = f"UPDATE domain SET {count} WHERE dataset = ? AND label_column = ? AND form = ?"
+        try:
+            # Success is written like a refusal, so that a ledger that cannot be written discloses neither.
+            with self._ledger._open() as (connection, dataset):
+                connection.execute(query, (dataset.id, self._ledger._column, self._declared.form))
+        except BaseException as failure:
+            link: BaseException = failure
+            while link.__context__ is not None and link.__context__ is not error:
+                link = link.__context__
+            link.__context__ = None  # else the refusal would stand behind the failure
+            raise
+        if isinstance(error, DomainError):  # neither its sentence nor its frames may tell of labels
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            if isinstance(self._domain, Domain):
+                DomainError.__init__(error, self._ledger._refusal(self._domain, self._declared))
+        return False

@@ -1,4 +1,4 @@
-"""The datasets of a ledger file: their names, budgets, keys and first declared domains."""
+"""The datasets of a ledger file: their names, budgets, keys, and the domains that labels are compared with."""
 
 import hashlib
 import json
@@ -12,7 +12,6 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from labeldp.curator.declared import Declared, declare, declared_domains
 from labeldp.mechanisms import Domain
 from labeldp.privacy import (
     Budget,
@@ -214,6 +213,64 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@dataclass(frozen=True)
+class Declared:
+    """The set that labels are compared with, whatever the grid, the order of classes and the clipping of numbers.
+
+    Args:
+        form: identifies the set.
+        words: the set in words.
+        options: the set as options of a command line.
+    """
+
+    form: str
+    words: str
+    options: str = "--classes … or --range …"
+
+    @classmethod
+    def of(cls, domain: Domain) -> "Declared":
+        """Return the set that a domain declares."""
+        return cls(domain.form, domain.words, domain.option_words)
+
+
+LOSSES = Declared("losses", "losses in [0, 1], or their levels")
+"""The set that the losses of a file are compared with."""
+
+
+def declared_domains(connection: Connection, dataset: int, column: str) -> dict[str, str]:
+    """Return the declared domains of a column of a dataset, words by form, oldest first."""
+    query = "SELECT form, words FROM domain WHERE dataset = ? AND label_column = ? ORDER BY id"
+    return dict(connection.execute(query, (dataset, column)).fetchall())
+
+
+def declare(connection: Connection, dataset: int, column: str, domain: Declared, created: str) -> None:
+    """Insert a declared domain of a column."""
+    connection.execute(
+        "INSERT INTO domain (dataset, label_column, form, words, created) VALUES (?, ?, ?, ?, ?)",
+        (dataset, column, domain.form, domain.words, created),
+    )
+
+
+def disclosures(connection: Connection, dataset: int) -> tuple[str, ...]:
+    """Return the sentence of a certificate on the bits that domain changes and refusals may have disclosed so far."""
+    rows = connection.execute("SELECT label_column, refused FROM domain WHERE dataset = ?", (dataset,)).fetchall()
+    changes = len(rows) - len({column for column, _ in rows})
+    refused = sum(count for _, count in rows)
+    query = "SELECT coalesce(sum(times), 0) FROM difference WHERE dataset = ?"
+    refused += connection.execute(query, (dataset,)).fetchone()[0]
+    if changes <= 0 and not refused:
+        return ()
+    return (
+        "one bit about all labels together, which no epsilon covers, may have been told each time that the declared "
+        f"domain was changed ({times(changes)} before this release) or that labels were refused ({times(refused)})",
+    )
+
+
+def times(count: int) -> str:
+    """Return a count in words, such as "2 times"."""
+    return "1 time" if count == 1 else f"{count} times"
+
+
 def as_declared(domain: Any) -> Declared:
     """Return the set that a domain declares; refuse what is no domain."""
     if not isinstance(domain, Domain):
@@ -230,14 +287,7 @@ def declare_first(connection: Connection, dataset: Dataset, column: str, declare
 
 
 def refuse_undeclared(declared: Declared, known: Mapping[str, str], path: Path, name: str) -> None:
-    """Raise LedgerError if others than a domain were declared.
-
-    Args:
-        declared: the domain.
-        known: those of the dataset, words by form.
-        path: of the ledger file.
-        name: of the dataset.
-    """
+    """Raise LedgerError if others than a domain were declared; `known` has their words by form."""
     if known and declared.form not in known:
         raise LedgerError(
             f"the declared domain of {name!r} is {' or '.join(known.values())}, and not {declared.words}; "

@@ -4,6 +4,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection, connect
 from typing import Any, final
@@ -13,9 +14,12 @@ from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import (
     SECRET_BYTES,
     Dataset,
+    Declared,
     add_command,
     as_declared,
+    declare,
     declare_first,
+    declared_domains,
     find_dataset,
     insert_dataset,
     is_closed,
@@ -24,7 +28,6 @@ from labeldp.curator.datasets import (
     record_change,
     unknown_dataset,
 )
-from labeldp.curator.declared import Declared, declare, declared_domains
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.paid import OWNER, accounts_of, change_budget, reserve
 from labeldp.curator.traces import ANY_KIND
@@ -128,8 +131,6 @@ class LedgerFile(NotCopyable):
         refuses more. Shares that were reserved keep their budgets.
 
         Args:
-            name: name of the dataset.
-            budget: the new budget.
             why: the reason, in words.
 
         Raises:
@@ -146,8 +147,6 @@ class LedgerFile(NotCopyable):
         classes, another grid, or `clip`.
 
         Args:
-            name: name of the dataset.
-            domain: domain of its labels.
             why: the reason, in words.
 
         Raises:
@@ -273,11 +272,7 @@ class LedgerFile(NotCopyable):
             reserve(connection, known_dataset(connection, self.path, name), parts)
 
     def shares(self, name: str) -> dict[str, Budget]:
-        """Return the budget that is reserved to each analyst; empty where nothing is.
-
-        Args:
-            name: name of the dataset.
-        """
+        """Return the budget of a dataset that is reserved to each analyst; empty where nothing is."""
         with self._store.connected() as connection:
             accounts = accounts_of(connection, known_dataset(connection, self.path, name))
         return {analyst: stored.account.budget for analyst, stored in accounts.items() if analyst != OWNER}
@@ -315,14 +310,14 @@ class LedgerFile(NotCopyable):
         _require_text(name, "name")
         if revision is not None:
             _require_text(revision, "revision")
-        place, rows = (name, ""), self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
+        scope = Scope(name, revision=revision or "", analyst=analyst)
+        rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
         if not rows:
-            place = _dataset_and_column(name)
-            rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (place[0],))
+            whole, column = _dataset_and_column(name)
+            scope = replace(scope, dataset=whole, column=column)
+            rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (whole,))
         if rows:
-            whole, column = place
-            given = (self._store, whole, revision or "", rows[0][0], None)
-            found = DatasetLedger(*given, column=column, analyst=analyst, other_ids=other_ids)
+            found = DatasetLedger(self._store, scope, rows[0][0], other_ids=other_ids)
             return found if cohort is None else found.of_cohort(cohort)
         others = self.datasets()
         if budget is None or others:
@@ -331,7 +326,8 @@ class LedgerFile(NotCopyable):
             raise unknown_cohort(self.path, name, cohort, ())
         if analyst:
             raise LedgerError(f"the dataset {name!r} must be added first: a share is a part of its budget")
-        return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget)
+        scope = Scope(name, revision=revision or "")  # of a new dataset a name is not divided
+        return DatasetLedger(self._store, scope, secrets.token_bytes(SECRET_BYTES), budget)
 
     def __repr__(self) -> str:
         return f"LedgerFile({str(self.path)!r})"

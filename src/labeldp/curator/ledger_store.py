@@ -145,7 +145,7 @@ class Store:
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query; none if there is no file yet."""
-        if not self.exists:
+        if not os.path.lexists(self.path):
             return []
         with self.connected() as connection:
             return connection.execute(query, parameters).fetchall()
@@ -161,8 +161,8 @@ class Store:
             LedgerError: the file is not a ledger of this schema, or could not be written.
         """
         if create and not self.exists:
-            with _explained(self.path):
-                _create(self.path)
+            with _explained(self.path), appearing(self.path) as hidden, closing(_connect(hidden)) as connection:
+                connection.executescript(SCHEMA)
         with self.connected() as connection:
             _keep_complete(connection)
             connection.execute("BEGIN IMMEDIATE")
@@ -191,7 +191,12 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """
     if not os.path.lexists(path):
         raise LedgerError(f"there is no ledger {path}")
-    _check_file(path)
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):  # before SQLite opens it
+        raise LedgerError(f"the ledger {path} is not a file")
     with _explained(path), closing(_connect(path)) as connection:
         yield connection
 
@@ -240,16 +245,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check_file(path: Path) -> None:
-    """Raise LedgerError if a path is not a regular file, before SQLite opens it."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise LedgerError(f"the ledger {path} cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise LedgerError(f"the ledger {path} is not a file")
-
-
 def _check_content(path: Path, connection: sqlite3.Connection) -> None:
     """Raise LedgerError if a file is not a ledger of this schema that only its owner may open; write nothing."""
     application, schema = application_of(connection), connection.execute("PRAGMA user_version").fetchone()[0]
@@ -275,12 +270,6 @@ def _keep_complete(connection: sqlite3.Connection) -> None:
     """Merge a write-ahead log, which another program left, into the file, unless a process uses it."""
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = DELETE")
-
-
-def _create(path: Path) -> None:
-    """Create an empty ledger, unless another process did so first."""
-    with appearing(path) as hidden, closing(_connect(hidden)) as connection:
-        connection.executescript(SCHEMA)
 
 
 @contextmanager

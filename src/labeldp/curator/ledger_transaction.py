@@ -15,15 +15,15 @@ from labeldp.curator.datasets import (
     State,
     charge_from,
     cost_digest,
+    disclosures,
     made_digest,
     now,
     restorations,
     text_of,
 )
-from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_store import pack, unpack
-from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
-from labeldp.privacy import Certificate, Charge, Drawn, PendingCharge, RandomnessKind, Request, Trust, read_stored
+from labeldp.curator.traces import are_expected, new_traces, traces_of
+from labeldp.privacy import Certificate, Charge, Draw, PendingCharge, RandomnessKind, Request, Trust, read_stored
 
 
 class Paid(NamedTuple):
@@ -53,11 +53,11 @@ class LedgerTransaction:
 
     def has_same_labels(self, request: PendingCharge) -> bool:
         """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
-        return are_expected(self._traces(), request, self.scope.span)
+        return are_expected(traces_of(self.connection, self.state), request, self.scope.span)
 
     def keep_traces(self, request: PendingCharge) -> None:
         """Store the traces of a request, with which later ones are compared."""
-        new = new_traces(self._traces(), request, self.scope.span, self.records)
+        new = new_traces(traces_of(self.connection, self.state), request, self.scope.span, self.records)
         place = (*self.state, *self.scope.span)
         rows = [(*place, *kinds, digest) for kinds, digest in new.items()]
         self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -75,10 +75,7 @@ class LedgerTransaction:
             self.state,
         )
 
-    def _traces(self) -> Traces:
-        return traces_of(self.connection, self.state)
-
-    def find_held(self, request: PendingCharge, mechanism: Any) -> Drawn | None:
+    def find_held(self, request: PendingCharge, mechanism: Any) -> Draw | None:
         """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
         query = f"SELECT value, certificate, arrays FROM release WHERE {STATE} AND form = 'held' AND "
         row = self.connection.execute(query + "identity = ?", (*self.state, text_of(request.identity()))).fetchone()
@@ -90,7 +87,7 @@ class LedgerTransaction:
             return None
         value = unpack(row[0])
         certificate = read_stored(row[1], Certificate.from_json)
-        return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
+        return Draw(mechanism, False, by_row(value, request) if per_record(mechanism) else value, certificate)
 
     def find_recomputable(self, request: PendingCharge) -> tuple[Charge, Certificate] | None:
         """Return charge and certificate of the same request with keyed noise, which gives the same bits, or None."""
@@ -105,12 +102,7 @@ class LedgerTransaction:
     def write(
         self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, source: str | None = None
     ) -> Certificate:
-        """Store a release and return its certificate; a stream has no value.
-
-        Args:
-            request, mechanism, paid, value: of the release.
-            source: the digest of what was asked for first, or None.
-        """
+        """Store a release and return its certificate; a stream has no value, `source` is what was asked for first."""
         charge, entry = paid.charge, paid.payment and paid.payment.entry
         restored = restorations(self.connection, self.dataset.id)
         more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)

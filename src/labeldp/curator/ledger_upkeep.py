@@ -96,7 +96,6 @@ def move(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Ledger
     A file without keys stays at the old place. Where a move was interrupted, the same call ends it.
 
     Args:
-        path: of the ledger.
         target: where it goes; the folder must exist, and no file of that name.
 
     Guarantee (one_place): at every moment at most one of the two places takes charges, and every charge is in it.

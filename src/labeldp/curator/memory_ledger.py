@@ -2,15 +2,16 @@
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 from labeldp.accounting import Account, Books, Declarations, Limits, Policy, Spent, totals_within
 from labeldp.privacy import (
     Budget,
     Charge,
-    Drawn,
+    Draw,
     InputError,
     PendingCharge,
     Pinned,
@@ -19,8 +20,6 @@ from labeldp.privacy import (
     numbers_of,
     warn_of_weak_budget,
 )
-
-Encoded = TypeVar("Encoded")
 
 
 @final
@@ -48,6 +47,13 @@ class Ledger(SingleProcess):
         "a ledger file, LedgerFile(path).dataset(name), which all processes share"
     )
 
+    analyst = ""
+    """Nobody: a ledger in memory reserves no shares."""
+
+    digest_key = ids_key = randomness = None
+    """A ledger in memory never finds a release again: it fingerprints neither labels nor ids, and has no keyed noise,
+    which needs a ledger file that keeps the key and notices labels that changed."""
+
     def __init__(self, budget: Budget, name: str = "labels", *, policy: Policy | None = None) -> None:
         if not isinstance(budget, Budget):
             raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
@@ -67,26 +73,6 @@ class Ledger(SingleProcess):
     def budget(self) -> Budget:
         """The most that all charges may cost together; it never changes."""
         return self._budget
-
-    @property
-    def analyst(self) -> str:
-        """Nobody: a ledger in memory reserves no shares."""
-        return ""
-
-    @property
-    def digest_key(self) -> None:
-        """None: a ledger in memory never finds a release again, so it does not fingerprint labels."""
-        return None
-
-    @property
-    def ids_key(self) -> None:
-        """None: noise that does not depend on ids needs no names of records."""
-        return None
-
-    @property
-    def randomness(self) -> None:
-        """None: keyed noise needs a ledger file, which keeps the key and notices labels that changed."""
-        return None
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -113,9 +99,9 @@ class Ledger(SingleProcess):
         """See `Pinned.check`."""
         self._pinned.check(users, self.name)
 
-    def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
-        """Return the result of `encode`: a ledger in memory remembers neither domains nor refusals."""
-        return encode()
+    def comparing(self, domain: Any) -> AbstractContextManager[None]:
+        """Do nothing: a ledger in memory remembers neither domains nor refusals."""
+        return nullcontext()
 
     def enroll(self) -> str:
         """Return a new name: whether two curators hold the same records is not known here."""
@@ -135,7 +121,7 @@ class Ledger(SingleProcess):
         with self._lock:
             self._pinned.check(request.users, self.name)
             books, plan, _ = self._books.charge(release, self._declared.plans)
-            warn_of_weak_budget(self.budget.epsilon, self.budget.delta, request.records)
+            warn_of_weak_budget(self._budget.epsilon, self._budget.delta, request.records)
             self._books = books
             self._declared.charged(plan)
             charge = Charge(
@@ -145,7 +131,7 @@ class Ledger(SingleProcess):
                 request.mechanism,
                 plan=plan.plan if plan else None,
                 account=self._token,
-                budgets=(numbers_of(self.budget),),
+                budgets=(numbers_of(self._budget),),
             )
             if request.users is not None and self._pinned.users is None:
                 self._pinned = Pinned(request.users, not self._charges)
@@ -174,10 +160,12 @@ class Ledger(SingleProcess):
         path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
         return Step(request.step or "", request.loss, path)
 
-    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
-        """Charge first, then draw."""
-        charge = self.record(request)
-        return Drawn(make(), mechanism, request.certificate(charge, mechanism, self.name))
+    @contextmanager
+    def charging(self, request: PendingCharge, mechanism: Any) -> Iterator[Draw]:
+        """Charge before the body draws: what fails there stays charged."""
+        charge, draw = self.record(request), Draw(mechanism, is_new=True)
+        yield draw
+        draw.certificate = request.certificate(charge, mechanism, self.name)
 
     def __repr__(self) -> str:
         return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"

@@ -150,10 +150,7 @@ def write_payment(
     """Write down how a release was paid; return its plan, as certificates have it, and the budgets of its account.
 
     Args:
-        connection: an open transaction.
-        dataset: of the account.
         account: as it was before.
-        payment: of the release.
         prefix: the cohort of the records, as certificates have it.
     """
     place = (dataset.id, account.analyst)

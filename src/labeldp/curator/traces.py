@@ -61,14 +61,7 @@ def are_expected(known: Traces, request: PendingCharge, span: Span) -> bool:
 
 
 def new_traces(known: Traces, request: PendingCharge, span: Span, records: str | None) -> dict[Kinds, str]:
-    """Return what is new of the traces of a request and of its ids.
-
-    Args:
-        known: the traces of the revision so far.
-        request: what was asked for.
-        span: the cohorts of its records.
-        records: a digest of their ids, or None if nobody gave it.
-    """
+    """Return what is new of the traces of a request and of its ids, whose digest is None if nobody gave it."""
     new = {(ids, labels): digest for ids, labels, digest in request.traces if span not in known.get((ids, labels), {})}
     if request.scheme == IDS_KIND:
         before = known.get((ANY_KIND, IDS_KIND), {}).get(span)

@@ -160,7 +160,7 @@ def _dumped(estimator: Any) -> bytes:
     with ZipFile(BytesIO(io.dumps(estimator))) as dumped:
         names: dict[str, str] = {}
         schema = json.loads(dumped.read(SCHEMA))
-        _number_nodes(schema, {}, names, set(dumped.namelist()))
+        _number_nodes(schema, names, set(dumped.namelist()))
         contents = {names[name]: dumped.read(name) for name in names}
     contents[SCHEMA] = json.dumps(schema, indent=2).encode()
     result = BytesIO()
@@ -191,26 +191,26 @@ def skops_io() -> Any:
     return sys.modules["skops.io"]
 
 
-def _number_nodes(value: Any, numbers: dict[Any, int], names: dict[str, str], files: Collection[str]) -> None:
+def _number_nodes(schema: Any, names: dict[str, str], files: Collection[str]) -> None:
     """Give all nodes of a schema and the files of their contents new names, in place.
 
     Objects that appear twice stay one. Plain values do not: whether two equal ones are one depends on where they came
     from.
     """
-    if isinstance(value, list):
-        for each in value:
-            _number_nodes(each, numbers, names, files)
-    if not isinstance(value, dict):
-        return
-    known = value.get("__id__")
-    if isinstance(known, int):
-        key = len(numbers) if value.get("__loader__") == "JsonNode" else ("object", known)
-        value["__id__"] = numbers.setdefault(key, len(numbers) + 1)
-    name = value.get("file")
-    if isinstance(name, str) and name in files:
-        value["file"] = names.setdefault(name, f"{len(names) + 1}{Path(name).suffix}")
-    for each in value.values():
-        _number_nodes(each, numbers, names, files)
+    numbers: dict[Any, int] = {}
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += reversed(node)
+        elif isinstance(node, dict):
+            known, name = node.get("__id__"), node.get("file")
+            if isinstance(known, int):
+                key = len(numbers) if node.get("__loader__") == "JsonNode" else ("object", known)
+                node["__id__"] = numbers.setdefault(key, len(numbers) + 1)
+            if isinstance(name, str) and name in files:
+                node["file"] = names.setdefault(name, f"{len(names) + 1}{Path(name).suffix}")
+            waiting += reversed(node.values())
 
 
 def _load_estimator(path: Path) -> Any:

@@ -241,8 +241,8 @@ class Job:
         if isinstance(self.account, RemoteAccount):
             return self.account.server.of_run(self.run)
         rows = self.all_rows or self.rows
-        curator = Curator.of_codes(
-            lambda: rows.codes,
+        curator = Curator(
+            rows,
             domain=self.settings.domain,
             ledger=self.account,
             ids=rows.ids,

@@ -331,9 +331,8 @@ class ColumnRelease:
         Returns:
             What is asked of the ledger, and a digest of each part's labels.
         """
-        found, scheme, digests = account.compare(
-            self.mechanism.domain, lambda: self._fingerprinted(account, spool, seen)
-        )
+        with account.comparing(self.mechanism.domain):
+            found, scheme, digests = self._fingerprinted(account, spool, seen)
         pending = found.request(account, self.mechanism, scheme)
         return (pending if self.users is None else self.users.charged(pending, account)), digests
 

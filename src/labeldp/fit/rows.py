@@ -5,7 +5,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from labeldp.curator import ONE_USER, numbered, user_names
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.fit.users import owner_like
-from labeldp.mechanisms import Domain
+from labeldp.mechanisms import Domain, LabelSource
 from labeldp.privacy import DomainError, InputError
 from labeldp.streams import check_user, user_column
 from labeldp.tables import (
@@ -41,7 +40,7 @@ DISTINCT_SHARE = 0.95
 
 
 @dataclass(frozen=True)
-class TableRows:
+class TableRows(LabelSource):
     """Private rows of a table, in the order of their ids if they have some.
 
     Args:
@@ -81,10 +80,9 @@ class GivenRows(TableRows):
         """The feature columns in use."""
         return self.encoder.names
 
-    @property
-    def codes(self) -> NDArray[Any]:
-        """The codes of the private labels, shape (n,), as `PrivateRows.codes`."""
-        return self.domain.encode(self.labels)[self.order]
+    def codes(self, domain: Domain) -> NDArray[Any]:
+        """Return the codes of the private labels."""
+        return domain.encode(self.labels)[self.order]
 
     @classmethod
     def of(
@@ -151,14 +149,9 @@ class PrivateRows(TableRows):
     users: Any = field(default=None, repr=False)
     owner: str | None = None
 
-    @cached_property
-    def codes(self) -> NDArray[Any]:
-        """The codes of the private labels, shape (n,); the first access compares the labels with the domain.
-
-        Raises:
-            DomainError: a label is missing or outside of the domain.
-        """
-        return codes_in(self.labels, self.labels.column_names[0], self.domain)
+    def codes(self, domain: Domain) -> NDArray[Any]:
+        """Return the codes of the private labels."""
+        return codes_of(self.labels, self.labels.column_names[0], domain)
 
     @classmethod
     def read(cls, data: str | pa.Table, settings: FitSettings) -> "PrivateRows":
@@ -237,17 +230,12 @@ def public_rows(path: str, data: str | pa.Table, settings: FitSettings, private:
         raise refusal
     batches, domain = content.select([settings.label]).to_batches(), settings.domain
     try:
-        codes = codes_in(content, settings.label, domain)
+        codes = codes_of(content, settings.label, domain)
     except DomainError:
         raise InputError(OUTSIDE_TEST.format(path, domain)) from None
     numbers = domain.target == "numbers"
     labels = np.concatenate([label_numbers(batch, settings.label) for batch in batches]) if numbers else codes
     return PublicRows(Path(path).name, features, labels)
-
-
-def codes_in(content: pa.Table, label: str, domain: Domain) -> NDArray[Any]:
-    """Return the codes of a table's labels, shape (rows,)."""
-    return np.concatenate([codes_of(batch, label, domain) for batch in content.select([label]).to_batches()])
 
 
 def same_rows(one: NDArray[Any], other: NDArray[Any]) -> bool:
@@ -366,7 +354,7 @@ class ImageShape:
 
 
 @dataclass(frozen=True)
-class ImageRows:
+class ImageRows(LabelSource):
     """The private images, in the order of their source; they have no ids but their numbers.
 
     Args:
@@ -386,10 +374,9 @@ class ImageRows:
     ids: ClassVar[None] = None
     index: ClassVar[tuple[str, ...]] = ()
 
-    @cached_property
-    def codes(self) -> NDArray[Any]:
-        """The codes of the private labels, shape (n,), as `PrivateRows.codes`."""
-        return _codes(self.labels, self.label, self.domain)
+    def codes(self, domain: Domain) -> NDArray[Any]:
+        """Return the codes of the private labels."""
+        return _codes(self.labels, self.label, domain)
 
     @classmethod
     def read(cls, data: str, settings: FitSettings) -> "ImageRows":

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labeldp.curator import Curator, Ledger
 from labeldp.fit.summary import Curve, CurvePoint, Importance
 from labeldp.learners import MAX_SIMULATED, Evaluation, Learner, Model, NumberEvaluation, Task
-from labeldp.mechanisms import debias
+from labeldp.mechanisms import LabelCodes, debias
 from labeldp.privacy import Budget, InputError, Release
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -86,7 +86,7 @@ class _World:
         ledger = Ledger(Budget(epsilon, self.task.delta))
         codes = self.codes[~self.test]
         task = replace(self.task, epsilon=epsilon, records=len(codes), evaluation=None)
-        curator = Curator.of_codes(lambda: codes, domain=self.model.domain, ledger=ledger, ids=None)
+        curator = Curator(LabelCodes(codes), domain=self.model.domain, ledger=ledger)
         model = self.learner.fit_simulated(self.model, self.features[~self.test], curator, task, rng=rng)
         predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
         return float(np.mean(predicted == self.codes[self.test]))

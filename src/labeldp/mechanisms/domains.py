@@ -6,7 +6,7 @@ import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -65,6 +65,30 @@ SHOWN_CLASSES = 10
 """The most classes that a sentence names; of more it names the first and the last."""
 
 _OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of {domain}. " + GAPS
+
+
+class LabelSource(ABC):
+    """Private labels that encode themselves, such as a column of a table."""
+
+    @abstractmethod
+    def codes(self, domain: "Domain") -> NDArray[Any]:
+        """Return the codes of all labels in a declared domain, shape (n,).
+
+        Raises:
+            DomainError: a label is missing or outside of the domain; the message does not depend on which.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class LabelCodes(LabelSource):
+    """Private labels that are codes of their domain already."""
+
+    values: NDArray[Any] = field(repr=False)
+
+    def codes(self, domain: "Domain") -> NDArray[Any]:
+        """Return the codes."""
+        return self.values
 
 
 class Domain(ABC):
@@ -226,7 +250,7 @@ class Domain(ABC):
             DomainError: a code is outside.
             InputError: not a one-dimensional array of integers.
         """
-        array = without_traceback(lambda: np.asarray(codes))
+        array = codes if type(codes) is np.ndarray else without_traceback(lambda: np.asarray(codes))
         if array is None or array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
             raise InputError(f"labels must be a one-dimensional array of integer codes 0 to {self.size - 1}")
         if array.size and (array.max() >= self.size or (array.dtype.kind == "i" and array.min() < 0)):

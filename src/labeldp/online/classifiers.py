@@ -276,15 +276,14 @@ class StreamClassifier(SingleProcess):
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
         self._mechanism = StreamResponse(response, secrets.token_hex(8) if run is None else run)
         self._ledger: OnlineLedger = Ledger(Budget(epsilon), dataset) if ledger is None else ledger
-        if not callable(getattr(self._ledger, "draw", None)):
+        if not callable(getattr(self._ledger, "charging", None)):
             raise InputError(
                 "must be one, such as Ledger(Budget(1)) or LedgerFile(path).dataset(name)", argument="ledger"
             )
         self._lock, self._labels = threading.Lock(), 0
         self._claim_process()
-        self._ledger.compare(
-            domain, lambda: None
-        )  # a file writes the classes down before a label is compared with them
+        with self._ledger.comparing(domain):
+            pass  # a file writes the classes down before a label is compared with them
         request = PendingCharge(
             mechanism=self._mechanism.specification(),
             loss=self._mechanism.loss,
@@ -293,7 +292,10 @@ class StreamClassifier(SingleProcess):
             source=self._rng.identity,
             traces=_TRACES,
         )
-        self._drawn = self._ledger.draw(request, self._mechanism, lambda: np.zeros(0, np.uint8))  # labels come later
+        with self._ledger.charging(request, self._mechanism) as draw:
+            if draw.is_new:
+                draw.value = np.zeros(0, np.uint8)  # labels come later
+        self._certificate = draw.release.certificate
 
     @property
     def ledger(self) -> Any:
@@ -303,7 +305,7 @@ class StreamClassifier(SingleProcess):
     @property
     def certificate(self) -> Certificate:
         """The certificate of every label that is ever answered."""
-        return self._drawn.certificate
+        return self._certificate
 
     @property
     def run(self) -> str:
@@ -336,7 +338,8 @@ class StreamClassifier(SingleProcess):
         try:
             code = response.domain.encode([y])
         except InputError:  # once more by the ledger: a file counts refusals
-            code = self._ledger.compare(response.domain, lambda: response.domain.encode([y]))
+            with self._ledger.comparing(response.domain):
+                code = response.domain.encode([y])
         self._labels += 1
         return int(response.randomize(code, rng=self._rng)[0])
 

@@ -139,8 +139,10 @@ class HorizonCharge:
         Raises:
             BudgetExceeded: the ledger does not admit them; nothing was charged.
         """
-        request = self._request(rng, path)
-        return ledger.draw(request, self, lambda: np.zeros(0, np.uint8)).certificate  # actions come one by one
+        with ledger.charging(self._request(rng, path), self) as draw:
+            if draw.is_new:
+                draw.value = np.zeros(0, np.uint8)  # actions come one by one
+        return draw.release.certificate
 
     def receipt(self, charge: Charge, rng: Randomness, dataset: str) -> Certificate:
         """Return the certificate of an earlier charge."""
@@ -170,7 +172,10 @@ def claim(ledger: LedgerLike, mechanism: HorizonCharge, rounds: int, owner: byte
     request = PendingCharge(
         claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, traces=mechanism.traces
     )
-    return np.array_equal(ledger.draw(request, mechanism, lambda: mine).value, mine)
+    with ledger.charging(request, mechanism) as draw:
+        if draw.is_new:
+            draw.value = mine
+    return np.array_equal(draw.value, mine)
 
 
 def claimed(run: str, rounds: int) -> dict[str, Any]:
@@ -334,7 +339,7 @@ class ChargedLearner(SingleProcess):
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
         # Epochs are about disjoint rounds, and each may cost the whole budget.
         self._ledger: OnlineLedger = Ledger(budget, dataset, policy=Policy.PLAN) if ledger is None else ledger
-        if not callable(getattr(self._ledger, "draw", None)):
+        if not callable(getattr(self._ledger, "charging", None)):
             raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
         self._lock, self._rounds = threading.Lock(), 0
         self._claim_process()

@@ -182,7 +182,8 @@ def run_online(
         new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
         if note and new:
             note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
-        digests, counted = account.compare(LOSSES, losses.checked)
+        with account.comparing(LOSSES):
+            digests, counted = losses.checked()
         if counted != rows:
             raise losses.changed()
         mechanism, coins = _mechanism(account, state, plan, rounds, digests[-1], losses.block_rows)

@@ -87,7 +87,7 @@ from .ids import integer_ids as integer_ids
 from .ids import record_words as record_words
 from .ids import refuse_repeats as refuse_repeats
 from .ids import text_ids as text_ids
-from .ledger import Drawn as Drawn
+from .ledger import Draw as Draw
 from .ledger import LedgerLike as LedgerLike
 from .ledger import PendingCharge as PendingCharge
 from .ledger import Pinned as Pinned

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from itertools import chain
 from math import ceil, exp, log
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -364,7 +365,7 @@ def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Rele
 def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
     """Return one certificate for all: each charge once, and the weaker promise where they differ."""
     entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
-    datasets = _distinct(certificate.dataset for certificate in certificates)
+    datasets = dict.fromkeys([certificate.dataset for certificate in certificates])
     relations = {certificate.neighbors for certificate in certificates}
     first = certificates[0].neighbors
     mixed = first is Neighbors.ONE_USER and Neighbors.ONE_LABEL in relations
@@ -373,16 +374,16 @@ def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
         entries=tuple(entries.values()),
         dataset=" and ".join(datasets),
         neighbors=Neighbors.ONE_LABEL if mixed else first,
-        trust=max((certificate.trust for certificate in certificates), key=list(Trust).index),
-        randomness=max((certificate.randomness for certificate in certificates), key=list(RandomnessKind).index),
-        published=JOINT.join(_distinct(text for each in certificates for text in each.phrases)),
-        assumptions=_distinct(text for certificate in certificates for text in certificate.assumptions),
-        cohorts=_distinct(name for certificate in certificates for name in certificate.cohorts) if parts else (),
+        trust=max([certificate.trust for certificate in certificates], key=list(Trust).index),
+        randomness=max([certificate.randomness for certificate in certificates], key=list(RandomnessKind).index),
+        published=JOINT.join(_distinct([certificate.phrases for certificate in certificates])),
+        assumptions=_distinct([certificate.assumptions for certificate in certificates]),
+        cohorts=_distinct([certificate.cohorts for certificate in certificates]) if parts else (),
     )
 
 
-def _distinct(texts: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(texts))
+def _distinct(texts: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(texts)))
 
 
 class CuratorLike(Protocol):

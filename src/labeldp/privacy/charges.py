@@ -261,13 +261,13 @@ class Block:
     @property
     def span(self) -> Span:
         """The cohorts that it is about."""
-        return min(step.span[0] for step in self.steps), max(step.span[1] for step in self.steps)
+        return min([step.span[0] for step in self.steps]), max([step.span[1] for step in self.steps])
 
     @property
     def path(self) -> Path:
         """The smallest part of the records that holds those of all steps."""
-        levels = zip(*(step.path for step in self.steps), strict=False)
-        return tuple(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, levels))
+        levels = zip(*[step.path for step in self.steps], strict=False)
+        return tuple([parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, levels)])
 
     def meets(self, other: "Block") -> bool:
         """Return whether some record may be in both."""

@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, ClassVar, Self, final, overload
 
 import numpy as np
@@ -26,7 +25,7 @@ ONE_EACH = "ids must be one integer, or one text, for each record"
 
 def derive_key(key: bytes, *parts: bytes) -> bytes:
     """Return a key of 32 bytes for one purpose: HMAC-SHA256 of length-prefixed parts."""
-    message = b"".join(len(part).to_bytes(8, "little") + part for part in (b"labeldp", *parts))
+    message = b"".join([len(part).to_bytes(8, "little") + part for part in (b"labeldp", *parts)])
     return hmac.digest(key, message, hashlib.sha256)
 
 
@@ -85,9 +84,8 @@ class Texts(Sequence[bytes]):
         return self._data[start:end].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
-        edges, data = self._edges.tolist(), self._data[self._edges[0] : self._edges[-1]].tobytes()
-        first = edges[0]
-        return (data[start - first : end - first] for start, end in pairwise(edges))
+        edges, data = (self._edges - self._edges[0]).tolist(), self._data[self._edges[0] : self._edges[-1]].tobytes()
+        return map(data.__getitem__, map(slice, edges, edges[1:]))
 
     def take(self, rows: NDArray[np.intp]) -> "Texts":
         """Return the texts of some rows."""

@@ -1,20 +1,19 @@
 """Pending charges of a curator, and the ledger as a curator uses it."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Certificate, Neighbors, join_certificates
+from labeldp.privacy.certificate import Certificate, Neighbors, Release, join_certificates
 from labeldp.privacy.charges import Charge, Path
 from labeldp.privacy.errors import LedgerError
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
-
-Encoded = TypeVar("Encoded")
 
 KEY_SECRECY = "the noise key, and a ledger file that holds it, stays as secret as the labels"
 
@@ -67,7 +66,7 @@ class PendingCharge:
         several runs. `with_arrays=False` leaves out the digests of such arrays (candidate sets, groups), which a stage
         of training cannot reproduce to the bit.
         """
-        stepwise = any(name in self.mechanism for name in ARRAY_DIGESTS)
+        stepwise = not self.mechanism.keys().isdisjoint(ARRAY_DIGESTS)
         mechanism = {name: value for name, value in self.mechanism.items() if with_arrays or name not in ARRAY_DIGESTS}
         return {
             "mechanism": mechanism,
@@ -100,13 +99,27 @@ class PendingCharge:
         return join_certificates([certificate, *mechanism.basis])
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """The outcome of a charged draw: the value, the mechanism that made it, and its certificate as first given."""
+@dataclass
+class Draw:
+    """A charged draw, while a body of `LedgerLike.charging` makes it and after it.
 
-    value: Any = field(repr=False)
+    Args:
+        mechanism: what answers; of a stage that was found again, the stored one.
+        is_new: whether the body must draw `value`; otherwise it was found again.
+        value: what was drawn.
+        certificate: as it was first given; None until the body of a new draw ends.
+    """
+
     mechanism: Any
-    certificate: Certificate
+    is_new: bool
+    value: Any = field(default=None, repr=False)
+    certificate: Certificate | None = None
+
+    @property
+    def release(self) -> Release[Any]:
+        """The value with its certificate, once the body has ended."""
+        assert self.certificate is not None
+        return Release(self.value, self.certificate, self.mechanism)
 
 
 class LedgerLike(Protocol):
@@ -141,8 +154,8 @@ class LedgerLike(Protocol):
     def check_users(self, users: str | None) -> None:
         """Refuse a digest of the users that differs from earlier charges; see `Pinned`."""
 
-    def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
-        """Return the result of `encode`, which compares labels with a declared domain; a ledger file remembers that."""
+    def comparing(self, domain: Any) -> AbstractContextManager[None]:
+        """Let the body compare labels with a declared domain; a ledger file remembers that and the outcome."""
 
     def enroll(self) -> str:
         """Return a name for one more curator: only parts of records under one name are charged in parallel."""
@@ -159,8 +172,8 @@ class LedgerLike(Protocol):
     def check_labels(self, request: PendingCharge) -> None:
         """Refuse labels that are not those of earlier requests, if the ledger has a `digest_key` to tell."""
 
-    def draw(self, request: PendingCharge, mechanism: Any, make: Callable[[], Any]) -> Drawn:
-        """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
+    def charging(self, request: PendingCharge, mechanism: Any) -> AbstractContextManager[Draw]:
+        """Charge before the body draws, and commit the value after it; what is refused never reaches the body."""
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ from labeldp.report.words import exponent_of, fixed, percent, shortened, thousan
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:
     """Return an element; `class_` becomes class, `stroke_width` stroke-width, and plain text is escaped."""
-    written = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _short(value)) for key, value in attributes.items()
-    )
-    inside = Markup("").join(escape(child) for child in children)
+    written = Markup("")
+    for key, value in attributes.items():
+        if isinstance(value, float):  # with at most two decimals it is the same picture in half the bytes
+            value = f"{value:.2f}".rstrip("0").rstrip(".")
+        written += Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
+    inside = Markup("").join(map(escape, children))
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), written, inside)
 
 
@@ -28,11 +30,6 @@ def figure(label: str, width: float, height: float, *children: str, **attributes
     picture = tag("svg", *children, **shown)
     # the attribute name is case-sensitive in SVG, so it cannot be written as a keyword of `tag`
     return Markup('<svg viewBox="{}"').format(box) + Markup(picture[len("<svg") :])
-
-
-def _short(value: object) -> object:
-    """Write a number with at most two decimals: the same picture in half the bytes."""
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,9 @@ class AxisScale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        start, end, at = (math.log(v) if self.log else v for v in (self.start, self.end, value))
+        start, end, at = self.start, self.end, value
+        if self.log:
+            start, end, at = map(math.log, (start, end, at))
         share = (at - start) / (end - start) if end > start else 0.5
         return self.first + (self.last - self.first) * min(1.0, max(0.0, share))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
@@ -15,18 +14,13 @@ from labeldp.learners import format_number
 
 MINUS = "\N{MINUS SIGN}"
 
-_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Characters that reorder the text around them, so that a name could change the sentence it appears in."""
+_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""Control characters, lone surrogates, and marks that reorder text, so that a name could change its sentence."""
 
 
 def visible(text: str) -> str:
     """Replace control characters, lone surrogates and reordering marks by U+FFFD; keep line breaks and tabs."""
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}"
-        if letter in _DIRECTIONS or (unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t")
-        else letter
-        for letter in text
-    )
+    return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def breakable(text: str) -> Markup:

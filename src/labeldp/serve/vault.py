@@ -18,7 +18,7 @@ import pyarrow as pa
 from labeldp._version import __version__
 from labeldp.accounting import PROMISE
 from labeldp.curator import Curator, LedgerFile
-from labeldp.mechanisms import restore
+from labeldp.mechanisms import Domain, LabelSource, restore
 from labeldp.privacy import (
     BudgetExceeded,
     Certificate,
@@ -95,6 +95,21 @@ class _Refused(Exception):
 
 
 @final
+class _Labels(LabelSource):
+    """The labels of a file, which are encoded once."""
+
+    def __init__(self, batch: Any, column: str) -> None:
+        self._batch, self._column = batch, column
+        self._codes: Any = None
+
+    def codes(self, domain: Domain) -> Any:
+        """Return the codes of the labels."""
+        if self._codes is None:
+            self._codes = codes_of(self._batch, self._column, domain)
+        return self._codes
+
+
+@final
 class HeldDataset:
     """The labels of one dataset, and its ledger.
 
@@ -120,15 +135,10 @@ class HeldDataset:
         self.domain = config.domain.in_file()
         self.ids = None if config.id is None else record_ids(batch, config.id)
         self.order = None if config.id is None else order_digest(batch.column(config.id).to_pylist())
-        codes: list[Any] = []
-
-        def read() -> Any:
-            codes.append(codes_of(batch, config.label, self.domain))
-            return codes[0]
-
-        owner = Curator.of_codes(read, domain=self.domain, ledger=self._file.dataset(config.name), ids=self.ids)
+        self._labels = _Labels(batch, config.label)
+        owner = Curator(self._labels, domain=self.domain, ledger=self._file.dataset(config.name), ids=self.ids)
         owner.check_labels()
-        self._codes, self.records = codes[0], owner.records
+        self.records = owner.records
         self._curators: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._certificates: dict[str, dict[str, Certificate]] = {}
 
@@ -145,9 +155,7 @@ class HeldDataset:
         """Return the curator of a part of the records, for an analyst."""
         curator: Curator = self._kept(
             (analyst, run),
-            lambda: Curator.of_codes(
-                lambda: self._codes, domain=self.domain, ledger=self.ledger(analyst), ids=self.ids, run=run
-            ),
+            lambda: Curator(self._labels, domain=self.domain, ledger=self.ledger(analyst), ids=self.ids, run=run),
         )
         key: tuple[Any, ...] = (analyst, run)
         for parts, part, why in splits:

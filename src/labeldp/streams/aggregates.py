@@ -123,7 +123,8 @@ class Aggregation:
         account = self.account.of_records(digest)
         key = account.digest_key
         task = LabelTask(ids, self.label, in_file, key, key, aggregate)
-        return Survey(account, account.compare(self.domain, lambda: survey_labels(self.table, task, digest)))
+        with account.comparing(self.domain):
+            return Survey(account, survey_labels(self.table, task, digest))
 
     def release(
         self, aggregate: Aggregate, mechanism: Callable[[Any], Any], sums: Callable[[Any, Any], Any]
@@ -170,10 +171,10 @@ class Survey:
         """Charge a mechanism on the sums, and release its only draw; `sums` as in `Aggregation.release`."""
         request = self.result.labels.request(self.account, mechanism, IDS_KIND)
         noise = mechanism.bound(self.account.randomness.bind(request.context()))
-        drawn = self.account.draw(
-            request, mechanism, lambda: mechanism.release_counts(sums(self.sums, mechanism), rng=noise)
-        )
-        return Release(drawn.value, drawn.certificate, drawn.mechanism)
+        with self.account.charging(request, mechanism) as draw:
+            if draw.is_new:
+                draw.value = mechanism.release_counts(sums(self.sums, mechanism), rng=noise)
+        return draw.release
 
 
 def histogram(

@@ -27,17 +27,22 @@ def check_kind(schema: pa.Schema, label: str, domain: Domain) -> None:
         distinct_labels(empty, label)
 
 
-def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
-    """Return the private codes of a block's labels, shape (rows,), in a domain from `Domain.in_file`.
+def codes_of(rows: pa.RecordBatch | pa.Table, label: str, domain: Domain) -> NDArray[Any]:
+    """Return the private codes of labels in some rows, shape (rows,), in a domain from `Domain.in_file`.
 
     Raises:
         DomainError: a label is missing or outside of the domain; the message does not say which, where or how many.
     """
+    blocks = rows.select([label]).to_batches() if isinstance(rows, pa.Table) else [rows]
+    codes: list[NDArray[Any]] = []
     try:
-        if isinstance(domain, Interval):
-            return domain.encode(label_numbers(batch, label))
-        texts, places = distinct_labels(batch, label)
-        return np.asarray(domain.encode(texts)[places])
+        for block in blocks:
+            if isinstance(domain, Interval):
+                codes.append(domain.encode(label_numbers(block, label)))
+            else:
+                texts, places = distinct_labels(block, label)
+                codes.append(domain.encode(texts)[places])
+        return codes[0] if len(codes) == 1 else np.concatenate(codes)
     except InputError as error:  # cells of a CSV file that are not of the domain's kind
         words = str(error)
     raise DomainError(words)
