@@ -198,6 +198,20 @@ def test_a_sum_speaks_of_these_outputs() -> None:
     assert "δ" not in said
 
 
+def test_a_sum_on_one_part_does_not_hide_the_delta_of_another() -> None:
+    charges = [
+        charge("1", pure(1), ("split", 0)),
+        charge("2", pure(2), ("split", 0)),
+        charge("3", PrivacyLoss.approximate("0.5", "1e-6"), ("split", 1)),
+    ]
+    rows = lines(release(1, *charges).certificate, "1e-6")
+    assert rows["Guarantee"].startswith("a sum of ε = 3 for these outputs")
+    assert rows["Guarantee"].endswith("Records of the other parts: ε = 0.5, δ = 1e-06.")
+    assert "the decision to show this release" in rows["Conditions"]
+    covered = lines(release(1, *charges[:2], charge("3", pure(2), ("split", 1))).certificate, "1e-6")
+    assert "other parts" not in covered["Guarantee"]
+
+
 def test_a_large_epsilon_is_called_weak() -> None:
     assert "WARNING: weak guarantee." in release(1, charge("1", pure(11))).certificate.at()
     assert "WARNING" not in release(1, charge("1", pure(10))).certificate.at()

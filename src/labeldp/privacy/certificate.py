@@ -156,14 +156,18 @@ class Certificate:
                 meant = f". The probability of any set of outputs is at most {factor} times that under {other}"
                 meant += f", plus {delta}"
         weak = " WARNING: weak guarantee." if promise.epsilon > WEAK_EPSILON else ""
+        if promise.uncovered is not None:
+            others, share = rounded_up_text(promise.uncovered[0]), decimal_text(float_above(promise.uncovered[1]))
+            weak = f" Records of the other parts: ε = {others}, δ = {share}.{weak}"
+        shown = [SHOWN] if any(part.kind == "block" for part in (promise, *promise.others)) else []
         if promise.kind == "budget":
             which, beyond, conditions = self._kept(promise)
-            return f"{said} ({which}){meant}{beyond}.{weak}", conditions
+            return f"{said} ({which}){meant}{beyond}.{weak}", [*conditions, *shown]
         if promise.kind == "sum" or not promise.blocks:
-            return f"{said}{meant}{BEYOND}.{weak}", []
+            return f"{said}{meant}{BEYOND}.{weak}", shown if promise.blocks else []
         steps = max(sum(step.times for step in block.steps) for block in promise.blocks)
         plan = f" (all {steps} steps of a declared plan, taken or not)" if steps > 1 else ""
-        return f"{said}{plan}{meant}{BEYOND}.{weak}", [SHOWN]
+        return f"{said}{plan}{meant}{BEYOND}.{weak}", shown
 
     def _kept(self, promise: Promise) -> tuple[str, str, list[str]]:
         """Return whose budget is guaranteed, beyond which other releases, and on which conditions."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations, product, takewhile
@@ -297,6 +297,7 @@ class Promise:
         delta: of the guarantee, at most the requested one.
         blocks: the blocks that it is about: those that the record with the largest epsilon may meet.
         budgets: of "budget": the numbers of each account that are added up; of others empty.
+        others: the guarantees of records that no block of these shares.
     """
 
     kind: str
@@ -304,6 +305,25 @@ class Promise:
     delta: Fraction
     blocks: tuple[Block, ...] = ()
     budgets: tuple[Numbers, ...] = ()
+    others: tuple["Promise", ...] = ()
+
+    @property
+    def uncovered(self) -> tuple[float, Fraction] | None:
+        """The largest numbers of others that hold at no delta of this one; None if it covers them all.
+
+        A sum holds at delta = 0 and a budget at its own delta, while others may need the requested one.
+        """
+        delta = Fraction(0) if self.kind == "sum" else self.delta
+        exceeding = [
+            other
+            for other in self.others
+            if other.kind != "sum"
+            and other.delta > delta
+            and (other.kind == "budget" or other.blocks[0].loss.epsilon(delta) > self.epsilon)
+        ]
+        if not exceeding:
+            return None
+        return max(other.epsilon for other in exceeding), max(other.delta for other in exceeding)
 
 
 def promised(charges: Iterable[Charge], delta: Any) -> Promise:
@@ -320,8 +340,11 @@ def promised(charges: Iterable[Charge], delta: Any) -> Promise:
     Source: `docs/proofs/composition.md`, statements of certificates.
     """
     exact = decimal(delta, "delta")
-    promises = (_promised_together(group, exact) for group in _groups(blocks_of(charges)))
-    return max(promises, key=lambda promise: promise.epsilon, default=Promise("block", 0.0, exact))
+    promises = [_promised_together(group, exact) for group in _groups(blocks_of(charges))]
+    if not promises:
+        return Promise("block", 0.0, exact)
+    first = max(range(len(promises)), key=lambda number: promises[number].epsilon)
+    return replace(promises[first], others=(*promises[:first], *promises[first + 1 :]))
 
 
 def _groups(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
