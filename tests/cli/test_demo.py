@@ -3,26 +3,32 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.conftest import Ran
+from labeldp import fit
 from labeldp.cli.options import program
 from labeldp.curator import LedgerFile
-from labeldp.fit import demo
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same demo with a classifier that is quickly learned."""
-    made = demo._settings
-    monkeypatch.setattr(demo, "_settings", lambda epsilon: replace(made(epsilon), model="logistic"))
+    prepare = fit.prepare_demo
+
+    def prepare_quick(*arguments: Any, **options: Any) -> tuple[fit.FitSettings, dict[str, Any]]:
+        settings, files = prepare(*arguments, **options)
+        return replace(settings, model="logistic"), files
+
+    monkeypatch.setattr(fit, "prepare_demo", prepare_quick)
 
 
 def test_demos_of_all_epsilons_are_charged_to_one_dataset(labeldp: Callable[..., Ran], people: Path) -> None:
     first = labeldp("demo", "--epsilon", "1")
     assert first.status == 0, first.err
-    assert "'patients' in demo-output/demo.ledger has the budget epsilon = 10" in first.out
+    assert "demo-output/demo.ledger: the budget of 'patients' is epsilon = 10" in first.err
     again = labeldp("demo", "--epsilon", "1.0")
     assert again.status == 0 and "model_epsilon_1" in again.out, again.err
     assert labeldp("demo", "--epsilon", "8").status == 0

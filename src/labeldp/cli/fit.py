@@ -34,7 +34,7 @@ from labeldp.cli.options import progress as _progress
 from labeldp.learners import LEARNERS, TRUSTS
 
 if TYPE_CHECKING:
-    from labeldp.fit import Estimated, FitSummary, Numbers
+    from labeldp.fit import Estimated, FitSettings, FitSummary, Numbers
 
 
 def summary_rows(summary: FitSummary) -> Iterator[tuple[str, str]]:
@@ -281,12 +281,18 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo(json.dumps(_to_json(summary, out, budget), indent=2))
         return
+    _show(summary, settings, out, budget)
+
+
+def _show(summary: FitSummary, settings: FitSettings, out: str, budget: str) -> None:
+    """Print how good the model is, its cost, and what to do next."""
     cost = f"ε = {settings.asked:g}, δ = {settings.delta:g} · {settings.trust} · {budget}"
     carried = f" --id {shlex.quote(settings.id_column)}" if settings.id_column else ""
     rows = [
         ("Privacy", cost),
         ("Model", f"{out}/"),
         ("Predict", f"{program()} predict {shlex.quote(out)} NEW.csv --out OUT.csv{carried}"),
+        ("Check", f"{program()} certificate {shlex.quote(out)}"),
         ("Report", f"{out}/report.html"),
     ]
     for line in format_rows([*summary_rows(summary), *rows]):
@@ -338,9 +344,12 @@ def demo(out: str, epsilon: str) -> None:
 
     The table is scikit-learn's breast-cancer data. Writes a ledger, a model and a report.
     """
-    from labeldp.fit import run_demo
+    from labeldp.fit import fit_file, prepare_demo
     from labeldp.report import render_report
 
-    with _progress("preparing", lines=True) as progress:
-        report = run_demo(out, epsilon, program=program(), render=render_report, note=click.echo, progress=progress)
-    click.echo(f"Report: {report}")
+    settings, files = prepare_demo(out, epsilon, note=note)
+    with _progress("reading", lines=True) as progress:
+        summary = fit_file(
+            **files, settings=settings, test_labels_are_public=True, render=render_report, note=note, progress=progress
+        )
+    _show(summary, settings, files["out"], describe_budget(files["ledger"], settings.dataset))

@@ -20,7 +20,7 @@ from .choice import advise as advise
 from .choice import kind_of as kind_of
 from .choice import trust_name as trust_name
 from .cohorts import add_cohort as add_cohort
-from .demo import run_demo as run_demo
+from .demo import prepare_demo as prepare_demo
 from .job import Job as Job
 from .job import prepare as prepare
 from .job import read_rows as read_rows

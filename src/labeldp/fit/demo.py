@@ -1,4 +1,4 @@
-"""A demonstration on a data set of scikit-learn: from a table to a certified model and its report."""
+"""Sample data for a first fit, from scikit-learn."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +9,6 @@ import pyarrow as pa
 from pyarrow import csv
 
 from labeldp.curator import LedgerFile
-from labeldp.fit.bundle import REPORT
-from labeldp.fit.run import Progress, Render, fit_file
 from labeldp.fit.settings import FitSettings
 from labeldp.privacy import Budget, InputError, decimal_text
 from labeldp.tables import atomic_write
@@ -22,38 +20,26 @@ BUDGET = Budget(10)
 """The lifetime budget of all demos in one directory."""
 
 
-def run_demo(
-    out: str,
-    epsilon: str = "1",
-    *,
-    program: str = "labeldp",
-    render: Render | None = None,
-    note: Callable[[str], None] | None = None,
-    progress: Progress | None = None,
-) -> str:
-    """Learn who is ill from scikit-learn's breast cancer table, with the diagnosis as the private label.
+def prepare_demo(out: str, epsilon: str = "1", *, note: Callable[[str], None]) -> tuple[FitSettings, dict[str, Any]]:
+    """Write scikit-learn's breast-cancer table and its ledger, with the diagnosis as the private label.
 
-    A part of the table serves as a public test file. All demos in a directory are charged to one dataset, because
-    they are about the same labels. Running the same demo again finishes at once: its labels were released already, and
-    its report exists.
+    A part of the table is a public test file. All demos in a directory share one budget, because they are about the
+    same labels.
 
     Args:
         out: a directory for the tables, the ledger and the model; created if it does not exist.
         epsilon: privacy parameter of the model.
-        program: how the command line is called here.
-        render: turns the summary into the report.
         note: called with sentences for the user.
-        progress: called with a description and the share of the work that is done.
 
     Returns:
-        The path of the report.
+        The settings of the fit, and its paths as `fit_file` names them: data, ledger, out, test.
 
     Raises:
-        InputError: the directory cannot be used, or holds other files under the names of the demo's tables.
-        BudgetExceeded: earlier demos left too little.
+        InputError: the directory cannot be used, or has other files under the names of the demo's tables.
     """
-    say = note or (lambda sentence: None)
-    settings = _settings(epsilon)
+    settings = FitSettings.parse(
+        label="diagnosis", classes=CLASSES, epsilon=epsilon, delta="0", dataset=DATASET, features=None, stages=1
+    )
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,35 +48,12 @@ def run_demo(
     ledger, model = folder / "demo.ledger", folder / f"model_epsilon_{decimal_text(settings.epsilon)}"
     train, test = folder / "patients.csv", folder / "public_patients.csv"
     _write_tables(train, test)
-    say(f"{train} and {test}: measurements of tumors, and the diagnosis, which is the private label.")
-    _set_budget(ledger, say)
-    files: dict[str, Any] = {"ledger": str(ledger), "out": str(model), "test": str(test)}
-    summary = fit_file(
-        str(train), settings, **files, test_labels_are_public=True, render=render, note=note, progress=progress
-    )
-    say(summary.sentence)
-    accuracy = summary.accuracy
-    assert accuracy is not None  # labels are classes
-    say(f"Accuracy, estimated from released labels: {accuracy.value:.2f} ({accuracy.low:.2f} to {accuracy.high:.2f}).")
-    if summary.test is not None:
-        say(f"Accuracy on {summary.test.rows} public test records: {summary.test.accuracy:.3f}.")
-    say(f"Try: {program} certificate {model}")
-    say(f"Try: {program} ledger show {ledger}")
-    return str(model / REPORT)
-
-
-def _settings(epsilon: str) -> FitSettings:
-    return FitSettings.parse(
-        label="diagnosis", classes=CLASSES, epsilon=epsilon, delta="0", dataset=DATASET, features=None, stages=1
-    )
-
-
-def _set_budget(path: Path, say: Callable[[str], None]) -> None:
-    """Set the budget of the labels before the first demo; an existing one is kept."""
-    ledger = LedgerFile(path)
-    if not ledger.exists or DATASET not in ledger.datasets():
-        ledger.add(DATASET, BUDGET)
-        say(f"{DATASET!r} in {path} has the budget {BUDGET}, for all demos in {path.parent} together.")
+    note(f"{train} and {test}: measurements of tumors. The diagnosis is the private label.")
+    file = LedgerFile(ledger)
+    if not file.exists or DATASET not in file.datasets():
+        file.add(DATASET, BUDGET)
+        note(f"{ledger}: the budget of {DATASET!r} is {BUDGET}, for all demos in {folder}.")
+    return settings, {"data": str(train), "ledger": str(ledger), "out": str(model), "test": str(test)}
 
 
 def _write_tables(train: Path, test: Path) -> None:

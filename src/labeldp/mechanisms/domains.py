@@ -440,13 +440,13 @@ def _column(labels: Any, domain: Domain) -> NDArray[Any]:
     """Return labels as a one-dimensional array; a masked label is a missing one, whatever stands below the mask.
 
     Raises:
-        DomainError: a label is masked, or labels of different kinds do not make an array.
-        InputError: not one column.
+        DomainError: a label is masked, labels are dates, or labels of different kinds do not make an array.
+        InputError: not one column, or a tensor with gradients.
     """
     if without_traceback(lambda: bool(labels.requires_grad)):
         raise InputError("labels: a tensor with gradients is not read. Pass labels.detach()")
     if without_traceback(lambda: labels.dtype.kind in "mM"):
-        raise InputError("labels: dates and times are no labels. Convert them to texts for Classes, or to numbers")
+        raise DomainError("labels: dates and times are no labels. Convert them to texts for Classes, or to numbers")
     # Of a list numpy would make texts of numbers beside texts, round integers beside floats, and drop a final NUL.
     kind = None if hasattr(labels, "__array__") else object
     array = without_traceback(lambda: None if np.ma.is_masked(labels) else np.asarray(labels, dtype=kind))
