@@ -22,6 +22,7 @@ from scipy.stats import binom
 
 import labeldp as ldp
 from labeldp import inference
+from labeldp.inference.curves import area_terms, precision_terms
 from labeldp.inference.intervals import (
     clopper_pearson,
     fieller,
@@ -157,6 +158,33 @@ def effects() -> Iterator[Cell]:
         yield cell(where, "effect, two sums", "asymptotic", *recovered(*found), truth, records)
 
 
+def summed() -> Iterator[Cell]:
+    """The median of ten ordered classes from noisy counts, and a comparison of two models that differ on a tenth."""
+    certificate = plain(response(10, 1.0)[0])
+    for records, epsilon in product(RECORDS, EPSILONS):
+        where, runs = (records, epsilon, "median"), int((4_000 if records <= 500 else 1_000) * SCALE)
+        rng = generator(*where)
+        shares = np.array([4, 6, 8, 10, 12, 14, 14, 12, 12, 8]) / 100  # the median is class 5
+        groups = ldp.Public(np.repeat(np.arange(runs), records), why="runs")
+        plan = inference.plan_sums("mean", ldp.Classes(10), epsilon, groups=groups)
+        counts = rng.multinomial(records, shares, runs)
+        noisy = counts + geometric(float(plan.rate), counts.size, rng).reshape(counts.shape)
+        found = inference.quantile(Release(noisy, certificate, plan), groups=groups, simultaneous=False)
+        yield cell(where, "median, noisy counts", "asymptotic", found.low, found.high, 5, records)
+    for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
+        where, runs = (records, epsilon, rate), int(20_000 * SCALE)
+        rng = generator("comparison", *where)
+        sizes = (records // 15, records // 30)
+        parts = []
+        for size, share in zip(sizes, (1 - rate, 0.5), strict=True):
+            total = rng.binomial(size, share, runs) + geometric(epsilon, runs, rng)
+            distinct, index = np.unique(total, return_inverse=True)
+            ends = noisy_binomial(distinct, size, epsilon, LEVEL)
+            parts.append([size / records * (2 * end - 1) for end in (total / size, ends[0][index], ends[1][index])])
+        truth = sizes[0] / records * (1 - 2 * rate)
+        yield cell(where, "comparison, two sums", "asymptotic", *recovered(*parts), truth, records)
+
+
 def geometric(epsilon: float, size: int, rng: np.random.Generator) -> np.ndarray:
     """Two-sided geometric noise of a simulation."""
     chance = -np.expm1(-epsilon)
@@ -226,30 +254,35 @@ def ratio_moments(named: np.ndarray, sizes: np.ndarray, hit: float, miss: float)
 
 
 def areas() -> Iterator[Cell]:
-    """The area under the ROC curve, from answers and from two sums."""
+    """Areas under the ROC and the precision-recall curve (the average precision), from answers and from two sums."""
     for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
-        where, scale = (records, epsilon, rate), SCALE * (1 if records <= 500 else 0.2)
+        where = (records, epsilon, rate)
         rng = generator("area", *where)
         offset = {0.01: -5.6, 0.05: -3.8, 0.3: -1.1}[rate]
-        marks = np.sort(rng.normal(size=400_000))
-        chances = expit(offset + 1.5 * marks)
+        chances = expit(offset + 1.5 * np.sort(rng.normal(size=400_000)))
         below = np.cumsum(1 - chances) - (1 - chances) / 2
-        truth = (chances * below).sum() / chances.sum() / (1 - chances).sum()
-        mechanism, *_ = response(2, epsilon)
+        area = (chances * below).sum() / chances.sum() / (1 - chances).sum()
+        precision = np.cumsum(chances[::-1])[::-1] / np.arange(len(chances), 0, -1)
+        mechanism, hit, miss = response(2, epsilon)
         certificate = plain(mechanism)
-        for method, runs in (("area, Fieller", int(1000 * scale)), ("area, two sums", int(150 * scale))):
-            ends = []
-            for _ in range(runs):
-                x = rng.normal(size=records)
-                labels = (rng.random(records) < expit(offset + 1.5 * x)).astype(np.uint8)
-                model, used = ldp.Public(expit(x), why="drawn"), mechanism
-                if method == "area, two sums":
-                    used = inference.plan_sums("auc", mechanism.domain, epsilon, scores=model)
-                release = Release(used.randomize(labels, rng=rng), certificate, used)
-                found = inference.evaluate(release, model).auc()
-                ends.append((found.low, found.high))
-            low, high = np.array(ends).T
-            yield cell(where, method, "asymptotic", low, high, truth, records)
+        ends: dict[str, list[Any]] = {"area, Fieller": [], "average precision, Fieller": [], "area, two sums": []}
+        for run in range(int((20_000 if records <= 500 else 4_000) * SCALE)):
+            x = rng.normal(size=records)
+            labels = rng.random(records) < expit(offset + 1.5 * x)
+            second = ((rng.random(records) < np.where(labels, hit, miss)) - miss) / (hit - miss)
+            for method, terms_of in (("area, Fieller", area_terms), ("average precision, Fieller", precision_terms)):
+                terms, ratio = terms_of(second, x)
+                ends[method].append(np.clip(fieller(ratio, np.cov(terms.T) / records, LEVEL), 0, 1))
+            if run >= (150 if records <= 500 else 30) * SCALE:
+                continue
+            model = ldp.Public(expit(x), why="drawn")
+            used = inference.plan_sums("auc", mechanism.domain, epsilon, scores=model)
+            release = Release(used.randomize(labels.astype(np.uint8), rng=rng), certificate, used)
+            found = inference.evaluate(release, model).auc()
+            ends["area, two sums"].append((found.low, found.high))
+        for method, drawn in ends.items():
+            truth = (chances @ precision) / chances.sum() if "precision" in method else area
+            yield cell(where, method, "asymptotic", *np.array(drawn).T, truth, records)
 
 
 def plain(mechanism: Any) -> Any:
@@ -335,7 +368,7 @@ def thresholds() -> Iterator[Cell]:
 
 
 def check_moments() -> None:
-    """The vectorized recall is that of `evaluate`."""
+    """The vectorized recall, and both areas, are those of `evaluate`."""
     mechanism, hit, miss = response(2, 1.0)
     rng = np.random.default_rng(0)
     flags, noisy = np.arange(500) < 50, rng.integers(0, 2, 500).astype(np.uint8)
@@ -344,11 +377,17 @@ def check_moments() -> None:
     named = np.array([[noisy[flags].sum()], [noisy[~flags].sum()]])
     ends = fieller(*ratio_moments(named, np.array([50, 450]), hit, miss), LEVEL)
     assert np.allclose([found.low[1], found.high[1]], np.clip(np.ravel(ends), 0, 1), atol=1e-3)
+    x = rng.random(500)
+    scores = inference.evaluate(Release(noisy, plain(mechanism), mechanism), ldp.Public(x, why="made up"))
+    for found, terms_of in ((scores.auc(), area_terms), (scores.average_precision(), precision_terms)):
+        terms, ratio = terms_of((noisy - miss) / (hit - miss), x)
+        ends = np.clip(fieller(ratio, np.cov(terms.T) / 500, LEVEL), 0, 1)
+        assert np.allclose([found.low, found.high], ends)
 
 
 PARTS: dict[str, Callable[[], Iterator[Cell]]] = {
-    "Shares": shares, "Sums": sums, "Several shares": simultaneous, "Effects": effects, "Recall": recalls,
-    "Area": areas, "Numbers": numbers, "Looks": sequences, "Prediction sets": thresholds,
+    "Shares": shares, "Sums": sums, "Questions of sums": summed, "Several shares": simultaneous, "Effects": effects,
+    "Recall": recalls, "Areas": areas, "Numbers": numbers, "Looks": sequences, "Prediction sets": thresholds,
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@ from . import designs as designs
 from .conformal import METHODS as METHODS
 from .conformal import PredictionSets as PredictionSets
 from .conformal import conformal as conformal
+from .curves import ThresholdCurve as ThresholdCurve
 from .designs import answers as answers
 from .effects import difference as difference
 from .estimate import RULES as RULES
