@@ -7,6 +7,8 @@ simulated, vectorized over runs; each cell has a seed of its own, which its name
 """
 
 import argparse
+import resource
+import subprocess
 import sys
 import time
 import zlib
@@ -22,7 +24,7 @@ from scipy.stats import binom
 
 import labeldp as ldp
 from labeldp import inference
-from labeldp.inference.curves import area_terms, precision_terms
+from labeldp.inference.curves import PairTerms, area_terms, precision_terms
 from labeldp.inference.intervals import (
     clopper_pearson,
     fieller,
@@ -56,7 +58,7 @@ class Cell:
     Args:
         where: the setting, in words.
         method: which interval.
-        promise: "exact", "finite sample", "anytime", "asymptotic" or "naive".
+        promise: "exact", "finite sample", "anytime", "asymptotic" or "naive"; "elsewhere" of other programs.
         coverage: how often it holds.
         width: mean width; None where it is not measured.
         runs: how many were drawn; 0 where coverage is computed.
@@ -94,16 +96,20 @@ def shares() -> Iterator[Cell]:
         low, high = ((end - miss) / gap for end in clopper_pearson(hits, records, LEVEL))
         z = normal_quantile(LEVEL)
         half = z * np.sqrt(raw * (1 - raw) / records) / gap
+        bounded = np.sqrt(np.log(2 / (1 - LEVEL)) / (2 * records)) / gap
         clipped = np.clip(value, 0, 1)
         without = z * np.sqrt(clipped * (1 - clipped) / records)
         naive = z * np.sqrt(raw * (1 - raw) / records)
         for method, promise, ends in (
             ("exact", "exact", (low, high)),
             ("normal, on request", "asymptotic", (value - half, value + half)),
+            ("NPRR's of Hoeffding", "elsewhere", (value - bounded, value + bounded)),
             ("noise left out", "naive", (value - without, value + without)),
             ("answers taken as true", "naive", (raw - naive, raw + naive)),
         ):
             lower, upper = np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1)
+            if method.startswith("NPRR") and classes > 2:
+                continue
             held = law[(lower <= rate) & (rate <= upper)].sum()
             yield Cell((records, epsilon, rate, classes), method, promise, held, law @ (upper - lower), 0, records)
 
@@ -271,8 +277,7 @@ def areas() -> Iterator[Cell]:
             labels = rng.random(records) < expit(offset + 1.5 * x)
             second = ((rng.random(records) < np.where(labels, hit, miss)) - miss) / (hit - miss)
             for method, terms_of in (("area, Fieller", area_terms), ("average precision, Fieller", precision_terms)):
-                terms, ratio = terms_of(second, x)
-                ends[method].append(np.clip(fieller(ratio, np.cov(terms.T) / records, LEVEL), 0, 1))
+                ends[method].append(area_ends(terms_of(second, x)))
             if run >= (150 if records <= 500 else 30) * SCALE:
                 continue
             model = ldp.Public(expit(x), why="drawn")
@@ -283,6 +288,12 @@ def areas() -> Iterator[Cell]:
         for method, drawn in ends.items():
             truth = (chances @ precision) / chances.sum() if "precision" in method else area
             yield cell(where, method, "asymptotic", *np.array(drawn).T, truth, records)
+
+
+def area_ends(pairs: PairTerms) -> np.ndarray:
+    """The ends of an area."""
+    covariance = np.cov(pairs.of(slice(None)).T) / len(pairs.order)
+    return np.clip(fieller(pairs.statistics, covariance, LEVEL), 0, 1)
 
 
 def plain(mechanism: Any) -> Any:
@@ -380,9 +391,7 @@ def check_moments() -> None:
     x = rng.random(500)
     scores = inference.evaluate(Release(noisy, plain(mechanism), mechanism), ldp.Public(x, why="made up"))
     for found, terms_of in ((scores.auc(), area_terms), (scores.average_precision(), precision_terms)):
-        terms, ratio = terms_of((noisy - miss) / (hit - miss), x)
-        ends = np.clip(fieller(ratio, np.cov(terms.T) / 500, LEVEL), 0, 1)
-        assert np.allclose([found.low, found.high], ends)
+        assert np.allclose([found.low, found.high], area_ends(terms_of((noisy - miss) / (hit - miss), x)))
 
 
 PARTS: dict[str, Callable[[], Iterator[Cell]]] = {
@@ -450,6 +459,58 @@ beforehand. *Naive* methods stand beside them for comparison; `labeldp` has none
 """
 
 
+OTHERS = """Mean width, and coverage in percent, of intervals of a share of 5 % of two classes. Everything is computed
+and clipped to [0, 1]. RRreg takes λ(1 − λ)/(n(p − q)²) for the variance, for a rate λ of answers: its interval is the
+normal one. NPRR is randomized response for numbers in [0, 1], here with two outputs and r = p − q. Its interval for
+every number of records is Hoeffding's, √(ln(2/α)/2n)/r to both sides. Both speak of the same answers as the exact
+interval."""
+
+BIG = 10_000_000
+
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    "share by 10 groups": lambda release, groups, flags, model: inference.mean(release, groups=groups),
+    "effect": lambda release, groups, flags, model: inference.difference(release, flags),
+    "effect by 10 groups": lambda release, groups, flags, model: inference.difference(release, flags, groups=groups),
+    "accuracy": lambda release, groups, flags, model: inference.evaluate(release, model).accuracy(),
+    "precision": lambda release, groups, flags, model: inference.evaluate(release, model).precision(),
+    "recall": lambda release, groups, flags, model: inference.evaluate(release, model).recall(),
+    "Brier score": lambda release, groups, flags, model: inference.evaluate(release, model).brier(),
+    "ROC curve, 10 points": lambda release, groups, flags, model: inference.evaluate(release, model).roc(10),
+    "area under the ROC curve": lambda release, groups, flags, model: inference.evaluate(release, model).auc(),
+    "average precision": lambda release, groups, flags, model: inference.evaluate(release, model).average_precision(),
+}
+"""Questions about a released file of many rows."""
+
+
+def ask_big(name: str) -> None:
+    """Ask one question about many rows; print seconds of this process, and the most memory that it held, in MB."""
+    rng = np.random.default_rng(0)
+    mechanism, *_ = response(2, 1.0)
+    release = Release(rng.integers(0, 2, BIG, dtype=np.uint8), plain(mechanism), mechanism)
+    groups, flags = rng.integers(0, 10, BIG, dtype=np.int8), rng.integers(0, 2, BIG, dtype=np.int8)
+    model = ldp.Public(rng.random(BIG, dtype=np.float32), why="made up")
+    start = time.process_time()
+    QUESTIONS[name](release, groups, flags, model)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{time.process_time() - start:.1f} {peak:.0f}")
+
+
+def rows_table() -> list[str]:
+    """A line for each question about many rows, each in a process of its own."""
+    lines = [
+        f"## {BIG:,} released rows", "",
+        "Processor seconds of one core, and the most memory that a process held, with its 70 MB of columns: answers, a",
+        "group, an arm and a probability for each row. Areas sort all rows; all else passes through them in blocks.",
+        "", "| question | seconds | MB |", "|---|---|---|",
+    ]  # fmt: skip
+    for name in QUESTIONS:
+        ran = subprocess.run([sys.executable, __file__, "--big", name], capture_output=True, text=True, check=True)
+        seconds, peak = ran.stdout.split()
+        print(f"{name}: {seconds} s, {peak} MB", file=sys.stderr, flush=True)
+        lines.append(f"| {name} | {seconds} | {peak} |")
+    return lines
+
+
 def page(results: dict[str, list[Cell]], scale: float) -> str:
     """The page of all tables."""
     cells = [one for rows in results.values() for one in rows]
@@ -491,6 +552,15 @@ def page(results: dict[str, list[Cell]], scale: float) -> str:
         for count, epsilon in product(CLASSES, EPSILONS):
             widths = {one.records: one.width for one in exact if one.where[1:] == (epsilon, 0.05, count)}
             lines.append(f"| {count} | {epsilon:g} | " + " | ".join(f"{widths[n]:.3f}" for n in RECORDS) + " |")
+        lines += ["", "## Beside the formulas of other programs", "", OTHERS, ""]
+        lines.append("| ε | records | exact | RRreg's formula | NPRR's of Hoeffding |")
+        lines.append("|---|---|---|---|---|")
+        for epsilon, records in product(EPSILONS, RECORDS):
+            here = [one for one in results["Shares"] if one.where == (records, epsilon, 0.05, 2)]
+            texts = {one.method: f"{one.width:.3f}; {percent(one.coverage)}" for one in here}
+            shown = [texts[name] for name in ("exact", "normal, on request", "NPRR's of Hoeffding")]
+            lines.append(f"| {epsilon:g} | {records:,} | " + " | ".join(shown) + " |")
+    lines += ["", *rows_table()]
     return "\n".join(lines) + "\n"
 
 
@@ -500,7 +570,11 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--big", choices=QUESTIONS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.big:
+        ask_big(options.big)
+        return
     SCALE = options.scale
     check_moments()
     results = {}

@@ -88,7 +88,7 @@ def test_calibration_is_exact_and_bins_follow_the_predictions() -> None:
 def test_the_area_is_the_share_of_ordered_pairs() -> None:
     """By hand: true labels in place of unbiased indicators, with a tie."""
     labels, marks = np.array([0.0, 1, 0, 1, 1]), np.array([0.1, 0.1, 0.3, 0.5, 0.2])
-    _, (ordered, pairs) = area_terms(labels, marks)
+    ordered, pairs = area_terms(labels, marks).statistics
     assert ordered / pairs == pytest.approx(roc_auc_score(labels, marks)) and pairs == pytest.approx(6 / 20)
 
 
@@ -193,7 +193,7 @@ def test_average_precision_of_true_indicators_is_that_of_scikit_learn() -> None:
     for digits in (1, 2, 9):
         marks = rng.random(400).round(digits)
         labels = (rng.random(400) < marks**2).astype(float)
-        _, (top, bottom) = precision_terms(labels, marks)
+        top, bottom = precision_terms(labels, marks).statistics
         assert top / bottom == pytest.approx(average_precision_score(labels, marks))
 
 
@@ -203,13 +203,15 @@ def test_average_precision_is_unbiased_over_the_noise_and_its_terms_are_its_slop
     mean = np.zeros(2)
     for answer in np.ndindex(*[2] * 5):
         law = np.prod(np.where(np.array(answer) == labels, keep, 1 - keep))
-        mean += law * precision_terms((np.array(answer) - (1 - keep)) / (2 * keep - 1), marks)[1]
+        mean += law * precision_terms((np.array(answer) - (1 - keep)) / (2 * keep - 1), marks).statistics
     assert mean == pytest.approx([average_precision_score(labels, marks) * 2 / 5, 2 / 5])
     rng = np.random.default_rng(4)
     second, marks = rng.normal(0.3, 1, 60), rng.random(60)
-    terms, statistics = precision_terms(second, marks)
+    pairs = precision_terms(second, marks)
+    terms, statistics = np.empty((60, 2)), pairs.statistics
+    terms[pairs.order] = pairs.of(slice(None))
     for record in (0, 17, 59):  # a record more of this kind moves the sum by about its term
-        more = precision_terms(np.append(second, second[record]), np.append(marks, marks[record]))[1] * 61
+        more = precision_terms(np.append(second, second[record]), np.append(marks, marks[record])).statistics * 61
         assert more[0] - 60 * statistics[0] == pytest.approx(terms[record, 0], abs=0.35)
         assert more[1] - 60 * statistics[1] == pytest.approx(terms[record, 1])
 

@@ -1,11 +1,14 @@
 """Curves of a score over thresholds, and the areas below them, as sums and pairs of unbiased indicators."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.inference.estimate import Estimate
+from labeldp.inference.released import BLOCK
 from labeldp.privacy import Floats
 
 
@@ -24,8 +27,22 @@ class ThresholdCurve:
     up: Estimate
 
 
-def area_terms(second: Floats, scores: Floats) -> tuple[Floats, Floats]:
-    """Return the terms of both U-statistics whose ratio is an area, shape (n, 2), and both statistics, shape (2,).
+class PairTerms(NamedTuple):
+    """Two statistics of pairs of records, whose ratio is an area.
+
+    Args:
+        of: the terms of a block of records in their order here, whose sums the statistics are about, shape (m, 2).
+        statistics: shape (2,).
+        order: which record stands where, shape (n,).
+    """
+
+    of: Callable[[slice], Floats]
+    statistics: Floats
+    order: NDArray[np.int32]
+
+
+def area_terms(second: Floats, scores: Any) -> PairTerms:
+    """Return the two U-statistics whose ratio is the area under a ROC curve.
 
     They add up pairs of a record of each class, weighted by unbiased indicators: those in order, ties half, and all. A
     record is in no pair with itself.
@@ -34,27 +51,29 @@ def area_terms(second: Floats, scores: Floats) -> tuple[Floats, Floats]:
         second: unbiased indicators of the second class, shape (n,).
         scores: larger where the second class is likelier, shape (n,).
     """
-    count, first = len(second), 1 - second
-    order = np.argsort(scores, kind="stable")
-    ordered = scores[order]
-    left, right = np.searchsorted(ordered, scores, "left"), np.searchsorted(ordered, scores, "right")
-    below, above = (_between(weights[order], left, right) / count for weights in (first, second))
-    above = second.mean() - above
-    alone = float(second @ first)
+    count = len(second)
+    order, left, right = _sorted(scores)
+    weights = second[order]
+    del second
+    sums = _summed(weights)
+    total = float(sums[-1])
+    alone = total - float(weights @ weights)  # of records with themselves
+
+    def of(rows: slice) -> Floats:
+        start, end, weight = left[rows], right[rows], weights[rows]
+        below = (sums[start] + sums[end]) / 2  # weights of the second class at lower scores, where ties count half
+        first_below = (start + end.astype(np.float64)) / 2 - below
+        pairs = weight * first_below + (1 - weight) * (total - below)
+        return np.column_stack([pairs, weight * (count - total) + (1 - weight) * total]) / count
+
     pairs = count * max(count - 1, 1)
-    statistics = np.array([count * float(second @ below) - alone / 2, second.sum() * first.sum() - alone]) / pairs
-    terms = np.column_stack([second * below + first * above, second * first.mean() + first * second.mean()])
-    return terms, statistics
+    # each pair is in the terms of both of its records
+    inside = sum(float(of(rows)[:, 0].sum()) for rows in _blocks(count)) * count / 2
+    return PairTerms(of, np.array([inside - alone / 2, total * (count - total) - alone]) / pairs, order)
 
 
-def _between(weights: Floats, left: Any, right: Any) -> Floats:
-    """Return the sum of sorted weights before each place, where ties count half."""
-    sums = np.concatenate([[0.0], np.cumsum(weights)])
-    return np.asarray((sums[left] + sums[right]) / 2)
-
-
-def precision_terms(second: Floats, scores: Floats) -> tuple[Floats, Floats]:
-    """Return the terms of both statistics whose ratio is an average precision, (n, 2), and both statistics, (2,).
+def precision_terms(second: Floats, scores: Any) -> PairTerms:
+    """Return the two statistics whose ratio is an average precision.
 
     The first one is the mean over records of the indicator times the precision at the record's own score. A pair of
     records is weighted by the product of its indicators, a record and itself by the one indicator: that is unbiased.
@@ -65,18 +84,43 @@ def precision_terms(second: Floats, scores: Floats) -> tuple[Floats, Floats]:
         scores: larger where the second class is likelier, shape (n,).
     """
     count = len(second)
-    order = np.argsort(-scores, kind="stable")
-    falling, weights = -scores[order], second[order]
-    first, last = np.searchsorted(falling, falling, "left"), np.searchsorted(falling, falling, "right")
-    flagged = last.astype(np.float64)
-    sums = np.concatenate([[0.0], np.cumsum(weights)])
-    precision = (sums[last] - weights + 1) / flagged
+    order, first, last = _sorted(-scores)
+    weights = second[order]
+    del second
+    sums = _summed(weights)
+    precision = (sums[last] - weights + 1) / last
+    value = float(weights @ precision) / count
     # a record moves the precision at every score that is not above its own
-    shares, products = weights / flagged, weights * precision / flagged
-    below, moved = (
-        after[-1] - after[first] - own
-        for own, after in ((part, np.concatenate([[0.0], np.cumsum(part)])) for part in (shares, products))
-    )
-    terms = np.empty((count, 2))
-    terms[order] = np.column_stack([weights * precision + weights * below - moved, weights])
-    return terms, np.array([float(weights @ precision) / count, float(weights.mean())])
+    shares, moved = _summed(weights / last), _summed(weights * precision / last)
+    del precision
+
+    def of(rows: slice) -> Floats:
+        weight, end, start = weights[rows], last[rows], first[rows]
+        at, alone = (sums[end] - weight + 1) / end, weight / end
+        below, less = shares[-1] - shares[start] - alone, moved[-1] - moved[start] - alone * at
+        return np.column_stack([weight * at + weight * below - less, weight])
+
+    return PairTerms(of, np.array([value, float(sums[-1]) / count]), order)
+
+
+def _sorted(scores: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the order of scores, and in that order where equal ones begin and end, each shape (n,)."""
+    order = np.argsort(scores, kind="stable").astype(np.int32)
+    ordered = scores[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).astype(np.int32)
+    del ordered  # of many records an array of them is large
+    ends = np.append(starts[1:], np.int32(len(order)))
+    sizes = ends - starts
+    return order, np.repeat(starts, sizes), np.repeat(ends, sizes)
+
+
+def _summed(weights: Floats) -> Floats:
+    """Return the sums of the weights before each place, shape (n + 1,)."""
+    sums = np.empty(len(weights) + 1)
+    sums[0] = 0.0
+    np.cumsum(weights, out=sums[1:])
+    return sums
+
+
+def _blocks(records: int) -> Iterator[slice]:
+    return (slice(start, start + BLOCK) for start in range(0, records, BLOCK))

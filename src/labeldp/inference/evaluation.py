@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labeldp.inference.curves import ThresholdCurve, area_terms, precision_terms
+from labeldp.inference.curves import PairTerms, ThresholdCurve, area_terms, precision_terms
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
 from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantile, recovered, sidak, student_quantile
 from labeldp.inference.released import (
@@ -68,11 +69,10 @@ def evaluate(
     classes = len(source.names)
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")
-    if isinstance(probabilities, Public) and np.ndim(probabilities.value) == 1 and classes == 2:
-        second = np.asarray(probabilities.value)
-        probabilities = Public(np.column_stack([1 - second, second]), why=probabilities.why)
-    table, public = public_numbers(probabilities, "probabilities", (records, classes), "a row for each record")
-    if table.min() < 0 or np.abs(table.sum(axis=1) - 1).max() > 1e-3:
+    single = isinstance(probabilities, Public) and np.ndim(probabilities.value) == 1 and classes == 2
+    shape = (records,) if single else (records, classes)
+    table, public = public_numbers(probabilities, "probabilities", shape, "a row for each record", as_given=True)
+    if table.min() < 0 or (table.max() > 1 if single else np.abs(table.sum(axis=1) - 1).max() > 1e-3):
         raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
     return Scores(source, table, public, PublicGroups.of(groups, records), level, simultaneous)
 
@@ -98,7 +98,7 @@ class Scores:
 
     Args:
         source: the outcomes.
-        probabilities: shape (n, K).
+        probabilities: shape (n, K), or (n,) for the second of two classes.
         public: why they are public, in words.
         cells: the groups.
         level: coverage.
@@ -106,7 +106,7 @@ class Scores:
     """
 
     source: Any = field(repr=False)
-    probabilities: Floats = field(repr=False)
+    probabilities: NDArray[Any] = field(repr=False)
     public: str
     cells: PublicGroups = field(repr=False)
     level: float = LEVEL
@@ -115,7 +115,19 @@ class Scores:
     @property
     def predictions(self) -> Any:
         """Predicted codes, shape (n,)."""
+        if self.probabilities.ndim == 1:
+            return (self.probabilities > 0.5).astype(np.uint8)
         return self.probabilities.argmax(axis=1).astype(np.int32)
+
+    def _rows(self, rows: slice) -> Floats:
+        """Return probabilities of a block, shape (m, K)."""
+        block = self.probabilities[rows].astype(np.float64)
+        return np.column_stack([1 - block, block]) if block.ndim == 1 else block
+
+    @property
+    def _scores(self) -> NDArray[Any]:
+        """The probability of the second of two classes, shape (n,)."""
+        return self.probabilities if self.probabilities.ndim == 1 else self.probabilities[:, 1]
 
     def accuracy(self) -> Estimate:
         """Estimate how often the predicted class is the true one."""
@@ -227,18 +239,17 @@ class Scores:
 
     def log_loss(self) -> Estimate:
         """Estimate the mean of -ln P(true class), in nats; probabilities are raised to at least 0.001."""
-        return self._losses("log loss", -np.log(np.maximum(self.probabilities, FLOOR)))
+        return self._losses("log loss", lambda chances: -np.log(np.maximum(chances, FLOOR)))
 
     def brier(self) -> Estimate:
         """Estimate the mean squared distance of the probabilities from the indicators of the true class, in [0, 2]."""
-        squares = (self.probabilities**2).sum(axis=1, keepdims=True)
-        return self._losses("Brier score", squares - 2 * self.probabilities + 1)
+        return self._losses("Brier score", lambda chances: (chances**2).sum(axis=1, keepdims=True) - 2 * chances + 1)
 
-    def _losses(self, key: str, losses: Floats) -> Estimate:
+    def _losses(self, key: str, losses: Callable[[Floats], Floats]) -> Estimate:
         self._need_answers(f"the {key}")
 
         def of_block(rows: slice) -> Floats:
-            return (self.source.indicators(rows) * losses[rows]).sum(axis=1)[:, None, None]
+            return (self.source.indicators(rows) * losses(self._rows(rows))).sum(axis=1)[:, None, None]
 
         result = self.source.means(of_block, self.cells)
         value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
@@ -256,7 +267,7 @@ class Scores:
         if isinstance(self.source, Sums):
             if self.cells.codes is not None:
                 raise InputError("must be left out: the sums of an area are over all records", argument="groups")
-            return area_of_sums(self.source.release, self.probabilities[:, 1], self.level)
+            return area_of_sums(self.source.release, self._scores, self.level)
         return self._areas("area under the ROC curve", area_terms)
 
     def average_precision(self) -> Estimate:
@@ -268,16 +279,15 @@ class Scores:
         self._need_answers("average precision")
         return self._areas("average precision", precision_terms)
 
-    def _areas(self, name: str, terms_of: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Estimate:
+    def _areas(self, name: str, terms_of: Callable[[Floats, Any], PairTerms]) -> Estimate:
         """Return by group the ratio of two statistics of pairs of records, with Fieller's interval."""
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
-        second = self._second
         value, low, high, variance = (np.full(self.cells.count, np.nan) for _ in range(4))
         for group in range(self.cells.count):
             rows = slice(None) if self.cells.codes is None else self.cells.codes == group
             users = None if self.source.users is None else self.source.users[rows]
-            terms, ratio = terms_of(second[rows], self.probabilities[rows, 1])
-            covariance = covariance_of(terms, users)
+            terms, ratio, order = terms_of(self._second(rows), self._scores[rows])
+            covariance = covariance_of(terms, len(order), None if users is None else users[order])
             low[group], high[group] = fieller(ratio, covariance, entry)
             if ratio[1] > 0:
                 value[group] = ratio[0] / ratio[1]
@@ -285,10 +295,12 @@ class Scores:
                 variance[group] = slope @ covariance @ slope / ratio[1] ** 2
         return self._estimate(name, name, self.cells.axes, value, low, high, variance)
 
-    @property
-    def _second(self) -> Floats:
-        """Unbiased indicators of the second class, shape (n,)."""
-        return np.concatenate([self.source.indicators(rows)[:, 1] for rows in self.source.blocks()])
+    def _second(self, chosen: Any) -> Floats:
+        """Return unbiased indicators of the second class of chosen records."""
+        second = np.empty(len(self.probabilities))
+        for rows in self.source.blocks():
+            second[rows] = self.source.indicators(rows)[:, 1]
+        return second[chosen]
 
     def roc(self, points: int = 20) -> ThresholdCurve:
         """Estimate the false- and the true-positive rate of the second of two classes at several thresholds.
@@ -297,20 +309,20 @@ class Scores:
             points: the largest number of thresholds, between which about equally many records lie.
         """
         thresholds, flags = self._thresholds(points)
-
-        def of_block(rows: slice) -> Floats:
-            second, flag = self.source.indicators(rows)[:, 1], flags(rows)
-            both = np.stack([1 - second, second], axis=1)[:, None, :]
-            top = both * flag[:, :, None]
-            terms = np.stack([top, np.broadcast_to(both, top.shape)], axis=3)
-            return terms.reshape(len(second), -1, 2)
-
-        numbers = self._rates(of_block, (len(thresholds), 2))
         across, up = (
-            self._rate_of(name, "recall", thresholds, [number[:, column] for number in numbers])
-            for column, name in enumerate(("false-positive rate", "true-positive rate"))
+            self._rate_of(name, "recall", thresholds, self._flagged(code, flags))
+            for code, name in enumerate(("false-positive rate", "true-positive rate"))
         )
         return ThresholdCurve(thresholds, across, up)
+
+    def _flagged(self, code: int, flags: Callable[[slice], Floats]) -> list[Floats]:
+        """Return the part of a class that is flagged at each threshold, its ends and variance, shape (T,)."""
+
+        def of_block(rows: slice) -> Floats:
+            indicator, flag = self.source.indicators(rows)[:, code, None], flags(rows)
+            return np.stack([indicator * flag, np.broadcast_to(indicator, flag.shape)], axis=2)
+
+        return self._rates(of_block)
 
     def precision_recall(self, points: int = 20) -> ThresholdCurve:
         """Estimate recall and precision of the second of two classes at several thresholds.
@@ -319,13 +331,9 @@ class Scores:
             points: see `roc`.
         """
         thresholds, flags = self._thresholds(points)
-        bins = np.searchsorted(-thresholds, -self.probabilities[:, 1])  # the first threshold that flags the record
+        bins = np.searchsorted(-thresholds, -self._scores)  # the first threshold that flags the record
 
-        def recalled(rows: slice) -> Floats:
-            second, flag = self.source.indicators(rows)[:, 1:], flags(rows)
-            return np.stack([second * flag, np.broadcast_to(second, flag.shape)], axis=2)
-
-        across = self._rate_of("recall", "recall", thresholds, self._rates(recalled, (len(thresholds),)))
+        across = self._rate_of("recall", "recall", thresholds, self._flagged(1, flags))
         if self._exact:
             [hit, *_], [miss, *_] = self.source.rates()
             hits, flagged = np.zeros(len(thresholds) + 1), np.bincount(bins, minlength=len(thresholds) + 1)
@@ -344,7 +352,7 @@ class Scores:
                 flag = flags(rows)
                 return np.stack([self.source.indicators(rows)[:, 1:] * flag, flag], axis=2)
 
-            numbers = self._rates(precise, (len(thresholds),))
+            numbers = self._rates(precise)
         return ThresholdCurve(thresholds, across, self._rate_of("precision", "precision", thresholds, numbers))
 
     def _thresholds(self, points: int) -> tuple[Floats, Callable[[slice], Floats]]:
@@ -353,15 +361,15 @@ class Scores:
         self._need_answers("a curve")
         if self.cells.codes is not None:
             raise InputError("must be left out for a curve: evaluate the records of one group", argument="groups")
-        scores, count = self.probabilities[:, 1], check_integer(points, "points")
+        scores, count = self._scores, check_integer(points, "points")
         thresholds = np.unique(np.quantile(scores, np.arange(count) / count, method="lower"))[::-1]
         return thresholds, lambda rows: (scores[rows, None] >= thresholds).astype(np.float64)
 
-    def _rates(self, terms: Callable[[slice], Floats], shape: tuple[int, ...]) -> list[Floats]:
-        """Return value, low, high and variance of ratios of two means, of terms (m, columns, 2)."""
+    def _rates(self, terms: Callable[[slice], Floats]) -> list[Floats]:
+        """Return value, low, high and variance of ratios of two means, of terms (m, T, 2), each shape (T,)."""
         result = self.source.means(terms, PublicGroups.of(None, len(self.probabilities)))
         entry = sidak(self.level, 1, result.mean.shape[1]) if self.simultaneous else self.level
-        return [number[0].reshape(shape) for number in _ratio(result, entry)]
+        return [number[0] for number in _ratio(result, entry)]
 
     def _rate_of(self, name: str, key: str, thresholds: Floats, numbers: list[Floats]) -> Estimate:
         axes = (("threshold", tuple(f"{number:.4g}" for number in thresholds)),)
@@ -377,7 +385,7 @@ class Scores:
         if self.cells.codes is not None:
             raise InputError("must be left out for calibration: evaluate the records of one group", argument="groups")
         binary = len(self.source.names) == 2
-        sure = self.probabilities[:, 1] if binary else self.probabilities.max(axis=1)
+        sure = self._scores if binary else self.probabilities.max(axis=1)
         chosen = np.ones(len(sure), dtype=np.int64) if binary else self.predictions
         ordered = np.sort(sure)
         count = check_integer(bins, "bins")
