@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.inference.estimate import Estimate
-from labeldp.inference.released import BLOCK
+from labeldp.inference.intervals import fieller
+from labeldp.inference.released import BLOCK, Codes, covariance_of
 from labeldp.privacy import Floats
 
 
@@ -103,6 +104,26 @@ def precision_terms(second: Floats, scores: Any) -> PairTerms:
     return PairTerms(of, np.array([value, float(sums[-1]) / count]), order)
 
 
+def ratio_of_pairs(pairs: PairTerms, users: Codes | None, level: float) -> tuple[float, float, float, float]:
+    """Return the ratio of two statistics, Fieller's interval and the variance.
+
+    Args:
+        pairs: the statistics.
+        users: whose each record is, where users have several, shape (n,).
+        level: coverage.
+
+    Returns:
+        Value, low, high and variance; NaN and infinite ends where the second statistic may be 0.
+    """
+    covariance = covariance_of(pairs.of, len(pairs.order), None if users is None else users[pairs.order])
+    top, bottom = pairs.statistics.tolist()
+    low, high = (float(end) for end in fieller(pairs.statistics, covariance, level))
+    if bottom <= 0:
+        return np.nan, low, high, np.nan
+    slope = np.array([1, -top / bottom])
+    return top / bottom, low, high, float(slope @ covariance @ slope) / bottom**2
+
+
 def _sorted(scores: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Return the order of scores, and in that order where equal ones begin and end, each shape (n,)."""
     order = np.argsort(scores, kind="stable").astype(np.int32)
@@ -111,7 +132,8 @@ def _sorted(scores: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[
     del ordered  # of many records an array of them is large
     ends = np.append(starts[1:], np.int32(len(order)))
     sizes = ends - starts
-    return order, np.repeat(starts, sizes), np.repeat(ends, sizes)
+    starts = np.repeat(starts, sizes)
+    return order, starts, np.repeat(ends, sizes)
 
 
 def _summed(weights: Floats) -> Floats:

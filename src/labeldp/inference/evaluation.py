@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.inference.curves import PairTerms, ThresholdCurve, area_terms, precision_terms
+from labeldp.inference.curves import PairTerms, ThresholdCurve, area_terms, precision_terms, ratio_of_pairs
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
 from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantile, recovered, sidak, student_quantile
 from labeldp.inference.released import (
@@ -16,7 +16,6 @@ from labeldp.inference.released import (
     Outcomes,
     PublicGroups,
     Sums,
-    covariance_of,
     entry_level,
     estimate_of,
     precision,
@@ -286,13 +285,8 @@ class Scores:
         for group in range(self.cells.count):
             rows = slice(None) if self.cells.codes is None else self.cells.codes == group
             users = None if self.source.users is None else self.source.users[rows]
-            terms, ratio, order = terms_of(self._second(rows), self._scores[rows])
-            covariance = covariance_of(terms, len(order), None if users is None else users[order])
-            low[group], high[group] = fieller(ratio, covariance, entry)
-            if ratio[1] > 0:
-                value[group] = ratio[0] / ratio[1]
-                slope = np.array([1, -value[group]])
-                variance[group] = slope @ covariance @ slope / ratio[1] ** 2
+            pairs = terms_of(self._second(rows), self._scores[rows])
+            value[group], low[group], high[group], variance[group] = ratio_of_pairs(pairs, users, entry)
         return self._estimate(name, name, self.cells.axes, value, low, high, variance)
 
     def _second(self, chosen: Any) -> Floats:
