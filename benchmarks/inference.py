@@ -48,6 +48,9 @@ LEAST = 0.94
 ENOUGH = 20_000
 """Runs that show that an asymptotic interval holds."""
 
+FEW = 10
+"""Cells below that are listed one by one."""
+
 SCALE = 1.0
 
 
@@ -542,6 +545,13 @@ def page(results: dict[str, list[Cell]], scale: float) -> str:
             from_n = "not shown" if len(larger) == len(RECORDS) else f"not below {from_n}"
         lowest = percent(min(one.coverage for one in rows))
         lines.append(f"| {method} | {drawn} | {len(failing)} of {len(rows)} | {lowest} % | {from_n} |")
+    below: dict[str, list[Cell]] = {}
+    for one in filter(weak, cells):
+        below.setdefault(one.method, []).append(one)
+    for method, failing in below.items():
+        if len(failing) <= FEW:
+            settings = ", ".join(f"{one.where} {percent(one.coverage)} %" for one in failing)
+            lines += ["", f"Cells of {method} below, by (records, ε, rate): {settings}."]
     for name, rows in results.items():
         lines += ["", f"## {name}", "", (PARTS[name].__doc__ or "").split("\n")[0], "", *summary(rows)]
     exact = [one for one in results.get("Shares", []) if one.method == "exact"]

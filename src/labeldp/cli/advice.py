@@ -162,10 +162,8 @@ Examples:
 @click.option("--power", type=float, help="With --effect: with which probability it is to be shown.  [default: 0.8]")
 @click.option("--r-squared", type=float, help="With --effect: what public covariates explain.  [default: 0]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
 @flags_in_errors()
 def plan(
-    context: click.Context,
     data: str | None,
     label: str | None,
     features: str | None,
@@ -184,7 +182,7 @@ def plan(
     """
     experiment = {name: options.pop(name) for name in EXPERIMENT}
     if experiment["effect"] is not None:
-        plan_experiment(context, options["epsilon"], as_json, **experiment)
+        plan_experiment(options["epsilon"], as_json, **experiment)
         return
     from labeldp.advice import SampleSizeQuery, make_plan, read_features
     from labeldp.privacy import InputError
@@ -209,12 +207,13 @@ EXPERIMENT = ("effect", "rate", "power", "r_squared")
 """The options of an experiment."""
 
 
-def plan_experiment(context: click.Context, epsilons: str, as_json: bool, **experiment: float | None) -> None:
+def plan_experiment(epsilons: str, as_json: bool, **experiment: float | None) -> None:
     """Print how many records show an effect, by epsilon and trust."""
     from labeldp.fit import epsilon_of, parts_of
     from labeldp.inference import power
     from labeldp.privacy import InputError
 
+    context = click.get_current_context()
     for name in sorted(context.params):
         typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
         if typed and name not in (*EXPERIMENT, "epsilon", "as_json"):

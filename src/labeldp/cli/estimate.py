@@ -168,7 +168,7 @@ class ReleasedFile(PublicColumns):
 
     @property
     def domain(self) -> Any:
-        return self.release.mechanism.domain  # type: ignore[union-attr]
+        return self.release.mechanism.domain
 
     def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
         return estimator(self.release)

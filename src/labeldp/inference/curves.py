@@ -89,11 +89,14 @@ def precision_terms(second: Floats, scores: Any) -> PairTerms:
     weights = second[order]
     del second
     sums = _summed(weights)
-    precision = (sums[last] - weights + 1) / last
-    value = float(weights @ precision) / count
+    parts = (sums[last] - weights + 1) / last  # the precision at each score
+    value = float(weights @ parts) / count
     # a record moves the precision at every score that is not above its own
-    shares, moved = _summed(weights / last), _summed(weights * precision / last)
-    del precision
+    parts *= weights
+    parts /= last
+    moved = _summed(parts)
+    shares = _summed(np.divide(weights, last, out=parts))
+    del parts
 
     def of(rows: slice) -> Floats:
         weight, end, start = weights[rows], last[rows], first[rows]

@@ -367,7 +367,8 @@ class Scores:
 
     def _rate_of(self, name: str, key: str, thresholds: Floats, numbers: list[Floats]) -> Estimate:
         axes = (("threshold", tuple(f"{number:.4g}" for number in thresholds)),)
-        return self._estimate(key, name, axes, *numbers)
+        value, low, high, variance = numbers
+        return self._estimate(key, name, axes, value, low, high, variance)
 
     def calibration(self, bins: int = 10) -> CalibrationBins:
         """Estimate the share of the second of two classes, or of right answers, in bins of alike predictions.

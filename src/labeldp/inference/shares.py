@@ -207,8 +207,8 @@ def quantile(
     if not 0 < at < 1:
         raise InputError("must lie between 0 and 1, such as 0.5", argument="at")
     if is_sums(release):
-        cumulated = quantile_of_sums(release, at, groups, users, level, simultaneous)
-        return _in_order(*cumulated, RULES["quantile, sums"], at, level, simultaneous)
+        counted = quantile_of_sums(release, at, groups, users, level, simultaneous)
+        return _in_order(*counted, RULES["quantile, sums"], at, level, simultaneous)
     outcomes = Outcomes.of(release, users)
     if not outcomes.names:
         raise NotInvertibleError(

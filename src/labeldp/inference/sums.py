@@ -343,7 +343,7 @@ def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level
     part = cells.sizes / records
     # the second class makes the first model right in cell 2 and the second one in cell 1
     one, other = ([part[cell] * (2 * np.nan_to_num(number[cell]) - 1) for number in numbers[:3]] for cell in (2, 1))
-    low, high = recovered(tuple(one), tuple(other))  # type: ignore[arg-type]
+    low, high = recovered(tuple(one), tuple(other))
     variance, sampling = (4 * part[1:3] ** 2 @ number[1:3] for number in numbers[3:])
     noise, effective = precision(variance, sampling, np.asarray(records))
     reach = part[1] + part[2]
