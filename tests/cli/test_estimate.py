@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from labeldp import inference
+from labeldp.curator import LedgerFile
 from labeldp.fit import read_release
 from labeldp.privacy import InputError
 
@@ -149,6 +150,14 @@ def test_a_refused_question_about_raw_labels_charges_nothing(visits: str, labeld
     assert Path("sums.ledger").read_bytes() == before
     ran = labeldp("estimate", "mean", "raw.csv", *raw("4"))
     assert ran.status == 1 and "sums.ledger" in ran.err and ran.out == ""
+
+
+def test_labels_outside_of_the_domain_cost_nothing_and_are_not_shown(visits: str, labeldp: Run) -> None:
+    labeldp("ledger", "add", "sums.ledger", "--dataset", "bought", "--epsilon", "3")
+    words = ["no,maybe" if word == "no,yes" else word for word in raw()]
+    ran = labeldp("estimate", "mean", "raw.csv", *words)
+    assert ran.status == 1 and ran.out == "" and "yes" not in ran.err.replace("no,yes", ""), ran
+    assert LedgerFile("sums.ledger").dataset("bought").spent.epsilon(0) == 0
 
 
 def test_a_column_of_private_labels_is_no_public_column(visits: str, labeldp: Run) -> None:

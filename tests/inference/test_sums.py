@@ -62,7 +62,7 @@ def test_an_odds_ratio_of_two_sums_is_exact_and_narrower_than_of_answers() -> No
 
 
 def test_a_comparison_of_two_sums() -> None:
-    plan = inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=ONE, others=OTHER)
+    plan = inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=ONE, rival=OTHER)
     release = released(LABELS, plan)
     truth = (ONE.value == LABELS).mean() - (OTHER.value == LABELS).mean()
     estimate = inference.compare(release, ONE, OTHER, level=SURE)
@@ -70,7 +70,7 @@ def test_a_comparison_of_two_sums() -> None:
     assert abs(estimate.value - truth) < 40 / N
     with pytest.raises(InputError, match="must be the columns that plan_sums was given"):
         inference.compare(release, OTHER, ONE)
-    same = released(LABELS, inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=ONE, others=ONE))
+    same = released(LABELS, inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=ONE, rival=ONE))
     assert inference.compare(same, ONE, ONE).value == 0
 
 
@@ -80,7 +80,7 @@ def test_a_comparison_of_sums_is_covered() -> None:
     rng = np.random.default_rng(5)
     one = ldp.Public((np.arange(records) < 60).astype(int), why="made up")
     other = ldp.Public((np.arange(records) >= 360).astype(int), why="made up")
-    plan = inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=one, others=other)
+    plan = inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=one, rival=other)
     chance = np.where(one.value == 1, 0.3, 0.1)
     truth = (60 * (2 * 0.3 - 1) - 40 * (2 * 0.1 - 1)) / records
     certificate = released(np.zeros(records, dtype=int), plan).certificate
@@ -106,9 +106,9 @@ def test_users_and_other_sums_are_refused() -> None:
     for call in calls:
         with pytest.raises(InputError, match="users must be left out"):
             call(users=np.arange(N))
-    with pytest.raises(InputError, match="others must be Public"):
+    with pytest.raises(InputError, match="rival must be Public"):
         inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=ONE)
     with pytest.raises(InputError, match="domain must be two classes"):
-        inference.plan_sums("compare", ldp.Classes(3), 1.0, predictions=ONE, others=OTHER)
-    with pytest.raises(InputError, match="others must be codes from 0 to 1"):
-        inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=ONE, others=ldp.Public([2] * N, why="no"))
+        inference.plan_sums("compare", ldp.Classes(3), 1.0, predictions=ONE, rival=OTHER)
+    with pytest.raises(InputError, match="rival must be codes from 0 to 1"):
+        inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=ONE, rival=ldp.Public([2] * N, why="no"))

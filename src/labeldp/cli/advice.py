@@ -222,22 +222,22 @@ def plan_experiment(epsilons: str, as_json: bool, **experiment: float | None) ->
     if experiment["rate"] is None:
         raise InputError("--rate must be given beside --effect: the share without treatment")
     warn_if_weak(*epsilons.split(","))
-    given: dict[str, Any] = {name: value for name, value in experiment.items() if value is not None}
+    wanted: dict[str, Any] = {name: value for name, value in experiment.items() if value is not None}
     settings: list[tuple[float | None, str]] = [(None, "none")]
     settings += [(epsilon_of(text), trust) for text in parts_of(epsilons, "epsilon") for trust in ("central", "local")]
-    rows = [power(epsilon=epsilon, trust=trust, **given) for epsilon, trust in settings]
+    rows = [power(epsilon=epsilon, trust=trust, **wanted) for epsilon, trust in settings]
     if as_json:
         click.echo(json.dumps([vars(row) for row in rows], indent=2))
         return
-    least = rows[0]
+    plain = rows[0]
     cells = [["epsilon", "trust", "records", "times no privacy"]]
     for row in rows:
         epsilon = "none" if row.epsilon is None else f"{row.epsilon:g}"
         cells.append([epsilon, "" if row.trust == "none" else row.trust, f"{row.records:,}",
-                      times(row.records / least.records)])  # fmt: skip
+                      times(row.records / plain.records)])  # fmt: skip
     click.echo(
-        f"Records in both arms that show an effect of {least.effect:g} on a share of {least.rate:g} with a "
-        f"probability of {100 * given.get('power', 0.8):g} %, at a level of {100 * (1 - least.level):.3g} %:\n"
+        f"Records in both arms that show an effect of {plain.effect:g} on a share of {plain.rate:g} with a "
+        f"probability of {100 * wanted.get('power', 0.8):g} %, at a level of {100 * (1 - plain.level):.3g} %:\n"
     )
     click.echo("\n".join(align_columns(cells)))
 

@@ -178,7 +178,8 @@ class RawFile(PublicColumns):
     """A file of raw labels: each question is charged once, for the noisy sums that it needs."""
 
     def __init__(self, path: str, options: dict[str, Any]) -> None:
-        from labeldp.fit import PrivateColumn, domain_of
+        from labeldp.bags import PrivateColumn
+        from labeldp.fit import domain_of
         from labeldp.privacy import InputError
 
         self.options = options
@@ -404,11 +405,11 @@ def evaluate(data: str, probabilities: str, why: str, score: str, gap: bool, **o
         public = {"predictions": Public((chances.value > 0.5).astype(int), why=why), "groups": chosen.get("groups")}
 
     def scores(release: Any) -> Any:
-        found = inference.evaluate(release, chances, **chosen)
-        return found.gap(score) if gap else getattr(found, score)(), found
+        evaluated = inference.evaluate(release, chances, **chosen)
+        return evaluated.gap(score) if gap else getattr(evaluated, score)(), evaluated
 
-    result, found = source.ask("auc" if score == "auc" else "evaluate", scores, **public)
-    show(result, options, found)
+    result, evaluated = source.ask("auc" if score == "auc" else "evaluate", scores, **public)
+    show(result, options, evaluated)
 
 
 @estimate.command("compare")
@@ -418,7 +419,7 @@ def evaluate(data: str, probabilities: str, why: str, score: str, gap: bool, **o
     WHY,
 )
 @raw_label_options
-@flags_in_errors(predictions="--one", others="--other", users="--user", release="FILE")
+@flags_in_errors(predictions="--one", rival="--other", users="--user", release="FILE")
 def compare(data: str, one: str, other: str, why: str, **options: Any) -> None:
     """Estimate by how much more often one model is right than another; neither saw these labels."""
     from labeldp import inference
@@ -431,7 +432,7 @@ def compare(data: str, one: str, other: str, why: str, **options: Any) -> None:
         "compare",
         lambda release: inference.compare(release, first, second, **chosen),
         predictions=first,
-        others=second,
+        rival=second,
     )
     show(result, options)
 

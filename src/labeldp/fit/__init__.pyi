@@ -72,7 +72,6 @@ from .summary import Picture as Picture
 from .summary import PublicTest as PublicTest
 from .summary import Stage as Stage
 from .summary import format_number as format_number
-from .sums import PrivateColumn as PrivateColumn
 from .users import FileUsers as FileUsers
 from .users import counted as counted
 from .verify import Check as Check

@@ -58,7 +58,7 @@ def plan_sums(
     groups: Public[Any] | None = None,
     treated: Public[Any] | None = None,
     predictions: Public[Any] | None = None,
-    others: Public[Any] | None = None,
+    rival: Public[Any] | None = None,
     scores: Public[Any] | None = None,
     features: Public[Any] | None = None,
     records: int | None = None,
@@ -76,7 +76,7 @@ def plan_sums(
         groups: a public group for each record, for "mean", "difference" and "evaluate".
         treated: who was treated, true or false.
         predictions: codes of predicted classes.
-        others: those of the other model.
+        rival: those of the other model.
         scores: larger where the second of two classes is likelier.
         features: shape (n, d), without a constant.
         records: how many there are, where no column says it.
@@ -91,9 +91,9 @@ def plan_sums(
         LaplaceSum(domain=Classes(2), epsilon=1.0, partition=Groups(count=2))
     """
     check_choice(question, "question", QUESTIONS)
-    columns = {"groups": groups, "treated": treated, "predictions": predictions, "others": others}
+    columns = {"groups": groups, "treated": treated, "predictions": predictions, "rival": rival}
     columns |= {"scores": scores, "features": features}
-    needed = {"difference": ["treated"], "evaluate": ["predictions"], "compare": ["predictions", "others"]}
+    needed = {"difference": ["treated"], "evaluate": ["predictions"], "compare": ["predictions", "rival"]}
     needed |= {"auc": ["scores"], "regression": ["features"]}
     allowed = {*needed.get(question, []), *(["groups"] if question in ("mean", "difference", "evaluate") else [])}
     for name, column in columns.items():
@@ -128,7 +128,7 @@ def plan_sums(
         why = f"{NOT_SEEN}: {why}"
     elif question == "compare":
         require_two(domain)
-        cells = predicted_cells(predictions, count, 2).crossed(predicted_cells(others, count, 2, "others"))
+        cells = predicted_cells(predictions, count, 2).crossed(predicted_cells(rival, count, 2, "rival"))
         why = f"{NOT_SEEN}: {why}"
     codes = np.zeros(count, dtype=np.int64) if cells.codes is None else cells.codes
     kind = LaplaceHistogram if isinstance(domain, Classes) and domain.size > 2 else LaplaceSum

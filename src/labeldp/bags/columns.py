@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.curator import Curator, Ledger, LedgerFile
-from labeldp.fit.rows import codes_in
 from labeldp.mechanisms import Domain, Mechanism
 from labeldp.privacy import Budget, InputError, LabelDPError, Release
-from labeldp.tables import Table, by_id, check_kind, distinct_ids, open_table
+from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, domain_in_file, open_table
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class PrivateColumn:
             mechanism: the sums, such as `labeldp.inference.plan_sums` makes.
             epsilon: what they cost, which is the whole budget of a new ledger.
             columns: the names of the public columns that the sums depend on.
-            ledger, dataset, cohort, revision, other_ids, note: see `release_file`.
+            ledger, dataset, cohort, revision, other_ids, note: see `labeldp.fit.release_file`.
 
         Guarantee (charged_first, refusal_free): nothing is drawn before its charge is on disk, and what is refused
             charges nothing.
@@ -125,7 +124,9 @@ class PrivateColumn:
 
     def _codes(self) -> Any:
         """Compare the private labels with the domain, and return their codes, shape (n,)."""
-        codes = codes_in(self.table.read([self.label]), self.label, self.domain)
+        domain = domain_in_file(self.domain)
+        blocks = self.table.blocks([self.label], encoded=self.label)
+        codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
         if len(codes) != self.records or not self.table.is_unchanged():
             raise LabelDPError(f"{self.table.path} changed while it was being read: nothing was charged")
-        return codes if self.order is None else np.asarray(codes)[self.order]
+        return codes if self.order is None else codes[self.order]
