@@ -162,10 +162,13 @@ def test_labels_outside_of_the_domain_cost_nothing_and_are_not_shown(visits: str
 
 def test_a_column_of_private_labels_is_no_public_column(visits: str, labeldp: Run) -> None:
     words = ["--ledger", "sums.ledger", "--trust", "central", "--epsilon", "1", "--classes", "no,yes"]
-    labeldp("ledger", "add", "sums.ledger", "--dataset", "bought", "--epsilon", "3")
-    assert labeldp("estimate", "mean", "raw.csv", "--label", "new", "--dataset", "bought", *words).status == 0
-    ran = labeldp("estimate", "mean", "raw.csv", "--label", "bought", "--by", "new", "--dataset", "bought", *words)
-    assert ran.status == 1, ran
+    labeldp("ledger", "add", "sums.ledger", "--dataset", "survey", "--epsilon", "3")
+    first = labeldp("estimate", "mean", "raw.csv", "--label", "new", "--dataset", "survey/new", *words)
+    assert first.status == 0, first
+    ran = labeldp(
+        "estimate", "mean", "raw.csv", "--label", "bought", "--by", "new", "--dataset", "survey/bought", *words
+    )
+    assert ran.status == 1 and "'new' holds private labels of 'survey/bought'" in ran.err, ran
 
 
 def test_a_report_is_one_page_with_pictures(visits: str, labeldp: Run) -> None:
