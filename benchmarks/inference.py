@@ -7,6 +7,8 @@ simulated, vectorized over runs; each cell has a seed of its own, which its name
 """
 
 import argparse
+import resource
+import subprocess
 import sys
 import time
 import zlib
@@ -22,6 +24,7 @@ from scipy.stats import binom
 
 import labeldp as ldp
 from labeldp import inference
+from labeldp.inference.curves import PairTerms, area_terms, precision_terms
 from labeldp.inference.intervals import (
     clopper_pearson,
     fieller,
@@ -45,6 +48,9 @@ LEAST = 0.94
 ENOUGH = 20_000
 """Runs that show that an asymptotic interval holds."""
 
+FEW = 10
+"""Cells below that are listed one by one."""
+
 SCALE = 1.0
 
 
@@ -55,7 +61,7 @@ class Cell:
     Args:
         where: the setting, in words.
         method: which interval.
-        promise: "exact", "finite sample", "anytime", "asymptotic" or "naive".
+        promise: "exact", "finite sample", "anytime", "asymptotic" or "naive"; "elsewhere" of other programs.
         coverage: how often it holds.
         width: mean width; None where it is not measured.
         runs: how many were drawn; 0 where coverage is computed.
@@ -93,16 +99,20 @@ def shares() -> Iterator[Cell]:
         low, high = ((end - miss) / gap for end in clopper_pearson(hits, records, LEVEL))
         z = normal_quantile(LEVEL)
         half = z * np.sqrt(raw * (1 - raw) / records) / gap
+        bounded = np.sqrt(np.log(2 / (1 - LEVEL)) / (2 * records)) / gap
         clipped = np.clip(value, 0, 1)
         without = z * np.sqrt(clipped * (1 - clipped) / records)
         naive = z * np.sqrt(raw * (1 - raw) / records)
         for method, promise, ends in (
             ("exact", "exact", (low, high)),
             ("normal, on request", "asymptotic", (value - half, value + half)),
+            ("NPRR's of Hoeffding", "elsewhere", (value - bounded, value + bounded)),
             ("noise left out", "naive", (value - without, value + without)),
             ("answers taken as true", "naive", (raw - naive, raw + naive)),
         ):
             lower, upper = np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1)
+            if method.startswith("NPRR") and classes > 2:
+                continue
             held = law[(lower <= rate) & (rate <= upper)].sum()
             yield Cell((records, epsilon, rate, classes), method, promise, held, law @ (upper - lower), 0, records)
 
@@ -155,6 +165,33 @@ def effects() -> Iterator[Cell]:
             ends = noisy_binomial(distinct, arm, epsilon, LEVEL)
             found.append((total / arm, ends[0][places], ends[1][places]))
         yield cell(where, "effect, two sums", "asymptotic", *recovered(*found), truth, records)
+
+
+def summed() -> Iterator[Cell]:
+    """The median of ten ordered classes from noisy counts, and a comparison of two models that differ on a tenth."""
+    certificate = plain(response(10, 1.0)[0])
+    for records, epsilon in product(RECORDS, EPSILONS):
+        where, runs = (records, epsilon, "median"), int((4_000 if records <= 500 else 1_000) * SCALE)
+        rng = generator(*where)
+        shares = np.array([4, 6, 8, 10, 12, 14, 14, 12, 12, 8]) / 100  # the median is class 5
+        groups = ldp.Public(np.repeat(np.arange(runs), records), why="runs")
+        plan = inference.plan_sums("mean", ldp.Classes(10), epsilon, groups=groups)
+        counts = rng.multinomial(records, shares, runs)
+        noisy = counts + geometric(float(plan.rate), counts.size, rng).reshape(counts.shape)
+        found = inference.quantile(Release(noisy, certificate, plan), groups=groups, simultaneous=False)
+        yield cell(where, "median, noisy counts", "asymptotic", found.low, found.high, 5, records)
+    for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
+        where, runs = (records, epsilon, rate), int(20_000 * SCALE)
+        rng = generator("comparison", *where)
+        sizes = (records // 15, records // 30)
+        parts = []
+        for size, share in zip(sizes, (1 - rate, 0.5), strict=True):
+            total = rng.binomial(size, share, runs) + geometric(epsilon, runs, rng)
+            distinct, index = np.unique(total, return_inverse=True)
+            ends = noisy_binomial(distinct, size, epsilon, LEVEL)
+            parts.append([size / records * (2 * end - 1) for end in (total / size, ends[0][index], ends[1][index])])
+        truth = sizes[0] / records * (1 - 2 * rate)
+        yield cell(where, "comparison, two sums", "asymptotic", *recovered(*parts), truth, records)
 
 
 def geometric(epsilon: float, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -226,30 +263,40 @@ def ratio_moments(named: np.ndarray, sizes: np.ndarray, hit: float, miss: float)
 
 
 def areas() -> Iterator[Cell]:
-    """The area under the ROC curve, from answers and from two sums."""
+    """Areas under the ROC and the precision-recall curve (the average precision), from answers and from two sums."""
     for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
-        where, scale = (records, epsilon, rate), SCALE * (1 if records <= 500 else 0.2)
+        where = (records, epsilon, rate)
         rng = generator("area", *where)
         offset = {0.01: -5.6, 0.05: -3.8, 0.3: -1.1}[rate]
-        marks = np.sort(rng.normal(size=400_000))
-        chances = expit(offset + 1.5 * marks)
+        chances = expit(offset + 1.5 * np.sort(rng.normal(size=400_000)))
         below = np.cumsum(1 - chances) - (1 - chances) / 2
-        truth = (chances * below).sum() / chances.sum() / (1 - chances).sum()
-        mechanism, *_ = response(2, epsilon)
+        area = (chances * below).sum() / chances.sum() / (1 - chances).sum()
+        precision = np.cumsum(chances[::-1])[::-1] / np.arange(len(chances), 0, -1)
+        mechanism, hit, miss = response(2, epsilon)
         certificate = plain(mechanism)
-        for method, runs in (("area, Fieller", int(1000 * scale)), ("area, two sums", int(150 * scale))):
-            ends = []
-            for _ in range(runs):
-                x = rng.normal(size=records)
-                labels = (rng.random(records) < expit(offset + 1.5 * x)).astype(np.uint8)
-                model, used = ldp.Public(expit(x), why="drawn"), mechanism
-                if method == "area, two sums":
-                    used = inference.plan_sums("auc", mechanism.domain, epsilon, scores=model)
-                release = Release(used.randomize(labels, rng=rng), certificate, used)
-                found = inference.evaluate(release, model).auc()
-                ends.append((found.low, found.high))
-            low, high = np.array(ends).T
-            yield cell(where, method, "asymptotic", low, high, truth, records)
+        ends: dict[str, list[Any]] = {"area, Fieller": [], "average precision, Fieller": [], "area, two sums": []}
+        for run in range(int((20_000 if records <= 500 else 4_000) * SCALE)):
+            x = rng.normal(size=records)
+            labels = rng.random(records) < expit(offset + 1.5 * x)
+            second = ((rng.random(records) < np.where(labels, hit, miss)) - miss) / (hit - miss)
+            for method, terms_of in (("area, Fieller", area_terms), ("average precision, Fieller", precision_terms)):
+                ends[method].append(area_ends(terms_of(second, x)))
+            if run >= (150 if records <= 500 else 30) * SCALE:
+                continue
+            model = ldp.Public(expit(x), why="drawn")
+            used = inference.plan_sums("auc", mechanism.domain, epsilon, scores=model)
+            release = Release(used.randomize(labels.astype(np.uint8), rng=rng), certificate, used)
+            found = inference.evaluate(release, model).auc()
+            ends["area, two sums"].append((found.low, found.high))
+        for method, drawn in ends.items():
+            truth = (chances @ precision) / chances.sum() if "precision" in method else area
+            yield cell(where, method, "asymptotic", *np.array(drawn).T, truth, records)
+
+
+def area_ends(pairs: PairTerms) -> np.ndarray:
+    """The ends of an area."""
+    covariance = np.cov(pairs.of(slice(None)).T) / len(pairs.order)
+    return np.clip(fieller(pairs.statistics, covariance, LEVEL), 0, 1)
 
 
 def plain(mechanism: Any) -> Any:
@@ -335,7 +382,7 @@ def thresholds() -> Iterator[Cell]:
 
 
 def check_moments() -> None:
-    """The vectorized recall is that of `evaluate`."""
+    """The vectorized recall, and both areas, are those of `evaluate`."""
     mechanism, hit, miss = response(2, 1.0)
     rng = np.random.default_rng(0)
     flags, noisy = np.arange(500) < 50, rng.integers(0, 2, 500).astype(np.uint8)
@@ -344,11 +391,15 @@ def check_moments() -> None:
     named = np.array([[noisy[flags].sum()], [noisy[~flags].sum()]])
     ends = fieller(*ratio_moments(named, np.array([50, 450]), hit, miss), LEVEL)
     assert np.allclose([found.low[1], found.high[1]], np.clip(np.ravel(ends), 0, 1), atol=1e-3)
+    x = rng.random(500)
+    scores = inference.evaluate(Release(noisy, plain(mechanism), mechanism), ldp.Public(x, why="made up"))
+    for found, terms_of in ((scores.auc(), area_terms), (scores.average_precision(), precision_terms)):
+        assert np.allclose([found.low, found.high], area_ends(terms_of((noisy - miss) / (hit - miss), x)))
 
 
 PARTS: dict[str, Callable[[], Iterator[Cell]]] = {
-    "Shares": shares, "Sums": sums, "Several shares": simultaneous, "Effects": effects, "Recall": recalls,
-    "Area": areas, "Numbers": numbers, "Looks": sequences, "Prediction sets": thresholds,
+    "Shares": shares, "Sums": sums, "Questions of sums": summed, "Several shares": simultaneous, "Effects": effects,
+    "Recall": recalls, "Areas": areas, "Numbers": numbers, "Looks": sequences, "Prediction sets": thresholds,
 }  # fmt: skip
 
 
@@ -411,6 +462,58 @@ beforehand. *Naive* methods stand beside them for comparison; `labeldp` has none
 """
 
 
+OTHERS = """Mean width, and coverage in percent, of intervals of a share of 5 % of two classes. Everything is computed
+and clipped to [0, 1]. RRreg takes λ(1 − λ)/(n(p − q)²) for the variance, for a rate λ of answers: its interval is the
+normal one. NPRR is randomized response for numbers in [0, 1], here with two outputs and r = p − q. Its interval for
+every number of records is Hoeffding's, √(ln(2/α)/2n)/r to both sides. Both speak of the same answers as the exact
+interval."""
+
+BIG = 10_000_000
+
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    "share by 10 groups": lambda release, groups, flags, model: inference.mean(release, groups=groups),
+    "effect": lambda release, groups, flags, model: inference.difference(release, flags),
+    "effect by 10 groups": lambda release, groups, flags, model: inference.difference(release, flags, groups=groups),
+    "accuracy": lambda release, groups, flags, model: inference.evaluate(release, model).accuracy(),
+    "precision": lambda release, groups, flags, model: inference.evaluate(release, model).precision(),
+    "recall": lambda release, groups, flags, model: inference.evaluate(release, model).recall(),
+    "Brier score": lambda release, groups, flags, model: inference.evaluate(release, model).brier(),
+    "ROC curve, 10 points": lambda release, groups, flags, model: inference.evaluate(release, model).roc(10),
+    "area under the ROC curve": lambda release, groups, flags, model: inference.evaluate(release, model).auc(),
+    "average precision": lambda release, groups, flags, model: inference.evaluate(release, model).average_precision(),
+}
+"""Questions about a released file of many rows."""
+
+
+def ask_big(name: str) -> None:
+    """Ask one question about many rows; print seconds of this process, and the most memory that it held, in MB."""
+    rng = np.random.default_rng(0)
+    mechanism, *_ = response(2, 1.0)
+    release = Release(rng.integers(0, 2, BIG, dtype=np.uint8), plain(mechanism), mechanism)
+    groups, flags = rng.integers(0, 10, BIG, dtype=np.int8), rng.integers(0, 2, BIG, dtype=np.int8)
+    model = ldp.Public(rng.random(BIG, dtype=np.float32), why="made up")
+    start = time.process_time()
+    QUESTIONS[name](release, groups, flags, model)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{time.process_time() - start:.1f} {peak:.0f}")
+
+
+def rows_table() -> list[str]:
+    """A line for each question about many rows, each in a process of its own."""
+    lines = [
+        f"## {BIG:,} released rows", "",
+        "Processor seconds of one core, and the most memory that a process held, with its 70 MB of columns: answers, a",
+        "group, an arm and a probability for each row. Areas sort all rows; all else passes through them in blocks.",
+        "", "| question | seconds | MB |", "|---|---|---|",
+    ]  # fmt: skip
+    for name in QUESTIONS:
+        ran = subprocess.run([sys.executable, __file__, "--big", name], capture_output=True, text=True, check=True)
+        seconds, peak = ran.stdout.split()
+        print(f"{name}: {seconds} s, {peak} MB", file=sys.stderr, flush=True)
+        lines.append(f"| {name} | {seconds} | {peak} |")
+    return lines
+
+
 def page(results: dict[str, list[Cell]], scale: float) -> str:
     """The page of all tables."""
     cells = [one for rows in results.values() for one in rows]
@@ -442,6 +545,13 @@ def page(results: dict[str, list[Cell]], scale: float) -> str:
             from_n = "not shown" if len(larger) == len(RECORDS) else f"not below {from_n}"
         lowest = percent(min(one.coverage for one in rows))
         lines.append(f"| {method} | {drawn} | {len(failing)} of {len(rows)} | {lowest} % | {from_n} |")
+    below: dict[str, list[Cell]] = {}
+    for one in filter(weak, cells):
+        below.setdefault(one.method, []).append(one)
+    for method, failing in below.items():
+        if len(failing) <= FEW:
+            settings = ", ".join(f"{one.where} {percent(one.coverage)} %" for one in failing)
+            lines += ["", f"Cells of {method} below, by (records, ε, rate): {settings}."]
     for name, rows in results.items():
         lines += ["", f"## {name}", "", (PARTS[name].__doc__ or "").split("\n")[0], "", *summary(rows)]
     exact = [one for one in results.get("Shares", []) if one.method == "exact"]
@@ -452,6 +562,15 @@ def page(results: dict[str, list[Cell]], scale: float) -> str:
         for count, epsilon in product(CLASSES, EPSILONS):
             widths = {one.records: one.width for one in exact if one.where[1:] == (epsilon, 0.05, count)}
             lines.append(f"| {count} | {epsilon:g} | " + " | ".join(f"{widths[n]:.3f}" for n in RECORDS) + " |")
+        lines += ["", "## Beside the formulas of other programs", "", OTHERS, ""]
+        lines.append("| ε | records | exact | RRreg's formula | NPRR's of Hoeffding |")
+        lines.append("|---|---|---|---|---|")
+        for epsilon, records in product(EPSILONS, RECORDS):
+            here = [one for one in results["Shares"] if one.where == (records, epsilon, 0.05, 2)]
+            texts = {one.method: f"{one.width:.3f}; {percent(one.coverage)}" for one in here}
+            shown = [texts[name] for name in ("exact", "normal, on request", "NPRR's of Hoeffding")]
+            lines.append(f"| {epsilon:g} | {records:,} | " + " | ".join(shown) + " |")
+    lines += ["", *rows_table()]
     return "\n".join(lines) + "\n"
 
 
@@ -461,7 +580,11 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--big", choices=QUESTIONS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.big:
+        ask_big(options.big)
+        return
     SCALE = options.scale
     check_moments()
     results = {}

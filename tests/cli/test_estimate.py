@@ -1,6 +1,7 @@
 """labeldp estimate: from a released file, at no further cost."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 
 from labeldp import inference
+from labeldp.curator import LedgerFile
 from labeldp.fit import read_release
 from labeldp.privacy import InputError
 
@@ -23,6 +25,7 @@ def visits(tmp_path: Path, labeldp: Run) -> str:
     mail, score = rng.integers(0, 2, 4000), rng.random(4000).round(3)
     bought = np.where(rng.random(4000) < 0.2 + 0.3 * mail, "yes", "no")
     table = pd.DataFrame({"bought": bought, "mail": mail, "channel": rng.choice(["web", "shop"], 4000), "score": score})
+    table["old"], table["new"], table["id"] = "no", np.where(mail == 1, "yes", "no"), rng.permutation(4000)
     table.to_csv(tmp_path / "raw.csv", index=False)
     labeldp(
         "release", "raw.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "3", "--in-place",
@@ -41,6 +44,8 @@ def test_commands_print_a_sentence_rows_and_the_certificate(visits: str, labeldp
         ("odds-ratio", ["--exposure", "mail"]),
         ("monitor", ["--treated", "mail"]),
         ("evaluate", ["--probabilities", "score", "--why", "made up", "--score", "recall", "--by", "channel", "--gap"]),
+        ("evaluate", ["--probabilities", "score", "--why", "made up", "--score", "average_precision"]),
+        ("compare", ["--one", "new", "--other", "old", "--why", "made up"]),
     ):
         ran = labeldp("estimate", command, visits, *options)
         assert ran.status == 0, ran.err
@@ -55,14 +60,20 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
     release, table = read_release(visits)
     estimate = inference.mean(release, outcome="yes")
     assert content["estimates"][0]["value"] == estimate.value and content["certificate"]["dataset"] == "visits"
-    assert set(table.column_names) == {"bought", "mail", "channel", "score"}
+    assert set(table.column_names) == {"bought", "mail", "channel", "score", "old", "new", "id"}
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (["mean", "--by", "shop"], "--by must be a column of"),
-        (["quantile", "--outcome", "yes"], "--outcome does not go with this estimate"),
+        (["mean", "--classes", "no,yes"], "--classes goes with --ledger, where FILE holds raw labels"),
+        (
+            ["compare", "--one", "score", "--other", "mail", "--why", "old"],
+            "--one must be a column of predicted classes",
+        ),
+        (["conformal", "--probabilities", "score"], "--why must be given beside --probabilities"),
+        (["conformal", "--out", "sets.csv"], "--out goes with --probabilities"),
         (["mean", "--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
         (["difference", "--treated", "score"], "--treated must be true or false"),
         (["difference", "--treated", "channel"], "--treated must be a column of numbers, or of true and false"),
@@ -72,6 +83,109 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
 def test_what_is_wrong_is_one_sentence(visits: str, labeldp: Run, options: list[str], sentence: str) -> None:
     ran = labeldp("estimate", options[0], visits, *options[1:])
     assert ran.status == 1 and sentence in ran.err and ran.err.count("\n") == 1
+
+
+def test_sets_are_thresholds_and_a_file(visits: str, labeldp: Run) -> None:
+    options = ["--probabilities", "score", "--why", "made up", "--coverage", "0.8"]
+    ran = labeldp("estimate", "conformal", visits, *options, "--out", "sets.csv")
+    assert ran.status == 0 and "sets hold the label in 80 %" in ran.out and "threshold " in ran.out, ran
+    sets = pd.read_csv("sets.csv", keep_default_na=False).set
+    assert len(sets) == 4000 and set(sets) <= {"", "no", "yes", "no|yes"}
+    content = json.loads(labeldp("estimate", "conformal", visits, *options, "--by-class", "--json").out)
+    assert [row["class"] for row in content["thresholds"]] == ["no", "yes"] and content["certificate"]["entries"]
+
+
+def raw(epsilon: str = "1", *, ledger: str = "sums.ledger") -> list[str]:
+    """The options of raw labels."""
+    words = ["--label", "bought", "--classes", "no,yes", "--ledger", ledger, "--dataset", "bought"]
+    return [*words, "--trust", "central", "--epsilon", epsilon, "--id", "id"]
+
+
+SUMS: list[tuple[str, list[str], float]] = [
+    ("mean", ["--outcome", "yes"], 0.35),
+    ("difference", ["--treated", "mail"], 0.3),
+    ("odds-ratio", ["--exposure", "mail"], 4.0),
+    ("evaluate", ["--probabilities", "mail", "--why", "drawn", "--score", "accuracy"], 0.65),
+    ("evaluate", ["--probabilities", "mail", "--why", "drawn", "--score", "auc"], 0.66),
+    ("compare", ["--one", "new", "--other", "old", "--why", "drawn"], 0.0),
+]
+
+
+@pytest.mark.parametrize(("command", "options", "truth"), SUMS, ids=[f"{row[0]} {row[1][-1]}" for row in SUMS])
+def test_raw_labels_are_charged_once_for_the_sums_of_a_question(
+    visits: str, labeldp: Run, command: str, options: list[str], truth: float
+) -> None:
+    labeldp("ledger", "add", "sums.ledger", "--dataset", "bought", "--epsilon", "3")
+    question = ["estimate", command, "raw.csv", *options, *raw(), "--json"]
+    first, again = labeldp(*question), labeldp(*question)
+    assert first.status == 0, first.err
+    content = json.loads(first.out)
+    found = content["estimates"][0]
+    assert abs(found["value"] - truth) < (0.7 if command == "odds-ratio" else 0.06)
+    assert found["low"] <= found["value"] <= found["high"]
+    assert json.loads(again.out) == content, "the same question again has the same noise"
+    (entry,) = content["certificate"]["entries"]
+    assert entry["mechanism"]["mechanism"] in ("LaplaceSum", "LaplaceMoment")
+    assert "spent 1 " in again.err or "epsilon = 1" in again.err, again.err
+
+
+def test_a_refused_question_about_raw_labels_charges_nothing(visits: str, labeldp: Run) -> None:
+    labeldp("ledger", "add", "sums.ledger", "--dataset", "bought", "--epsilon", "3")
+    before = Path("sums.ledger").read_bytes()
+    for command, more, sentence in (
+        ("mean", ["--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
+        ("mean", ["--level", "95"], "--level must lie between 0 and 1"),
+        ("mean", ["--user", "channel"], "--user must be left out: sums do not tell whose records they are of"),
+        ("difference", ["--treated", "mail", "--covariates", "score"], "--covariates must be left out"),
+        ("evaluate", ["--probabilities", "score", "--why", "old", "--score", "f1"], "--score f1 needs single answers"),
+        ("mean", ["--by", "bought"], "--by must be a column of raw.csv, which has mail"),
+    ):
+        ran = labeldp("estimate", command, "raw.csv", *more, *raw())
+        assert ran.status == 1 and sentence in ran.err and ran.err.count("\n") == 1, ran
+    for missing in ("--label", "--dataset", "--epsilon", "--trust"):
+        words = raw()
+        del words[words.index(missing) : words.index(missing) + 2]
+        ran = labeldp("estimate", "mean", "raw.csv", *words)
+        assert ran.status == 1 and f"{missing} " in ran.err and "must be given beside --ledger" in ran.err
+    assert Path("sums.ledger").read_bytes() == before
+    ran = labeldp("estimate", "mean", "raw.csv", *raw("4"))
+    assert ran.status == 1 and "sums.ledger" in ran.err and ran.out == ""
+
+
+def test_labels_outside_of_the_domain_cost_nothing_and_are_not_shown(visits: str, labeldp: Run) -> None:
+    labeldp("ledger", "add", "sums.ledger", "--dataset", "bought", "--epsilon", "3")
+    words = ["no,maybe" if word == "no,yes" else word for word in raw()]
+    ran = labeldp("estimate", "mean", "raw.csv", *words)
+    assert ran.status == 1 and ran.out == "" and "yes" not in ran.err.replace("no,yes", ""), ran
+    assert LedgerFile("sums.ledger").dataset("bought").spent.epsilon(0) == 0
+
+
+def test_a_column_of_private_labels_is_no_public_column(visits: str, labeldp: Run) -> None:
+    words = ["--ledger", "sums.ledger", "--trust", "central", "--epsilon", "1", "--classes", "no,yes"]
+    labeldp("ledger", "add", "sums.ledger", "--dataset", "survey", "--epsilon", "3")
+    first = labeldp("estimate", "mean", "raw.csv", "--label", "new", "--dataset", "survey/new", *words)
+    assert first.status == 0, first
+    ran = labeldp(
+        "estimate", "mean", "raw.csv", "--label", "bought", "--by", "new", "--dataset", "survey/bought", *words
+    )
+    assert ran.status == 1 and "'new' holds private labels of 'survey/bought'" in ran.err, ran
+
+
+def test_a_report_is_one_page_with_pictures(visits: str, labeldp: Run) -> None:
+    evaluated = ["--probabilities", "score", "--why", "made up"]
+    for command, options, pictures in (
+        ("difference", ["--treated", "mail", "--by", "channel"], 1),
+        ("evaluate", evaluated, 4),
+        ("evaluate", [*evaluated, "--by", "channel"], 1),
+        ("monitor", [], 1),
+    ):
+        ran = labeldp("estimate", command, visits, *options, "--report", "page.html")
+        assert ran.status == 0, ran.err
+        page = Path("page.html").read_text()
+        assert page.lstrip().startswith("<!DOCTYPE html>")
+        assert page.count("<svg") == pictures and not re.search(r">nan<|src=|href=", page)
+        assert "Label differential privacy with epsilon = 3" in page and "Nobody checked these" in page
+        assert ("Gaps between groups" in page) == ("--by" in options and command == "evaluate")
 
 
 MECHANISMS = [

@@ -80,5 +80,38 @@ def test_a_wrong_plan_gets_one_line(labeldp: Callable[..., Ran], command: str, w
     assert all(word in ran.err for word in words), ran.err
 
 
+EFFECT = "plan --effect 0.02 --rate 0.05 --power 0.8 --epsilon 0.5,1,2"
+
+
+def test_the_records_of_an_experiment(labeldp: Callable[..., Ran]) -> None:
+    ran = labeldp(*EFFECT.split())
+    assert ran.status == 0 and ran.err == "", ran
+    rows = [line.split() for line in ran.out.splitlines() if line.startswith(("none", "0.5 ", "1 ", "2 "))]
+    assert rows[0][1] == "4,419" and [row[:2] for row in rows[1:3]] == [["0.5", "central"], ["0.5", "local"]]
+    assert ["1", "local", "76,682", "17", "x"] in rows
+    found = json.loads(labeldp(*EFFECT.split(), "--json").out)
+    assert found[0]["records"] == 4419 and found[4]["trust"] == "local"
+    saved = json.loads(labeldp(*EFFECT.split(), "--r-squared", "0.5", "--json").out)
+    assert saved[0]["records"] == pytest.approx(4419 / 2, rel=0.01)
+    assert saved[2]["records"] > 0.9 * found[2]["records"], "noise is not explained by covariates"
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("plan --effect 0.02 --epsilon 1", "--rate must be given beside --effect"),
+        (f"{EFFECT} --n 100", "--n does not go with --effect"),
+        (f"{EFFECT} --range 0,1", "--range does not go with --effect"),
+        ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --rate 0.1", "--rate goes with --effect"),
+        ("plan --effect 0.02 --rate 1.2 --epsilon 1", "--rate must lie between 0 and 1, with the effect"),
+        ("plan --effect 0.02 --rate 0.2 --epsilon 0", "--epsilon must be positive"),
+        ("plan --effect 0.02 --rate 0.2 --power 1 --epsilon 1", "--power must lie between the level of the test and 1"),
+    ],
+)
+def test_a_wrong_experiment_gets_one_line(labeldp: Callable[..., Ran], command: str, sentence: str) -> None:
+    ran = labeldp(*command.split())
+    assert ran.status == 1 and ran.err.count("\n") == 1 and ran.out == "" and sentence in ran.err, ran
+
+
 def test_help_has_examples(labeldp: Callable[..., Ran]) -> None:
     assert "labeldp plan --n 1e6 --d 4" in labeldp("plan", "--help").out

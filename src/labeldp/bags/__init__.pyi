@@ -4,6 +4,7 @@ from .base import halved_at_medians as halved_at_medians
 from .base import median_bags as median_bags
 from .base import public_halves as public_halves
 from .base import random_bags as random_bags
+from .columns import PrivateColumn as PrivateColumn
 from .lba import HiddenBag as HiddenBag
 from .lba import WeightedLBA as WeightedLBA
 from .lba import cross_bound as cross_bound

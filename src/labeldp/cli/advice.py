@@ -180,6 +180,7 @@ Examples:
   labeldp plan --n 1e5 --d 3 --moments 3 --epsilon 0.5,1
   labeldp plan people.csv --label bought --classes no,yes --epsilon 1 \\
       --id id --json
+  labeldp plan --effect 0.02 --rate 0.05 --power 0.8 --epsilon 0.5,1,2
 """
 
 
@@ -206,19 +207,37 @@ Examples:
 @click.option("--label", metavar="COLUMN", help="With a FILE: the private column, which is never read.")
 @click.option("--features", metavar="COLUMNS", help="With a FILE: feature columns; all others by default.")
 @click.option("--id", "id_column", metavar="COLUMN", help="With a FILE: record ids, not a feature.")
+@click.option("--effect", type=float, help="An experiment: the difference of two shares that is to be shown.")
+@click.option("--rate", type=float, help="With --effect: the share without treatment.")
+@click.option("--power", type=float, help="With --effect: with which probability it is to be shown.  [default: 0.8]")
+@click.option("--r-squared", type=float, help="With --effect: what public covariates explain.  [default: 0]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
 def plan(
-    data: str | None, label: str | None, features: str | None, id_column: str | None, as_json: bool, **options: Any
+    data: str | None,
+    label: str | None,
+    features: str | None,
+    id_column: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Estimate accuracy before you have data.
 
     Prints, for each privacy guarantee, how many times more records it needs than no privacy, and the noise. FILE, a
     CSV or Parquet table, gives the number of records and features in place of --n and --d. No label is read.
+
+    With --effect: the records that an experiment with two arms of equal size needs, without privacy, with a trusted
+    curator, and in the local model.
     """
+    experiment = {name: options.pop(name) for name in EXPERIMENT}
+    if experiment["effect"] is not None:
+        plan_experiment(options["epsilon"], as_json, **experiment)
+        return
     from labeldp.advice import SampleSizeQuery, make_plan, read_features
     from labeldp.privacy import InputError
 
+    if extra := [name for name, value in experiment.items() if value is not None]:
+        raise InputError(f"--{extra[0].replace('_', '-')} goes with --effect")
     warn_if_weak(*options["epsilon"].split(","))
     named = {"--label": label, "--features": features, "--id": id_column}
     if data is None:
@@ -231,6 +250,45 @@ def plan(
         public = read_features(data, label=label, columns=features, id_column=id_column)
     answer = make_plan(SampleSizeQuery.parse(**options, features=public), public)
     click.echo(json.dumps(answer.to_json(), indent=2) if as_json else "\n".join(plan_lines(answer)))
+
+
+EXPERIMENT = ("effect", "rate", "power", "r_squared")
+"""The options of an experiment."""
+
+
+def plan_experiment(epsilons: str, as_json: bool, **experiment: float | None) -> None:
+    """Print how many records show an effect, by epsilon and trust."""
+    from labeldp.fit import epsilon_of, parts_of
+    from labeldp.inference import power
+    from labeldp.privacy import InputError
+
+    context = click.get_current_context()
+    for name in sorted(context.params):
+        typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if typed and name not in (*EXPERIMENT, "epsilon", "as_json"):
+            flag = {"data": "FILE", "interval": "--range", "id_column": "--id"}.get(name, f"--{name}")
+            raise InputError(f"{flag} does not go with --effect")
+    if experiment["rate"] is None:
+        raise InputError("--rate must be given beside --effect: the share without treatment")
+    warn_if_weak(*epsilons.split(","))
+    wanted: dict[str, Any] = {name: value for name, value in experiment.items() if value is not None}
+    settings: list[tuple[float | None, str]] = [(None, "none")]
+    settings += [(epsilon_of(text), trust) for text in parts_of(epsilons, "epsilon") for trust in ("central", "local")]
+    rows = [power(epsilon=epsilon, trust=trust, **wanted) for epsilon, trust in settings]
+    if as_json:
+        click.echo(json.dumps([vars(row) for row in rows], indent=2))
+        return
+    plain = rows[0]
+    cells = [["epsilon", "trust", "records", "times no privacy"]]
+    for row in rows:
+        epsilon = "none" if row.epsilon is None else f"{row.epsilon:g}"
+        cells.append([epsilon, "" if row.trust == "none" else row.trust, f"{row.records:,}",
+                      times(row.records / plain.records)])  # fmt: skip
+    click.echo(
+        f"Records in both arms that show an effect of {plain.effect:g} on a share of {plain.rate:g} with a "
+        f"probability of {100 * wanted.get('power', 0.8):g} %, at a level of {100 * (1 - plain.level):.3g} %:\n"
+    )
+    click.echo("\n".join(align_columns(cells)))
 
 
 PROTECTED = {"label": "label", "full": "label + features"}

@@ -1,4 +1,4 @@
-"""labeldp estimate: shares, effects and scores from a released file."""
+"""labeldp estimate: shares, effects, scores and prediction sets, from a released file or from one noisy release."""
 
 from __future__ import annotations
 
@@ -9,18 +9,37 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, add_options, align_columns, flags_in_errors
+from labeldp.cli.ledger import describe_budget
+from labeldp.cli.options import (
+    FILE,
+    PATH,
+    add_options,
+    align_columns,
+    domain_options,
+    flags_in_errors,
+    note,
+    suggest_budget_change,
+    warn_if_weak,
+)
 
 if TYPE_CHECKING:  # rooms are imported when a command needs them
-    from labeldp.inference import Estimate
+    from labeldp.inference import Estimate, PredictionSets
+    from labeldp.privacy import Release
 
 EXAMPLES = """\b
 Examples:
   labeldp estimate mean visits.csv --by channel
-  labeldp estimate difference visits.csv --treated mail --by channel
+  labeldp estimate difference visits.csv --treated mail --by channel \\
+      --report mail.html
   labeldp estimate evaluate visits.csv --probabilities score \\
       --why "trained on visits of last year"
+  labeldp estimate difference raw.csv --treated mail --label visited \\
+      --classes no,yes --ledger visits.ledger --dataset visited \\
+      --trust central --epsilon 1 --id id
 """
+
+Estimator = Callable[[Any], Any]
+"""Returns an estimate from a release."""
 
 
 @click.group("estimate", cls=CommandGroup, epilog=EXAMPLES)
@@ -30,34 +49,60 @@ def estimate() -> None:
     Estimates have confidence intervals and cost no epsilon. FILE is what `labeldp release --in-place` wrote: public
     columns stand beside the answers. Without --in-place there are no other columns, and only the overall share,
     mean or quantile can be estimated.
+
+    With --ledger, FILE holds the raw labels beside the public columns. The noisy sums that the question needs are
+    charged and released once. The same question again costs nothing.
     """
 
 
 def estimate_options(*options: Any) -> Callable[[Any], Any]:
     """Add FILE and the options of every estimate."""
     return add_options(
-        click.argument("data", metavar="FILE", type=FILE),
+        click.argument("data", metavar="FILE", type=PATH),
         *options,
-        click.option("--outcome", metavar="CLASS", help="Of classes: the one that is meant; of two the second one."),
         click.option("--user", "users", metavar="COLUMN", help="Whose each record is, where users have several."),
         click.option("--level", type=float, default=0.95, show_default=True, help="Coverage of the intervals."),
-        click.option("--plot", type=FILE, metavar="FILE", help="Write a forest plot, an SVG file."),
+        click.option("--plot", type=FILE, metavar="FILE", help="Write a forest plot, a new SVG file."),
+        click.option("--report", type=FILE, metavar="FILE", help="Write a report, one HTML file."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )
 
 
+OUTCOME = click.option("--outcome", metavar="CLASS", help="Of classes: the one that is meant; of two the second one.")
 BY = click.option("--by", "groups", metavar="COLUMN", help="A public column: an estimate for each of its values.")
 TREATED = click.option("--treated", required=True, metavar="COLUMN", help="Who was treated: 1 or 0, true or false.")
+WHY = click.option("--why", required=True, metavar="TEXT", help="Why these labels did not make the predictions.")
+
+ACCOUNT = {"ledger", "dataset", "label", "classes", "interval", "grid", "clip", "epsilon", "trust", "id_column"}
+ACCOUNT |= {"cohort", "revision", "other_ids"}
+"""The options of raw labels."""
+
+raw_label_options = add_options(
+    click.option("--label", metavar="COLUMN", help="With --ledger: the column of private labels in FILE."),
+    domain_options,
+    click.option("--ledger", type=FILE, help="Of raw labels: the ledger file, as secret as they are."),
+    click.option("--dataset", metavar="NAME", help="With --ledger: the dataset's name in it."),
+    click.option("--epsilon", metavar="NUMBER", help="With --ledger: what the sums cost."),
+    click.option("--trust", type=click.Choice(["central"]), help="With --ledger: who runs this may see the labels."),
+    click.option("--id", "id_column", metavar="COLUMN", help="With --ledger: record ids; noise follows them."),
+    click.option("--cohort", metavar="NAME", help="With --ledger: FILE holds only this cohort of the dataset."),
+    click.option("--revision", metavar="NAME", help="With --ledger: a new name for labels that have changed."),
+    click.option("--other-ids", is_flag=True, help="With --ledger: charge labels again whose ids were others."),
+)
+"""The options of a question about raw labels, which one release of noisy sums answers."""
 
 
-class ReleasedFile:
-    """A released file and its public columns."""
+class PublicColumns:
+    """The public columns of a file.
 
-    def __init__(self, path: str) -> None:
-        from labeldp.fit import read_release
+    Args:
+        path: the file.
+        table: its columns, as far as they are public.
+    """
 
-        self.path = path
-        self.release, self.table = read_release(path)
+    def __init__(self, path: str, table: Any) -> None:
+        self.path, self.table = path, table
+        self.used: list[str] = []
 
     def column(self, name: str | None, flag: str) -> Any:
         """Return a public column; None without a name."""
@@ -74,6 +119,7 @@ class ReleasedFile:
         values = plain(self.table.column(name).combine_chunks())
         if values.null_count:
             raise InputError(f"{flag} must be a column without missing values")
+        self.used.append(name)
         return values
 
     def numbers(self, name: str | None, flag: str) -> Any:
@@ -90,13 +136,110 @@ class ReleasedFile:
                 continue
         raise InputError(f"{flag} must be a column of numbers, or of true and false")
 
+    def codes(self, name: str, flag: str) -> Any:
+        """Return a public column of classes as codes, shape (n,)."""
+        from labeldp.mechanisms import Classes
+        from labeldp.privacy import DomainError, InputError
+        from labeldp.tables import domain_in_file
 
-def settings(source: ReleasedFile, options: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return what an estimator takes of the options: those of these names, users, groups and the level."""
+        values = self.column(name, flag)
+        if not isinstance(self.domain, Classes):
+            raise InputError(f"{flag} goes with classes: the outcome of {self.path} is a number")
+        try:
+            return domain_in_file(self.domain).encode(values)
+        except (DomainError, InputError):
+            raise InputError(f"{flag} must be a column of predicted classes of {self.domain!r}") from None
+
+    @property
+    def domain(self) -> Any:
+        """What the labels are declared to be."""
+        raise NotImplementedError
+
+    def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
+        """Return what an estimator says of a release that answers a question; see `plan_sums`."""
+        raise NotImplementedError
+
+
+class ReleasedFile(PublicColumns):
+    """A file of released answers: every question about it is free."""
+
+    def __init__(self, path: str) -> None:
+        from labeldp.fit import read_release
+
+        self.release: Release[Any]
+        self.release, table = read_release(path)
+        super().__init__(path, table)
+
+    @property
+    def domain(self) -> Any:
+        return self.release.mechanism.domain
+
+    def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
+        return estimator(self.release)
+
+
+class RawFile(PublicColumns):
+    """A file of raw labels: each question is charged once, for the noisy sums that it needs."""
+
+    def __init__(self, path: str, options: dict[str, Any]) -> None:
+        from labeldp.bags import PrivateColumn
+        from labeldp.fit import domain_of
+        from labeldp.privacy import InputError
+
+        self.options = options
+        for name in ("label", "dataset", "epsilon"):
+            if options[name] is None:
+                raise InputError(f"--{name} must be given beside --ledger")
+        if options["trust"] is None:
+            raise InputError(
+                "--trust central must be given beside --ledger: this command sees the labels. Without that trust "
+                "release single answers with labeldp release, and estimate from its output"
+            )
+        domain = domain_of(options["classes"], options["interval"], options["grid"], clip=options["clip"])
+        self.private = PrivateColumn.read(path, options["label"], domain, options["id_column"])
+        super().__init__(path, self.private.public)
+
+    @property
+    def domain(self) -> Any:
+        return self.private.domain
+
+    def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
+        from labeldp.fit import epsilon_of
+        from labeldp.inference import plan_sums
+        from labeldp.privacy import Public
+
+        warn_if_weak(self.options["epsilon"])
+        why = f"public columns of {self.path}: {', '.join(self.used)}"
+        columns = {
+            name: value if isinstance(value, Public) else Public(value, why=why)
+            for name, value in public.items()
+            if value is not None
+        }
+        epsilon = epsilon_of(self.options["epsilon"])
+        mechanism = plan_sums(question, self.domain, epsilon, records=self.private.records, **columns)
+        estimator(self.private.rehearse(mechanism))  # what is refused is refused before the charge
+        account = {name: self.options[name] for name in ("ledger", "dataset", "cohort", "revision", "other_ids")}
+        with suggest_budget_change(account["ledger"], account["dataset"]):
+            release = self.private.release(mechanism, epsilon=epsilon, columns=self.used, note=note, **account)
+        note(describe_budget(account["ledger"], account["dataset"]))
+        return estimator(release)
+
+
+def source_of(data: str, options: dict[str, Any]) -> PublicColumns:
+    """Return the file that is asked: released, or raw where a ledger is named."""
     from labeldp.privacy import InputError
 
-    if options["outcome"] is not None and "outcome" not in names:
-        raise InputError("--outcome does not go with this estimate")
+    if options.get("ledger") is not None:
+        return RawFile(data, options)
+    for name in sorted(ACCOUNT & options.keys()):
+        if options[name]:
+            flag = {"interval": "range", "id_column": "id", "other_ids": "other-ids"}.get(name, name)
+            raise InputError(f"--{flag} goes with --ledger, where FILE holds raw labels")
+    return ReleasedFile(data)
+
+
+def settings(source: PublicColumns, options: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return what an estimator takes of the options: those of these names, users, groups and the level."""
     chosen = {name: options[name] for name in ("level", *names)}
     for name, flag in (("users", "--user"), ("groups", "--by")):
         if options.get(name) is not None:
@@ -104,16 +247,18 @@ def settings(source: ReleasedFile, options: dict[str, Any], *names: str) -> dict
     return chosen
 
 
-def show(result: Estimate, options: dict[str, Any]) -> None:
+def show(result: Estimate, options: dict[str, Any], scores: Any = None) -> None:
     """Print an estimate: a sentence, a row for each entry, the conditions and the certificate."""
     if options["plot"] is not None:
         with open(options["plot"], "x", encoding="utf-8") as file:
             file.write(result.plot())
+    if options["report"] is not None:
+        from labeldp.report import render_estimate
+
+        write_page(options["report"], render_estimate(result, scores))
     rows = result.table().to_pylist()
     if options["as_json"]:
-        certificate = None if result.certificate is None else result.certificate.to_json()
-        content = {"estimates": rows, "assumptions": list(result.assumptions), "certificate": certificate}
-        click.echo(json.dumps(content, indent=2))
+        show_json({"estimates": rows}, result)
         return
     click.echo(str(result))
     if result.axes:
@@ -123,13 +268,34 @@ def show(result: Estimate, options: dict[str, Any]) -> None:
             [*(row[name] for name in names), *(f"{row[key]:.4g}" for key in ("value", "low", "high"))] for row in rows
         ]
         click.echo("\n".join(align_columns([head, *cells])))
+    show_conditions(result)
+
+
+def write_page(path: str, text: str) -> None:
+    """Write a report, whole or not at all."""
+    from labeldp.tables import atomic_write
+
+    with atomic_write(path, overwrite=True) as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")
+
+
+def show_json(content: dict[str, Any], result: Estimate | PredictionSets) -> None:
+    """Print rows as JSON, with the conditions and the certificate."""
+    certificate = None if result.certificate is None else result.certificate.to_json()
+    content |= {"assumptions": list(result.assumptions), "certificate": certificate}
+    click.echo(json.dumps(content, indent=2))
+
+
+def show_conditions(result: Estimate | PredictionSets) -> None:
+    """Print on which conditions an estimate holds, and the certificate of its release."""
     click.echo("On condition that: " + "; ".join(result.assumptions) + ".")
     if result.certificate is not None:
         click.echo(result.certificate.at(0))
 
 
 @estimate.command("mean")
-@estimate_options(BY)
+@estimate_options(BY, OUTCOME)
+@raw_label_options
 @flags_in_errors(groups="--by", users="--user", release="FILE")
 def mean(data: str, **options: Any) -> None:
     """Estimate the share of each class, or a mean.
@@ -138,25 +304,33 @@ def mean(data: str, **options: Any) -> None:
     """
     from labeldp import inference
 
-    source = ReleasedFile(data)
-    show(inference.mean(source.release, **settings(source, options, "outcome")), options)
+    source = source_of(data, options)
+    chosen = settings(source, options, "outcome")
+    show(source.ask("mean", lambda release: inference.mean(release, **chosen), groups=chosen.get("groups")), options)
 
 
 @estimate.command("quantile")
 @estimate_options(BY, click.option("--at", type=float, default=0.5, show_default=True, help="The median is 0.5."))
+@raw_label_options
 @flags_in_errors(groups="--by", users="--user", release="FILE")
 def quantile(data: str, **options: Any) -> None:
     """Estimate a quantile of ordered classes or binned numbers."""
     from labeldp import inference
 
-    source = ReleasedFile(data)
-    show(inference.quantile(source.release, **settings(source, options, "at")), options)
+    source = source_of(data, options)
+    chosen = settings(source, options, "at")
+    result = source.ask("mean", lambda release: inference.quantile(release, **chosen), groups=chosen.get("groups"))
+    show(result, options)
 
 
 @estimate.command("difference")
 @estimate_options(
-    TREATED, BY, click.option("--covariates", metavar="COLUMNS", help="Public numbers, measured before the treatment.")
+    TREATED,
+    BY,
+    OUTCOME,
+    click.option("--covariates", metavar="COLUMNS", help="Public numbers, measured before the treatment."),
 )
+@raw_label_options
 @flags_in_errors(groups="--by", users="--user", release="FILE")
 def difference(data: str, treated: str, covariates: str | None, **options: Any) -> None:
     """Estimate the effect of a randomized treatment.
@@ -167,16 +341,23 @@ def difference(data: str, treated: str, covariates: str | None, **options: Any) 
 
     from labeldp import inference
 
-    source = ReleasedFile(data)
+    source = source_of(data, options)
     names = [] if covariates is None else covariates.split(",")
     table = np.column_stack([source.numbers(name, "--covariates") for name in names]) if names else None
     arms = source.numbers(treated, "--treated")
     chosen = settings(source, options, "outcome")
-    show(inference.difference(source.release, arms, covariates=table, **chosen), options)
+    result = source.ask(
+        "difference",
+        lambda release: inference.difference(release, arms, covariates=table, **chosen),
+        treated=arms,
+        groups=chosen.get("groups"),
+    )
+    show(result, options)
 
 
 @estimate.command("odds-ratio")
-@estimate_options(click.option("--exposure", required=True, metavar="COLUMN", help="1 or 0, true or false."))
+@estimate_options(click.option("--exposure", required=True, metavar="COLUMN", help="1 or 0, true or false."), OUTCOME)
+@raw_label_options
 @flags_in_errors(treated="--exposure", users="--user", release="FILE")
 def odds_ratio(data: str, exposure: str, **options: Any) -> None:
     """Estimate the odds ratio of a class for an exposure.
@@ -185,13 +366,17 @@ def odds_ratio(data: str, exposure: str, **options: Any) -> None:
     """
     from labeldp import inference
 
-    source = ReleasedFile(data)
+    source = source_of(data, options)
     exposed = source.numbers(exposure, "--exposure")
-    show(inference.odds_ratio(source.release, exposed, **settings(source, options, "outcome")), options)
+    chosen = settings(source, options, "outcome")
+    result = source.ask("difference", lambda release: inference.odds_ratio(release, exposed, **chosen), treated=exposed)
+    show(result, options)
 
 
 @estimate.command("monitor")
-@estimate_options(click.option("--treated", metavar="COLUMN", help="Who was treated: then the effect; else the share."))
+@estimate_options(
+    click.option("--treated", metavar="COLUMN", help="Who was treated: then the effect; else the share."), OUTCOME
+)
 @flags_in_errors(users="--user", release="FILE")
 def monitor(data: str, treated: str | None, **options: Any) -> None:
     """Estimate a share, a mean or an effect over time.
@@ -201,21 +386,25 @@ def monitor(data: str, treated: str | None, **options: Any) -> None:
     from labeldp import inference
 
     source = ReleasedFile(data)
-    arms = source.numbers(treated, "--treated")
-    show(inference.monitor(source.release, arms, looks=10, **settings(source, options, "outcome")), options)
+    arms, looks = source.numbers(treated, "--treated"), 200 if options["report"] else 10
+    show(inference.monitor(source.release, arms, looks=looks, **settings(source, options, "outcome")), options)
 
 
-SCORES = ("accuracy", "precision", "recall", "f1", "auc", "log_loss", "brier", "confusion")
+SCORES = ("accuracy", "precision", "recall", "f1", "auc", "average_precision", "log_loss", "brier", "confusion")
+
+PREDICTED = ("accuracy", "precision", "recall")
+"""The scores that counts by predicted class give."""
 
 
 @estimate.command("evaluate")
 @estimate_options(
     click.option("--probabilities", required=True, metavar="COLUMN", help="P(second of two classes), by a model."),
-    click.option("--why", required=True, metavar="TEXT", help="Why these labels did not make the probabilities."),
+    WHY,
     click.option("--score", type=click.Choice(SCORES), default="accuracy", show_default=True, help="What is measured."),
     click.option("--gap", is_flag=True, help="With --by: differences to the largest group."),
     BY,
 )
+@raw_label_options
 @flags_in_errors(groups="--by", users="--user", release="FILE")
 def evaluate(data: str, probabilities: str, why: str, score: str, gap: bool, **options: Any) -> None:
     """Evaluate a model on noisy labels.
@@ -223,9 +412,116 @@ def evaluate(data: str, probabilities: str, why: str, score: str, gap: bool, **o
     The model must not have been trained on these labels. The result is overall, or by a public column.
     """
     from labeldp import inference
+    from labeldp.privacy import InputError, Public
+
+    source = source_of(data, options)
+    chances = Public(source.numbers(probabilities, "--probabilities"), why=why)
+    chosen = settings(source, options)
+    public: dict[str, Any] = {"scores": chances}
+    if score != "auc":
+        if isinstance(source, RawFile) and score not in PREDICTED:
+            raise InputError(f"--score {score} needs single answers: labeldp release, and estimate from its output")
+        public = {"predictions": Public((chances.value > 0.5).astype(int), why=why), "groups": chosen.get("groups")}
+
+    def scores(release: Any) -> Any:
+        evaluated = inference.evaluate(release, chances, **chosen)
+        return evaluated.gap(score) if gap else getattr(evaluated, score)(), evaluated
+
+    result, evaluated = source.ask("auc" if score == "auc" else "evaluate", scores, **public)
+    show(result, options, evaluated)
+
+
+@estimate.command("compare")
+@estimate_options(
+    click.option("--one", required=True, metavar="COLUMN", help="The classes that a model predicts."),
+    click.option("--other", required=True, metavar="COLUMN", help="The classes that another model predicts."),
+    WHY,
+)
+@raw_label_options
+@flags_in_errors(predictions="--one", rival="--other", users="--user", release="FILE")
+def compare(data: str, one: str, other: str, why: str, **options: Any) -> None:
+    """Estimate how much more often one model is right.
+
+    Compares two models that were not trained on these labels.
+    """
+    from labeldp import inference
     from labeldp.privacy import Public
 
-    source = ReleasedFile(data)
-    chances = Public(source.numbers(probabilities, "--probabilities"), why=why)
-    scores = inference.evaluate(source.release, chances, **settings(source, options))
-    show(scores.gap(score) if gap else getattr(scores, score)(), options)
+    source = source_of(data, options)
+    first, second = (Public(source.codes(name, flag), why=why) for name, flag in ((one, "--one"), (other, "--other")))
+    chosen = settings(source, options)
+    result = source.ask(
+        "compare",
+        lambda release: inference.compare(release, first, second, **chosen),
+        predictions=first,
+        rival=second,
+    )
+    show(result, options)
+
+
+@estimate.command("conformal")
+@add_options(
+    click.argument("data", metavar="FILE", type=PATH),
+    click.option(
+        "--probabilities",
+        metavar="COLUMNS",
+        help="By a model: P(second of two classes), or a column for each class in their order. Without it FILE must "
+        "hold bins of absolute residuals.",
+    ),
+    click.option("--why", metavar="TEXT", help="Why these labels did not make the probabilities."),
+    click.option("--coverage", type=float, default=0.9, show_default=True, help="How often a set holds the label."),
+    click.option("--risk", type=float, default=0.05, show_default=True, help="Probability that sets cover less."),
+    click.option("--by-class", is_flag=True, help="Each class has a threshold of its own."),
+    BY,
+    click.option("--user", "users", metavar="COLUMN", help="Whose each record is, where users have several."),
+    click.option("--out", type=FILE, metavar="FILE", help="Write the set of each record of FILE: a new CSV file."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+@flags_in_errors(groups="--by", users="--user", release="FILE", scores="--probabilities")
+def conformal(data: str, probabilities: str | None, why: str | None, **options: Any) -> None:
+    """Find prediction sets of classes, or intervals of numbers.
+
+    The sets contain the label as often as --coverage says.
+    """
+    import numpy as np
+
+    from labeldp import inference
+    from labeldp.privacy import InputError, Public
+
+    source, scores = ReleasedFile(data), None
+    if probabilities is not None:
+        if why is None:
+            raise InputError("--why must be given beside --probabilities: why these labels did not make them")
+        table = np.column_stack([source.numbers(name, "--probabilities") for name in probabilities.split(",")])
+        table = np.column_stack([1 - table, table]) if table.shape[1] == 1 else table
+        scores = Public(1 - table, why=why)
+    elif options["out"] is not None:
+        raise InputError("--out goes with --probabilities: sets are of classes")
+    chosen = settings(source, options | {"level": 0.95}, "coverage", "risk", "by_class")
+    del chosen["level"]
+    result = inference.conformal(source.release, scores, **chosen)
+    if options["out"] is not None and scores is not None:
+        write_sets(options["out"], result.sets(scores.value, chosen.get("groups")), source.domain)
+    rows = result.table().to_pylist()
+    if options["as_json"]:
+        show_json({"thresholds": rows}, result)
+        return
+    click.echo(str(result))
+    if result.axes:
+        name = result.axes[0][0]
+        click.echo("\n".join(align_columns([[name, "threshold"], *([r[name], f"{r['threshold']:.4g}"] for r in rows)])))
+    else:
+        click.echo(f"threshold {result.threshold:.4g}")
+    show_conditions(result)
+
+
+def write_sets(path: str, sets: Any, domain: Any) -> None:
+    """Write the names of the classes in the set of each record, with a bar between them."""
+    import numpy as np
+    import pyarrow as pa
+
+    from labeldp.tables import table_writer
+
+    names = np.asarray(domain.decode(np.arange(domain.size))).astype(str)
+    with table_writer(path, ["set"]) as write:
+        write([pa.array(["|".join(names[row]) for row in sets])])

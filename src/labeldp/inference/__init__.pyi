@@ -2,6 +2,9 @@ from . import designs as designs
 from .conformal import METHODS as METHODS
 from .conformal import PredictionSets as PredictionSets
 from .conformal import conformal as conformal
+from .curves import ThresholdCurve as ThresholdCurve
+from .curves import area_terms as area_terms
+from .curves import ratio_of_pairs as ratio_of_pairs
 from .designs import answers as answers
 from .effects import difference as difference
 from .estimate import RULES as RULES
@@ -12,6 +15,7 @@ from .evaluation import Scores as Scores
 from .evaluation import compare as compare
 from .evaluation import evaluate as evaluate
 from .intervals import clopper_pearson as clopper_pearson
+from .intervals import fieller as fieller
 from .power import Power as Power
 from .power import power as power
 from .regression import odds_ratio as odds_ratio

@@ -50,6 +50,17 @@ class PredictionSets:
             f"the calibration ({self.guarantee}: {self.method})"
         )
 
+    def table(self) -> Any:
+        """Return an Arrow table with a row for each threshold, and what is promised of it."""
+        import pyarrow as pa
+
+        thresholds = np.ravel(self.threshold).tolist()
+        columns: dict[str, Any] = {axis: list(names) for axis, names in self.axes}
+        columns["threshold"] = pa.array(thresholds, pa.float64())
+        for name in ("coverage", "risk", "guarantee", "method"):
+            columns[name] = [getattr(self, name)] * len(thresholds)
+        return pa.table(columns)
+
     def sets(self, scores: Any, groups: Any = None) -> Flags:
         """Return which classes are in the set of each record, shape (n, K).
 

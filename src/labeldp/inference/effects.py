@@ -56,8 +56,9 @@ def difference(
     Source: Newcombe; LinAdjusted for the adjusted effect; Robins for the weighted one.
     """
     if is_sums(release):
-        if covariates is not None or propensity is not None:
-            raise InputError("must be left out: sums by arm are not adjusted", argument=("covariates", "propensity"))
+        for name, columns in (("covariates", covariates), ("propensity", propensity)):
+            if columns is not None:
+                raise InputError("must be left out: sums by arm are not adjusted", argument=name)
         return difference_of_sums(release, treated, groups, outcome, users, level, simultaneous)
     outcomes = Outcomes.of(release, users)
     flags = treated_column(treated, outcomes.records)

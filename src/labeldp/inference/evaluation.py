@@ -5,21 +5,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from labeldp.inference.curves import PairTerms, ThresholdCurve, area_terms, precision_terms, ratio_of_pairs
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
 from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantile, recovered, sidak, student_quantile
 from labeldp.inference.released import (
     Codes,
+    Means,
     Outcomes,
     PublicGroups,
     Sums,
-    covariance_of,
     entry_level,
     estimate_of,
     precision,
     public_numbers,
 )
-from labeldp.inference.sums import area_of_sums, cell_means, check_cells, is_sums, predicted_cells
+from labeldp.inference.sums import (
+    area_of_sums,
+    cell_means,
+    check_cells,
+    comparison_of_sums,
+    is_sums,
+    predicted_cells,
+    refuse_users,
+)
 from labeldp.privacy import Floats, InputError, NotInvertibleError, Public, check_choice, check_integer
 
 FLOOR = 1e-3
@@ -52,17 +62,16 @@ def evaluate(
     """
     check_level(level)
     source = Sums.of(release) if is_sums(release) else Outcomes.of(release, users)
-    if isinstance(source, Sums) and users is not None:
-        raise InputError("must be left out: sums do not tell whose records they are of", argument="users")
+    if isinstance(source, Sums):
+        refuse_users(users)
     records = source.mechanism.records if isinstance(source, Sums) else source.records
     classes = len(source.names)
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")
-    if isinstance(probabilities, Public) and np.ndim(probabilities.value) == 1 and classes == 2:
-        second = np.asarray(probabilities.value)
-        probabilities = Public(np.column_stack([1 - second, second]), why=probabilities.why)
-    table, public = public_numbers(probabilities, "probabilities", (records, classes), "a row for each record")
-    if table.min() < 0 or np.abs(table.sum(axis=1) - 1).max() > 1e-3:
+    single = isinstance(probabilities, Public) and np.ndim(probabilities.value) == 1 and classes == 2
+    shape = (records,) if single else (records, classes)
+    table, public = public_numbers(probabilities, "probabilities", shape, "a row for each record", as_given=True)
+    if table.min() < 0 or (table.max() > 1 if single else np.abs(table.sum(axis=1) - 1).max() > 1e-3):
         raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
     return Scores(source, table, public, PublicGroups.of(groups, records), level, simultaneous)
 
@@ -88,7 +97,7 @@ class Scores:
 
     Args:
         source: the outcomes.
-        probabilities: shape (n, K).
+        probabilities: shape (n, K), or (n,) for the second of two classes.
         public: why they are public, in words.
         cells: the groups.
         level: coverage.
@@ -96,7 +105,7 @@ class Scores:
     """
 
     source: Any = field(repr=False)
-    probabilities: Floats = field(repr=False)
+    probabilities: NDArray[Any] = field(repr=False)
     public: str
     cells: PublicGroups = field(repr=False)
     level: float = LEVEL
@@ -105,7 +114,19 @@ class Scores:
     @property
     def predictions(self) -> Any:
         """Predicted codes, shape (n,)."""
+        if self.probabilities.ndim == 1:
+            return (self.probabilities > 0.5).astype(np.uint8)
         return self.probabilities.argmax(axis=1).astype(np.int32)
+
+    def _rows(self, rows: slice) -> Floats:
+        """Return probabilities of a block, shape (m, K)."""
+        block = self.probabilities[rows].astype(np.float64)
+        return np.column_stack([1 - block, block]) if block.ndim == 1 else block
+
+    @property
+    def _scores(self) -> NDArray[Any]:
+        """The probability of the second of two classes, shape (n,)."""
+        return self.probabilities if self.probabilities.ndim == 1 else self.probabilities[:, 1]
 
     def accuracy(self) -> Estimate:
         """Estimate how often the predicted class is the true one."""
@@ -196,14 +217,8 @@ class Scores:
 
         result = self.source.means(of_block, self.cells)
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous, classes)
-        low, high = fieller(result.mean, result.covariance, entry)
-        bottom = result.mean[..., 1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.where(bottom > 0, result.mean[..., 0] / bottom, np.nan)
-            slope = np.stack([np.ones_like(value), -value], axis=-1)
-            variance = np.einsum("gcs,gcst,gct->gc", slope, result.covariance, slope) / bottom**2
         axes = (*self.cells.axes, ("class", self.source.names))
-        return self._estimate(key, key, axes, value, low, high, variance)
+        return self._estimate(key, key, axes, *_ratio(result, entry))
 
     def confusion(self) -> Estimate:
         """Estimate the share of records of each true class (first axis) that are predicted as each class; sum 1."""
@@ -223,18 +238,17 @@ class Scores:
 
     def log_loss(self) -> Estimate:
         """Estimate the mean of -ln P(true class), in nats; probabilities are raised to at least 0.001."""
-        return self._losses("log loss", -np.log(np.maximum(self.probabilities, FLOOR)))
+        return self._losses("log loss", lambda chances: -np.log(np.maximum(chances, FLOOR)))
 
     def brier(self) -> Estimate:
         """Estimate the mean squared distance of the probabilities from the indicators of the true class, in [0, 2]."""
-        squares = (self.probabilities**2).sum(axis=1, keepdims=True)
-        return self._losses("Brier score", squares - 2 * self.probabilities + 1)
+        return self._losses("Brier score", lambda chances: (chances**2).sum(axis=1, keepdims=True) - 2 * chances + 1)
 
-    def _losses(self, key: str, losses: Floats) -> Estimate:
+    def _losses(self, key: str, losses: Callable[[Floats], Floats]) -> Estimate:
         self._need_answers(f"the {key}")
 
         def of_block(rows: slice) -> Floats:
-            return (self.source.indicators(rows) * losses[rows]).sum(axis=1)[:, None, None]
+            return (self.source.indicators(rows) * losses(self._rows(rows))).sum(axis=1)[:, None, None]
 
         result = self.source.means(of_block, self.cells)
         value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
@@ -248,28 +262,113 @@ class Scores:
 
         Each pair of records is weighted by the product of its unbiased indicators.
         """
-        if len(self.source.names) != 2:
-            raise InputError("must be of two classes for an area under the ROC curve", argument="release")
+        self._need_two("an area under the ROC curve")
         if isinstance(self.source, Sums):
             if self.cells.codes is not None:
                 raise InputError("must be left out: the sums of an area are over all records", argument="groups")
-            return area_of_sums(self.source.release, self.probabilities[:, 1], self.level)
+            return area_of_sums(self.source.release, self._scores, self.level)
+        return self._areas("area under the ROC curve", area_terms)
+
+    def average_precision(self) -> Estimate:
+        """Estimate the average precision of the second of two classes: the area under its precision-recall curve.
+
+        It is the mean, over the records of the class, of the precision at each one's own score, as in scikit-learn.
+        """
+        self._need_two("an average precision")
+        self._need_answers("average precision")
+        return self._areas("average precision", precision_terms)
+
+    def _areas(self, name: str, terms_of: Callable[[Floats, Any], PairTerms]) -> Estimate:
+        """Return by group the ratio of two statistics of pairs of records, with Fieller's interval."""
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
-        second = np.concatenate([self.source.indicators(rows)[:, 1] for rows in self.source.blocks()])
         value, low, high, variance = (np.full(self.cells.count, np.nan) for _ in range(4))
         for group in range(self.cells.count):
             rows = slice(None) if self.cells.codes is None else self.cells.codes == group
             users = None if self.source.users is None else self.source.users[rows]
-            terms, ratio = area_terms(second[rows], self.probabilities[rows, 1])
-            covariance = covariance_of(terms, users)
-            ends = fieller(ratio, covariance, entry)
-            low[group], high[group] = ends
-            if ratio[1] > 0:
-                value[group] = ratio[0] / ratio[1]
-                slope = np.array([1, -value[group]])
-                variance[group] = slope @ covariance @ slope / ratio[1] ** 2
-        name = "area under the ROC curve"
+            pairs = terms_of(self._second(rows), self._scores[rows])
+            value[group], low[group], high[group], variance[group] = ratio_of_pairs(pairs, users, entry)
         return self._estimate(name, name, self.cells.axes, value, low, high, variance)
+
+    def _second(self, chosen: Any) -> Floats:
+        """Return unbiased indicators of the second class of chosen records."""
+        second = np.empty(len(self.probabilities))
+        for rows in self.source.blocks():
+            second[rows] = self.source.indicators(rows)[:, 1]
+        return second[chosen]
+
+    def roc(self, points: int = 20) -> ThresholdCurve:
+        """Estimate the false- and the true-positive rate of the second of two classes at several thresholds.
+
+        Args:
+            points: the largest number of thresholds, between which about equally many records lie.
+        """
+        thresholds, flags = self._thresholds(points)
+        across, up = (
+            self._rate_of(name, "recall", thresholds, self._flagged(code, flags))
+            for code, name in enumerate(("false-positive rate", "true-positive rate"))
+        )
+        return ThresholdCurve(thresholds, across, up)
+
+    def _flagged(self, code: int, flags: Callable[[slice], Floats]) -> list[Floats]:
+        """Return the part of a class that is flagged at each threshold, its ends and variance, shape (T,)."""
+
+        def of_block(rows: slice) -> Floats:
+            indicator, flag = self.source.indicators(rows)[:, code, None], flags(rows)
+            return np.stack([indicator * flag, np.broadcast_to(indicator, flag.shape)], axis=2)
+
+        return self._rates(of_block)
+
+    def precision_recall(self, points: int = 20) -> ThresholdCurve:
+        """Estimate recall and precision of the second of two classes at several thresholds.
+
+        Args:
+            points: see `roc`.
+        """
+        thresholds, flags = self._thresholds(points)
+        bins = np.searchsorted(-thresholds, -self._scores)  # the first threshold that flags the record
+
+        across = self._rate_of("recall", "recall", thresholds, self._flagged(1, flags))
+        if self._exact:
+            [hit, *_], [miss, *_] = self.source.rates()
+            hits, flagged = np.zeros(len(thresholds) + 1), np.bincount(bins, minlength=len(thresholds) + 1)
+            second = np.ones(len(bins), dtype=np.int64)
+            for rows in self.source.blocks():
+                hits += np.bincount(bins[rows], weights=self._named(second, rows), minlength=len(hits))
+            hits, flagged = np.cumsum(hits)[:-1], np.cumsum(flagged)[:-1]
+            entry = sidak(self.level, 1, len(thresholds)) if self.simultaneous else self.level
+            ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, flagged, entry)]
+            rate = hits / flagged
+            value, variance = (rate - miss) / (hit - miss), rate * (1 - rate) / flagged / (hit - miss) ** 2
+            numbers = [value, np.minimum(*ends), np.maximum(*ends), variance]
+        else:
+
+            def precise(rows: slice) -> Floats:
+                flag = flags(rows)
+                return np.stack([self.source.indicators(rows)[:, 1:] * flag, flag], axis=2)
+
+            numbers = self._rates(precise)
+        return ThresholdCurve(thresholds, across, self._rate_of("precision", "precision", thresholds, numbers))
+
+    def _thresholds(self, points: int) -> tuple[Floats, Callable[[slice], Floats]]:
+        """Return falling thresholds, and who is flagged at each in a block, shape (m, T)."""
+        self._need_two("a curve")
+        self._need_answers("a curve")
+        if self.cells.codes is not None:
+            raise InputError("must be left out for a curve: evaluate the records of one group", argument="groups")
+        scores, count = self._scores, check_integer(points, "points")
+        thresholds = np.unique(np.quantile(scores, np.arange(count) / count, method="lower"))[::-1]
+        return thresholds, lambda rows: (scores[rows, None] >= thresholds).astype(np.float64)
+
+    def _rates(self, terms: Callable[[slice], Floats]) -> list[Floats]:
+        """Return value, low, high and variance of ratios of two means, of terms (m, T, 2), each shape (T,)."""
+        result = self.source.means(terms, PublicGroups.of(None, len(self.probabilities)))
+        entry = sidak(self.level, 1, result.mean.shape[1]) if self.simultaneous else self.level
+        return [number[0] for number in _ratio(result, entry)]
+
+    def _rate_of(self, name: str, key: str, thresholds: Floats, numbers: list[Floats]) -> Estimate:
+        axes = (("threshold", tuple(f"{number:.4g}" for number in thresholds)),)
+        value, low, high, variance = numbers
+        return self._estimate(key, name, axes, value, low, high, variance)
 
     def calibration(self, bins: int = 10) -> CalibrationBins:
         """Estimate the share of the second of two classes, or of right answers, in bins of alike predictions.
@@ -281,7 +380,7 @@ class Scores:
         if self.cells.codes is not None:
             raise InputError("must be left out for calibration: evaluate the records of one group", argument="groups")
         binary = len(self.source.names) == 2
-        sure = self.probabilities[:, 1] if binary else self.probabilities.max(axis=1)
+        sure = self._scores if binary else self.probabilities.max(axis=1)
         chosen = np.ones(len(sure), dtype=np.int64) if binary else self.predictions
         ordered = np.sort(sure)
         count = check_integer(bins, "bins")
@@ -306,7 +405,8 @@ class Scores:
             score: a method, such as "recall", "precision", "accuracy", "auc" or "brier".
             reference: the group that others are compared with; by default the one with the most records.
         """
-        check_choice(score, "score", ("accuracy", "precision", "recall", "f1", "auc", "log_loss", "brier"))
+        choices = ("accuracy", "precision", "recall", "f1", "auc", "average_precision", "log_loss", "brier")
+        check_choice(score, "score", choices)
         if self.cells.count < 2:
             raise InputError("must be given to evaluate for a gap between them", argument="groups")
         names = self.cells.names
@@ -390,6 +490,10 @@ class Scores:
         share = np.clip(np.nan_to_num(value), 0, 1)
         return precision(variance, np.maximum(share * (1 - share), 1 / sizes) / sizes, sizes)
 
+    def _need_two(self, score: str) -> None:
+        if len(self.source.names) != 2:
+            raise InputError(f"must be of two classes for {score}", argument="release")
+
     def _need_answers(self, score: str) -> None:
         if isinstance(self.source, Sums):
             raise NotInvertibleError(f"sums by predicted class do not tell {score}: release answers one by one")
@@ -408,39 +512,21 @@ class Scores:
         )  # fmt: skip
 
 
+def _ratio(result: Means, level: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the ratio of both means of each group and column, Fieller's interval, and the variance, shape (G, C)."""
+    low, high = fieller(result.mean, result.covariance, level)
+    bottom = result.mean[..., 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(bottom > 0, result.mean[..., 0] / bottom, np.nan)
+        slope = np.stack([np.ones_like(value), -value], axis=-1)
+        variance = np.einsum("gcs,gcst,gct->gc", slope, result.covariance, slope) / bottom**2
+    return value, low, high, variance
+
+
 def _part(top: Floats, missed: Floats) -> Floats:
     """Return top / (top + missed); NaN where both are 0."""
     bottom = top + missed
     return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), np.nan)
-
-
-def area_terms(second: Floats, scores: Floats) -> tuple[Floats, Floats]:
-    """Return the terms of both U-statistics whose ratio is an area, shape (n, 2), and both statistics, shape (2,).
-
-    They add up pairs of a record of each class, weighted by unbiased indicators: those in order, ties half, and all. A
-    record is in no pair with itself.
-
-    Args:
-        second: unbiased indicators of the second class, shape (n,).
-        scores: larger where the second class is likelier, shape (n,).
-    """
-    count, first = len(second), 1 - second
-    order = np.argsort(scores, kind="stable")
-    ordered = scores[order]
-    left, right = np.searchsorted(ordered, scores, "left"), np.searchsorted(ordered, scores, "right")
-    below, above = (_between(weights[order], left, right) / count for weights in (first, second))
-    above = second.mean() - above
-    alone = float(second @ first)
-    pairs = count * max(count - 1, 1)
-    statistics = np.array([count * float(second @ below) - alone / 2, second.sum() * first.sum() - alone]) / pairs
-    terms = np.column_stack([second * below + first * above, second * first.mean() + first * second.mean()])
-    return terms, statistics
-
-
-def _between(weights: Floats, left: Any, right: Any) -> Floats:
-    """Return the sum of sorted weights before each place, where ties count half."""
-    sums = np.concatenate([[0.0], np.cumsum(weights)])
-    return np.asarray((sums[left] + sums[right]) / 2)
 
 
 def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: float = LEVEL) -> Estimate:
@@ -450,24 +536,27 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
     differ, so that the interval is exact.
 
     Args:
-        release: answers by classes.
+        release: answers by classes, or the sums of `plan_sums("compare", …)`.
         one, other: `Public(codes, why="…")` of predicted classes, shape (n,), of models that saw none of these labels.
         users, level: see `mean`.
 
     Source: McNemar, with answers in place of labels.
     """
-    outcomes = Outcomes.of(release, users)
     check_level(level)
-    classes = len(outcomes.names)
+    summed = is_sums(release)
+    outcomes: Any = Sums.of(release) if summed else Outcomes.of(release, users)
+    classes, records = len(outcomes.names), outcomes.mechanism.records if summed else outcomes.records
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")
     codes, reasons = [], []
     for argument, predictions in (("one", one), ("other", other)):
-        numbers, why = public_numbers(predictions, argument, (outcomes.records,), "a predicted code for each record")
+        numbers, why = public_numbers(predictions, argument, (records,), "a predicted code for each record")
         if not np.isin(numbers, np.arange(classes)).all():
             raise InputError(f"must be codes from 0 to {classes - 1}, one for each record", argument=argument)
         codes.append(numbers.astype(np.int64))
         reasons.append(why)
+    if summed:
+        return comparison_of_sums(release, codes, users, reasons, level)
     differ = np.flatnonzero(codes[0] != codes[1])
     part = len(differ) / outcomes.records
     rates = outcomes.rates()

@@ -8,18 +8,18 @@ import numpy as np
 from scipy.special import expit
 
 from labeldp.inference.effects import least_squares, values_of
-from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
+from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
 from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student_quantile
 from labeldp.inference.released import (
     Codes,
     Outcomes,
-    PublicGroups,
+    Sums,
     estimate_of,
     outcome_code,
     precision,
     refuse_exact,
 )
-from labeldp.inference.sums import arms, design_matrix, is_sums, regression_of_sums
+from labeldp.inference.sums import arms, design_matrix, is_sums, odds_of_sums, regression_of_sums
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Flags, Floats, InputError, NotInvertibleError, check_choice
 
@@ -239,7 +239,7 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
     `regression` with the exposure as its feature is narrower, and holds for many records.
 
     Args:
-        release: answers by classes.
+        release: answers by classes, or the sums of `plan_sums("difference", …)`.
         exposed: true or false, shape (n,).
         outcome: the class; of two classes the second one by default.
         users: see `mean`; an exact interval is refused where users have several records.
@@ -248,6 +248,10 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
     Returns:
         The ratio; its upper end is infinite where answers do not show that the class occurs without the exposure.
     """
+    root = check_level(level) ** 0.5
+    if is_sums(release):
+        source, share, low, high = odds_of_sums(release, exposed, outcome, users, root)
+        return _odds(source, RULES["odds ratio, sums"], share, low, high, level)
     outcomes = Outcomes.of(release, users)
     refuse_exact(outcomes, "exact", ("exact",))
     if not isinstance(outcomes.mechanism.domain, Classes):
@@ -257,16 +261,21 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
         raise NotInvertibleError("release has answers that differ between records or classes: take regression")
     cells = arms(exposed, outcomes.records)
     hit, miss = rates[0][code], rates[1][code]
-    hits = outcomes.counts(PublicGroups(cells.names, cells.codes, cells.sizes))[:, code]
-    ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, cells.sizes, check_level(level) ** 0.5)]
+    hits = outcomes.counts(cells)[:, code]
+    ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, cells.sizes, root)]
     low, high = np.clip(np.minimum(*ends), 0, 1), np.clip(np.maximum(*ends), 0, 1)
     share = (hits / cells.sizes - miss) / (hit - miss)
+    return _odds(outcomes, RULES["odds ratio"], share, low, high, level)
+
+
+def _odds(source: Outcomes | Sums, rule: Rule, share: Floats, low: Floats, high: Floats, level: float) -> Estimate:
+    """Return the odds ratio of two shares, each at the root of the level, shape (2,): without and with exposure."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value, lower, upper = (
             a / (1 - a) / (b / (1 - b)) for a, b in ((share[1], share[0]), (low[1], high[0]), (high[1], low[0]))
         )
     shown = value if np.all((share > 0) & (share < 1)) else np.nan
     return estimate_of(
-        outcomes, RULES["odds ratio"], "odds ratio", (), shown, np.nan_to_num(lower, nan=0.0),
+        source, rule, "odds ratio", (), shown, np.nan_to_num(lower, nan=0.0),
         np.nan_to_num(upper, nan=np.inf, posinf=np.inf), None, level, False,
     )  # fmt: skip

@@ -327,9 +327,9 @@ def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: i
     return Means(sizes, np.where(sizes[:, None, None] > 0, mean, np.nan), covariance, units - 1)
 
 
-def covariance_of(terms: Floats, users: Codes | None) -> Floats:
-    """Return the covariance of the means of terms (n, t), clustered where users have several records, shape (t, t)."""
-    result = means_of(lambda rows: terms[rows, None, :], PublicGroups.of(None, len(terms)), users, len(terms))
+def covariance_of(terms: Callable[[slice], Floats], records: int, users: Codes | None) -> Floats:
+    """Return the covariance of the means of terms (m, t), clustered where users have several records, shape (t, t)."""
+    result = means_of(lambda rows: terms(rows)[:, None, :], PublicGroups.of(None, records), users, records)
     return np.asarray(result.covariance[0, 0])
 
 
@@ -399,8 +399,10 @@ def treated_column(treated: Any, records: int) -> NDArray[np.bool_]:
     return flags
 
 
-def public_numbers(values: Any, argument: str, shape: tuple[int, ...], what: str) -> tuple[Floats, str]:
-    """Return numbers that were declared public, and why they are.
+def public_numbers(
+    values: Any, argument: str, shape: tuple[int, ...], what: str, *, as_given: bool = False
+) -> tuple[NDArray[Any], str]:
+    """Return numbers that were declared public, in double precision or `as_given`, and why they are public.
 
     Raises:
         InputError: not `Public`, of another shape, or not finite.
@@ -413,7 +415,8 @@ def public_numbers(values: Any, argument: str, shape: tuple[int, ...], what: str
     array = np.asarray(values.value)
     if array.shape != shape or array.dtype.kind not in "biuf" or not np.all(np.isfinite(array)):
         raise InputError(f"must be {what}, shape {shape}, and finite", argument=argument)
-    return array.astype(np.float64, copy=False), f"the {argument} were not computed from these labels ({values.why})"
+    array = array if as_given else array.astype(np.float64, copy=False)
+    return array, f"the {argument} were not computed from these labels ({values.why})"
 
 
 def outcome_code(outcomes: Outcomes | Sums, outcome: Any) -> int:

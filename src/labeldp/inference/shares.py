@@ -14,13 +14,14 @@ from labeldp.inference.intervals import (
 from labeldp.inference.released import (
     Outcomes,
     PublicGroups,
+    Sums,
     entry_level,
     estimate_of,
     outcome_code,
     precision,
     refuse_exact,
 )
-from labeldp.inference.sums import is_sums, mean_of_sums
+from labeldp.inference.sums import is_sums, mean_of_sums, quantile_of_sums
 from labeldp.mechanisms import DiscreteLaplace, Interval, ResponseOnBins
 from labeldp.privacy import Floats, InputError, NotInvertibleError, check_choice
 
@@ -192,7 +193,7 @@ def quantile(
     """Estimate a quantile of ordered classes, or of a number that was answered by bins.
 
     Args:
-        release: answers by classes in their order, or by `ResponseOnBins`.
+        release: answers by classes in their order, or by `ResponseOnBins`; or the sums of `plan_sums("mean", …)`.
         at: the share of records at or below the quantile, in (0, 1): one half is the median.
         groups, users, level, simultaneous: see `mean`.
 
@@ -205,6 +206,9 @@ def quantile(
     """
     if not 0 < at < 1:
         raise InputError("must lie between 0 and 1, such as 0.5", argument="at")
+    if is_sums(release):
+        counted = quantile_of_sums(release, at, groups, users, level, simultaneous)
+        return _in_order(*counted, RULES["quantile, sums"], at, level, simultaneous)
     outcomes = Outcomes.of(release, users)
     if not outcomes.names:
         raise NotInvertibleError(
@@ -232,14 +236,23 @@ def quantile(
         ends = [(end - down) / gap for end in clopper_pearson(counts, cells.sizes[:, None], entry)]
         low, high = np.minimum(*ends), np.maximum(*ends)
         rule = RULES["quantile"]
+    return _in_order(outcomes, cells, below, low, high, rule, at, level, simultaneous)
+
+
+def _in_order(
+    source: Outcomes | Sums, cells: PublicGroups, below: Floats, low: Floats, high: Floats, rule: Rule, at: float,
+    level: float, simultaneous: bool,
+) -> Estimate:  # fmt: skip
+    """Return the quantile whose classes are not refused: one is where the share up to it may be `at` or more."""
+    classes = below.shape[1]
     low[:, -1] = high[:, -1] = below[:, -1] = 1.0
     before = np.concatenate([np.zeros((cells.count, 1)), low[:, :-1]], axis=1)
     possible = (high >= at) & (before <= at)
     first, last = possible.argmax(axis=1), classes - 1 - possible[:, ::-1].argmax(axis=1)
     value = np.clip((below >= at).argmax(axis=1), first, last)
     numbers: tuple[Floats, Floats, Floats] = (value.astype(float), first.astype(float), last.astype(float))
-    if isinstance(outcomes.mechanism.domain, Interval):
-        edges = outcomes.mechanism.edges
+    if isinstance(source.mechanism.domain, Interval):
+        edges = source.mechanism.edges
         numbers = (edges[value + 1], edges[first], edges[last + 1])
     name = "median" if at == 0.5 else f"{at:g} quantile"
-    return estimate_of(outcomes, rule, name, cells.axes, *numbers, None, level, simultaneous)
+    return estimate_of(source, rule, name, cells.axes, *numbers, None, level, simultaneous)

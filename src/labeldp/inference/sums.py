@@ -32,9 +32,17 @@ from labeldp.mechanisms import (
     LaplaceSum,
     Mechanism,
 )
-from labeldp.privacy import Floats, InputError, Public, Release, check_choice, check_integer
+from labeldp.privacy import (
+    Floats,
+    InputError,
+    NotInvertibleError,
+    Public,
+    Release,
+    check_choice,
+    check_integer,
+)
 
-QUESTIONS = ("mean", "difference", "evaluate", "auc", "regression")
+QUESTIONS = ("mean", "difference", "evaluate", "compare", "auc", "regression")
 
 NOT_SEEN = "they were not computed from these labels"
 
@@ -50,6 +58,7 @@ def plan_sums(
     groups: Public[Any] | None = None,
     treated: Public[Any] | None = None,
     predictions: Public[Any] | None = None,
+    rival: Public[Any] | None = None,
     scores: Public[Any] | None = None,
     features: Public[Any] | None = None,
     records: int | None = None,
@@ -59,13 +68,15 @@ def plan_sums(
     All groups share its epsilon: a record is in one of them alone.
 
     Args:
-        question: "mean", with groups or none; "difference", with treated; "evaluate", with predicted classes;
-            "auc", with scores; "regression", of numbers or two classes on features.
+        question: "mean", with groups or none, also for quantiles; "difference", with treated, also for odds ratios;
+            "evaluate", with predicted classes; "compare", with those of two models; "auc", with scores; "regression",
+            of numbers or two classes on features.
         domain: of the labels, the same as the curator has.
         epsilon: cost of the release.
         groups: a public group for each record, for "mean", "difference" and "evaluate".
         treated: who was treated, true or false.
         predictions: codes of predicted classes.
+        rival: those of the other model.
         scores: larger where the second of two classes is likelier.
         features: shape (n, d), without a constant.
         records: how many there are, where no column says it.
@@ -80,13 +91,15 @@ def plan_sums(
         LaplaceSum(domain=Classes(2), epsilon=1.0, partition=Groups(count=2))
     """
     check_choice(question, "question", QUESTIONS)
-    columns = {"groups": groups, "treated": treated, "predictions": predictions, "scores": scores, "features": features}
-    needed = {"difference": "treated", "evaluate": "predictions", "auc": "scores", "regression": "features"}
-    allowed = {needed.get(question, "groups"), *(("groups",) if question in ("mean", "difference", "evaluate") else ())}
+    columns = {"groups": groups, "treated": treated, "predictions": predictions, "rival": rival}
+    columns |= {"scores": scores, "features": features}
+    needed = {"difference": ["treated"], "evaluate": ["predictions"], "compare": ["predictions", "rival"]}
+    needed |= {"auc": ["scores"], "regression": ["features"]}
+    allowed = {*needed.get(question, []), *(["groups"] if question in ("mean", "difference", "evaluate") else [])}
     for name, column in columns.items():
         if column is not None and name not in allowed:
             raise InputError(f"must be left out of sums for {question!r}", argument=name)
-        if (column is None and name == needed.get(question)) or not isinstance(column, Public | None):
+        if (column is None and name in needed.get(question, [])) or not isinstance(column, Public | None):
             raise InputError(
                 f'must be Public(array, why="…"): say why {name} do not depend on the private labels', argument=name
             )
@@ -113,6 +126,10 @@ def plan_sums(
             raise InputError("must be Classes, such as Classes(2)", argument="domain")
         cells = cells.crossed(predicted_cells(predictions, count, domain.size))
         why = f"{NOT_SEEN}: {why}"
+    elif question == "compare":
+        require_two(domain)
+        cells = predicted_cells(predictions, count, 2).crossed(predicted_cells(rival, count, 2, "rival"))
+        why = f"{NOT_SEEN}: {why}"
     codes = np.zeros(count, dtype=np.int64) if cells.codes is None else cells.codes
     kind = LaplaceHistogram if isinstance(domain, Classes) and domain.size > 2 else LaplaceSum
     return kind(domain=domain, epsilon=epsilon, groups=Public(codes, why=why))
@@ -130,11 +147,11 @@ def arms(treated: Any, records: int) -> PublicGroups:
     return PublicGroups(("control", "treated"), codes, np.bincount(codes, minlength=2))
 
 
-def predicted_cells(predictions: Any, records: int, classes: int) -> PublicGroups:
+def predicted_cells(predictions: Any, records: int, classes: int, argument: str = "predictions") -> PublicGroups:
     """Return groups of records by predicted class, one for each class."""
     codes = np.asarray(predictions.value if isinstance(predictions, Public) else predictions)
     if codes.shape != (records,) or codes.dtype.kind not in "biu" or codes.min() < 0 or codes.max() >= classes:
-        raise InputError(f"must be codes from 0 to {classes - 1}, one for each record", argument="predictions")
+        raise InputError(f"must be codes from 0 to {classes - 1}, one for each record", argument=argument)
     codes = codes.astype(np.int32)
     return PublicGroups(tuple(map(str, range(classes))), codes, np.bincount(codes, minlength=classes))
 
@@ -266,6 +283,73 @@ def difference_of_sums(
     return estimate_of(
         sums, rule, "effect", by_group.axes, effect, np.clip(lower, -reach, reach), np.clip(upper, -reach, reach),
         both, level, simultaneous, noise, effective,
+    )  # fmt: skip
+
+
+def quantile_of_sums(
+    release: Any, at: float, groups: Any, users: Any, level: float, simultaneous: bool
+) -> tuple[Sums, PublicGroups, Floats, Floats, Floats]:
+    """Return cumulated shares of ordered classes by group, with their ends, shape (G, K).
+
+    The classes up to one are counted, or those after it, whichever are fewer: they have less noise.
+    """
+    sums = Sums.of(release)
+    refuse_users(users)
+    if not sums.names:
+        raise NotInvertibleError("sums of numbers have no quantiles: declare classes in their order, such as bins")
+    cells = PublicGroups.of(groups, sums.mechanism.records)
+    check_cells(sums, cells)
+    entry = entry_level(sums, cells, level, simultaneous)
+    sizes, classes = np.maximum(cells.sizes, 1)[:, None], len(sums.names)
+    counts = sums_of_cells(sums, cells.count)
+    if counts.shape[1] == 1:
+        counts = np.hstack([sizes - counts, counts])
+    up, down = np.cumsum(counts, axis=1), sizes - np.cumsum(counts[:, ::-1], axis=1)[:, ::-1] + counts
+    terms = np.minimum(np.arange(1, classes + 1), np.arange(classes - 1, -1, -1))
+    below = np.where(np.arange(1, classes + 1) <= terms, up, down) / sizes
+    sampling = at * (1 - at) / sizes  # a cumulated share is tested against `at` alone
+    half = normal_quantile(entry) * np.sqrt(
+        sampling + terms * geometric_variance(float(sums.mechanism.rate)) / sizes**2
+    )
+    return sums, cells, below, below - half, below + half
+
+
+def odds_of_sums(
+    release: Any, exposed: Any, outcome: Any, users: Any, level: float
+) -> tuple[Sums, Floats, Floats, Floats]:
+    """Return the shares of a class without and with an exposure, and their ends, each shape (2,)."""
+    sums = Sums.of(release)
+    refuse_users(users)
+    if not sums.names:
+        raise InputError("must be of classes: the outcome is a number", argument="release")
+    cells, code = arms(exposed, sums.mechanism.records), outcome_code(sums, outcome)
+    check_cells(sums, cells)
+    shares, low, high = cell_means(sums, cells, level)[:3]
+    share, low, high = (number[:, 0 if number.shape[1] == 1 else code] for number in (shares, low, high))
+    if len(sums.names) == 2 and code == 0:
+        share, low, high = 1 - share, 1 - high, 1 - low
+    return sums, share, low, high
+
+
+def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level: float) -> Estimate:
+    """Return by how much more often one model is right, from the noisy counts of records on which two differ."""
+    sums = Sums.of(release)
+    refuse_users(users)
+    require_two(sums.mechanism.domain)
+    records = sums.mechanism.records
+    cells = predicted_cells(codes[0], records, 2).crossed(predicted_cells(codes[1], records, 2))
+    check_cells(sums, cells)
+    numbers = [number[:, 0] for number in cell_means(sums, cells, level)]
+    part = cells.sizes / records
+    # the second class makes the first model right in cell 2 and the second one in cell 1
+    one, other = ([part[cell] * (2 * np.nan_to_num(number[cell]) - 1) for number in numbers[:3]] for cell in (2, 1))
+    low, high = recovered(tuple(one), tuple(other))
+    variance, sampling = (4 * part[1:3] ** 2 @ number[1:3] for number in numbers[3:])
+    noise, effective = precision(variance, sampling, np.asarray(records))
+    reach = part[1] + part[2]
+    return estimate_of(
+        sums, RULES["comparison, sums"], "difference of accuracies", (), one[0] - other[0], max(low, -reach),
+        min(high, reach), variance, level, False, noise, effective, (*reasons, *sums.conditions),
     )  # fmt: skip
 
 

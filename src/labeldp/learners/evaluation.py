@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from labeldp.inference import clopper_pearson
+from labeldp.inference import area_terms, clopper_pearson, fieller, ratio_of_pairs
 from labeldp.learners.evidence import MIN_PROBABILITY, Probabilities, inverse_table, normalized
 from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, SquaredErrors, debias
 from labeldp.privacy import (
@@ -360,8 +360,8 @@ def debiased_difference(release: Release[Any], predictions: Any, others: Any, *,
 def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) -> Estimate:
     """Estimate the area under the ROC curve that scores would show on the true labels, for two classes.
 
-    Each pair of records is weighted by the product of its unbiased class indicators. The interval is normal, by the
-    delta method; if the released labels do not show that both classes occur, it is [0, 1].
+    Each pair of records is weighted by the product of its unbiased class indicators. The interval is Fieller's, within
+    [0, 1]: all of it where the released labels do not show that both classes occur.
 
     Args:
         release: n released codes, or packed bits.
@@ -377,14 +377,12 @@ def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) ->
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != weights.shape[:1] or not np.all(np.isfinite(values)):
         raise InputError("scores must be one finite number for each released label")
-    shares = weights.mean(axis=0)
-    if not np.all(shares > 0):
+    if not np.all(weights.mean(axis=0) > 0):
         return Estimate(0.5, 0.0, 1.0, level)
-    above, below = _masses(values, weights)
-    value = auc_estimate(weights, values)
-    terms = weights[:, 1] * (below[:, 0] - value * shares[0]) + weights[:, 0] * (above[:, 1] - value * shares[1])
-    half = ndtri((1 + level) / 2) * np.std(terms) / shares.prod() / np.sqrt(len(values))
-    return Estimate(value, float(np.clip(value - half, 0, 1)), float(np.clip(value + half, 0, 1)), level)
+    value, low, high, _ = ratio_of_pairs(area_terms(weights[:, 1], values), None, level)
+    if np.isnan(value):
+        return Estimate(0.5, 0.0, 1.0, level)
+    return Estimate(value, float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
 
 
 def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
@@ -392,11 +390,7 @@ def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> f
 
     Pairs are weighted by the product of their unbiased class indicators, `weights`, shape (n, 2).
     """
-    count = len(weights)
-    _, below = _masses(scores, weights)
-    own = (weights[:, 0] * weights[:, 1]).sum()
-    ordered = count * (weights[:, 1] * below[:, 0]).sum() - own / 2
-    pairs = weights[:, 0].sum() * weights[:, 1].sum() - own
+    ordered, pairs = area_terms(weights[:, 1], scores).statistics.tolist()
     return float(ordered / pairs) if pairs > 0 else 0.5
 
 
@@ -410,18 +404,6 @@ def mean_estimate(values: NDArray[np.float64], level: float) -> Estimate:
     value = float(values.mean())
     half = float(ndtri((1 + level) / 2) * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
     return Estimate(value, value - half, value + half, level)
-
-
-def _masses(
-    scores: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return for each record the mean class weights of the records above and below its score, ties half, (n, 2)."""
-    order = np.argsort(scores, kind="stable")
-    ordered = scores[order]
-    sums = np.vstack([np.zeros((1, weights.shape[1])), np.cumsum(weights[order], axis=0)]) / len(scores)
-    left, right = (sums[np.searchsorted(ordered, scores, side)] for side in ("left", "right"))
-    below = (left + right) / 2
-    return sums[-1] - below, below
 
 
 @dataclass(frozen=True)
@@ -752,15 +734,11 @@ def debiased_share(gains: Floats, totals: Floats, *, level: float = LEVEL) -> Es
 
     Source: Fieller, Some Problems in Interval Estimation, Section 3.
     """
-    gain, total = float(gains.mean()), float(totals.mean())
-    if len(gains) < 2 or total <= 0:
+    means = np.array([gains.mean(), totals.mean()])
+    if len(gains) < 2 or means[1] <= 0:
         return Estimate(float("nan"), -np.inf, 1.0, level)
-    spread = np.cov(gains, totals) * ndtri((1 + level) / 2) ** 2 / len(gains)
-    square, middle, rest = total**2 - spread[1, 1], gain * total - spread[0, 1], gain**2 - spread[0, 0]
-    if square <= 0:
-        return Estimate(min(gain / total, 1.0), -np.inf, 1.0, level)
-    half = np.sqrt(max(middle**2 - square * rest, 0.0))
-    low, value, high = np.minimum([(middle - half) / square, gain / total, (middle + half) / square], 1.0)
+    ends = fieller(means, np.cov(gains, totals) / len(gains), level)
+    low, value, high = np.minimum([ends[0], means[0] / means[1], ends[1]], 1.0)
     return Estimate(float(value), float(low), float(high), level)
 
 

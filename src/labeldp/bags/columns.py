@@ -1,0 +1,132 @@
+"""A private column of a file that is summed with noise, once, and the public columns beside it."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp.curator import Curator, Ledger, LedgerFile
+from labeldp.mechanisms import Domain, Mechanism
+from labeldp.privacy import Budget, InputError, LabelDPError, Release
+from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, domain_in_file, open_table
+
+
+@dataclass(frozen=True)
+class PrivateColumn:
+    """A private column of a table, with the public columns beside it, in the order of the record ids.
+
+    Args:
+        table: the table.
+        label: its private column, which is read by `release` alone.
+        domain: of the labels.
+        public: the other columns.
+        ids: record ids in order, or None for row numbers.
+        order: the row of each record, shape (n,); None if they stand in order.
+    """
+
+    table: Table = field(repr=False)
+    label: str
+    domain: Domain
+    public: pa.Table = field(repr=False)
+    ids: Any = field(repr=False)
+    order: Any = field(repr=False)
+
+    @classmethod
+    def read(cls, data: Any, label: str, domain: Domain, id_column: str | None = None) -> "PrivateColumn":
+        """Read all columns but the label, and check its kind.
+
+        Args:
+            data: a CSV, Parquet or Arrow file, a folder of them, or a table in memory.
+            label: the private column.
+            domain: the declared domain of the labels.
+            id_column: record ids, all different: noise follows the ids, not the order of the rows.
+
+        Raises:
+            InputError: a column cannot be used.
+        """
+        table = open_table(data)
+        table.require(label, "label")
+        for part in table.parts:
+            check_kind(part.schema, label, domain)
+        if id_column is not None:
+            table.require(id_column, "id_column")
+        if id_column == label:
+            raise InputError("must be another column than label", argument="id_column")
+        public, ids, order = table.read([name for name in table.columns if name != label]), None, None
+        if id_column is not None:
+            ids = distinct_ids(public, id_column)
+            order = by_id(ids)
+            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+            public = public.take(pa.array(order))
+        return cls(table, label, domain, public, ids, order)
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        if self.public.num_columns:
+            return int(self.public.num_rows)
+        return self.table.rows or sum(batch.num_rows for batch in self.table.blocks([self.label]))
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *,
+        epsilon: Any,
+        ledger: str | os.PathLike[str],
+        dataset: str,
+        columns: Sequence[str] = (),
+        cohort: str | None = None,
+        revision: str | None = None,
+        other_ids: bool = False,
+        note: Callable[[str], None] | None = None,
+    ) -> Release[Any]:
+        """Release sums over the labels; the same sums again cost nothing and are the same.
+
+        Args:
+            mechanism: the sums, such as `labeldp.inference.plan_sums` makes.
+            epsilon: what they cost, which is the whole budget of a new ledger.
+            columns: the names of the public columns that the sums depend on.
+            ledger, dataset, cohort, revision, other_ids, note: see `labeldp.fit.release_file`.
+
+        Guarantee (charged_first, refusal_free): nothing is drawn before its charge is on disk, and what is refused
+            charges nothing.
+
+        Raises:
+            InputError: a label is missing or outside of the domain; nothing was charged.
+            BudgetExceeded: nothing was charged and nothing released.
+            LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
+        """
+        account = LedgerFile(ledger).dataset(
+            dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=Budget(epsilon, 0)
+        )
+        account.check_users(None)
+        account.check_ids(self.ids is not None)
+        account.check_domain(self.domain)  # before the budget: a larger one would not help
+        account.check_count(self.records)
+        if private := [name for name in columns if name in account.columns]:
+            raise InputError(
+                f"{private[0]!r} holds private labels of {dataset!r}: sums are made by public columns alone"
+            )
+        account.afford(mechanism)
+        if account.is_new and note:
+            note(f"{dataset!r} is new in {ledger}: its whole budget is this release's cost ({account.budget})")
+        curator = Curator.of_codes(self._codes, domain=self.domain, ledger=account, ids=self.ids)
+        return curator.release(mechanism, rng=account.randomness)
+
+    def rehearse(self, mechanism: Mechanism) -> Release[Any]:
+        """Return a release of made-up labels, on which an estimate may be tried before anything is charged."""
+        zeros = np.zeros(self.records, dtype=self.domain.dtype)
+        curator = Curator.of_codes(lambda: zeros, domain=self.domain, ledger=Ledger(Budget(1000)), ids=None)
+        return curator.release(mechanism, rng=np.random.default_rng(0))
+
+    def _codes(self) -> Any:
+        """Compare the private labels with the domain, and return their codes, shape (n,)."""
+        domain = domain_in_file(self.domain)
+        blocks = self.table.blocks([self.label], encoded=self.label)
+        codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
+        if len(codes) != self.records or not self.table.is_unchanged():
+            raise LabelDPError(f"{self.table.path} changed while it was being read: nothing was charged")
+        return codes if self.order is None else codes[self.order]
