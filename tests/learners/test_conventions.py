@@ -98,6 +98,7 @@ NOT_ESTIMATORS = {
     "CorrectedClassifier": "holds two fitted classifiers, and has no `fit`",
     "GeometricMean": "holds fitted classifiers, and has no `fit`",
     "ImageMap": "takes images that hold patches of 6 pixels a side; the two maps that it joins are checked",
+    "Job": "a requested fit of a file",
     "Model": "holds an estimator, which is checked",
     "Blocks": "a protocol",
     "Partition": "a protocol",

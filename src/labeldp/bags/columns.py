@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.curator import Curator, Ledger, LedgerFile
-from labeldp.mechanisms import Domain, Mechanism
+from labeldp.mechanisms import Domain, LabelCodes, LabelSource, Mechanism
 from labeldp.privacy import Budget, InputError, LabelDPError, Release
-from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, domain_in_file, open_table
+from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, open_table
 
 
 @dataclass(frozen=True)
-class PrivateColumn:
+class PrivateColumn(LabelSource):
     """A private column of a table, with the public columns beside it, in the order of the record ids.
 
     Args:
@@ -113,19 +113,18 @@ class PrivateColumn:
         account.afford(mechanism)
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is this release's cost ({account.budget})")
-        curator = Curator.of_codes(self._codes, domain=self.domain, ledger=account, ids=self.ids)
+        curator = Curator(self, domain=self.domain, ledger=account, ids=self.ids)
         return curator.release(mechanism, rng=account.randomness)
 
     def rehearse(self, mechanism: Mechanism) -> Release[Any]:
         """Return a release of made-up labels, on which an estimate may be tried before anything is charged."""
         zeros = np.zeros(self.records, dtype=self.domain.dtype)
-        curator = Curator.of_codes(lambda: zeros, domain=self.domain, ledger=Ledger(Budget(1000)), ids=None)
+        curator = Curator(LabelCodes(zeros), domain=self.domain, ledger=Ledger(Budget(1000)))
         return curator.release(mechanism, rng=np.random.default_rng(0))
 
-    def _codes(self) -> Any:
-        """Compare the private labels with the domain, and return their codes, shape (n,)."""
-        domain = domain_in_file(self.domain)
-        blocks = self.table.blocks([self.label], encoded=self.label)
+    def codes(self, domain: Domain) -> Any:
+        """Read the private labels and return their codes, in the order of the records, shape (n,)."""
+        blocks, domain = self.table.blocks([self.label], encoded=self.label), domain.in_file()
         codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
         if len(codes) != self.records or not self.table.is_unchanged():
             raise LabelDPError(f"{self.table.path} changed while it was being read: nothing was charged")
