@@ -77,7 +77,7 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
         (["mean", "--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
         (["difference", "--treated", "score"], "--treated must be true or false"),
         (["difference", "--treated", "channel"], "--treated must be a column of numbers, or of true and false"),
-        (["evaluate", "--probabilities", "mail", "--why", " "], "why must say in words"),
+        (["evaluate", "--probabilities", "mail", "--why", " "], "--why is required: state why"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(visits: str, labeldp: Run, options: list[str], sentence: str) -> None:
@@ -126,7 +126,7 @@ def test_raw_labels_are_charged_once_for_the_sums_of_a_question(
     assert json.loads(again.out) == content, "the same question again has the same noise"
     (entry,) = content["certificate"]["entries"]
     assert entry["mechanism"]["mechanism"] in ("LaplaceSum", "LaplaceMoment")
-    assert "spent 1 " in again.err or "epsilon = 1" in again.err, again.err
+    assert "ε 1 of 3 spent" in again.err, again.err
 
 
 def test_a_refused_question_about_raw_labels_charges_nothing(visits: str, labeldp: Run) -> None:
@@ -184,7 +184,7 @@ def test_a_report_is_one_page_with_pictures(visits: str, labeldp: Run) -> None:
         page = Path("page.html").read_text()
         assert page.lstrip().startswith("<!DOCTYPE html>")
         assert page.count("<svg") == pictures and not re.search(r">nan<|src=|href=", page)
-        assert "Label differential privacy with epsilon = 3" in page and "Nobody checked these" in page
+        assert "ε = 3, δ = 0" in page and "Nobody checked these" in page
         assert ("Gaps between groups" in page) == ("--by" in options and command == "evaluate")
 
 

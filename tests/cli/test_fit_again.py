@@ -72,7 +72,7 @@ def test_an_evaluation_part_of_released_labels_costs_nothing(
     assert found["held_out"] == -(-records // 4) and "--evaluation 0.25" in found["command"]
     assert f"on {found['held_out']:,} held-out noisy labels" in measured.out
     report = (people / "measured" / "report.html").read_text()
-    assert "The interval is that of the model itself" in report and "models of cross-validation" not in report
+    assert f"Estimated on a held-out set of {found['held_out']:,}" in report and "cross-validation" not in report
     whole = json.loads((people / "model" / "summary.json").read_text())
     assert whole["held_out"] == 0 and "--evaluation" not in whole["command"]
     again = labeldp(*command, *SHARE, "--out", "measured")

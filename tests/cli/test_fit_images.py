@@ -83,7 +83,7 @@ def test_trust_in_nobody_takes_a_linear_model_by_default(
     found = json.loads((people / "model" / "summary.json").read_text())
     learned = "in 2 stages" if stages else "in one stage"
     assert found["test"]["accuracy"] > 0.9 and found["model"].endswith(f"learned from noisy labels {learned}")
-    assert "answer to wavelets and to filters" in found["model"] and "--model auto" in found["command"]
+    assert "answer to wavelets and to filters" in found["model"] and "--model linear" in found["command"]
     kinds = [each["mechanism"].partition(",")[0] for each in found["certificate"]]
     assert kinds.count("RandomizedResponseWithPrior") == len(stages) // 2 and kinds[0] == "RandomizedResponse"
     assert found["curve"] and found["accuracy"]

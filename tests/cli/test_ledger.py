@@ -155,11 +155,11 @@ def test_records_that_came_later_are_added_and_released_by_their_names(labeldp: 
     assert f"The cohort 'later' of 'people' in l.ledger has {len(table) - 200} records." in added.out
     assert "Which cohort a record is in must not depend on its label" in added.out and labeldp(*ADD, *later).status == 0
     done = labeldp("release", "later.csv", *release, "--cohort", "later", "--epsilon", "1", "--out", "later.out.csv")
-    assert done.status == 0 and "of the cohort 'later' of the dataset 'people'" in done.out, done.err
+    assert done.status == 0 and "of cohort 'later' of dataset 'people'" in done.out, done.err
     assert "ε 1 of" in done.out
     done = labeldp("release", "people.csv", *release, "--epsilon", "0.5", "--out", "all.csv")
     assert (
-        "of the cohorts 'first' and 'later'" in done.out
+        "of cohorts 'first' and 'later'" in done.out
         and "which cohort a record is in does not depend on its label" in done.out
     )
     shown = labeldp("ledger", "show", "l.ledger").out

@@ -79,7 +79,7 @@ def test_the_reason_comes_before_the_sentence(labeldp: Callable[..., Ran], peopl
     place.write_bytes(place.read_bytes() + (b"x,yes\n" if released.endswith("csv") else b""))
     if released.endswith("csv"):
         first, *rest = labeldp("certificate", released).out.splitlines()
-        assert "is NOT what was certified" in first and any("Label differential privacy" in line for line in rest)
+        assert "is NOT what was certified" in first and any(line.startswith("Protects:") for line in rest)
         assert "is NOT what was signed: it changed" in rest[0]
 
 
@@ -135,7 +135,9 @@ def test_a_certificate_says_when_it_was_charged_and_a_ledger_opens_its_commitmen
     said = labeldp("certificate", "noisy.csv", "--ledger", "l.ledger")
     assert said.status == 0, said.err
     lines = said.out.splitlines()
-    assert re.fullmatch(r"Charged 20\d\d-\d\d-\d\dT\S+ for [\d,]+ records, by labeldp \S+\.", lines[1])
+    assert any(
+        re.fullmatch(r"Charged 20\d\d-\d\d-\d\dT\S+ for [\d,]+ records, by labeldp \S+\.", line) for line in lines
+    )
     assert lines[-1].startswith("The ledger l.ledger holds the 1 charge as certified; 1 of them has a commitment")
     [charge] = json.loads((people / "noisy.csv.certificate.json").read_text())["certificate"]["entries"]
     assert len(charge["facts"]["commitment"]) == 64 and charge["facts"]["version"] == __version__

@@ -180,8 +180,8 @@ def test_releases_of_a_curator_are_kept_by_the_account(make: Make) -> None:
     second = holder.release(response(0.25), rng=SYSTEM)
     one, both = first.certificate, ldp.gather([first, second], lambda *_: None).certificate
     assert "ε = 0.5, δ = 0" in one.at(0)
-    assert "by a sum of" not in one.at(1e-6)
-    assert both.at(0) == both.at(1e-6) and "by a sum of epsilon = 0.75" in both.at(0)
+    assert "a sum of" not in one.at(1e-6)
+    assert both.at(0) == both.at(1e-6) and "a sum of ε = 0.75" in both.at(0)
     assert ledger.spent.epsilon() == 0.75
 
 

@@ -110,11 +110,11 @@ def test_a_certificate_of_an_analyst_states_their_share(tmp_path: Path) -> None:
         holder = Curator(LABELS, domain=DOMAIN, ledger=ledger.dataset("people", analyst=who))
         found[who] = [release(holder, epsilon) for epsilon in (0.6, 0.4)]
     mine = ldp.gather(found["ana"], lambda *_: None).certificate
-    assert "by a sum of epsilon = 1," in mine.at(0)
-    assert "This is the share of 'ana': it covers everything that is released to 'ana'" in mine.at(1e-6)
+    assert "a sum of ε = 1 for these outputs" in mine.at(0)
+    assert "for all releases to 'ana', now or later" in mine.at(1e-6)
     assert "beyond what releases to others tell" in mine.at(1e-6)
     both = ldp.gather([*found["ana"], *found["ben"]], lambda *_: None).certificate
-    assert both.epsilon(1e-6) == 2 and "the budgets of its ledgers added up" in both.at(1e-6)
+    assert both.epsilon(1e-6) == 2 and "the sum of the budgets of all ledgers" in both.at(1e-6)
 
 
 def test_nobody_is_answered_from_anothers_releases_and_noise_is_of_ones_own(tmp_path: Path) -> None:

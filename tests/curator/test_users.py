@@ -544,7 +544,7 @@ def test_the_digest_of_a_map_is_the_one_that_ledgers_hold() -> None:
     """Another one would refuse every ledger that was charged for users."""
     key = bytes(range(32))
     found = users_digest(np.array([3, 1, 2]), user_names(["b", "a", "b"], key), key)
-    assert PUBLIC_USERS == "the users do not depend on the private labels (it is public whose each record is)"
+    assert PUBLIC_USERS == "the users do not depend on the private labels (the user of each record is public)"
     assert found == users_digest(np.array([1, 2, 3]), user_names(["a", "b", "b"], key), key)
     assert found == "e50a0ad79a1cbf4d0ca17d4e9a70ed63-3"
     assert users_digest(["x", "y"], user_names([1, 1], key), key) == "7a50abf2498449653ff04de1566959d6-2"

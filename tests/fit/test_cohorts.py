@@ -169,7 +169,7 @@ def test_a_model_of_a_cohort_and_one_of_all(place: Path) -> None:
     add("may.csv", "may")
     LedgerFile("l.ledger").set_budget("bought", ldp.Budget(2))
     late = fit("may.csv", "late", cohort="may")
-    assert spent() == [1, 1] and "--cohort may" in late.command and "of the cohort 'may'" in late.sentence
+    assert spent() == [1, 1] and "--cohort may" in late.command and "of cohort 'may'" in late.sentence
     assert all(each.records == "the cohort 'may'" or each.records.startswith("part") for each in late.certificate)
     assert late.budget.before.epsilon == 0 and late.budget.left.epsilon == 1
     both = fit("both.csv", "both")

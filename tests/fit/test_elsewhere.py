@@ -116,7 +116,7 @@ def test_it_is_the_fit_that_it_would_be_beside_the_labels(
     )
     assert sorted(map(_charge, here.certificate.entries)) == sorted(map(_charge, certificate.entries))
     assert summary["dataset"] == "people" and f"unix:{Path(server.address).name}" in summary["command"]
-    assert "server that holds them" in " ".join(summary["secret"])
+    assert "The server did not send them." in " ".join(summary["secret"])
 
     if way not in AGAIN:
         return
@@ -193,7 +193,7 @@ def test_options_of_a_server_need_one(
     for words, wanted in (
         ("--ledger l.db --label x --token-file t", "--token-file goes with --curator"),
         ("--ledger l.db", "--label must be given, or --curator"),
-        ("--label age", "--ledger must be given, or --curator"),
+        ("--label age", "features.ledger does not exist. Create it with a budget"),
     ):
         given = f"fit features.csv --dataset people --classes a,b --epsilon 1 --out model {words}"
         monkeypatch.setattr(sys, "argv", ["labeldp", *given.split()])

@@ -83,7 +83,7 @@ def charged(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 def test_it_learns_and_says_what_it_cost(estimator: Any, labels: Any, at_least: float) -> None:
     fitted = clone(estimator).fit(X, labels)
     assert fitted.certificate_.epsilon(estimator.delta) <= estimator.epsilon
-    assert fitted.certificate_.trust.value.startswith(estimator.trust)
+    assert fitted.certificate_.trust is Trust.LOCAL or estimator.trust == "central"
     assert fitted.score(X, ldp.Public(labels, why="made up")) > at_least
     assert fitted.n_features_in_ == 3 and fitted.evaluation_ is fitted.model_.evaluation
     assert fitted.predict(X[:7]).shape == (7,)
@@ -311,7 +311,7 @@ def test_ids_are_distinct_and_one_for_each_row(charged: set[int]) -> None:
 def test_a_score_takes_public_or_released_labels() -> None:
     estimator = classifier(epsilon=8).fit(X, Y)
     for labels in (Y, list(Y), pd.Series(Y)):
-        with pytest.raises(ldp.privacy.InputError, match=r"Public\(array.*model\.evaluation"):
+        with pytest.raises(ldp.privacy.InputError, match=r"Public\(array.*`evaluation_` of an estimator"):
             estimator.score(X, labels)
     right = float((estimator.predict(X) == Y).mean())
     assert estimator.score(X, ldp.Public(Y, why="made up")) == right
@@ -330,13 +330,13 @@ def test_a_score_takes_public_or_released_labels() -> None:
 
 def test_nothing_holds_the_labels_after_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[weakref.ref[Any]] = []
-    begin = ldp.Curator._begin
+    begin = ldp.Curator.__init__
 
-    def watched(self: Any, *given: Any) -> None:
+    def watched(self: Any, *arguments: Any, **options: Any) -> None:
         made.append(weakref.ref(self))
-        begin(self, *given)
+        begin(self, *arguments, **options)
 
-    monkeypatch.setattr(ldp.Curator, "_begin", watched)
+    monkeypatch.setattr(ldp.Curator, "__init__", watched)
     estimator = regressor().fit(X, NUMBERS)
     stored = pickle.dumps(estimator)
     assert not any(number.tobytes() in stored for number in NUMBERS if 0 < number < 100)
@@ -366,7 +366,7 @@ def test_all_labels_of_a_user_pay_the_epsilon_of_the_fit(
     fit = clone(estimator).set_params(**place)
     fit._right = estimators.RightToFit()
     fit.fit(X[order], labels[order], ids=order, users=OWNERS[order])
-    assert "for every user of the dataset" in fit.certificate_.at(1e-6)
+    assert "all labels of one user of dataset" in fit.certificate_.at(1e-6)
     assert fit.certificate_.epsilon(fit.delta) <= fit.epsilon
     assert fit.evaluation_.rows.max() < 400 and len(fit.predict(X)) == 400
     with pytest.raises(ldp.privacy.InputError, match="labeldp fit --user writes one"):
@@ -499,7 +499,7 @@ def test_ids_name_the_records_in_any_order(tmp_path: Path) -> None:
     order = RNG.permutation(400)
     again = classifier(**named).fit(X[order], Y[order], ids=pd.Series(ids[order]))
     assert (first.predict_proba(X) == again.predict_proba(X)).all()
-    assert len(ldp.LedgerFile(named["ledger"]).dataset("people").charges) == 2
+    assert len(ldp.LedgerFile(named["ledger"]).dataset("people").charges) == 1
     # The evaluation names places in the table that was given.
     assert (ids[first.evaluation_.rows] == ids[order][again.evaluation_.rows]).all()
     assert (first.evaluation_.release.value == again.evaluation_.release.value).all()

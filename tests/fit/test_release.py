@@ -292,7 +292,7 @@ def test_a_certificate_says_whether_the_file_still_is_what_was_certified(people:
 
 def test_the_certificate_names_the_secret_that_it_rests_on(people: Path) -> None:
     certificate = release(people)
-    assert "a secret key" in certificate.at()
+    assert "the noise key" in certificate.at()
     assert "stays as secret as the labels" in certificate.at()
     assert certificate == LedgerFile(people / "ledger.db").dataset("people").entries[0].certificate
 

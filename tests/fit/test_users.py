@@ -236,7 +236,7 @@ def test_weighted_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(plac
     assert not Path("l.db").exists()
     certificate = release_bags("ratings.parquet", out="sums.parquet", **given)
     assert 0.99 < certificate.epsilon(1e-6) <= 1
-    assert "for every user of the dataset" in certificate.at(1e-6)
+    assert "all labels of one user of dataset" in certificate.at(1e-6)
     shown = read_bags("sums.parquet").value
     plain = {**given, "user_column": None, "dataset": "records", "ledger": "r.db"}
     release_bags("ratings.parquet", out="records.parquet", **plain)
@@ -249,7 +249,7 @@ def test_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(place: Path, 
     given |= {"ledger": "l.db", "dataset": "ratings", "id_column": "row", "user_column": "user"} | more
     certificate = release_bags("ratings.parquet", out="sums.parquet", **given)
     assert 0.99 < certificate.epsilon(more.get("delta", 0)) <= 1
-    assert "for every user of the dataset" in certificate.at()
+    assert "all labels of one user of dataset" in certificate.at()
     made = certificate.entries[0].mechanism
     assert made["moves"][0] == 4  # the most records of a user
     kept = read_bags("sums.parquet").value
@@ -268,6 +268,6 @@ def test_a_choice_counts_users_and_fits_take_it(place: Path) -> None:
     assert "--user user" in advice.best.command
     summary, notes = fitted(model="auto")
     assert advice.best.method == "local auto" and not any("--model auto" in note for note in notes)
-    assert "for every user of the dataset" in summary.sentence
+    assert "all labels of one user of dataset" in summary.sentence
     with pytest.raises(InputError, match="--user must be another column"):
         choose_file("ratings.parquet", ASKED.domain, 2, label="good", user_column="good")

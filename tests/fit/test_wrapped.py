@@ -134,7 +134,7 @@ def test_users_pay_the_epsilon_of_the_fit() -> None:
     owners = np.repeat(np.arange(300), 2)
     for model in (classifier(LogisticRegression(), epsilon=8), regressor(Ridge(), epsilon=8)):
         fitted = model.fit(X, Y if hasattr(model, "classes") else NUMBERS, users=owners)
-        assert fitted.certificate_.epsilon() <= 8 and "every user" in fitted.certificate_.at(0)
+        assert fitted.certificate_.epsilon() <= 8 and "all labels of one user" in fitted.certificate_.at(0)
         assert len(fitted.predict(X)) == 600
 
 

@@ -103,7 +103,7 @@ def test_rounds_are_charged_first_and_points_shown_before(method: str) -> None:
 
 def test_a_certificate_speaks_of_rounds() -> None:
     text = learner().certificate.at(1e-6)
-    assert "one round's loss function is replaced" in text and "the point that is played" in text
+    assert "the losses of one round" in text and "the point of each round" in text
     assert "SIMULATION" in text and "SIMULATION" not in learner(rng=None).certificate.at(1e-6)
     assert learner().ledger.charges[0].mechanism["mechanism"] == "PrivateOnlineConvex"
 

@@ -140,13 +140,12 @@ class PublicColumns:
         """Return a public column of classes as codes, shape (n,)."""
         from labeldp.mechanisms import Classes
         from labeldp.privacy import DomainError, InputError
-        from labeldp.tables import domain_in_file
 
         values = self.column(name, flag)
         if not isinstance(self.domain, Classes):
             raise InputError(f"{flag} goes with classes: the outcome of {self.path} is a number")
         try:
-            return domain_in_file(self.domain).encode(values)
+            return self.domain.in_file().encode(values)
         except (DomainError, InputError):
             raise InputError(f"{flag} must be a column of predicted classes of {self.domain!r}") from None
 
