@@ -104,7 +104,7 @@ def test_a_plan_is_json_and_words() -> None:
     assert [row["trust"] for row in found["rows"]] == ["local", "central"]
     assert found["alternatives"][0]["epsilon"] == 0.5 and found["features"] is None
     lines = plan_lines(plan)
-    assert lines[0] == "Heavy-tailed: 1,000,000 records, 4 features, labels with 3 moments."
+    assert lines[0] == "Heavy-tailed, labels with 3 moments, 4 features, n = 1,000,000"
     assert max(map(len, lines)) <= 140 and not any(line != line.rstrip() for line in lines)
 
 
@@ -112,7 +112,7 @@ def test_hopeless_plans_say_so() -> None:
     plan = make_plan(question(n="100", d="30", epsilon="1e-9", protection="full"))
     assert math.isfinite(plan.rows[0].relative_records) and not plan.rows[0].enough
     words = "\n".join(plan_lines(plan))
-    assert "Too few records to learn more than an average: epsilon 1e-09, local, features too" in words.replace(
+    assert "Too few records to learn more than the baseline: ε = 1e-09, local, label + features" in words.replace(
         "\n", " "
     )
     assert "nothing" in words
@@ -121,7 +121,7 @@ def test_hopeless_plans_say_so() -> None:
 
 @pytest.mark.parametrize(
     ("multiple", "text"),
-    [(1.0, "1.00 x"), (8.835, "8.84 x"), (9.97, "10 x"), (80.4, "80 x"), (801.3, "801 x"), (3e7, "10^7 x")],
+    [(1.0, "1.00 ×"), (8.835, "8.84 ×"), (9.97, "10 ×"), (80.4, "80 ×"), (801.3, "801 ×"), (3e7, "10^7 ×")],
 )
 def test_multiples_are_rounded(multiple: float, text: str) -> None:
     assert times(multiple) == text

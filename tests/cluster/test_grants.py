@@ -122,7 +122,7 @@ def test_the_certificate_says_on_what_it_rests(path: Path) -> None:
     )  # fmt: skip
     grant = granted(path, PartTable(table), conditions=("labels stay",))
     assert {SECRECY, "labels stay"} < set(grant.certificate.assumptions)
-    assert "epsilon = 1 " in grant.certificate.at(0)
+    assert "ε = 1, δ = 0" in grant.certificate.at(0)
     assert len(account(path).charges) == 1
 
 

@@ -30,7 +30,7 @@ def test_designs_lose_what_their_matrix_says_and_shares_are_held(design: designs
     assert held(estimate, 0.2) and estimate.guarantee == "exact" and estimate.high - estimate.low < 0.12
     assert release.certificate.randomness is RandomnessKind.DECLARED
     assert "noise as declared" in release.certificate.at(0)
-    assert any("the noise was not drawn here" in text for text in estimate.assumptions)
+    assert any("the noise was drawn elsewhere" in text for text in estimate.assumptions)
     promised = release.certificate.epsilon(0)
     assert promised == np.inf if np.isinf(epsilon) else promised >= design.epsilon
 

@@ -26,7 +26,7 @@ from labeldp.privacy import (
     set_fields,
 )
 
-DECLARED = "each answer was randomized independently, as declared (UNCHECKED: the noise was drawn elsewhere)"
+DECLARED = "noise as declared: each answer was randomized independently (UNCHECKED: the noise was drawn elsewhere)"
 """The condition of everything that is computed from them."""
 
 MAX_CONDITION = 1e6
