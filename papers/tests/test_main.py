@@ -140,10 +140,10 @@ def test_a_grid_ends_in_a_table_and_a_figure(papers: Callable[..., Ran], people:
 def test_without_torch_the_other_tables_are_run(
     papers: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing() -> None:
+    def missing(name: str) -> None:
         raise InputError("networks need torch: pip install '.[torch]'")
 
-    monkeypatch.setattr(aggregation, "networks", missing)
+    monkeypatch.setattr(aggregation, "imported", missing)
     ran = papers(*bags_arguments(tables="lba,llp"))
     assert ran.status == 0 and "bags/aggregation.md" in ran.out, ran
     assert "the tables of llp are left out: networks need torch: pip install '.[torch]'" in ran.err

@@ -88,7 +88,7 @@ def test_the_records_of_an_experiment(labeldp: Callable[..., Ran]) -> None:
     assert ran.status == 0 and ran.err == "", ran
     rows = [line.split() for line in ran.out.splitlines() if line.startswith(("none", "0.5 ", "1 ", "2 "))]
     assert rows[0][1] == "4,419" and [row[:2] for row in rows[1:3]] == [["0.5", "central"], ["0.5", "local"]]
-    assert ["1", "local", "76,682", "17", "x"] in rows
+    assert ["1", "local", "76,682", "17", "×"] in rows
     found = json.loads(labeldp(*EFFECT.split(), "--json").out)
     assert found[0]["records"] == 4419 and found[4]["trust"] == "local"
     saved = json.loads(labeldp(*EFFECT.split(), "--r-squared", "0.5", "--json").out)

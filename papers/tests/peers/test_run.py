@@ -83,10 +83,10 @@ def test_wrong_options_get_one_error(changes: dict[str, object], words: str) -> 
 
 
 def test_without_torch_what_was_not_named_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> None:
+    def missing(name: str) -> None:
         raise InputError("networks need torch: pip install '.[torch]'")
 
-    monkeypatch.setattr(peers_run, "networks", missing)
+    monkeypatch.setattr(peers_run, "imported", missing)
     said = list[str]()
     needy = [name for name, method in PEER_METHODS.items() if method.network]
     kept = grid(dataset="mnist", method=None).possible(said.append)
