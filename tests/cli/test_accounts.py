@@ -101,3 +101,7 @@ def test_the_recall_of_a_rare_class_is_shown_beside_the_accuracy() -> None:
         "'no', 90.0 %",
     ]
     assert dict(skewed)["AUC"].startswith("100.0 %  (95 % CI 80.0–100.0")
+    wide = list(
+        summary_rows(replace(summary, class_scores=tuple(rare), auc=replace(found, value=0.2, low=0.0, high=1.0)))
+    )
+    assert dict(wide)["AUC"].startswith("too noisy  (95 % CI 0.0–100.0")

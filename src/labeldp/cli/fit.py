@@ -73,6 +73,10 @@ FEWEST = 0.5
 """Classes are unbalanced if one has a smaller share than this times that of equal classes."""
 
 
+TOO_NOISY = 0.9
+"""The width of an interval of a share that is not shown."""
+
+
 def _is_unbalanced(summary: FitSummary) -> bool:
     """Return whether a class is rare, by the released labels."""
     shares = [score.true_share for score in summary.class_scores]
@@ -87,7 +91,8 @@ def _percent(share: float) -> str:
 def _share(estimate: Estimated, how: str) -> str:
     """Return a share with its confidence interval."""
     low, high = (_percent(end).removesuffix(" %") for end in (estimate.low, estimate.high))
-    return f"{_percent(estimate.value)}  ({100 * estimate.level:.0f} % CI {low}–{high}, {how})"
+    value = "too noisy" if estimate.high - estimate.low > TOO_NOISY else _percent(estimate.value)
+    return f"{value}  ({100 * estimate.level:.0f} % CI {low}–{high}, {how})"
 
 
 def _errors(numbers: Numbers, how: str) -> Iterator[tuple[str, str]]:
