@@ -24,8 +24,8 @@ from labeldp.fit.simulate import importances
 from labeldp.fit.summarize import binned, constant_accuracy, constant_classes
 from labeldp.inference import clopper_pearson
 from labeldp.learners import (
-    Estimate,
     NoisyNumberRegressor,
+    ScoreEstimate,
     debiased_difference,
     fit_numbers,
     learner_of,
@@ -119,14 +119,14 @@ def of_model(model: Any, world: Classes, x: np.ndarray, rng: np.random.Generator
     public, answers = world.drawn(TESTED, rng)
     right = np.sum(model.predict_proba(public).argmax(axis=1) == answers)
     low, high = clopper_pearson(right, TESTED, 0.95)
-    yield "accuracy on a test file", Estimate(right / TESTED, float(low), float(high)), matrix.trace()
+    yield "accuracy on a test file", ScoreEstimate(right / TESTED, float(low), float(high)), matrix.trace()
     learner = learner_of("logistic")
     names = tuple(map(str, range(FEATURES)))
     for place, item in enumerate(importances(learner, model, x, names)):
         shuffled = world.pool.copy()
         shuffled[:, place] = rng.permutation(shuffled[:, place])
         drop = matrix.trace() - world.confusion(model.predict_proba(shuffled).argmax(axis=1)).trace()
-        yield "importance of a feature", Estimate(item.drop, item.low, item.high), drop
+        yield "importance of a feature", ScoreEstimate(item.drop, item.low, item.high), drop
     if world.domain.size == 2:
         unbiased = ldp.debias(evaluation.release.mechanism, evaluation.release.value).values[:, 1]
         rows = x[evaluation.rows]
@@ -134,11 +134,11 @@ def of_model(model: Any, world: Classes, x: np.ndarray, rng: np.random.Generator
         yield "means in bins", *in_bins(along, unbiased, truth)
 
 
-def in_bins(along: np.ndarray, values: np.ndarray, truth: np.ndarray) -> tuple[Estimate, np.ndarray]:
+def in_bins(along: np.ndarray, values: np.ndarray, truth: np.ndarray) -> tuple[ScoreEstimate, np.ndarray]:
     """Bins of a picture as one estimate, and the true mean of each."""
     bins, same = binned(along, values), binned(along, truth)
     ends = np.array([(each.value, each.low, each.high) for each in bins]).T
-    return Estimate(*ends), np.array([each.value for each in same])
+    return ScoreEstimate(*ends), np.array([each.value for each in same])
 
 
 KEPT: list[Any] = []

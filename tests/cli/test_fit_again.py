@@ -80,7 +80,7 @@ def test_an_evaluation_part_of_released_labels_costs_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [("--trust", "central"), STAGES])
+@pytest.mark.parametrize("model", [("--trust", "central", "--model", "linear"), STAGES])
 def test_the_share_that_is_the_default_is_found_again_when_it_is_named(
     labeldp: Callable[..., Ran], people: Path, model: tuple[str, ...]
 ) -> None:

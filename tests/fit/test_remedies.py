@@ -5,7 +5,7 @@ import labeldp as ldp
 from labeldp.fit.choice import advise
 from labeldp.fit.remedies import better_models, narrower_interval
 from labeldp.fit.settings import FitSettings
-from labeldp.learners import Estimate, debiased_accuracy
+from labeldp.learners import ScoreEstimate, debiased_accuracy
 
 TWO = ldp.Classes(("no", "yes"))
 
@@ -46,7 +46,7 @@ def test_the_epsilon_it_names_halves_the_interval(epsilon: float) -> None:
     labels = rng.integers(0, 2, n)
     predictions = np.where(rng.random(n) < 0.8, labels, 1 - labels)
 
-    def measured(epsilon: float) -> Estimate:
+    def measured(epsilon: float) -> ScoreEstimate:
         curator = ldp.Curator(labels, domain=ldp.Classes(2), budget=ldp.Budget(epsilon))
         mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=epsilon)
         return debiased_accuracy(curator.release(mechanism, rng=rng), predictions)
@@ -64,7 +64,7 @@ def test_the_epsilon_it_names_halves_the_interval(epsilon: float) -> None:
 
 
 def test_a_larger_evaluation_part_is_offered_where_it_leaves_half() -> None:
-    accuracy = Estimate(0.8, 0.7, 0.9)
+    accuracy = ScoreEstimate(0.8, 0.7, 0.9)
     (found,) = narrower_interval(settings(), accuracy, 300, 3000, one_by_one=True)
     assert "--evaluation 0.4" in found and "10.0 points" in found
     (found,) = narrower_interval(settings(), accuracy, 600, 3000, one_by_one=True)

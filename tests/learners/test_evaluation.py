@@ -7,9 +7,9 @@ from sklearn.metrics import roc_auc_score
 
 import labeldp as ldp
 from labeldp.learners import (
-    Estimate,
     Evaluation,
     NumberEvaluation,
+    ScoreEstimate,
     SummedErrors,
     debiased_accuracy,
     debiased_auc,
@@ -36,7 +36,7 @@ def noises(labels: np.ndarray, classes: int, epsilon: float, count: int) -> list
     return [released(labels, classes, epsilon, seed) for seed in range(count)]
 
 
-def covered(estimates: list[Estimate], truth: float) -> float:
+def covered(estimates: list[ScoreEstimate], truth: float) -> float:
     return float(np.mean([estimate.low <= truth <= estimate.high for estimate in estimates]))
 
 
@@ -159,8 +159,8 @@ def test_bad_input_is_refused() -> None:
 
 
 def test_an_estimate_reads_as_a_sentence() -> None:
-    assert str(Estimate(0.8, 0.75, 0.85)) == "0.8 (95 % interval 0.75 to 0.85)"
-    assert str(debiased_confusion(released([0, 1, 1]), np.array([0, 1, 1]))).startswith("Estimate(value=array(")
+    assert str(ScoreEstimate(0.8, 0.75, 0.85)) == "0.8 (95 % interval 0.75 to 0.85)"
+    assert str(debiased_confusion(released([0, 1, 1]), np.array([0, 1, 1]))).startswith("ScoreEstimate(value=array(")
 
 
 def test_an_evaluation_reads_as_a_sentence() -> None:
@@ -409,4 +409,4 @@ def test_an_evaluation_by_sums_says_nothing_of_records() -> None:
 
 
 def test_an_estimate_prints_a_value_within_its_interval() -> None:
-    assert str(Estimate(1.067, 0.91, 1.0, 0.95)) == "1 (95 % interval 0.91 to 1)"
+    assert str(ScoreEstimate(1.067, 0.91, 1.0, 0.95)) == "1 (95 % interval 0.91 to 1)"

@@ -9,7 +9,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 
 import labeldp as ldp
 from labeldp.learners import (
-    Estimate,
+    ScoreEstimate,
     debiased_calibration,
     debiased_confusion,
     debiased_f1,
@@ -97,7 +97,7 @@ def test_an_evaluation_has_them() -> None:
     probabilities = np.full((4000, 3), 0.1) + 0.7 * np.eye(3)[PREDICTED]
     seen = ldp.learners.Evaluation(release(0, 3), probabilities, "a test")
     for name, (ours, _) in SCORES.items():
-        own: Estimate = getattr(seen, name)()
+        own: ScoreEstimate = getattr(seen, name)()
         np.testing.assert_array_equal(own.value, ours(seen.release, PREDICTED).value)
     assert seen.calibration(bins=3).gap.value == debiased_calibration(seen.release, probabilities).gap.value
 

@@ -4,7 +4,7 @@ from math import exp, sqrt
 
 from labeldp.fit.choice import Expected, advise
 from labeldp.fit.settings import FitSettings
-from labeldp.learners import Estimate
+from labeldp.learners import ScoreEstimate
 from labeldp.privacy import decimal_text
 
 MORE_RECORDS, MORE_EPSILON = 4, 2
@@ -57,7 +57,7 @@ def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[
 
 
 def narrower_interval(
-    settings: FitSettings, accuracy: Estimate, measured: int, records: int, *, one_by_one: bool
+    settings: FitSettings, accuracy: ScoreEstimate, measured: int, records: int, *, one_by_one: bool
 ) -> tuple[str, ...]:
     """Return what would halve the interval of an accuracy that was estimated from randomized labels.
 

@@ -34,10 +34,10 @@ from labeldp.fit.summary import (
 )
 from labeldp.inference import clopper_pearson
 from labeldp.learners import (
-    Estimate,
     Evaluation,
     Model,
     NumberEvaluation,
+    ScoreEstimate,
     SummedErrors,
     debiased_accuracy,
     debiased_difference,
@@ -236,8 +236,8 @@ def _class_scores(model: Model, evaluation: Evaluation, matrix: NDArray[np.float
     size = model.domain.size
     shares = np.bincount(evaluation.predictions, minlength=size) / len(evaluation.predictions)
 
-    def of(found: Estimate, code: int) -> Estimated | None:
-        one = Estimate(found.value[code], found.low[code], found.high[code], found.level)
+    def of(found: ScoreEstimate, code: int) -> Estimated | None:
+        one = ScoreEstimate(found.value[code], found.low[code], found.high[code], found.level)
         return _within_interval(one, "debiased") if np.isfinite([one.value, one.low, one.high]).all() else None
 
     return tuple(
@@ -258,20 +258,20 @@ def constant_classes(release: Release[NDArray[Any]]) -> NDArray[np.intp]:
     return np.where(first, votes[1], votes[0])
 
 
-def constant_accuracy(release: Release[NDArray[Any]], chosen: NDArray[np.intp]) -> Estimate:
+def constant_accuracy(release: Release[NDArray[Any]], chosen: NDArray[np.intp]) -> ScoreEstimate:
     """Return the accuracy of constant classes that each half of the records was given: the mean of both halves.
 
     Each half's interval has half the risk, so that the mean of both keeps the level.
     """
     first = _first_half(len(chosen))
-    level = (1 + Estimate.level) / 2
+    level = (1 + ScoreEstimate.level) / 2
     found = [
         debiased_accuracy(replace(release, value=release.value[half]), chosen[half], level=level)
         for half in (first, ~first)
         if half.any()
     ]
     value, low, high = np.mean([(each.value, each.low, each.high) for each in found], axis=0)
-    return Estimate(float(value), float(low), float(high))
+    return ScoreEstimate(float(value), float(low), float(high))
 
 
 def _first_half(records: int) -> NDArray[np.bool_]:
@@ -289,13 +289,13 @@ def _source(evaluation: Evaluation | NumberEvaluation | SummedErrors) -> str:
     return f"debiased from {len(evaluation.release.value):,} released labels; what was evaluated: {evaluation.source}"
 
 
-def _within_interval(estimate: Estimate, method: str) -> Estimated:
+def _within_interval(estimate: ScoreEstimate, method: str) -> Estimated:
     """Return an estimate moved into its interval, which limits of what is possible may have cut."""
     value = float(np.clip(estimate.value, estimate.low, estimate.high))
     return Estimated(value, float(estimate.low), float(estimate.high), float(estimate.level), method)
 
 
-def _finite(estimate: Estimate, method: str) -> Estimated | None:
+def _finite(estimate: ScoreEstimate, method: str) -> Estimated | None:
     """Return an estimate, or None where too few records gave it an interval."""
     value, low, high = (float(each) for each in (estimate.value, estimate.low, estimate.high))
     return Estimated(value, low, high, float(estimate.level), method) if np.isfinite([value, low, high]).all() else None
@@ -312,7 +312,7 @@ def _class_test(model: Model, public: PublicRows) -> PublicTest:
     probabilities = model.predict_proba(public.features)
     predicted, size = probabilities.argmax(axis=1), model.domain.size
     right = int(np.sum(predicted == public.labels))
-    low, high = clopper_pearson(right, len(predicted), Estimate.level)
+    low, high = clopper_pearson(right, len(predicted), ScoreEstimate.level)
     shares = confusion_matrix(public.labels, predicted, labels=np.arange(size)) / len(predicted)
     both = size == 2 and 0 < public.labels.sum() < len(public.labels)
     return PublicTest(
@@ -321,7 +321,9 @@ def _class_test(model: Model, public: PublicRows) -> PublicTest:
         right / len(predicted),
         float(roc_auc_score(public.labels, probabilities[:, 1])) if both else None,
         Confusion(_shares(shares), "counted on the public test file"),
-        Estimated(right / len(predicted), float(low), float(high), Estimate.level, "counted on the public test file"),
+        Estimated(
+            right / len(predicted), float(low), float(high), ScoreEstimate.level, "counted on the public test file"
+        ),
     )
 
 

@@ -37,9 +37,9 @@ from .classifiers import distances as distances
 from .classifiers import indicators as indicators
 from .evaluation import HELD_OUT as HELD_OUT
 from .evaluation import Calibration as Calibration
-from .evaluation import Estimate as Estimate
 from .evaluation import Evaluation as Evaluation
 from .evaluation import NumberEvaluation as NumberEvaluation
+from .evaluation import ScoreEstimate as ScoreEstimate
 from .evaluation import SummedErrors as SummedErrors
 from .evaluation import accuracy_of_agreements as accuracy_of_agreements
 from .evaluation import debiased_accuracy as debiased_accuracy

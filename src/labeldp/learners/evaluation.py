@@ -26,7 +26,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ScoreEstimate:
     """An estimate from noisy labels: a number or an array.
 
     Args:
@@ -84,27 +84,27 @@ class Evaluation:
             f"{len(self.release.value):,} released labels; what was evaluated: {self.source}"
         )
 
-    def accuracy(self, level: float = LEVEL) -> Estimate:
+    def accuracy(self, level: float = LEVEL) -> ScoreEstimate:
         """See `debiased_accuracy`."""
         return debiased_accuracy(self.release, self.predictions, level=level)
 
-    def log_loss(self, level: float = LEVEL) -> Estimate:
+    def log_loss(self, level: float = LEVEL) -> ScoreEstimate:
         """See `debiased_log_loss`."""
         return debiased_log_loss(self.release, self.probabilities, level=level)
 
-    def confusion(self, level: float = LEVEL) -> Estimate:
+    def confusion(self, level: float = LEVEL) -> ScoreEstimate:
         """See `debiased_confusion`."""
         return debiased_confusion(self.release, self.predictions, level=level)
 
-    def recall(self, level: float = LEVEL) -> Estimate:
+    def recall(self, level: float = LEVEL) -> ScoreEstimate:
         """See `debiased_recall`."""
         return debiased_recall(self.release, self.predictions, level=level)
 
-    def precision(self, level: float = LEVEL) -> Estimate:
+    def precision(self, level: float = LEVEL) -> ScoreEstimate:
         """See `debiased_precision`."""
         return debiased_precision(self.release, self.predictions, level=level)
 
-    def f1(self, level: float = LEVEL) -> Estimate:
+    def f1(self, level: float = LEVEL) -> ScoreEstimate:
         """See `debiased_f1`."""
         return debiased_f1(self.release, self.predictions, level=level)
 
@@ -112,12 +112,12 @@ class Evaluation:
         """See `debiased_calibration`."""
         return debiased_calibration(self.release, self.probabilities, bins=bins, level=level)
 
-    def auc(self, level: float = LEVEL) -> Estimate:
+    def auc(self, level: float = LEVEL) -> ScoreEstimate:
         """See `debiased_auc`."""
         return debiased_auc(self.release, self.probabilities[:, 1], level=level)
 
 
-def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the accuracy that predictions would show on the true labels.
 
     Args:
@@ -138,7 +138,7 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
     return accuracy_of_agreements(release.mechanism, agreements, len(predicted), level=level)
 
 
-def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, level: float = LEVEL) -> Estimate:
+def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the accuracy that predictions would show on the true labels, from how often answers name them.
 
     Args:
@@ -153,10 +153,10 @@ def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, lev
     hit, miss = _hit_and_miss(inverse_table(mechanism))
     rates = np.array([agreements / records, *clopper_pearson(agreements, records, level)])
     value, low, high = miss + (hit - miss) * rates
-    return Estimate(float(value), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
+    return ScoreEstimate(float(value), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
 
 
-def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the mean of -ln P(true class), in nats, of probabilities (n, K) on the true labels.
 
     Probabilities are raised to at least 0.001, as the estimate would vary too much without a bound. The interval is the
@@ -170,7 +170,7 @@ def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float
     return mean_estimate((found.indicators * losses).sum(axis=1), level)
 
 
-def debiased_confusion(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_confusion(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the share of records with true class i (row) and predicted class j (column), shape (K, K), sum 1.
 
     Each entry is unbiased and may be negative. Its interval holds the share on all records of the same kind: it adds
@@ -195,7 +195,7 @@ def debiased_confusion(release: Release[Any], predictions: Any, *, level: float 
         np.hypot(np.clip(miss + (hit - miss) * rate, 0, 1) * shares - middle, part * (share - shares))
         for rate, share in ends
     )
-    return Estimate(value, np.clip(middle - below, 0, 1), np.clip(middle + above, 0, 1), level)
+    return ScoreEstimate(value, np.clip(middle - below, 0, 1), np.clip(middle + above, 0, 1), level)
 
 
 Score = Literal["recall", "precision", "f1"]
@@ -215,7 +215,7 @@ def ratio_terms(score: Score, indicators: NDArray[np.float64], hits: NDArray[np.
     return (found, hits.astype(np.float64)) if score == "precision" else (2 * found, indicators + hits)
 
 
-def debiased_recall(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_recall(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate for each class the share of its records that predictions would find, shape (K,).
 
     Args:
@@ -233,7 +233,7 @@ def debiased_recall(release: Release[Any], predictions: Any, *, level: float = L
     return _of_classes("recall", release, predictions, level)
 
 
-def debiased_f1(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_f1(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate for each class the harmonic mean of precision and recall, shape (K,).
 
     Args:
@@ -248,7 +248,7 @@ def debiased_f1(release: Release[Any], predictions: Any, *, level: float = LEVEL
     return _of_classes("f1", release, predictions, level)
 
 
-def debiased_precision(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_precision(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate for each class the share of records for which it is predicted that are of this class, shape (K,).
 
     Args:
@@ -265,7 +265,7 @@ def debiased_precision(release: Release[Any], predictions: Any, *, level: float 
     return _stacked([_accuracy_of(release, predicted, predicted == code, level) for code in range(classes)], level)
 
 
-def _of_classes(score: Score, release: Release[Any], predictions: Any, level: float) -> Estimate:
+def _of_classes(score: Score, release: Release[Any], predictions: Any, level: float) -> ScoreEstimate:
     """Return the ratio of each class with its interval, within [0, 1]."""
     indicators = Answers.of(release).indicators
     hits = predicted_codes(predictions, release)[:, None] == np.arange(indicators.shape[1])
@@ -274,17 +274,19 @@ def _of_classes(score: Score, release: Release[Any], predictions: Any, level: fl
     return _stacked([replace(each, low=max(each.low, 0.0), high=max(each.high, 0.0)) for each in found], level)
 
 
-def _accuracy_of(release: Release[Any], predicted: NDArray[np.intp], rows: NDArray[np.bool_], level: float) -> Estimate:
+def _accuracy_of(
+    release: Release[Any], predicted: NDArray[np.intp], rows: NDArray[np.bool_], level: float
+) -> ScoreEstimate:
     """Return the debiased accuracy of some records; NaN where there are none."""
     if not rows.any():
-        return Estimate(float("nan"), 0.0, 1.0, level)
+        return ScoreEstimate(float("nan"), 0.0, 1.0, level)
     return debiased_accuracy(replace(release, value=release.value[rows]), predicted[rows], level=level)
 
 
-def _stacked(found: list[Estimate], level: float) -> Estimate:
+def _stacked(found: list[ScoreEstimate], level: float) -> ScoreEstimate:
     """Return several estimates as one of arrays."""
     value, low, high = np.array([(each.value, each.low, each.high) for each in found]).T
-    return Estimate(value, low, high, level)
+    return ScoreEstimate(value, low, high, level)
 
 
 @dataclass(frozen=True)
@@ -300,8 +302,8 @@ class Calibration:
 
     confidence: NDArray[np.float64] = field(repr=False)
     records: NDArray[np.intp] = field(repr=False)
-    accuracy: Estimate = field(repr=False)
-    gap: Estimate
+    accuracy: ScoreEstimate = field(repr=False)
+    gap: ScoreEstimate
 
 
 def debiased_calibration(
@@ -333,11 +335,11 @@ def debiased_calibration(
         np.array([sure[each].mean() for each in inside]),
         np.array([each.sum() for each in inside]),
         _stacked([_accuracy_of(release, predicted, each, level) for each in inside], level),
-        Estimate(mean - whole.value, mean - whole.high, mean - whole.low, level),
+        ScoreEstimate(mean - whole.value, mean - whole.high, mean - whole.low, level),
     )
 
 
-def debiased_difference(release: Release[Any], predictions: Any, others: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_difference(release: Release[Any], predictions: Any, others: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate by how much predictions are right more often than others of the same records, on the true labels.
 
     Records on which both agree cancel, noise included, so that the interval is narrower than those of two accuracies.
@@ -357,7 +359,7 @@ def debiased_difference(release: Release[Any], predictions: Any, others: Any, *,
     return mean_estimate(indicators[records, one] - indicators[records, other], level)
 
 
-def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the area under the ROC curve that scores would show on the true labels, for two classes.
 
     Each pair of records is weighted by the product of its unbiased class indicators. The interval is Fieller's, within
@@ -378,11 +380,11 @@ def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) ->
     if values.shape != weights.shape[:1] or not np.all(np.isfinite(values)):
         raise InputError("scores must be one finite number for each released label")
     if not np.all(weights.mean(axis=0) > 0):
-        return Estimate(0.5, 0.0, 1.0, level)
+        return ScoreEstimate(0.5, 0.0, 1.0, level)
     value, low, high, _ = ratio_of_pairs(area_terms(weights[:, 1], values), None, level)
     if np.isnan(value):
-        return Estimate(0.5, 0.0, 1.0, level)
-    return Estimate(value, float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
+        return ScoreEstimate(0.5, 0.0, 1.0, level)
+    return ScoreEstimate(value, float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
 
 
 def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
@@ -399,11 +401,11 @@ def log_losses(probabilities: Any) -> NDArray[np.float64]:
     return -np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
-def mean_estimate(values: NDArray[np.float64], level: float) -> Estimate:
+def mean_estimate(values: NDArray[np.float64], level: float) -> ScoreEstimate:
     """Return the mean of independent numbers with its normal interval, which is infinite for one number."""
     value = float(values.mean())
     half = float(ndtri((1 + level) / 2) * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
-    return Estimate(value, value - half, value + half, level)
+    return ScoreEstimate(value, value - half, value + half, level)
 
 
 @dataclass(frozen=True)
@@ -496,26 +498,26 @@ class NumberEvaluation:
             f"{found.high:.4g}, from {len(self.release.value):,} released labels; what was evaluated: {self.source}"
         )
 
-    def squared_error(self, level: float = LEVEL) -> Estimate:
+    def squared_error(self, level: float = LEVEL) -> ScoreEstimate:
         """See `debiased_squared_error`."""
         return debiased_squared_error(self.release, self.predictions, level=level)
 
-    def error(self, level: float = LEVEL) -> Estimate:
+    def error(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate the root mean squared error, in the unit of the labels, at least 0."""
         return _root(self.squared_error(level))
 
-    def constant_error(self, level: float = LEVEL) -> Estimate:
+    def constant_error(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate the root mean squared error of the constant mean, which is learned from other released labels."""
         return _root(debiased_squared_error(self.release, self.constant(), level=level))
 
-    def gain(self, level: float = LEVEL) -> Estimate:
+    def gain(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate by how much the mean squared error is below that of the constant mean.
 
         Most of the noise cancels record by record, so the interval is far narrower than those of the two errors.
         """
         return mean_estimate(self._gains(), level)
 
-    def explained(self, level: float = LEVEL) -> Estimate:
+    def explained(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate R squared, the gain as a share of the squared error of the mean; see `debiased_share`."""
         return debiased_share(self._gains(), _squares(self.release, self.constant()), level=level)
 
@@ -575,19 +577,19 @@ class SummedErrors:
             f"{found.high:.4g}, from a noisy sum over {len(self.rows):,} records; what was evaluated: {self.source}"
         )
 
-    def squared_error(self, level: float = LEVEL) -> Estimate:
+    def squared_error(self, level: float = LEVEL) -> ScoreEstimate:
         """See `summed_error`."""
         return summed_error(self.errors, level=level)
 
-    def error(self, level: float = LEVEL) -> Estimate:
+    def error(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate the root mean squared error, in the unit of the labels, at least 0."""
         return _root(self.squared_error(level))
 
-    def constant_error(self, level: float = LEVEL) -> Estimate:
+    def constant_error(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate the root mean squared error of the constant."""
         return _root(summed_error(self.constant_errors, level=level))
 
-    def gain(self, level: float = LEVEL) -> Estimate:
+    def gain(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate by how much the mean squared error is below that of the constant.
 
         The interval takes errors of predictions that are far from the constant to be as large as others.
@@ -599,9 +601,9 @@ class SummedErrors:
         away = (self.predictions - self.constant) ** 2
         spread = np.sqrt(np.mean(4 * away * error + away**2) / len(away))
         half = float(np.hypot(noise, ndtri((1 + level) / 2) * spread))
-        return Estimate(value, value - half, value + half, level)
+        return ScoreEstimate(value, value - half, value + half, level)
 
-    def explained(self, level: float = LEVEL) -> Estimate:
+    def explained(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate R squared, the gain as a share of the squared error of the constant, at most 1.
 
         The interval holds both estimates at half the risk each.
@@ -609,13 +611,13 @@ class SummedErrors:
         half = (1 + level) / 2
         gain, whole = self.gain(half), summed_error(self.constant_errors, level=half)
         if whole.low <= 0 or whole.value <= 0:
-            return Estimate(float("nan"), -np.inf, 1.0, level)
+            return ScoreEstimate(float("nan"), -np.inf, 1.0, level)
         low = gain.low / (whole.high if gain.low > 0 else whole.low)
         high = gain.high / (whole.low if gain.high > 0 else whole.high)
-        return Estimate(min(gain.value / whole.value, 1.0), low, min(high, 1.0), level)
+        return ScoreEstimate(min(gain.value / whole.value, 1.0), low, min(high, 1.0), level)
 
 
-def summed_error(release: Release[Any], *, level: float = LEVEL) -> Estimate:
+def summed_error(release: Release[Any], *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the mean squared error of predictions from a noisy sum over records, in the square of their unit.
 
     Args:
@@ -634,7 +636,7 @@ def summed_error(release: Release[Any], *, level: float = LEVEL) -> Estimate:
     likely = float(np.clip(max(value, mechanism.noise_stddev), 0, mechanism.largest))
     spread = np.sqrt(likely * (mechanism.largest - likely) / mechanism.records)
     half = float(np.hypot(noise, ndtri((1 + level) / 2) * spread))
-    return Estimate(value, value - half, value + half, level)
+    return ScoreEstimate(value, value - half, value + half, level)
 
 
 def _mean(release: Release[Any]) -> float:
@@ -701,7 +703,7 @@ def evaluate(
     return Evaluation(release, predicted, source, rows, fold)
 
 
-def debiased_squared_error(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+def debiased_squared_error(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the mean squared error that predictions would show on the true labels, in the square of their unit.
 
     Args:
@@ -722,7 +724,7 @@ def debiased_squared_error(release: Release[Any], predictions: Any, *, level: fl
     return mean_estimate(_squares(release, predictions), level)
 
 
-def debiased_share(gains: Floats, totals: Floats, *, level: float = LEVEL) -> Estimate:
+def debiased_share(gains: Floats, totals: Floats, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the mean of gains as a share of the mean of totals of the same records, at most 1.
 
     Args:
@@ -736,10 +738,10 @@ def debiased_share(gains: Floats, totals: Floats, *, level: float = LEVEL) -> Es
     """
     means = np.array([gains.mean(), totals.mean()])
     if len(gains) < 2 or means[1] <= 0:
-        return Estimate(float("nan"), -np.inf, 1.0, level)
+        return ScoreEstimate(float("nan"), -np.inf, 1.0, level)
     ends = fieller(means, np.cov(gains, totals) / len(gains), level)
     low, value, high = np.minimum([ends[0], means[0] / means[1], ends[1]], 1.0)
-    return Estimate(float(value), float(low), float(high), level)
+    return ScoreEstimate(float(value), float(low), float(high), level)
 
 
 def _squares(release: Release[Any], predictions: Any) -> Floats:
@@ -757,8 +759,8 @@ def _squares(release: Release[Any], predictions: Any) -> Floats:
     return np.asarray(mechanism.unbiased_squares(release.value, values))
 
 
-def _root(square: Estimate) -> Estimate:
+def _root(square: ScoreEstimate) -> ScoreEstimate:
     """Return the root of an estimate of a number that cannot be negative; one below 0 counts as 0, with its margin."""
     moved = max(-square.value, 0.0)
     value, low, high = (float(np.sqrt(max(each + moved, 0.0))) for each in (square.value, square.low, square.high))
-    return Estimate(value, low, high, square.level)
+    return ScoreEstimate(value, low, high, square.level)

@@ -342,13 +342,12 @@ def fit_softmax(
 class Posterior:
     """What was released about some records, as the log density of the coefficients of a softmax sees it.
 
-    One objective of three terms, for coefficients W, rows x and probabilities p(x) = softmax(x W + offset):
+    It is one objective of three terms, for coefficients W, rows x and probabilities p(x) = softmax(x W + offset).
 
-    * noisy sums: half the squared distance of the sum of r p(x) from each released sum of r y, over the variance of its
-      noise and of the labels around their probabilities;
-    * noisy labels: minus the log of the sum over classes of P(released | class) p(class), added over records; or soft
-      labels: their cross-entropy;
-    * coefficients: half their squares times the precision of a Gaussian prior.
+    The term of noisy sums is half the squared distance of the sum of r p(x) from each released sum of r y, over the
+    variance of its noise and of the labels around their probabilities. The term of noisy labels is minus the log of the
+    sum over classes of P(released | class) p(class), added over records; soft labels have their cross-entropy. The term
+    of coefficients is half their squares times the precision of a Gaussian prior.
 
     Args:
         rows: what the scores are linear in, shape (n, d).

@@ -1,0 +1,55 @@
+"""A private column that is summed once: charged first, and refused at no cost."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import labeldp as ldp
+from labeldp.bags import PrivateColumn
+from labeldp.curator.ledger_transaction import LedgerTransaction
+from labeldp.inference import plan_sums
+from labeldp.privacy import DomainError
+
+DOMAIN = ldp.Classes(("no", "yes"))
+TABLE = pa.table({"bought": np.where(np.arange(200) % 3 == 0, "yes", "no"), "region": np.arange(200) % 2})
+
+
+def charges(path: Path) -> int:
+    """How many charges the ledger has; none if there is no ledger."""
+    file = ldp.LedgerFile(path)
+    return len(file.dataset("bought").charges) if file.exists and file.datasets() else 0
+
+
+@pytest.mark.guarantee("labeldp.bags:PrivateColumn.release", "charged_first")
+def test_sums_leave_only_with_a_charge_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    column, sums = PrivateColumn.read(TABLE, "bought", DOMAIN), plan_sums("mean", DOMAIN, 1)
+    options: dict[str, Any] = {"epsilon": 1, "ledger": tmp_path / "l.ledger", "dataset": "bought"}
+    ldp.LedgerFile(options["ledger"]).add("bought", ldp.Budget(1))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerTransaction, "write", fail)
+        with pytest.raises((OSError, ldp.LabelDPError)):
+            column.release(sums, **options)
+    assert charges(options["ledger"]) == 0
+    first = column.release(sums, **options)
+    assert charges(options["ledger"]) == 1 and first.certificate.epsilon() == 1
+    assert np.array_equal(column.release(sums, **options).value, first.value) and charges(options["ledger"]) == 1
+
+
+@pytest.mark.guarantee("labeldp.bags:PrivateColumn.release", "refusal_free")
+def test_refused_sums_charge_nothing(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"ledger": tmp_path / "l.ledger", "dataset": "bought"}
+    ldp.LedgerFile(options["ledger"]).add("bought", ldp.Budget(1))
+    column = PrivateColumn.read(TABLE, "bought", DOMAIN)
+    with pytest.raises(ldp.BudgetExceeded):
+        column.release(plan_sums("mean", DOMAIN, 2), epsilon=2, **options)
+    outside = PrivateColumn.read(TABLE.set_column(0, "bought", pa.array(["maybe"] * 200)), "bought", DOMAIN)
+    with pytest.raises(DomainError) as refused:
+        outside.release(plan_sums("mean", DOMAIN, 1), epsilon=1, **options)
+    assert "maybe" not in str(refused.value) and charges(options["ledger"]) == 0
