@@ -25,7 +25,7 @@ def charges(path: Path) -> int:
 
 @pytest.mark.guarantee("labeldp.bags:PrivateColumn.release", "charged_first")
 def test_sums_leave_only_with_a_charge_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    column, sums = PrivateColumn.read(TABLE, "bought", DOMAIN), plan_sums("mean", DOMAIN, 1)
+    column, sums = PrivateColumn.read(TABLE, "bought", DOMAIN), plan_sums("mean", DOMAIN, 1, records=200)
     options: dict[str, Any] = {"epsilon": 1, "ledger": tmp_path / "l.ledger", "dataset": "bought"}
     ldp.LedgerFile(options["ledger"]).add("bought", ldp.Budget(1))
 
@@ -48,8 +48,8 @@ def test_refused_sums_charge_nothing(tmp_path: Path) -> None:
     ldp.LedgerFile(options["ledger"]).add("bought", ldp.Budget(1))
     column = PrivateColumn.read(TABLE, "bought", DOMAIN)
     with pytest.raises(ldp.BudgetExceeded):
-        column.release(plan_sums("mean", DOMAIN, 2), epsilon=2, **options)
+        column.release(plan_sums("mean", DOMAIN, 2, records=200), epsilon=2, **options)
     outside = PrivateColumn.read(TABLE.set_column(0, "bought", pa.array(["maybe"] * 200)), "bought", DOMAIN)
     with pytest.raises(DomainError) as refused:
-        outside.release(plan_sums("mean", DOMAIN, 1), epsilon=1, **options)
+        outside.release(plan_sums("mean", DOMAIN, 1, records=200), epsilon=1, **options)
     assert "maybe" not in str(refused.value) and charges(options["ledger"]) == 0
