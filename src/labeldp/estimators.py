@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any, Self, cast
 
 import numpy as np
@@ -35,6 +36,7 @@ from labeldp.fit import (
     summarize,
 )
 from labeldp.learners import (
+    LEARNERS,
     MIN_RECORDS,
     TRUSTS,
     Learner,
@@ -194,6 +196,14 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                 f"auto, {names}",
                 argument="estimator",
             )
+        kind, target = f"{type(learner).__module__}:{type(learner).__qualname__}", self._domain().target
+        models = {
+            trust
+            for entry, trust, prior in product(LEARNERS.values(), ("local", "central"), ("none", "clusters"))
+            if entry.path(trust, target, prior) == kind
+        }
+        if models and self.trust not in models:
+            raise InputError(f"needs trust={models.pop()!r}, as its certificate will say", argument="estimator")
         return learner
 
     def _name(self, settings: FitSettings, sample_weight: Any, learner: Learner | None) -> str:

@@ -168,7 +168,7 @@ def test_a_column_of_private_labels_is_no_public_column(visits: str, labeldp: Ru
     ran = labeldp(
         "estimate", "mean", "raw.csv", "--label", "bought", "--by", "new", "--dataset", "survey/bought", *words
     )
-    assert ran.status == 1 and "'new' holds private labels of 'survey/bought'" in ran.err, ran
+    assert ran.status == 1 and "'new' holds private labels of 'survey'" in ran.err, ran
 
 
 def test_a_report_is_one_page_with_pictures(visits: str, labeldp: Run) -> None:
@@ -182,6 +182,9 @@ def test_a_report_is_one_page_with_pictures(visits: str, labeldp: Run) -> None:
         ran = labeldp("estimate", command, visits, *options, "--report", "page.html")
         assert ran.status == 0, ran.err
         page = Path("page.html").read_text()
+        assert labeldp("estimate", command, visits, *options, "--report", "page.html").status == 1
+        assert Path("page.html").read_text() == page, "no file is replaced"
+        Path("page.html").unlink()
         assert page.lstrip().startswith("<!DOCTYPE html>")
         assert page.count("<svg") == pictures and not re.search(r">nan<|src=|href=", page)
         assert "ε = 3, δ = 0" in page and "Nobody checked these" in page

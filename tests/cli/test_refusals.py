@@ -151,5 +151,5 @@ def test_a_private_column_of_the_dataset_is_no_feature(labeldp: Callable[..., Ra
     ran = labeldp(*release)
     assert ran.status == 0, ran.err
     ran = labeldp(*arguments("fit", "people.csv", dataset="two/bought"))
-    assert ran.status != 0 and "--features must not hold 'hours': its labels are private in 'two/bought'" in ran.err
+    assert ran.status != 0 and "the column 'hours' holds private labels of 'two'" in ran.err
     assert "Budget        ε 1 of 2   " in labeldp("ledger", "show", "l.ledger").out and not (people / "model").exists()

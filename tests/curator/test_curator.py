@@ -220,6 +220,18 @@ def test_parts_cost_the_worst_and_splits_add_up() -> None:
         left.release(response(0.1), rng=SYSTEM)
 
 
+def test_parts_of_some_rows_are_no_parts_of_all() -> None:
+    """Row numbers and parts were joined without a mark: two splits of other records could share a name."""
+    owner = Curator(["yes"] + ["no"] * 5, domain=Classes(("no", "yes")), budget=Budget(2), users=list("YZXXXX"))
+    limited, rows = owner.limited(1)
+    third = int(rows[2])
+    parts, others = owner.split(public([0, 1, *[third] * 4])), limited.split(public([third] * 3))
+    mechanism = RandomizedResponse(domain=owner.domain, epsilon=1)
+    parts[0].release(mechanism, rng=SystemRandomness())
+    others[third].release(mechanism, rng=SystemRandomness())
+    assert owner.ledger.spent.epsilon() == 2
+
+
 def test_splits_of_splits() -> None:
     holder = curator(epsilon=10)
     left, right = holder.split(public([0, 0, 0, 0, 1, 1]))

@@ -212,6 +212,18 @@ def test_a_sum_on_one_part_does_not_hide_the_delta_of_another() -> None:
     assert "other parts" not in covered["Guarantee"]
 
 
+def test_a_larger_part_does_not_hide_that_another_is_a_sum() -> None:
+    charges = [charge("1", pure(9), ("split", 0))] + [charge(str(i), pure(1), ("split", 1)) for i in (2, 3)]
+    rows = lines(release(1, *charges).certificate)
+    assert rows["Guarantee"].startswith("ε = 9, δ = 0.")
+    assert "Records of some parts: a sum for these outputs; others might have cost more." in rows["Guarantee"]
+
+
+def test_control_characters_of_a_reason_are_escaped() -> None:
+    certificate = release(1, charge("1", pure(1)), assumptions=("good\x1b[2K\rGuarantee:  ε = 0",)).certificate
+    assert "\x1b" not in certificate.at() and "\r" not in certificate.at() and len(certificate.at().splitlines()) == 4
+
+
 def test_a_large_epsilon_is_called_weak() -> None:
     assert "WARNING: weak guarantee." in release(1, charge("1", pure(11))).certificate.at()
     assert "WARNING" not in release(1, charge("1", pure(10))).certificate.at()

@@ -1,6 +1,7 @@
 """A private column of a file that is summed with noise, once, and the public columns beside it."""
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from labeldp.curator import Curator, Ledger, LedgerFile
 from labeldp.mechanisms import Domain, LabelCodes, LabelSource, Mechanism
-from labeldp.privacy import Budget, InputError, LabelDPError, Release
+from labeldp.privacy import Budget, InputError, LabelDPError, PrivacyWarning, Release
 from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, open_table
 
 
@@ -25,6 +26,7 @@ class PrivateColumn(LabelSource):
         public: the other columns.
         ids: record ids in order, or None for row numbers.
         order: the row of each record, shape (n,); None if they stand in order.
+        id_column: the column of the ids.
     """
 
     table: Table = field(repr=False)
@@ -33,6 +35,7 @@ class PrivateColumn(LabelSource):
     public: pa.Table = field(repr=False)
     ids: Any = field(repr=False)
     order: Any = field(repr=False)
+    id_column: str | None = None
 
     @classmethod
     def read(cls, data: Any, label: str, domain: Domain, id_column: str | None = None) -> "PrivateColumn":
@@ -61,7 +64,7 @@ class PrivateColumn(LabelSource):
             order = by_id(ids)
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
             public = public.take(pa.array(order))
-        return cls(table, label, domain, public, ids, order)
+        return cls(table, label, domain, public, ids, order, id_column)
 
     @property
     def records(self) -> int:
@@ -106,10 +109,7 @@ class PrivateColumn(LabelSource):
         account.check_ids(self.ids is not None)
         account.check_domain(self.domain)  # before the budget: a larger one would not help
         account.check_count(self.records)
-        if private := [name for name in columns if name in account.columns]:
-            raise InputError(
-                f"{private[0]!r} holds private labels of {dataset!r}: sums are made by public columns alone"
-            )
+        account.refuse_private((*columns, self.id_column))
         account.afford(mechanism)
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is this release's cost ({account.budget})")
@@ -120,7 +120,8 @@ class PrivateColumn(LabelSource):
         """Return a release of made-up labels, on which an estimate may be tried before anything is charged."""
         zeros = np.zeros(self.records, dtype=self.domain.dtype)
         curator = Curator(LabelCodes(zeros), domain=self.domain, ledger=Ledger(Budget(1000)))
-        return curator.release(mechanism, rng=np.random.default_rng(0))
+        with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # made-up labels have no privacy
+            return curator.release(mechanism, rng=np.random.default_rng(0))
 
     def codes(self, domain: Domain) -> Any:
         """Read the private labels and return their codes, in the order of the records, shape (n,)."""

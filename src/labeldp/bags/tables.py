@@ -133,7 +133,10 @@ def release_bags(
     if user_column is not None and "weights" in row.options and weights != "rademacher":
         raise InputError("must be rademacher with --user: what Gaussian weights move has no bound", argument="weights")
     check_user(user_column, (label, id_column), None)
-    records = _Records.read(open_table(data), label, id_column, domain, bags, user_column)
+    table = open_table(data)
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
+    account.refuse_private(name for name in table.columns if name != label)
+    records = _Records.read(table, label, id_column, domain, bags, user_column)
     values = {"noisy": noisy, "weights": weights, "rows": rows}
     own = {name: values[name] for name in row.options if name in values}
     arguments = records.public(kind, row.command, size, bags or str(signature(kind).parameters["bags"].default))
@@ -144,7 +147,6 @@ def release_bags(
     options: dict[str, Any] = {"size": size, "bags": bags, **own, "other_ids": other_ids or None}
     options |= {"cohort": cohort, "revision": revision, "domain": domain}
     request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, **options)
-    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
     account = account.of_request(request)
     if records.users is None:
         account.check_users(None)

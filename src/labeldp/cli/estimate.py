@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -228,6 +229,9 @@ def source_of(data: str, options: dict[str, Any]) -> PublicColumns:
     """Return the file that is asked: released, or raw where a ledger is named."""
     from labeldp.privacy import InputError
 
+    for name in ("plot", "report", "out"):  # before anything is charged
+        if options.get(name) is not None and os.path.lexists(options[name]):
+            raise InputError(f"--{name} {options[name]} exists already: name a new file")
     if options.get("ledger") is not None:
         return RawFile(data, options)
     for name in sorted(ACCOUNT & options.keys()):
@@ -274,7 +278,7 @@ def write_page(path: str, text: str) -> None:
     """Write a report, whole or not at all."""
     from labeldp.tables import atomic_write
 
-    with atomic_write(path, overwrite=True) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -287,7 +291,9 @@ def show_json(content: dict[str, Any], result: Estimate | PredictionSets) -> Non
 
 def show_conditions(result: Estimate | PredictionSets) -> None:
     """Print on which conditions an estimate holds, and the certificate of its release."""
-    click.echo("On condition that: " + "; ".join(result.assumptions) + ".")
+    from labeldp.privacy import one_line
+
+    click.echo(one_line("On condition that: " + "; ".join(result.assumptions) + "."))
     if result.certificate is not None:
         click.echo(result.certificate.at(0))
 

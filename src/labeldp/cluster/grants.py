@@ -120,6 +120,7 @@ def charge(
     released = released_column(mechanism, label)
     if released != label and released in table.columns:
         raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="data")
+    account.refuse_private([id])
     account.check_users(None)
     account.afford(mechanism)
     ids, check_key = IdColumn(id, account.ids_key), secrets.token_bytes(32)

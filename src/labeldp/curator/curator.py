@@ -557,9 +557,10 @@ def _split_name(population: str, ids: Any, parts: NDArray[Any]) -> str:
     """Return a name for a split, which depends on the part of every record but not on their order.
 
     Two splits share a name only if they put the same records into the same parts, since the parts of one name are
-    charged in parallel.
+    charged in parallel. So ids, and whether there are some, cannot be taken for parts.
     """
-    digest = hashlib.sha256(population.encode())
+    kind = "rows" if ids is None else "ids"
+    digest = hashlib.sha256(f"{len(population)} {population} {kind} {len(parts)} ".encode())
     if ids is not None:
         order = _by_id(ids)
         parts = parts[order]

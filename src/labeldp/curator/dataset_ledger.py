@@ -438,6 +438,14 @@ class DatasetLedger(NotCopyable):
         """The columns that labels were declared for, in that order; none for a dataset of one column without a name."""
         return tuple(dict.fromkeys(each.column for each in self.domains if each.column))
 
+    def refuse_private(self, columns: Iterable[str | None]) -> None:
+        """Raise InputError if a column that is read as public has private labels of the dataset."""
+        if private := [name for name in columns if name in self.columns]:
+            raise InputError(
+                f"the column {private[0]!r} holds private labels of {self._dataset!r}: it must not be used as a public "
+                "column. Name the public columns (--features), or leave it out of the table"
+            )
+
     @property
     def differences(self) -> int:
         """How often labels of all revisions were refused because they had changed; public."""
@@ -674,17 +682,22 @@ class DatasetLedger(NotCopyable):
             BudgetExceeded: nothing was charged and nothing drawn.
             LedgerError: the labels changed, or the file cannot be used; nothing was charged.
         """
-        paid = None
-        with self._transaction(request) as transaction:
-            draw = transaction.find_held(request, mechanism)
-            if draw is None and (charged := transaction.find_recomputable(request)):
-                draw = Draw(mechanism, is_new=True, certificate=charged[1])
-            elif draw is None:
-                draw, paid = Draw(mechanism, is_new=True), self._charge(transaction, request)
-            yield draw
-            if paid is not None:
-                assert draw.value is not None
-                draw.certificate = transaction.write(request, mechanism, paid, draw.value, self._asked)
+        paid, draw = None, None
+        try:
+            with self._transaction(request) as transaction:
+                draw = transaction.find_held(request, mechanism)
+                if draw is None and (charged := transaction.find_recomputable(request)):
+                    draw = Draw(mechanism, is_new=True, certificate=charged[1])
+                elif draw is None:
+                    draw, paid = Draw(mechanism, is_new=True), self._charge(transaction, request)
+                yield draw
+                if paid is not None:
+                    assert draw.value is not None
+                    draw.certificate = transaction.write(request, mechanism, paid, draw.value, self._asked)
+        except BaseException:
+            if draw is not None:
+                draw.value = None  # what was drawn is not charged: no frame of the error may hold it
+            raise
         self._committed(paid)
 
     def _committed(self, paid: Paid | None) -> None:
@@ -863,6 +876,7 @@ class _Comparison(AbstractContextManager[None]):
             while link.__context__ is not None and link.__context__ is not error:
                 link = link.__context__
             link.__context__ = None  # else the refusal would stand behind the failure
+            del error, trace  # this frame is one of the failure's: it must not lead to the refusal
             raise
         if isinstance(error, DomainError):  # neither its sentence nor its frames may tell of labels
             error.__traceback__ = error.__context__ = error.__cause__ = None

@@ -483,11 +483,7 @@ def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
     account.check_count(len(rows.features))
     if settings.user_column is None:
         account.check_users(None)
-    if private := [name for name in getattr(rows, "columns", ()) if name in account.columns]:
-        raise InputError(
-            f"--features must not hold {private[0]!r}: its labels are private in {settings.dataset!r}, and features "
-            "are public. Name the columns that are"
-        )
+    account.refuse_private((*getattr(rows, "columns", ()), settings.id_column, settings.user_column))
     return account
 
 

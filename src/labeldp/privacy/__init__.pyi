@@ -24,6 +24,7 @@ from .certificate import Trust as Trust
 from .certificate import check_loss_neighbors as check_loss_neighbors
 from .certificate import checked_certificate as checked_certificate
 from .certificate import gather as gather
+from .certificate import one_line as one_line
 from .certificate import requested_delta as requested_delta
 from .certificate import warn_of_weak_budget as warn_of_weak_budget
 from .certificate import weak_promise as weak_promise

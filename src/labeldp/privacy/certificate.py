@@ -126,7 +126,7 @@ class Certificate:
         simulated = self.randomness is RandomnessKind.SIMULATION
         trust = self.trust.value.replace("labels", words.seen[1]).replace("label", words.seen[0])
         protects = f"{words.unit} of {self._of()}dataset {self.dataset!r} ({trust})"
-        conditions = [_line(text) for text in (*self.assumptions, *more)]
+        conditions = [one_line(text) for text in (*self.assumptions, *more)]
         numbered = [f"{i}. {text}" for i, text in enumerate(conditions, 1)] if len(conditions) > 1 else conditions
         lines = {
             "Protects": "nothing" if self.trust is Trust.NONE else protects,
@@ -134,7 +134,7 @@ class Certificate:
             "Published": self.published,
             "Conditions": "  ".join(numbered) or "none",
         }
-        texts = [f"{name + ':':<12}{_line(text)}" for name, text in lines.items()]
+        texts = [f"{name + ':':<12}{one_line(text)}" for name, text in lines.items()]
         return "\n".join([SIMULATED, *texts] if simulated else texts)
 
     def _guarantee(self, promise: Promise, other: str) -> tuple[str, list[str]]:
@@ -159,27 +159,36 @@ class Certificate:
         if promise.uncovered is not None:
             others, share = rounded_up_text(promise.uncovered[0]), decimal_text(float_above(promise.uncovered[1]))
             weak = f" Records of the other parts: ε = {others}, δ = {share}.{weak}"
-        shown = [SHOWN] if any(part.kind == "block" for part in (promise, *promise.others)) else []
+        if promise.kind != "sum" and any(part.kind == "sum" for part in promise.others):
+            weak = f" Records of some parts: a sum for these outputs; others might have cost more.{weak}"
+        parts = (promise, *promise.others)
+        kept = [text for part in parts if part.kind == "budget" for text in self._kept(part)[2]]
+        more = list(dict.fromkeys([*kept, *[SHOWN for part in parts if part.kind == "block" and part.blocks]]))
         if promise.kind == "budget":
-            which, beyond, conditions = self._kept(promise)
-            return f"{said} ({which}){meant}{beyond}.{weak}", [*conditions, *shown]
+            which, beyond, _ = self._kept(promise)
+            return f"{said} ({which}){meant}{beyond}.{weak}", more
         if promise.kind == "sum" or not promise.blocks:
-            return f"{said}{meant}{BEYOND}.{weak}", shown if promise.blocks else []
+            return f"{said}{meant}{BEYOND}.{weak}", more
         steps = max(sum(step.times for step in block.steps) for block in promise.blocks)
         plan = f" (all {steps} steps of a declared plan, taken or not)" if steps > 1 else ""
-        return f"{said}{plan}{meant}{BEYOND}.{weak}", shown
+        return f"{said}{plan}{meant}{BEYOND}.{weak}", more
 
     def _kept(self, promise: Promise) -> tuple[str, str, list[str]]:
         """Return whose budget is guaranteed, beyond which other releases, and on which conditions."""
         charges = [charge for block in promise.blocks for charge in block.charges]
         changed = any(len(set(charge.budgets)) > 1 for charge in charges)
-        shares = {charge.facts.get("share") for charge in charges}
-        share = shares.pop() if len(shares) == 1 else None
-        budget = "the whole budget" if len(promise.budgets) == 1 else "the sum of the budgets of all ledgers"
-        whose, about = (f"the whole share of {share}", f" to {share}") if share else (budget, "")
+        shares = sorted({charge.facts.get("share") or "datasets without shares" for charge in charges})
+        about, beyond = "", BEYOND_SHARE
+        if shares == ["datasets without shares"]:
+            whose = "the whole budget" if len(promise.budgets) == 1 else "the sum of the budgets of all ledgers"
+            beyond = ""
+        elif len(shares) == 1:
+            whose, about = f"the whole share of {shares[0]}", f" to {shares[0]}"
+        else:
+            whose, about = f"the sum of the budgets of {' and '.join(shares)}", " to them"
         largest = ", the largest so far" if changed else ""
         which = f"{whose}{largest}, for all releases{about}, now or later, however each was chosen"
-        return which, BEYOND_SHARE if share else "", [RAISED, FIXED] if changed else [RAISED]
+        return which, beyond, [RAISED, FIXED] if changed else [RAISED]
 
     def _of(self) -> str:
         """Return the cohorts of the dataset, in words."""
@@ -299,9 +308,10 @@ _LARGEST_EPSILON = 10**6
 """An epsilon above all that promises anything."""
 
 
-def _line(text: str) -> str:
-    """Return a text on one line, so that no reason of a user looks like a line of the certificate."""
-    return " ".join(part.strip() for part in text.splitlines())
+def one_line(text: str) -> str:
+    """Return a text on one line without control characters: no reason of a user looks like a line of a certificate."""
+    joined = " ".join(part.strip() for part in text.splitlines())
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in joined)
 
 
 def _nothing(promise: Promise) -> str:

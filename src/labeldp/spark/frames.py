@@ -89,8 +89,9 @@ def release(
     _check_new_table(source, table, out)
     account = open_account(mechanism, ledger, dataset, cohort, revision)
     conditions = (LAZY,) if target is None else ()
-    grant = charge(source, label=label, id=id, mechanism=mechanism, account=account, conditions=conditions)
     columns = [name for name in dataframe.columns if name not in (id, label)] if in_place else []
+    account.refuse_private(columns)
+    grant = charge(source, label=label, id=id, mechanism=mechanism, account=account, conditions=conditions)
     schema = _released_schema(source, grant, columns)
     if target is None:
         return Release(_lazy(source, grant, schema), grant.certificate, mechanism)

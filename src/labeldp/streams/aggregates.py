@@ -117,6 +117,7 @@ class Aggregation:
             if name == self.label:
                 raise InputError("must not be summed by: it is private", argument="label")
             self.table.require(name, "data")
+        self.account.refuse_private((*aggregate.columns, self.id))
         self.account.check_users(None)
         ids = IdColumn(self.id, self.account.ids_key)
         digest = check_ids(self.table, ids, self.account)
