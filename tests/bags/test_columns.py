@@ -53,3 +53,12 @@ def test_refused_sums_charge_nothing(tmp_path: Path) -> None:
     with pytest.raises(DomainError) as refused:
         outside.release(plan_sums("mean", DOMAIN, 1, records=200), epsilon=1, **options)
     assert "maybe" not in str(refused.value) and charges(options["ledger"]) == 0
+
+
+def test_a_table_of_labels_alone_is_summed(tmp_path: Path) -> None:
+    column = PrivateColumn.read(TABLE.select(["bought"]), "bought", DOMAIN)
+    assert column.records == 200
+    release = column.release(
+        plan_sums("mean", DOMAIN, 1, records=200), epsilon=1, ledger=tmp_path / "l.ledger", dataset="bought"
+    )
+    assert release.certificate.epsilon() == 1

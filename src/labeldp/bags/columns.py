@@ -58,7 +58,8 @@ class PrivateColumn(LabelSource):
             table.require(id_column, "id_column")
         if id_column == label:
             raise InputError("must be another column than label", argument="id_column")
-        public, ids, order = table.read([name for name in table.columns if name != label]), None, None
+        names = [name for name in table.columns if name != label]
+        public, ids, order = table.read(names) if names else pa.table({}), None, None
         if id_column is not None:
             ids = distinct_ids(public, id_column)
             order = by_id(ids)
