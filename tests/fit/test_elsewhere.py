@@ -218,7 +218,7 @@ def test_without_a_file_the_features_are_the_servers(
     monkeypatch.setattr("labeldp.serve.vault.PAGE", 700)  # of this process alone: the server keeps its own
     found = whole.curator().features()
     assert found.column_names == ["height", "age"] and found.num_rows == RECORDS
-    assert found.column("height").to_pylist() == pd.read_csv("features.csv").height.tolist()
+    assert found.column("height").to_pylist() == [float(text) for text in pd.read_csv("features.csv", dtype=str).height]
     status, said = fit(whole, "--trust central --delta 0 --model linear --out model", file="")
     assert status and "--id goes with DATA" in said
     words = f"fit --curator {whole.address} --dataset people --epsilon 1 --trust central --model linear --out model"
