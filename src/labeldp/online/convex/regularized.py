@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-from scipy.stats import binom, norm
 
 from labeldp.online.convex.base import (
     GRADIENT_BITS,
@@ -233,6 +232,8 @@ def binomial_most(trials: int, probability: float, tail: float) -> tuple[int, fl
     """Return a number that successes exceed with probability at most `tail`, and that probability, rounded up."""
     if not trials or probability >= 1:
         return trials, 0.0
+    from scipy.stats import binom  # half a second, which most runs need not wait for
+
     quantile = int(binom.isf(tail / 2, trials, probability))
     return quantile, float(binom.sf(quantile, trials, probability)) * (1 + 1e-6)
 
@@ -410,6 +411,8 @@ def _bounds(task: ConvexTask, beta: Any, strength: Any, batch: Any) -> Floats:
 
 def plan_lazy(task: ConvexTask, method: str) -> OnlinePlan:
     """Plan lazy draws: epsilon is split between the worst coin and all draws."""
+    from scipy.stats import binom
+
     if not (task.linear and task.body.bounded):
         unbounded = 'body must be bounded for lazy draws: take method="redraw"'
         raise InputError(NEEDS_SAMPLER if task.body.bounded else unbounded)
@@ -442,6 +445,8 @@ def _mus(task: ConvexTask, epsilons: Floats) -> Floats:
 
     A Gaussian loss has an epsilon of at most mu²/2 + mu times a normal quantile.
     """
+    from scipy.stats import norm
+
     mus = np.geomspace(1e-6, 60, 4000)
     reached = mus**2 / 2 + mus * norm.isf(float(task.delta) * (1 - 2 / DELTA_PARTS))
     at = np.searchsorted(reached, epsilons, side="right") - 1
