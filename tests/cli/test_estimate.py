@@ -169,6 +169,14 @@ def test_a_column_of_private_labels_is_no_public_column(visits: str, labeldp: Ru
         "estimate", "mean", "raw.csv", "--label", "bought", "--by", "new", "--dataset", "survey/bought", *words
     )
     assert ran.status == 1 and "'new' holds private labels of 'survey'" in ran.err, ran
+    rows = Path("raw.csv").read_text().splitlines()
+    place = rows[0].split(",").index("new")
+    gap = [cell if i != place else "" for i, cell in enumerate(rows[1].split(","))]
+    Path("gap.csv").write_text("\n".join([rows[0], ",".join(gap), *rows[2:]]) + "\n")
+    for public in (["--by", "new"], ["--id", "new"]):  # a missing or repeated label is not told
+        words_of = ["estimate", "mean", "gap.csv", "--label", "bought", *public, "--dataset", "survey/bought", *words]
+        ran = labeldp(*words_of)
+        assert ran.status == 1 and "'new' holds private labels of 'survey'" in ran.err, ran
 
 
 def test_a_report_is_one_page_with_pictures(visits: str, labeldp: Run) -> None:

@@ -183,8 +183,9 @@ class RawFile(PublicColumns):
 
     def __init__(self, path: str, options: dict[str, Any]) -> None:
         from labeldp.bags import PrivateColumn
-        from labeldp.fit import domain_of
-        from labeldp.privacy import InputError
+        from labeldp.curator import LedgerFile
+        from labeldp.fit import domain_of, epsilon_of
+        from labeldp.privacy import Budget, InputError
 
         self.options = options
         for name in ("label", "dataset", "epsilon"):
@@ -196,12 +197,20 @@ class RawFile(PublicColumns):
                 "release single answers with labeldp release, and estimate from its output"
             )
         domain = domain_of(options["classes"], options["interval"], options["grid"], clip=options["clip"])
+        budget = Budget(epsilon_of(options["epsilon"]), 0)
+        self.account = LedgerFile(options["ledger"]).dataset(options["dataset"], budget=budget)
+        self.account.refuse_private([options["id_column"]])  # before a message tells of its values
         self.private = PrivateColumn.read(path, options["label"], domain, options["id_column"])
         super().__init__(path, self.private.public)
 
     @property
     def domain(self) -> Any:
         return self.private.domain
+
+    def column(self, name: str | None, flag: str) -> Any:
+        """Return a public column; refuse one with private labels before its values are read."""
+        self.account.refuse_private([name])
+        return super().column(name, flag)
 
     def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
         from labeldp.fit import epsilon_of
