@@ -8,7 +8,7 @@ import pytest
 from cli.conftest import Ran
 from labeldp.curator import LedgerFile
 
-TABLE = "id,age,visited,size\n" + "".join(f"{i},{i * 37 % 83},{'yes' if i % 3 else 'no'},{i % 7}\n" for i in range(60))
+TABLE = "id,age,visited,size\n" + "".join(f"{i},{i * 37 % 53},{'yes' if i % 3 else 'no'},{i % 7}\n" for i in range(60))
 VISITED = ("--label", "visited", "--classes", "no,yes", "--epsilon", "1")
 
 
@@ -32,8 +32,10 @@ def table(tmp_path: Path, labeldp: Callable[..., Ran], people: Path) -> Path:
         ("release", "t.csv", *VISITED, "--mechanism", "bag-sum", "--size", "5", "--bags", "age", "--out", "b.csv"),
         ("release", "t.csv", *VISITED, "--mechanism", "bag-sum", "--size", "5", "--out", "b.csv"),
         ("fit", "t.csv", *VISITED, "--model", "logistic", "--out", "model"),
+        ("fit", "t.csv", *VISITED, "--id", "age", "--features", "size", "--other-ids", "--out", "model"),
+        ("release", "t.csv", *VISITED, "--user", "age", "--out", "b.csv"),
     ],
-    ids=["in place", "ids", "bags", "features of bags", "features"],
+    ids=["in place", "ids", "bags", "features of bags", "features", "ids of a fit", "users"],
 )
 def test_private_labels_are_no_public_column(table: Path, labeldp: Callable[..., Ran], more: tuple[str, ...]) -> None:
     file = LedgerFile(table / "t.ledger")

@@ -139,7 +139,10 @@ def advice_lines(advice: Advice) -> Iterator[str]:
     yield "Run the best method:"
     yield from command_lines(best.command)
     yield ""
-    yield from wrap(f"{_how(advice)} No label was read. Details: {best.source}", WIDTH)
+    source = "of the benchmark tables"
+    if advice.rehearsed:
+        source = f"of a dry run on {advice.rehearsed:,} rows with synthetic labels"
+    yield from wrap(f"Range: lowest and highest {source}. No label was read. Details: {best.source}", WIDTH)
 
 
 SCORES = {"AUC": "AUC", "accuracy": "accuracy", "error": "RMSE / baseline"}
@@ -162,13 +165,6 @@ def command_lines(command: str) -> Iterator[str]:
             line = "     "
         line += word if line == "  " else f" {word}"
     yield line
-
-
-def _how(advice: Advice) -> str:
-    """Return where the range comes from."""
-    if advice.rehearsed:
-        return f"Range: lowest and highest of a dry run on {advice.rehearsed:,} rows with synthetic labels."
-    return "Range: lowest and highest of the benchmark tables."
 
 
 PLAN_EXAMPLES = """\b

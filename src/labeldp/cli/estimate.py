@@ -183,9 +183,8 @@ class RawFile(PublicColumns):
 
     def __init__(self, path: str, options: dict[str, Any]) -> None:
         from labeldp.bags import PrivateColumn
-        from labeldp.curator import LedgerFile
-        from labeldp.fit import domain_of, epsilon_of
-        from labeldp.privacy import Budget, InputError
+        from labeldp.fit import domain_of
+        from labeldp.privacy import InputError
 
         self.options = options
         for name in ("label", "dataset", "epsilon"):
@@ -197,9 +196,7 @@ class RawFile(PublicColumns):
                 "release single answers with labeldp release, and estimate from its output"
             )
         domain = domain_of(options["classes"], options["interval"], options["grid"], clip=options["clip"])
-        budget = Budget(epsilon_of(options["epsilon"]), 0)
-        self.account = LedgerFile(options["ledger"]).dataset(options["dataset"], budget=budget)
-        self.account.refuse_private([options["id_column"]])  # before a message tells of its values
+        self.refuse_private(options["id_column"])  # before a message tells of its values
         self.private = PrivateColumn.read(path, options["label"], domain, options["id_column"])
         super().__init__(path, self.private.public)
 
@@ -209,8 +206,14 @@ class RawFile(PublicColumns):
 
     def column(self, name: str | None, flag: str) -> Any:
         """Return a public column; refuse one with private labels before its values are read."""
-        self.account.refuse_private([name])
+        self.refuse_private(name)
         return super().column(name, flag)
+
+    def refuse_private(self, column: str | None) -> None:
+        """Refuse a column with private labels of the dataset."""
+        from labeldp.curator import LedgerFile
+
+        LedgerFile(self.options["ledger"]).refuse_private(self.options["dataset"], [column])
 
     def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
         from labeldp.fit import epsilon_of

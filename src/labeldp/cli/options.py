@@ -223,12 +223,12 @@ online_options = add_options(
 """The options of an online learner, whether it is planned or run."""
 
 
-def _be_quiet(ctx: click.Context, option: click.Parameter, value: bool) -> None:
-    ctx.find_root().meta["labeldp.quiet"] = value
-
-
 quiet_option = click.option(
-    "--quiet", is_flag=True, expose_value=False, callback=_be_quiet, help="Print results and warnings alone."
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, value: context.find_root().meta.update({"labeldp.quiet": value}),
+    help="Print results and warnings alone.",
 )
 """The option that hides progress."""
 

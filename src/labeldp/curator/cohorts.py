@@ -273,7 +273,8 @@ def insert_cohort(
         return
     if same is not None:
         raise LedgerError(f"these are the records of the cohort {same.name!r} of {dataset.name!r}; nothing was added")
-    if own is not None and _is_released(connection, dataset, own):
+    query = "SELECT 1 FROM release WHERE dataset = ? AND low <= ? AND high >= ? LIMIT 1"
+    if own is not None and connection.execute(query, (dataset.id, own.number, own.number)).fetchall():
         raise LedgerError(
             f"the cohort {name!r} of {dataset.name!r} has other records, and was released; nothing was added. Records "
             "that came later are a cohort of another name"
@@ -300,11 +301,6 @@ def insert_cohort(
         if len(ids):
             query = "INSERT INTO cohort_ids (dataset, bucket, number, ids) VALUES (?, ?, ?, ?)"
             connection.execute(query, (dataset.id, bucket, number, ids.tobytes()))
-
-
-def _is_released(connection: Connection, dataset: Dataset, cohort: Cohort) -> bool:
-    query = "SELECT 1 FROM release WHERE dataset = ? AND low <= ? AND high >= ? LIMIT 1"
-    return bool(connection.execute(query, (dataset.id, cohort.number, cohort.number)).fetchall())
 
 
 def _refuse_other_first(connection: Connection, dataset: Dataset, path: Path, digest: str) -> None:

@@ -440,7 +440,7 @@ class DatasetLedger(NotCopyable):
 
     def refuse_private(self, columns: Iterable[str | None]) -> None:
         """Raise InputError if a column that is read as public has private labels of the dataset."""
-        if private := [name for name in columns if name in self.columns]:
+        if (declared := self.columns) and (private := [name for name in columns if name in declared]):
             raise InputError(
                 f"the column {private[0]!r} holds private labels of {self._dataset!r}: it must not be used as a public "
                 "column. Name the public columns (--features), or leave it out of the table"

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -276,6 +276,11 @@ class LedgerFile(NotCopyable):
         with self._store.connected() as connection:
             accounts = accounts_of(connection, known_dataset(connection, self.path, name))
         return {analyst: stored.account.budget for analyst, stored in accounts.items() if analyst != OWNER}
+
+    def refuse_private(self, name: str, columns: Iterable[str | None]) -> None:
+        """Raise InputError if a column that is read as public has private labels of a dataset that is in the file."""
+        if self.exists and not {name, Scope.parse(name).dataset}.isdisjoint(self.datasets()):
+            self.dataset(name).refuse_private(columns)
 
     def dataset(
         self,

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, final
 
 from labeldp.curator import Ledger
-from labeldp.privacy import Budget, BudgetExceeded, Path, RecordLoss, SingleProcess, decimal, total_loss
+from labeldp.privacy import Budget, BudgetExceeded, Path, RecordLoss, SingleProcess, decimal
 
 FREE = (
     "Scores cost nothing: a fitted model has its own in evaluation_, and cross-validation is free on labels that were "
@@ -85,7 +85,3 @@ class FitCost:
         """Return the share that is used up; nothing without this fit."""
         whole = decimal(self.budget.epsilon, "epsilon")
         return Fraction(0) if without else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / whole
-
-    def spent_with(self, *, without: Collection[str] = ()) -> RecordLoss:
-        """Return what was spent; nothing without this fit."""
-        return total_loss(()) if without else self.loss

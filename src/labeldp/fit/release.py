@@ -140,6 +140,7 @@ def release_file(
     choices = tuple(name for name, each in COMMANDS.items() if not each.on_bags)
     row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     table = open_table(data)
+    LedgerFile(ledger).refuse_private(dataset, (id_column, user_column))  # before a message tells of their values
     users = None if user_column is None else FileUsers.of(table, user_column, (label, id_column))
     each = epsilon if users is None else float_below(positive_epsilon(epsilon) / users.most)
     chosen: FiniteMechanism = row.load()(domain=domain, epsilon=each)
@@ -401,7 +402,9 @@ class ColumnRelease:
         """Return what is kept of a block, and its ids: labels, ids, and texts as the dataset hashes them."""
         labels = batch.column(self.label)
         if self.in_file.target != "numbers" and (is_text(labels.type) or is_number(labels.type)):
-            labels = _small(labels.dictionary_encode())
+            labels = labels.dictionary_encode()
+            if len(labels.dictionary) <= 128:  # indices of one byte
+                labels = pa.DictionaryArray.from_arrays(labels.indices.cast(pa.int8()), labels.dictionary)
         if self.id_column is None:
             return pa.RecordBatch.from_arrays([labels], names=[self.label]), None
         names, arrays = [self.label, self.id_column], [labels, batch.column(self.id_column)]
@@ -451,13 +454,6 @@ class Seen:
     rows: int
     first: int
     last: int
-
-
-def _small(labels: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return labels with indices of one byte, if there are few of them."""
-    if len(labels.dictionary) > 128:
-        return labels
-    return pa.DictionaryArray.from_arrays(labels.indices.cast(pa.int8()), labels.dictionary)
 
 
 def _readable(blocks: Iterator[Any], changed: LabelDPError) -> Iterator[Any]:

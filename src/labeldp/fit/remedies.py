@@ -73,14 +73,11 @@ def narrower_interval(
         ways.append(f"--evaluation {4 * measured / records:.2g} (with fewer records to learn from)")
     size, value = settings.domain.size, min(max(accuracy.value, 0.0), 1.0)
     enough = _spread(settings.epsilon, size, value) / 2
-    larger = [each for each in _larger(settings.epsilon) if one_by_one and _spread(each, size, value) <= enough]
+    epsilons = [settings.epsilon * 1.1**step for step in range(1, 60)]
+    larger = [each for each in epsilons if each <= MOST_EPSILON and one_by_one and _spread(each, size, value) <= enough]
     ways += [f"ε = {larger[0]:.2g}"] if larger else []
     width = 100 * (accuracy.high - accuracy.low) / 2
     return (f"To halve the confidence interval of the accuracy, to {width:.1f} points: {', or '.join(ways)}.",)
-
-
-def _larger(epsilon: float) -> list[float]:
-    return [epsilon * 1.1**step for step in range(1, 60) if epsilon * 1.1**step <= MOST_EPSILON]
 
 
 def _spread(epsilon: float, size: int, accuracy: float) -> float:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeldp.curator import Curator
+from labeldp.curator import Curator, LedgerFile
 from labeldp.fit.bundle import (
     CERTIFICATE,
     CERTIFIED,
@@ -24,13 +24,14 @@ from labeldp.fit.bundle import (
     write_text,
 )
 from labeldp.fit.job import Job, RemoteAccount, prepare, read_rows
+from labeldp.fit.rows import names_images
 from labeldp.fit.settings import FitSettings
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
 from labeldp.fit.users import owner_note
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, CuratorLike, InputError
-from labeldp.tables import atomic_directory
+from labeldp.tables import atomic_directory, open_table
 
 if TYPE_CHECKING:
     pass
@@ -40,6 +41,12 @@ Progress = Callable[[str, float], None]
 
 Render = Callable[[FitSummary], str]
 """Turns a summary into a report."""
+
+
+def _public_columns(data: str, settings: FitSettings) -> Iterator[str | None]:
+    """Yield the columns of a table that a fit reads as public."""
+    yield from (settings.id_column, settings.user_column)
+    yield from settings.features or [name for name in open_table(data).columns if name != settings.label]
 
 
 def fit_file(
@@ -107,6 +114,8 @@ def fit_file(
 
     def job_of() -> Job:
         source = curator.features() if data is None else data  # type: ignore[union-attr]
+        if ledger is not None and data is not None and not names_images(data):  # before a message tells of values
+            LedgerFile(ledger).refuse_private(settings.dataset, _public_columns(data, settings))
         rows, public = read_rows(source, settings, test)
         return prepare(settings, rows, ledger if curator is None else curator, data=data, public=public)
 

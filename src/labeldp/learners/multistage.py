@@ -311,7 +311,7 @@ class Staged(Learner):
         if not parts.any():
             model = run.run([(curator, np.arange(curator.records))], candidates, None, at_once)
             return with_initial_certificate(model, candidates[0])
-        curators = curator.split(_random_parts(parts, self.partition_seed))
+        curators = curator.split(Public(parts, why=RANDOM_PARTS.format(seed=self.partition_seed)))
         holders = [(holder, np.flatnonzero(parts == number)) for number, holder in enumerate(curators)]
         held = holders[stages] if len(holders) > stages else None
         return with_initial_certificate(run.run(holders[:stages], candidates, held, False), candidates[0])
@@ -702,10 +702,8 @@ def _partition(records: int, stages: int, fractions: Any, held: float, seed: int
     return np.random.default_rng(seed).permutation(numbers).astype(np.int64)
 
 
-def _random_parts(parts: NDArray[np.int64], seed: int) -> Public[Any]:
-    """Return the parts of a random split as public."""
-    why = f"records are assigned at random from the public seed {seed}, without their labels"
-    return Public(parts, why=why)
+RANDOM_PARTS = "records are assigned at random from the public seed {seed}, without their labels"
+"""Why the parts of a random split are public."""
 
 
 CLUSTER_DIMENSIONS = 20

@@ -256,7 +256,7 @@ def cross_fit(
     if not learners:
         known = evidence.class_prior()[None, :] if prior is None else prior
         return CrossFit(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
-    together = _learns_from_all(candidates, recipe)
+    together = recipe.method == "posterior" and len(candidates) > 1
     if len(learners) == 1 and recipe.method in ("plain", "debiased") and not always:
         return CrossFit(learners[0], None)
     steps = len(candidates) / CROSS_FITTING  # the rest is for `learn`
@@ -279,10 +279,6 @@ def cross_fit(
     if not together or len(opinions) == 1:
         return best
     return CrossFit(best.classifier, pooled(opinions, evidence), best.probabilities, best.fold)
-
-
-def _learns_from_all(candidates: Sequence[Any], recipe: Training) -> bool:
-    return recipe.method == "posterior" and len(candidates) > 1
 
 
 def is_noise_aware(classifier: Any) -> bool:
