@@ -39,15 +39,19 @@ Y = np.where(X[:, 0] + RNG.normal(0, 0.3, 400) > 0, "yes", "no")
 NUMBERS = np.clip(50 + 20 * X[:, 0] + RNG.normal(0, 5, 400), 0, 100)
 NAMES = ("no", "yes")
 
+SUMS: dict[str, Any] = {"estimator": "linear", "delta": 1e-6, "trust": "central"}
+AUTO: dict[str, Any] = {"estimator": "auto", "delta": 0}
+LOCAL: dict[str, Any] = {**AUTO, "trust": "local"}
+
 
 def classifier(**changes: Any) -> ldp.LabelDPClassifier:
     """A classifier that learns quickly: of noisy sums."""
-    return ldp.LabelDPClassifier(**{"epsilon": 2.0, "classes": NAMES, "delta": 1e-6, "trust": "central", **changes})
+    return ldp.LabelDPClassifier(**{"epsilon": 2.0, "classes": NAMES, **SUMS, **changes})
 
 
 def regressor(**changes: Any) -> ldp.LabelDPRegressor:
     """A regressor that learns quickly: of noisy sums."""
-    return ldp.LabelDPRegressor(**{"epsilon": 2.0, "range": (0, 100), "delta": 1e-6, "trust": "central", **changes})
+    return ldp.LabelDPRegressor(**{"epsilon": 2.0, "range": (0, 100), **SUMS, **changes})
 
 
 @pytest.fixture
@@ -72,12 +76,12 @@ def charged(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 @pytest.mark.parametrize(
     ("estimator", "labels", "at_least"),
     [
-        pytest.param(classifier(epsilon=20), Y, 0.8, id="classes, central, delta"),
-        pytest.param(classifier(delta=0, epsilon=20), Y, 0.8, id="classes, central"),
-        pytest.param(classifier(delta=0, trust="local", epsilon=20), Y, 0.8, id="classes, local"),
-        pytest.param(regressor(epsilon=20), NUMBERS, 0.5, id="numbers, central, delta"),
-        pytest.param(regressor(delta=0, epsilon=20), NUMBERS, 0.3, id="numbers, central"),
-        pytest.param(regressor(delta=0, trust="local", epsilon=20), NUMBERS, 0.3, id="numbers, local"),
+        pytest.param(classifier(estimator="auto", epsilon=20), Y, 0.8, id="classes, central, delta"),
+        pytest.param(classifier(**AUTO, epsilon=20), Y, 0.8, id="classes, central"),
+        pytest.param(classifier(**LOCAL, epsilon=20), Y, 0.8, id="classes, local"),
+        pytest.param(regressor(estimator="auto", epsilon=20), NUMBERS, 0.5, id="numbers, central, delta"),
+        pytest.param(regressor(**AUTO, epsilon=20), NUMBERS, 0.3, id="numbers, central"),
+        pytest.param(regressor(**LOCAL, epsilon=20), NUMBERS, 0.3, id="numbers, local"),
     ],
 )
 def test_it_learns_and_says_what_it_cost(estimator: Any, labels: Any, at_least: float) -> None:
@@ -99,12 +103,10 @@ def test_it_learns_and_says_what_it_cost(estimator: Any, labels: Any, at_least: 
 @pytest.mark.parametrize(
     ("estimator", "labels"),
     [
-        pytest.param(classifier(delta=0, trust="local", evaluation=0.25), Y, id="classes, local"),
-        pytest.param(classifier(delta=0, evaluation=0.25), Y, id="classes, central"),
-        pytest.param(
-            regressor(delta=0, trust="local", evaluation=0.25), NUMBERS, id="numbers, local", marks=pytest.mark.slow
-        ),
-        pytest.param(regressor(delta=0, evaluation=0.25), NUMBERS, id="numbers, central"),
+        pytest.param(classifier(**LOCAL, evaluation=0.25), Y, id="classes, local"),
+        pytest.param(classifier(**AUTO, evaluation=0.25), Y, id="classes, central"),
+        pytest.param(regressor(**LOCAL, evaluation=0.25), NUMBERS, id="numbers, local", marks=pytest.mark.slow),
+        pytest.param(regressor(**AUTO, evaluation=0.25), NUMBERS, id="numbers, central"),
     ],
 )
 def test_it_measures_itself_on_a_share_of_the_records(estimator: Any, labels: Any) -> None:
@@ -260,11 +262,11 @@ REFUSED: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "epsilon of text": ({"epsilon": "much"}, X, Y, "epsilon"),
     "delta": ({"delta": 2.0}, X, Y, "delta must lie in"),
     "trust": ({"trust": "nobody"}, X, Y, "trust must be one of local, central"),
-    "delta of local": ({"trust": "local"}, X, Y, "delta must be 0"),
+    "delta of local": ({**LOCAL, "delta": 1e-6}, X, Y, "delta must be 0"),
     "dataset": ({"ledger": "labels.ledger"}, X, Y, "dataset must name the labels"),
     "revision": ({"revision": "new"}, X, Y, "revision .*give ledger="),
     "too few": ({}, X[:10], Y[:10], "X must hold at least 20 records"),
-    "too few, local": ({"trust": "local", "delta": 0}, X[:19], Y[:19], "X must hold at least 20 records"),
+    "too few, local": (LOCAL, X[:19], Y[:19], "X must hold at least 20 records"),
     "lengths": ({}, X[:300], Y, "y must have one label for each row"),
     "no labels": ({}, X, None, "requires y to be passed"),
     "two columns": ({}, X, np.column_stack([Y, Y]), "y must be a 1d array"),
@@ -353,8 +355,8 @@ OWNERS = np.repeat(np.arange(160), 3)[:400]
     [
         (classifier(), Y),
         (regressor(), NUMBERS),
-        (classifier(trust="local", delta=0, epsilon=3.0), Y),
-        (regressor(trust="local", delta=0, epsilon=3.0), NUMBERS),
+        (classifier(**LOCAL, epsilon=3.0), Y),
+        (regressor(**LOCAL, epsilon=3.0), NUMBERS),
     ],
 )
 @pytest.mark.parametrize("durable", [False, True])
@@ -496,10 +498,11 @@ def test_ids_name_the_records_in_any_order(tmp_path: Path) -> None:
     named = {"ledger": tmp_path / "labels.ledger", "dataset": "people"}
     ids = np.array([f"p{number:03}" for number in range(400)])
     first = classifier(**named).fit(X, Y, ids=ids)
+    count = len(ldp.LedgerFile(named["ledger"]).dataset("people").charges)
     order = RNG.permutation(400)
     again = classifier(**named).fit(X[order], Y[order], ids=pd.Series(ids[order]))
     assert (first.predict_proba(X) == again.predict_proba(X)).all()
-    assert len(ldp.LedgerFile(named["ledger"]).dataset("people").charges) == 1
+    assert len(ldp.LedgerFile(named["ledger"]).dataset("people").charges) == count
     # The evaluation names places in the table that was given.
     assert (ids[first.evaluation_.rows] == ids[order][again.evaluation_.rows]).all()
     assert (first.evaluation_.release.value == again.evaluation_.release.value).all()
@@ -572,7 +575,7 @@ def test_a_report_is_written_of_what_was_fitted(stored: bool, tmp_path: Path, mo
     monkeypatch.setattr(simulate, "EPSILONS", ())
     named = {"ledger": tmp_path / "labels.ledger", "dataset": "people"} if stored else {}
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    made = classifier(estimator="linear", epsilon=20, **named)
+    made = classifier(epsilon=20, **named)
     fitted = pickle.loads(pickle.dumps(made.fit(frame, Y, ids=np.arange(400)[::-1])))
     summary = fitted.summarize(frame)
     assert summary.sentence == fitted.certificate_.at(1e-6) and summary.rows == 400
