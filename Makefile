@@ -29,6 +29,8 @@ SOURCES     := pyproject.toml $(CONSTRAINTS)
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
+# Without bytecode each process that a test starts compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-papers test-torch test-spark docs pythons check format-check lint spelling types arrows tests format proofs stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
 
@@ -40,11 +42,11 @@ test: .venv/tools
 
 # Durations are printed and never asserted.
 test-all: .venv/tools
-	$(BIN)/pytest -q -n 2 -m slow --durations=15
+	$(BIN)/pytest -q -n 2 --dist worksteal -m slow --durations=15
 
 # Outside of the package; what needs torch is in test-torch.
 test-papers: .venv/tools
-	$(BIN)/pytest -q -n 2 papers --durations=15
+	$(BIN)/pytest -q -n 2 --dist worksteal papers --durations=15
 
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
@@ -79,7 +81,7 @@ arrows: .venv/tools
 	$(BIN)/lint-imports --no-logo
 
 tests: .venv/tools
-	$(BIN)/pytest -q -n 2 -m 'not slow' --durations=15
+	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not slow' --durations=15
 
 format: .venv/tools
 	$(BIN)/ruff check --quiet --fix-only .

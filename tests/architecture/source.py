@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +43,7 @@ def docstrings(file: Path) -> Iterator[str]:
             yield text
 
 
+@cache
 def promises() -> set[Promise]:
     """The keys of all `Guarantee (key, …): …` in docstrings, with their room and definition; a missing key is empty."""
     return {

@@ -62,16 +62,18 @@ def heavy(tmp_path: Path) -> str:
     return str(tmp_path / "packages")
 
 
-def test_a_fit_and_its_predictions_load_no_array_library_and_no_leaf(tmp_path: Path, heavy: str) -> None:
+def test_a_fit_its_predictions_and_its_certificate_load_no_more_than_they_need(tmp_path: Path, heavy: str) -> None:
     table_of_people(200, seed=3).to_csv(tmp_path / "people.csv", index=False)
     account = "--label bought --id id --classes no,yes --epsilon 2 --ledger l.db --dataset bought"
     for command in (f"fit people.csv {account} --out model", "predict model people.csv --out predicted.csv"):
         names = modules_of(tmp_path, command, heavy)
         packages = {".".join(name.split(".")[:depth]) for name in names for depth in (1, 2)}
-        assert not packages & {"torch", "cupy", "dask", "matplotlib", "pyspark", *LEAVES}
+        assert not packages & {"torch", "cupy", "dask", "matplotlib", "papers", "pyspark", *LEAVES}
         ours = [name for name in names if name.split(".")[0] == "labeldp"]
         assert len(ours) <= MOST_MODULES, sorted(ours)
     assert "labeldp.report" not in packages  # of the predictions
+    certified = loaded_by(tmp_path, "certificate model")
+    assert not certified & {"sklearn", "scipy", "pandas", "labeldp.learners.plan"}
 
 
 def test_what_skops_did_without_is_found_when_it_is_asked_for(heavy: str) -> None:
@@ -87,16 +89,6 @@ from importlib.util import find_spec
 assert torch.__version__ == "made up" and all(find_spec(name) for name in ARRAY_WRAPPERS)
 """
     subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": heavy}, check=True)
-
-
-def test_a_fit_its_certificate_and_its_predictions(tmp_path: Path) -> None:
-    table_of_people(200, seed=3).to_csv(tmp_path / "people.csv", index=False)
-    account = "--label bought --classes no,yes --epsilon 2 --ledger l.db --dataset bought"
-    fitted = loaded_by(tmp_path, f"fit people.csv {account} --model logistic --out model")
-    assert "sklearn" in fitted
-    assert not fitted & {"labeldp.online", "papers", "labeldp.networks"}
-    certified = loaded_by(tmp_path, "certificate model")
-    assert not certified & {"sklearn", "scipy", "pandas", "labeldp.learners.plan"}
 
 
 def test_a_plan_without_a_file_learns_nothing() -> None:

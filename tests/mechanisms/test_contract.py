@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -44,9 +45,15 @@ def test_no_mechanism_is_missing_here() -> None:
         assert getattr(room, name) is entry.load()
 
 
+@cache
+def example(name: str) -> Mechanism:
+    """Return an example at epsilon = 1; some solve linear programs."""
+    return EXAMPLES[name](1)
+
+
 def guarantees(name: str) -> list[pytest.MarkDecorator]:
     """Marks of the guarantees that the contract shows: those of an example's own epsilon, and delta."""
-    kind = type(EXAMPLES[name](1))
+    kind = type(example(name))
     owner = f"{'.'.join(kind.__module__.split('.')[:2])}:{kind.__name__}"
     return [pytest.mark.guarantee(*promise) for promise in PROMISES if promise[0] == owner]
 
@@ -70,7 +77,7 @@ def test_a_mechanism_keeps_its_contract(name: str, epsilon: float) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_repr_shows_no_public_array(name: str) -> None:
     """It says what a mechanism is; what it was made from may hold millions of numbers."""
-    mechanism = EXAMPLES[name](1)
+    mechanism = example(name)
     for text in (repr(mechanism), str(mechanism), mechanism.published):
         assert len(text) < 1000
         assert shown_arrays(text, mechanism.packed().values()) == []
@@ -93,7 +100,7 @@ def test_an_array_in_a_repr_is_seen() -> None:
 PURE = [
     name
     for name in EXAMPLES
-    if not isinstance(EXAMPLES[name](1), NoisyWeightedLLP | WeightedLBA) and not getattr(EXAMPLES[name](1), "delta", 0)
+    if not isinstance(example(name), NoisyWeightedLLP | WeightedLBA) and not getattr(example(name), "delta", 0)
 ]
 
 
@@ -104,15 +111,15 @@ def test_an_epsilon_that_64_bits_cannot_express_is_refused(name: str, epsilon: s
 
     Two classes at epsilon = 1e-30 were released by fair coins and charged, and then the noise had no inverse.
     """
-    for make in (EXAMPLES[name], EXAMPLES[name](1).with_epsilon):  # type: ignore[attr-defined]
+    for make in (EXAMPLES[name], example(name).with_epsilon):  # type: ignore[attr-defined]
         with pytest.raises(InputError, match=r"epsilon.* too small"):
             make(epsilon)
     with pytest.raises(InputError, match="epsilon must be positive"):
-        EXAMPLES[name](1).with_epsilon(0)  # type: ignore[attr-defined]
+        example(name).with_epsilon(0)  # type: ignore[attr-defined]
 
 
 @pytest.mark.guarantee("labeldp.mechanisms:ResponseLaw", "pure")
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if isinstance(EXAMPLES[name](1), FiniteMechanism)])
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if isinstance(example(name), FiniteMechanism)])
 @pytest.mark.parametrize("epsilon", ["0.0001", "0.6931471805599453", "7", "44.4", "300"])
 def test_no_ratio_of_weights_exceeds_e_to_the_epsilon(name: str, epsilon: str) -> None:
     mechanism = EXAMPLES[name](epsilon)
@@ -173,7 +180,7 @@ def test_what_a_mechanism_is_may_be_published(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_stored_arrays_restore_the_same_mechanism(name: str) -> None:
-    mechanism = EXAMPLES[name](1)
+    mechanism = example(name)
     arrays = mechanism.arrays()
     if arrays is None:
         with pytest.raises(ValueError, match="has no arrays to restore"):
