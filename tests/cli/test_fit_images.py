@@ -14,7 +14,7 @@ from cli.conftest import DONE, PUBLIC, Ran
 from cli.test_refusals import refused
 from labeldp import learners
 from labeldp.fit import simulate
-from labeldp.learners import ImageMap, PatchFilters, catalog
+from labeldp.learners import ImageMap, PatchFilters, ScatterFilters, catalog
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")
@@ -36,7 +36,7 @@ def bars(count: int, seed: int) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with private, public and new images, and few filters so that a fit is quick."""
+    """A folder with private, public and new images, and few filters and angles so that a fit is quick."""
     first, test = bars(500, 0), bars(200, 1)
     np.savez(people / "bars.npz", **first)
     np.savez(people / "test.npz", **test)
@@ -47,6 +47,7 @@ def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(simulate, "EPSILONS", (4.0,))
     for kind in (PatchFilters, ImageMap):
         monkeypatch.setattr(learners, kind.__name__, partial(kind, filters=20))
+    monkeypatch.setitem(ScatterFilters.__init__.__kwdefaults__, "angles", 2)
     return people
 
 
