@@ -25,11 +25,15 @@ CASES: dict[str, Any] = {
     "CubePartition": learners.CubePartition(2.0),
     "KMeansPartition": learners.KMeansPartition(2),
     "KernelClassifier": learners.KernelClassifier(components=20),
-    "LabelDPClassifier": labeled.LabelDPClassifier(epsilon=labeled.EPSILON, delta=1e-6, trust="central"),
+    "LabelDPClassifier": labeled.LabelDPClassifier(
+        epsilon=labeled.EPSILON, estimator="linear", delta=1e-6, trust="central"
+    ),
     "LabelDPClassifier of an estimator": labeled.LabelDPClassifier(
         epsilon=labeled.EPSILON, estimator=LogisticRegression()
     ),
-    "LabelDPRegressor": labeled.LabelDPRegressor(epsilon=labeled.EPSILON, delta=1e-6, trust="central"),
+    "LabelDPRegressor": labeled.LabelDPRegressor(
+        epsilon=labeled.EPSILON, estimator="linear", delta=1e-6, trust="central"
+    ),
     "LinearClassifier": labeled.LinearClassifier(),
     "LinearRegressor": labeled.LinearRegressor(),
     "LinearRegressor of bags": labeled.LinearRegressorOfBags(),
