@@ -117,6 +117,18 @@ def pytest_collection_modifyitems(
         items.append(Guarantees.from_parent(session, name="guarantees", problems=problems))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def durability() -> Iterator[str]:
+    """Wait for no disk, because no test cuts the power; what the product sets. Processes that tests start do wait."""
+    from labeldp.curator import ledger_store
+
+    with pytest.MonkeyPatch.context() as patch:
+        setting = ledger_store.SYNC
+        patch.setattr(ledger_store, "SYNC", "OFF")
+        patch.setattr(os, "fsync", lambda _: None)
+        yield setting
+
+
 def table_of_people(rows: int, seed: int) -> pd.DataFrame:
     """A mixed-type table whose column `bought` depends on the others; some ages and jobs are missing."""
     rng = np.random.default_rng(seed)

@@ -56,9 +56,8 @@ def opened(path: Path, budget: ldp.Budget) -> DatasetLedger:
 
 
 @pytest.fixture(params=["memory", "file"])
-def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """Makes a ledger with a budget: in memory, or in a new file."""
-    monkeypatch.setattr("labeldp.curator.ledger_store.SYNC", "OFF")
     numbers = iter(range(100))
     if request.param == "memory":
         return lambda budget: Ledger(budget, "people")
@@ -216,10 +215,7 @@ PLACES: list[Any] = [(), (), (("s", 0),), (("s", 1),), (("t", 0),), (("s", 0), (
 
 @pytest.mark.parametrize("budget", [ldp.Budget(1), ldp.Budget(2, "1e-5")])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_ledger_in_memory_and_one_in_a_file_decide_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: ldp.Budget, seed: int
-) -> None:
-    monkeypatch.setattr("labeldp.curator.ledger_store.SYNC", "OFF")
+def test_a_ledger_in_memory_and_one_in_a_file_decide_alike(tmp_path: Path, budget: ldp.Budget, seed: int) -> None:
     chance, memory, file = random.Random(seed), Ledger(budget, "people"), opened(tmp_path / "l.db", budget)
     admitted = 0
     for number in range(60):
@@ -331,8 +327,6 @@ class Killed(BaseException):
 def test_books_are_recomputed_from_random_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases of the whole and of parts, refusals, and processes that end before or after the value was drawn."""
     path, chance = tmp_path / "ledger.db", random.Random(5)
-    # What is on disk is the subject, not how long the disk takes.
-    monkeypatch.setattr("labeldp.curator.ledger_store.SYNC", "OFF")
     whole = curator(path, budget=2)
     parts = ldp.Public(np.arange(300) % 2, why="by row number")
     for step in range(250):

@@ -57,13 +57,7 @@ def add(path: Path, name: str, ids: Any) -> None:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is on disk is the subject, not how long the disk takes."""
-    monkeypatch.setattr("labeldp.curator.ledger_store.SYNC", "OFF")
-
-
-@pytest.fixture
-def shop(path: Path, quick: None) -> Path:
+def shop(path: Path) -> Path:
     """A dataset with a budget of 3."""
     LedgerFile(path).add("bought", ldp.Budget(epsilon=3))
     return path
@@ -482,7 +476,7 @@ def killed(*_: Any, **__: Any) -> Any:
 
 
 def test_random_histories_of_a_file_charge_every_record_what_it_paid(
-    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cohorts, releases of one and of all, parts, revisions, refusals, and processes that end before a draw is done."""
     draw = ldp.RandomizedResponse.randomize

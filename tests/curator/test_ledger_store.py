@@ -88,6 +88,16 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_is(path: Path, kind:
     assert os.listdir(path.parent) == ["ledger.db"]
 
 
+def test_a_charge_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch, durability: str) -> None:
+    monkeypatch.setattr(ledger_store, "SYNC", durability)
+    curator(path)
+    connection = ledger_store._connect(path)
+    try:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+    finally:
+        connection.close()
+
+
 def test_a_ledger_in_a_directory_that_does_not_exist_is_refused(path: Path) -> None:
     with pytest.raises(ldp.privacy.LedgerError, match="there is no directory"):
         LedgerFile(path / "deeper")

@@ -16,11 +16,6 @@ from privacy.strategies import Game, Move, failing, games, gaussian, response, s
 SLACK = 1 + 1e-9
 
 
-@pytest.fixture(autouse=True)
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labeldp.curator.ledger_store.SYNC", "OFF")
-
-
 def joint_curve(certificate: Certificate, delta: float) -> float:
     """The rule of before: the curve of what was released."""
     return total_loss(certificate.entries).epsilon(delta)
