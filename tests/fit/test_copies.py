@@ -54,7 +54,8 @@ def warnings_of(what: str, column: Any, trust: str) -> tuple[str, ...]:
         encoder = TableEncoder.fit(frame, label="class")
         return copy_warnings(measured(np.searchsorted(NAMES, CLASS), 3, 20), encoder.transform(frame), encoder)
     if what == "class":
-        return ldp.LabelDPClassifier(classes=NAMES, **given).fit(frame, CLASS).summarize(frame).warnings
+        made = ldp.LabelDPClassifier(classes=NAMES, estimator="linear", **given)
+        return made.fit(frame, CLASS).summarize(frame).warnings
     return ldp.LabelDPRegressor(range=(0, 100), **given).fit(frame, HOURS).summarize(frame).warnings
 
 
