@@ -84,7 +84,7 @@ def best_cap(sizes: NDArray[np.int64], epsilon: float, delta: float, domain: Dom
         return float(np.minimum(sizes, most).sum() * response_bits(classes, answer_epsilon(epsilon, delta, most)))
 
     largest, useful = int(sizes.max()), max(1, int(4 * epsilon))
-    tried = range(1, min(largest, useful) + 1)
+    tried = list(range(1, min(largest, useful) + 1))
     if delta:  # More answers can tell more: their epsilon falls like one over the square root of their number.
         tried = sorted({*tried, *(int(number) for number in np.geomspace(1, largest, 20))})
     return max(tried, key=bits)
