@@ -1,7 +1,7 @@
 """What mistakes cost: the expected loss of one answer by mechanism and epsilon, from a public table of costs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
@@ -27,8 +27,8 @@ class Costs:
     """
 
     names: tuple[str, ...]
-    loss: Floats
-    prior: Floats
+    loss: Floats = field(repr=False)
+    prior: Floats = field(repr=False)
 
     @classmethod
     def read(cls, path: str, prior: str | None) -> "Costs":

@@ -55,8 +55,7 @@ class Optimal(FiniteMechanism):
     Raises:
         InputError: more labels, or a loss or a prior of another shape.
 
-    Source: the program is that of Kairouz, Oh, Viswanath, Extremal Mechanisms for Local Differential Privacy (2016);
-        `docs/proofs/finite-mechanisms.md`.
+    Source: KairouzExtremal, the linear program; `docs/proofs/finite-mechanisms.md`.
 
     Examples:
         >>> from labeldp.mechanisms import Classes
