@@ -144,6 +144,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = self._settings()
         if users is not None:
             settings = replace(settings, user_column="users")
+        elif settings.delta and self.trust == "local":
+            raise InputError("must be 0 with trust='local' and no users: one answer needs none", argument="delta")
         learner = self._learner()
         wraps = isinstance(learner, WrappedEstimator)
         features = (feature_rows if wraps else feature_table)(self, X, fit=True)
@@ -277,8 +279,6 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         Budget(self.epsilon, self.delta)
         check_choice(self.trust, "trust", TRUSTS)
         epsilon, delta = float_below(positive_epsilon(self.epsilon)), float_below(decimal(self.delta, "delta"))
-        if delta and self.trust == "local":
-            raise InputError("must be 0 with trust='local': randomized labels need none", argument="delta")
         if self.ledger is None and self.revision is not None:
             raise InputError("names a state of the labels in a ledger file: give ledger=, too", argument="revision")
         if self.ledger is not None and self.dataset is None:
@@ -373,7 +373,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
             "logistic", "kernel", "forest", "linear", "cells" or "neighbors". A `Learner` of `labeldp.learners` has its
             own options. Or an unfitted scikit-learn classifier with `predict_proba`, or several to choose from, which
             learn from randomized labels by their likelihood.
-        delta: what the fit may cost beside epsilon, with trust "central"; 0 for a pure guarantee.
+        delta: what the fit may cost beside epsilon, with trust "central" or with users; 0 for a pure guarantee.
         trust: "local": each label is randomized, and learned from by what is known of the noise. "central": noise is
             added to sums of labels, by this process, which is trusted with them.
         ledger: path of a ledger file, which remembers what was charged, by whichever process or copy. The same fit

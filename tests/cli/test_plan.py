@@ -1,6 +1,7 @@
 """labeldp plan: the table, JSON, a file of public features, and what is refused."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,6 +111,44 @@ def test_the_records_of_an_experiment(labeldp: Callable[..., Ran]) -> None:
 )
 def test_a_wrong_experiment_gets_one_line(labeldp: Callable[..., Ran], command: str, sentence: str) -> None:
     ran = labeldp(*command.split())
+    assert ran.status == 1 and ran.err.count("\n") == 1 and ran.out == "" and sentence in ran.err, ran
+
+
+COSTS = "true,no,maybe,yes\nno,0,1,2\nmaybe,1,0,1\nyes,6,2,0\n"
+
+
+def test_the_expected_cost_of_an_answer(labeldp: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "costs.csv").write_text(COSTS)
+    asked = ["plan", "--loss", str(tmp_path / "costs.csv"), "--prior", "0.6,0.3,0.1", "--epsilon", "0.5,2,6"]
+    rows = json.loads(labeldp(*asked, "--json").out)
+    for row in rows:
+        assert row["optimal"] <= min(row["constant"], row["response"], row["hashing"]) * (1 + 1e-9)
+        assert row["gap"] <= 1e-6
+    assert rows[0]["constant"] == pytest.approx(0.8) and rows[0]["optimal"] > rows[2]["optimal"]
+    ran = labeldp(*asked)
+    assert ran.status == 0 and "no 0.6, maybe 0.3, yes 0.1" in ran.out and "local hashing" in ran.out
+    (tmp_path / "costs.csv").write_text("true,yes,no\nyes,0,1\nno,1,0\n")
+    [row] = json.loads(labeldp("plan", "--loss", str(tmp_path / "costs.csv"), "--epsilon", "1", "--json").out)
+    assert row["known_as"] == "randomized response" and row["optimal"] == pytest.approx(1 / (1 + math.e))
+    assert row["response"] == pytest.approx(row["optimal"]) == row["hashing"]
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "sentence"),
+    [
+        ("true,no\nno,0\nyes,1\n", [], "must have the true labels in its first column"),
+        ("true,no,yes\nno,0,a\nyes,1,0\n", [], "must hold numbers"),
+        (COSTS, ["--prior", "0.5,0.5"], "--prior must hold 3 shares that sum to 1"),
+        (COSTS, ["--prior", "0.5,0.4,0.5"], "--prior must hold 3 shares"),
+        (COSTS, ["--classes", "no,yes"], "--classes does not go with --loss"),
+        (COSTS, ["--epsilon", "0"], "--epsilon must be positive"),
+    ],
+)
+def test_wrong_costs_get_one_line(
+    labeldp: Callable[..., Ran], tmp_path: Path, content: str, more: list[str], sentence: str
+) -> None:
+    (tmp_path / "costs.csv").write_text(content)
+    ran = labeldp("plan", "--loss", str(tmp_path / "costs.csv"), "--epsilon", "1", *more)
     assert ran.status == 1 and ran.err.count("\n") == 1 and ran.out == "" and sentence in ran.err, ran
 
 

@@ -1,6 +1,7 @@
 """`--user`: whose each record is, how many of theirs are used, and what is refused."""
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,18 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyarrow import csv, parquet
+from scipy.stats import binom
 
 import labeldp as ldp
 from labeldp.advice import choose, choose_file
 from labeldp.bags import read_bags, release_bags
+from labeldp.cli.audit import audit
 from labeldp.cli.release import release
 from labeldp.curator import NO_USER, LedgerFile
 from labeldp.fit import FitSettings, fit_file, release_file
-from labeldp.fit.users import best_cap, owner_like
+from labeldp.fit.users import answer_epsilon, best_cap, owner_like
 from labeldp.mechanisms import response_bits
-from labeldp.privacy import BudgetExceeded, InputError, LedgerError, Neighbors, total_loss
+from labeldp.privacy import BudgetExceeded, InputError, LedgerError, Neighbors, PrivacyLoss, total_loss
 
 ASKED = FitSettings(
     "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="logistic", id_column="row", user_column="user"
@@ -153,8 +156,8 @@ def test_a_column_that_looks_like_users_is_named_before_the_charge(place: Path) 
 
 def test_as_many_records_are_answered_as_tell_most_bits() -> None:
     sizes, domain = np.full(1000, 10), ldp.Classes(2)
-    assert [best_cap(sizes, epsilon, domain) for epsilon in (0.1, 1, 8)] == [1, 1, 3]
-    assert best_cap(np.full(1000, 2), 30, domain) == 2
+    assert [best_cap(sizes, epsilon, 0, domain) for epsilon in (0.1, 1, 8)] == [1, 1, 3]
+    assert best_cap(np.full(1000, 2), 30, 0, domain) == 2
     bits = [most * response_bits(2, 8 / most) for most in range(1, 11)]
     assert 1 + int(np.argmax(bits)) == 3
 
@@ -186,6 +189,53 @@ def test_a_file_is_released_at_what_a_user_pays_for_all_of_theirs(place: Path) -
     again = curator.release(mechanism, rng=account.randomness)
     assert again.certificate == certificate and account.spent.epsilon() == 2
     assert list(curator.domain.decode(again.value)) == noisy["good"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "answers", "expected"),
+    [(1, 1e-5, 10, (0.1, 0.171)), (1, 1e-5, 50, (0.0388, 0.0821)), (1, 1e-6, 50, (0.0343, 0.0721))],
+)
+def test_answers_to_a_user_share_a_delta_by_their_exact_law(
+    epsilon: float, delta: float, answers: int, expected: tuple[float, float]
+) -> None:
+    """The law of all answers is the m-fold product; of two answers it is counted out by the binomial law."""
+    losses = [PrivacyLoss.pure, lambda one: PrivacyLoss.response(one, 10)]
+    found = tuple(answer_epsilon(epsilon, delta, answers, loss) for loss in losses)
+    assert found == expected
+    keep = 1 / (1 + np.exp(-found[0]))
+    same = np.arange(answers + 1)
+    losses_of = (2 * same - answers) * found[0]
+    true = float(binom.pmf(same, answers, keep) @ np.maximum(0, -np.expm1(epsilon - losses_of)))
+    assert true <= delta
+    assert not (PrivacyLoss.pure(found[0] * 1.01) * answers).within(epsilon, delta)
+    assert answer_epsilon(epsilon, 0, answers) == pytest.approx(epsilon / answers)
+
+
+def test_with_a_delta_each_answer_of_a_user_gets_more(place: Path) -> None:
+    table = ratings(40).take(pa.array(np.repeat(np.arange(60), 12)))
+    table = table.set_column(0, "row", pa.array([f"r{row}" for row in range(table.num_rows)]))
+    parquet.write_table(table, "many.parquet")
+    most = max(np.unique(table["user"].to_pylist(), return_counts=True)[1])
+    certificate = released(data="many.parquet", delta=1e-3)
+    answer = Fraction(certificate.entries[0].mechanism["epsilon"])
+    assert answer > Fraction(2, int(most)) * Fraction(11, 10)
+    assert 1.9 < certificate.epsilon(1e-3) <= 2 and certificate.epsilon() == float(answer * most)
+    assert certificate.request is not None and Fraction(certificate.request.delta) == Fraction("0.001")
+    assert released(data="many.parquet", delta=1e-3) == certificate
+    audited = CliRunner().invoke(audit, ["run", "noisy.parquet", "--data", "many.parquet", "--ledger", "l.db"])
+    assert audited.exit_code == 0, audited.output
+    with pytest.raises(InputError, match="delta goes with --user: one answer needs none"):
+        released("one.parquet", user_column=None, delta=1e-3)
+    with pytest.raises(BudgetExceeded):
+        released("more.parquet", "many.parquet", delta=1e-3, epsilon=2.5)
+
+
+def test_a_fit_of_answers_takes_a_delta_with_users(place: Path) -> None:
+    fitted(delta=1e-3, per_user=4)
+    loss = total_loss(LedgerFile("l.db").dataset("ratings").charges)
+    assert loss.epsilon(1e-3) <= 2 < loss.epsilon()
+    with pytest.raises(InputError, match="or with --user"):
+        fitted("other", delta=1e-3, user_column=None, per_user=None)
 
 
 def test_a_release_for_single_records_or_other_users_is_refused(place: Path) -> None:

@@ -19,6 +19,7 @@ from labeldp.mechanisms import (
     LaplaceSum,
     LocalHashing,
     Mechanism,
+    Optimal,
     PermuteAndFlip,
     RandomizedResponse,
     RandomizedResponseTopK,
@@ -40,6 +41,8 @@ def public(values: Any) -> Public[Any]:
 GROUPS = public([0, 1, 1, 0, 3])
 PRIORS = public([[0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0.1, 0.45, 0.45], [1, 0, 0]])
 CLASS_PRIOR = public([0.1, 0.4, 0.2, 0.3])
+
+COSTS = public([[0, 1, 2, 4], [3, 0, 1, 1], [1, 2, 0, 5], [2, 2, 1, 0]])
 
 ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
 
@@ -69,6 +72,8 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "two numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(0, 1, grid=2), epsilon=epsilon),
     "few numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
     "three bins": lambda epsilon: ResponseOnBins(domain=Interval(-1, 1, grid=6), epsilon=epsilon, bins=3),
+    "least expected loss": lambda epsilon: Optimal(Classes(4), epsilon, COSTS, CLASS_PRIOR),
+    "least expected distance": lambda epsilon: Optimal(SIX, epsilon, np.abs(np.subtract.outer(range(6), range(6)))),
     "exponential": lambda epsilon: ExponentialMechanism(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
     "permute and flip": lambda epsilon: PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=GROUPS),
     "histogram": lambda epsilon: LaplaceHistogram(domain=Classes(3), epsilon=epsilon, groups=GROUPS),

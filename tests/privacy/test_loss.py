@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
 from labeldp.privacy import HiddenWeights, InputError, NoisyBag, PrivacyLoss, Switching, bag_loss
-from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response
+from labeldp.privacy.atoms import Atom, BoundedRange, Discrete, Failure, Gaussian, Response
 from labeldp.privacy.loss import ATOMS, Largest, RecordLoss
 
 pure, response, gaussian = PrivacyLoss.pure, PrivacyLoss.response, PrivacyLoss.gaussian
@@ -229,6 +229,7 @@ def test_every_kind_of_atom_comes_back_from_json() -> None:
         Discrete((Fraction(1, 3), Fraction(-1)), (Fraction(1, 2), Fraction(1, 2))),
         Gaussian(0.3),
         Failure(Fraction(1, 7)),
+        BoundedRange(Fraction(1, 3)),
         NoisyBag("gaussian", 0.5, 8, 2),
         NoisyBag("rademacher", 0.5, 8, 2, 100),
         HiddenWeights(0.01, 0.02, 3),

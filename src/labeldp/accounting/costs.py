@@ -11,6 +11,7 @@ import numpy as np
 
 from labeldp.privacy import (
     Atom,
+    BoundedRange,
     Discrete,
     Failure,
     Floats,
@@ -140,6 +141,8 @@ def _atom_rate(atom: Atom, reserve: Fraction, failures: Fraction, rates: Fractio
         return Fraction(0), atom.delta
     if isinstance(atom, Gaussian):
         return Fraction(atom.mu) ** 2, Fraction(0)
+    if isinstance(atom, BoundedRange):  # Its curve is that of logistic noise, tightest against a normal at eta / 2.
+        return response_mu(atom.eta / 2) ** 2, Fraction(0)
     if isinstance(atom, NumericAtom):
         return _curve_rate(atom, failures, rates)
     assert isinstance(atom, Response | Discrete)

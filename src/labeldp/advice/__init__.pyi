@@ -1,5 +1,8 @@
 from .choose import choose as choose
 from .choose import choose_file as choose_file
+from .losses import Costs as Costs
+from .losses import LossRow as LossRow
+from .losses import expected_losses as expected_losses
 from .plan import PlanRow as PlanRow
 from .plan import PublicFeatures as PublicFeatures
 from .plan import SampleSizePlan as SampleSizePlan

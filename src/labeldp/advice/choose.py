@@ -107,7 +107,7 @@ def choose_file(
         content = open_table(path).read([user_column])
         owners(content, user_column)  # refuses records that have none
         sizes = content.column(user_column).value_counts().field("counts").to_numpy(zero_copy_only=False)
-        records, epsilon = counted(sizes, per_user, paid, domain, trust_name(trust))
+        records, epsilon = counted(sizes, per_user, paid, delta, domain, trust_name(trust))
     advice = advise(records, len(sample.encoder.names), domain, epsilon, delta, trust, command)
     if not dry_run:
         return advice

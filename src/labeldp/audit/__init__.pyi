@@ -22,3 +22,7 @@ from .run import audit_run as audit_run
 from .signing import check_signature as check_signature
 from .signing import make_key as make_key
 from .signing import sign_files as sign_files
+from .trace import Finding as Finding
+from .trace import Primitive as Primitive
+from .trace import Trace as Trace
+from .trace import trace as trace

@@ -177,6 +177,7 @@ Examples:
   labeldp plan people.csv --label bought --classes no,yes --epsilon 1 \\
       --id id --json
   labeldp plan --effect 0.02 --rate 0.05 --power 0.8 --epsilon 0.5,1,2
+  labeldp plan --loss costs.csv --prior 0.9,0.1 --epsilon 0.5,1,2
 """
 
 
@@ -207,6 +208,13 @@ Examples:
 @click.option("--rate", type=float, help="With --effect: the share without treatment.")
 @click.option("--power", type=float, help="With --effect: with which probability it is to be shown.  [default: 0.8]")
 @click.option("--r-squared", type=float, help="With --effect: what public covariates explain.  [default: 0]")
+@click.option(
+    "--loss",
+    metavar="FILE",
+    type=click.Path(path_type=str),
+    help="Mistakes with costs: a table with a row for each true label and a column for each answer.",
+)
+@click.option("--prior", metavar="NUMBERS", help="With --loss: the share of each label, in the order of the rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
 def plan(
@@ -224,7 +232,14 @@ def plan(
 
     With --effect: the records that an experiment with two arms of equal size needs, without privacy, with a trusted
     curator, and in the local model.
+
+    With --loss: the expected cost of one private answer, by mechanism. The least is that of
+    labeldp.mechanisms.Optimal.
     """
+    costs = {name: options.pop(name) for name in COSTS}
+    if costs["loss"] is not None:
+        plan_losses(options["epsilon"], as_json, **costs)
+        return
     experiment = {name: options.pop(name) for name in EXPERIMENT}
     if experiment["effect"] is not None:
         plan_experiment(options["epsilon"], as_json, **experiment)
@@ -234,6 +249,8 @@ def plan(
 
     if extra := [name for name, value in experiment.items() if value is not None]:
         raise InputError(f"--{extra[0].replace('_', '-')} goes with --effect")
+    if costs["prior"] is not None:
+        raise InputError("--prior goes with --loss")
     warn_if_weak(*options["epsilon"].split(","))
     named = {"--label": label, "--features": features, "--id": id_column}
     if data is None:
@@ -252,18 +269,57 @@ EXPERIMENT = ("effect", "rate", "power", "r_squared")
 """The options of an experiment."""
 
 
+COSTS = ("loss", "prior")
+"""The options of a table of costs."""
+
+
+def _refuse_others(option: str, *names: str) -> None:
+    """Refuse typed options of `labeldp plan` that do not go with one of them.
+
+    Raises:
+        InputError: the first of them.
+    """
+    from labeldp.privacy import InputError
+
+    context = click.get_current_context()
+    for name in sorted(context.params):
+        typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if typed and name not in (*names, "epsilon", "as_json"):
+            flag = {"data": "FILE", "interval": "--range", "id_column": "--id"}.get(name, f"--{name}")
+            raise InputError(f"{flag} does not go with {option}")
+
+
+def plan_losses(epsilons: str, as_json: bool, *, loss: str, prior: str | None) -> None:
+    """Print the expected cost of one answer, by epsilon and mechanism."""
+    from labeldp.advice import Costs, expected_losses
+    from labeldp.fit import epsilon_of, parts_of
+
+    _refuse_others("--loss", *COSTS)
+    warn_if_weak(*epsilons.split(","))
+    costs = Costs.read(loss, prior)
+    rows = expected_losses(costs, [epsilon_of(text) for text in parts_of(epsilons, "epsilon")])
+    if as_json:
+        click.echo(json.dumps([vars(row) for row in rows], indent=2))
+        return
+    cells = [["epsilon", "constant", "randomized response", "local hashing", "optimal", "gain", "it is"]]
+    for row in rows:
+        least = min(row.response, row.hashing)
+        gain = f"{max(0.0, 100 * (1 - row.optimal / least)):.1f} %" if least > 0 else "–"
+        numbers = [f"{value:.4g}" for value in (row.constant, row.response, row.hashing, row.optimal)]
+        cells.append([f"{row.epsilon:g}", *numbers, gain, row.known_as or "no named one"])
+    shares = ", ".join(f"{name} {share:.3g}" for name, share in zip(costs.names, costs.prior.tolist(), strict=True))
+    click.echo(f"Expected cost of one answer; shares of the labels: {shares}\n")
+    click.echo("\n".join(align_columns(cells)))
+    click.echo("\nThe gain is that of the optimum over the better of the two others with their best decisions.")
+
+
 def plan_experiment(epsilons: str, as_json: bool, **experiment: float | None) -> None:
     """Print how many records show an effect, by epsilon and trust."""
     from labeldp.fit import epsilon_of, parts_of
     from labeldp.inference import power
     from labeldp.privacy import InputError
 
-    context = click.get_current_context()
-    for name in sorted(context.params):
-        typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if typed and name not in (*EXPERIMENT, "epsilon", "as_json"):
-            flag = {"data": "FILE", "interval": "--range", "id_column": "--id"}.get(name, f"--{name}")
-            raise InputError(f"{flag} does not go with --effect")
+    _refuse_others("--effect", *EXPERIMENT)
     if experiment["rate"] is None:
         raise InputError("--rate must be given beside --effect: the share without treatment")
     warn_if_weak(*epsilons.split(","))

@@ -25,6 +25,13 @@ Examples:
       --each-line --runs 1 -- ./randomize
 """
 
+PROGRAM_EXAMPLES = """\b
+Examples:
+  labeldp audit program noise.py:noisy_counts --classes no,yes --epsilon 1
+  labeldp audit program train.py:main --range 0,100 --epsilon 2 \\
+      --delta 1e-6 --pairs 50 --out trace.json
+"""
+
 TABLE_EXAMPLES = """\b
 Examples:
   labeldp audit table mechanism.csv
@@ -216,3 +223,110 @@ def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bo
             click.echo(f"The claim epsilon = {epsilon}, delta = {delta} {told}.")
     if refuted:
         sys.exit(1)
+
+
+@audit.command(epilog=PROGRAM_EXAMPLES)
+@click.argument("program", metavar="FILE.py:FUNCTION")
+@click.option("--classes", metavar="A,B,…|K", help="The class names, or how many classes.")
+@click.option("--range", "interval", metavar="LOW,HIGH", help="The range of the labels.")
+@click.option(
+    "--labels", "count", type=click.IntRange(1), default=200, show_default=True, help="How many made-up labels."
+)
+@click.option("--data", type=FILE, metavar="DATA", help="A table with real labels in place of made-up ones.")
+@click.option("--label", metavar="COLUMN", help="With --data: the private column.")
+@click.option("--epsilon", required=True, metavar="E", help="What the program claims.")
+@click.option("--delta", default="0", show_default=True, metavar="D", help="The delta of the claim.")
+@click.option("--pairs", type=click.IntRange(1), default=20, show_default=True, help="How many neighbors are tried.")
+@click.option(
+    "--out", type=FILE, metavar="FILE.json", help="Write the trace; with real labels only its owner can read it."
+)
+@flags_in_errors()
+def program(
+    program: str, data: str | None, label: str | None, count: int, out: str | None, pairs: int, **asked: Any
+) -> None:
+    """Find privacy mistakes inside a program.
+
+    FUNCTION takes labels and a numpy generator, its only source of noise, and returns its output. It runs on labels
+    and on neighbors with the same noise: whatever else differs depends on labels. Reports which lines read labels,
+    draw noise, and where a claim breaks. Labels are made up, unless --data says otherwise. That nothing is found
+    proves nothing.
+
+    \b
+    Ends with status 0 if no mistake was found, 1 if one was, 2 if
+    something could not be checked.
+    """
+    import numpy as np
+
+    from labeldp.audit import trace
+    from labeldp.fit import domain_of
+    from labeldp.privacy import InputError
+    from labeldp.tables import atomic_write, open_table
+
+    function = _function(program)
+    domain = domain_of(asked["classes"], asked["interval"], None, clip=False)
+    ends = np.asarray(domain.decode(np.unique(np.linspace(0, domain.size - 1, 8).astype(domain.dtype))))
+    if (data is None) != (label is None):
+        raise InputError("--data and --label go together")
+    labels = np.random.default_rng(0).choice(ends, count)
+    if data is not None and label is not None:
+        table = open_table(data)
+        table.require(label, "--label")
+        codes = domain.encode(table.read([label]).column(0))
+        labels = np.asarray(domain.decode(codes))
+    try:
+        found = trace(
+            function,
+            labels,
+            epsilon=asked["epsilon"],
+            delta=asked["delta"],
+            values=ends,
+            pairs=pairs,
+            real=data is not None,
+        )
+    except InputError:
+        raise
+    except Exception as error:
+        told = type(error).__name__ if data is not None else f"{type(error).__name__}: {error}"
+        raise InputError(f"{program} ended with {told}") from (None if data is not None else error)
+    if out is not None:
+        with atomic_write(out, private=found.secret) as draft:
+            draft.write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
+    click.echo(f"{program}: {TRACED[found.verdict]}\n")
+    for finding in found.findings:
+        where = f" ({finding.site})" if finding.site else ""
+        click.echo(
+            f"  {MARKS[False if finding.fails else None]} {finding.sentence[0].upper()}{finding.sentence[1:]}{where}."
+        )
+    for title, sites in (("Reads labels", found.reads), ("Draws random numbers", found.draws)):
+        click.echo(f"  {title}: {', '.join(sorted(sites)) or 'nowhere that was seen'}")
+    if found.secret:
+        click.echo("Computed from raw labels: this is as secret as they are.")
+    else:
+        click.echo(f"  Cost on the worst of {found.pairs} pairs: epsilon = {found.epsilon:.6g}")
+    sys.exit(_STATUSES[found.verdict])
+
+
+TRACED = {"holds": "no mistake was found", "fails": "mistakes were found", "unverified": "not everything was checked"}
+"""The first line of `labeldp audit program`, by verdict."""
+
+
+def _function(words: str) -> Any:
+    """Return a function of a Python file."""
+    import importlib.util
+    from pathlib import Path
+
+    from labeldp.privacy import InputError
+
+    path, _, name = words.rpartition(":")
+    if not path or not name.isidentifier():
+        raise InputError(f"PROGRAM must be FILE.py:FUNCTION, and is {words!r}")
+    if not Path(path).is_file():
+        raise InputError(f"no such file: {path}")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, name, None)):
+        raise InputError(f"{path} has no function {name!r}")
+    return getattr(module, name)

@@ -175,7 +175,7 @@ FREQUENT = (
     default="0",
     show_default=True,
     metavar="NUMBER",
-    help="With --trust central: the delta that this fit costs; 0 is a pure guarantee, which needs more noise.",
+    help="With --trust central or --user: the delta that this fit costs; 0 is a pure guarantee, with more noise.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=str), help="A new directory for model and report.")
 @click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")

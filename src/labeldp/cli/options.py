@@ -174,7 +174,9 @@ user_options = add_options(
 
 bag_options = add_options(
     click.option("--size", type=int, help="Bags: how many records the smallest has."),
-    click.option("--delta", metavar="NUMBER", help="Bags: the delta that this release costs; 0 for Laplace noise."),
+    click.option(
+        "--delta", metavar="NUMBER", help="Bags and --user: the delta that this release costs; 0 for a pure guarantee."
+    ),
     click.option(
         "--bags",
         metavar="median|random|COLUMN",

@@ -112,6 +112,8 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
     bags = {name: value for name, value in bags.items() if value is not None}
     domain, delta = domain_of(**labels), bags.get("delta", 0)
     mechanism = COMMANDS[options["mechanism"]]
+    if options["user_column"] is not None and not mechanism.on_bags and "delta" in bags:
+        options["delta"] = bags.pop("delta")
     if engine != "spark" and master is not None:
         raise click.UsageError("--master is for --engine spark")
     if engine == "spark" and mechanism.on_bags:

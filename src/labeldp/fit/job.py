@@ -33,7 +33,7 @@ from labeldp.fit.rows import (
     public_rows,
 )
 from labeldp.fit.settings import FitSettings, Ids, public_digest
-from labeldp.fit.users import Owners, best_cap, counted, named_ids
+from labeldp.fit.users import Owners, answer_epsilon, best_cap, counted, named_ids
 from labeldp.learners import (
     EVALUATED,
     Learner,
@@ -61,8 +61,6 @@ from labeldp.privacy import (
     Source,
     SystemRandomness,
     decimal,
-    float_below,
-    positive_epsilon,
 )
 from labeldp.privacy import Path as Part
 
@@ -189,7 +187,7 @@ class Job:
         settings, weights = self.settings, getattr(self.rows, "weights", None)
         cap = None if self.owners is None else settings.per_user or 1
         mask, count = getattr(self.rows.encoder, "categorical", None), len(self.rows.features)
-        delta = settings.delta
+        delta = settings.delta if settings.trust == "central" else 0.0  # answers are not made for a delta
         return Task(settings.domain, count, settings.epsilon, delta, settings.evaluation, cap, mask, weights)
 
     @property
@@ -397,7 +395,9 @@ def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, publ
     records, dimension = rows.features.shape
     epsilon, owners = settings.epsilon, default.owners
     if owners is not None:
-        records, epsilon = counted(owners.sizes, settings.per_user, epsilon, settings.domain, settings.trust)
+        records, epsilon = counted(
+            owners.sizes, settings.per_user, epsilon, settings.delta, settings.domain, settings.trust
+        )
     options = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).options
     order = [option.method for option in options]
     for name in [*order, *(name for name in jobs if name not in order)]:
@@ -453,12 +453,12 @@ def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSetting
     one_by_one, cap = settings.trust == "local", settings.per_user
     if one_by_one and cap is None:
         sizes = Owners.of(rows.users, rows.ids, None, account).sizes
-        cap = best_cap(sizes, settings.epsilon, settings.domain)
+        cap = best_cap(sizes, settings.epsilon, settings.delta, settings.domain)
     owners = Owners.of(rows.users, rows.ids, cap, account)
     shared = replace(settings, per_user=owners.most)
     if one_by_one:
-        cost = float_below(positive_epsilon(settings.epsilon) / owners.most)
-        shared = replace(shared, epsilon=cost, shared=settings.epsilon)
+        answer = answer_epsilon(settings.epsilon, settings.delta, owners.most)
+        shared = replace(shared, epsilon=answer, shared=settings.epsilon)
     key = account.ids_key or b""
     account.check_users(users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key))
     return shared, owners

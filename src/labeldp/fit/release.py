@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
-from labeldp.fit.users import FileUsers
+from labeldp.fit.users import FileUsers, answer_epsilon
 from labeldp.fit.verify import verify_file
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import (
+    Budget,
     Certificate,
     Charge,
     DomainError,
@@ -30,8 +31,10 @@ from labeldp.privacy import (
     Source,
     Texts,
     check_choice,
+    decimal,
+    float_above,
     float_below,
-    positive_epsilon,
+    stored_fraction,
     whole_cost,
 )
 from labeldp.streams import account_of
@@ -88,6 +91,7 @@ def release_file(
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
     user_column: str | None = None,
+    delta: Any = 0.0,
 ) -> Certificate:
     """Release the label column of a CSV or Parquet file, or of a folder of them, with a certificate.
 
@@ -123,8 +127,9 @@ def release_file(
         block_rows: rows read at a time.
         progress: called after each block.
         note: called with a sentence that the user should read.
-        user_column: whose each record is: epsilon is what a user pays for all of theirs, and each answer gets it
-            over the most records that one has. Of one file; the column is held in memory.
+        user_column: whose each record is: epsilon is what a user pays for all of theirs, and answers share it, as
+            many as one user has at most. Of one file; the column is held in memory.
+        delta: what a user pays beside epsilon; each answer gets a larger epsilon for it.
 
     Guarantee (charged_first, refusal_free): nothing is published before its charge is on disk, and the output is whole
         or absent; what is refused charges nothing.
@@ -142,10 +147,20 @@ def release_file(
     table = open_table(data)
     LedgerFile(ledger).refuse_private(dataset, (id_column, user_column))  # before a message tells of their values
     users = None if user_column is None else FileUsers.of(table, user_column, (label, id_column))
-    each = epsilon if users is None else float_below(positive_epsilon(epsilon) / users.most)
-    chosen: FiniteMechanism = row.load()(domain=domain, epsilon=each)
+    delta = float_above(decimal(delta, "delta"))
+    if delta and users is None:
+        raise InputError("goes with --user: one answer needs none", argument="delta")
+
+    def mechanism_at(answer: float) -> FiniteMechanism:
+        made: FiniteMechanism = row.load()(domain=domain, epsilon=answer)
+        return made
+
+    answer = epsilon
+    if users is not None:
+        answer = answer_epsilon(epsilon, delta, users.most, lambda answer: mechanism_at(answer).privacy_loss())
+    chosen = mechanism_at(answer)
     stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, users)
-    cost = whole_cost(chosen.privacy_loss() * stream.times)
+    cost = Budget(epsilon, delta) if delta else whole_cost(chosen.privacy_loss() * stream.times)
     source = Source.of(data, label, id_column, user_column)
     options: dict[str, Any] = {
         "cohort": cohort,
@@ -153,7 +168,7 @@ def release_file(
         "in_place": in_place or None,
         "other_ids": other_ids or None,
     }
-    request = Request.of("release", mechanism, dataset, source, epsilon, 0, domain=domain, **options)
+    request = Request.of("release", mechanism, dataset, source, epsilon, delta, domain=domain, **options)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=cost)
     account, target = account.of_request(request), Path(out)
     if os.path.lexists(target):
@@ -175,7 +190,7 @@ def release_file(
         if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
         if users is not None and note:
-            note(f"a user has {users.most:,} records at most; each answer costs its user epsilon = {each:.6g}")
+            note(f"a user has {users.most:,} records at most; each answer costs its user epsilon = {answer:.6g}")
         pending, digests = stream.check(account, spool, seen)
         certificate = account.charge_stream(pending, chosen)
         if isinstance(output, ReleaseWriter):
@@ -204,6 +219,7 @@ def release_again(
         out=out,
         id_column=source.ids or None,
         user_column=source.users or None,
+        delta=float_above(stored_fraction(request.delta)),
         progress=progress,
         **account_of(request, ledger),
         **options,

@@ -127,9 +127,8 @@ class FitSettings:
 
     def learner(self, *, images: bool = False) -> "Learner":
         """Return what learns, of a table or of images; see `learner_of`."""
-        return learner_of(
-            self.model, trust=self.trust, target=self.target, images=images, delta=self.delta, **self.options
-        )
+        delta = 0.0 if self.trust == "local" and self.user_column is not None else self.delta  # of a user's answers
+        return learner_of(self.model, trust=self.trust, target=self.target, images=images, delta=delta, **self.options)
 
     @classmethod
     def parse(

@@ -1,6 +1,7 @@
 """The column that says whose each record is, and how many records of a user are answered."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,9 +18,11 @@ from labeldp.curator import (
     users_digest,
 )
 from labeldp.mechanisms import Domain, response_bits
-from labeldp.privacy import InputError, PendingCharge, RecordIds, float_below, positive_epsilon
+from labeldp.privacy import InputError, PendingCharge, PrivacyLoss, RecordIds, float_below, positive_epsilon
 from labeldp.streams import check_user, joined_ids, user_column
 from labeldp.tables import Table, is_text, record_ids
+
+Loss = Callable[[float], PrivacyLoss]
 
 OWNER = re.compile(
     r"(^|[^a-z])(id|uid|user|person|people|patient|customer|client|member|subject|household|participant|respondent)"
@@ -32,28 +35,63 @@ LEAST_OWNERS = 20
 """Fewer different values are a category and no ids."""
 
 
-def best_cap(sizes: NDArray[np.int64], epsilon: float, domain: Domain) -> int:
+def answer_epsilon(epsilon: float, delta: float, answers: int, loss: Loss = PrivacyLoss.pure) -> float:
+    """Return the largest epsilon of one answer at which all answers to a user keep (epsilon, delta) together.
+
+    It is epsilon / answers at delta = 0. With a delta it is larger, since many small losses rarely have the same sign.
+
+    Args:
+        epsilon, delta: what a user pays.
+        answers: how many answers a user gives at most, each with randomness of its own.
+        loss: what one answer costs at an epsilon.
+
+    Source: `docs/proofs/users-and-cohorts.md`, answers one by one.
+
+    Examples:
+        >>> answer_epsilon(1, 0, 50), answer_epsilon(1, 1e-5, 50)
+        (0.02, 0.0388)
+    """
+    low = float_below(positive_epsilon(epsilon) / answers)
+    if not delta or answers == 1:
+        return low
+
+    def keeps(multiple: float) -> bool:
+        return (loss(float(f"{multiple * low:.3g}")) * answers).within(epsilon, delta)
+
+    multiple, step = 1.0, 1.0
+    while step > 1e-4:
+        if keeps(multiple + step):
+            multiple, step = multiple + step, 2 * step
+        else:
+            step /= 2
+    return low if multiple == 1 else float(f"{multiple * low:.3g}")
+
+
+def best_cap(sizes: NDArray[np.int64], epsilon: float, delta: float, domain: Domain) -> int:
     """Return of how many records each user is answered at most, so that answers tell the most bits together.
 
-    A user who pays epsilon for m answers gets each at epsilon / m. The bits are those of randomized response on
-    labels that are equally frequent, for numbers on two classes: a public rule.
+    The bits are those of randomized response on labels that are equally frequent, for numbers on two classes: a
+    public rule.
 
     Args:
         sizes: how many records each user has.
-        epsilon: what a user pays.
+        epsilon, delta: what a user pays; see `answer_epsilon`.
         domain: of the labels.
     """
     classes = max(domain.columns, 2)
 
     def bits(most: int) -> float:
-        return float(np.minimum(sizes, most).sum() * response_bits(classes, epsilon / most))
+        return float(np.minimum(sizes, most).sum() * response_bits(classes, answer_epsilon(epsilon, delta, most)))
 
-    tried = range(1, min(int(sizes.max()), max(1, int(4 * epsilon))) + 1)
+    largest, useful = int(sizes.max()), max(1, int(4 * epsilon))
+    tried = list(range(1, min(largest, useful) + 1))
+    if delta:  # More answers can tell more: their epsilon falls like one over the square root of their number.
+        tried = sorted({*tried, *(int(number) for number in np.geomspace(1, largest, 20))})
     return max(tried, key=bits)
 
 
 def counted(
-    sizes: NDArray[np.int64], most: int | None, epsilon: float, domain: Domain, trust: str
+    sizes: NDArray[np.int64], most: int | None, epsilon: float, delta: float, domain: Domain, trust: str
 ) -> tuple[int, float]:
     """Return as how many records, of which epsilon, those of users count in advice on what to fit.
 
@@ -62,14 +100,14 @@ def counted(
     Args:
         sizes: how many records each user has.
         most: of how many each is answered at most; None to choose.
-        epsilon: what a user pays.
+        epsilon, delta: what a user pays.
         domain: of the labels.
         trust: "local" or "central".
     """
     if trust == "central":
         return len(sizes), epsilon
-    cap = min(best_cap(sizes, epsilon, domain) if most is None else most, int(sizes.max()))
-    return int(np.minimum(sizes, cap).sum()), float_below(positive_epsilon(epsilon) / cap)
+    cap = min(best_cap(sizes, epsilon, delta, domain) if most is None else most, int(sizes.max()))
+    return int(np.minimum(sizes, cap).sum()), answer_epsilon(epsilon, delta, cap)
 
 
 @dataclass(frozen=True)

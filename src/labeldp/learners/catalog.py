@@ -286,8 +286,8 @@ def _why_no_delta(name: str, trust: str, prior: str) -> str:
         return f"--delta does not go with --prior {prior}: its counts and labels need none"
     if trust == "local":
         return (
-            "--delta goes with --trust central: randomized labels need none; labeldp ledger add gives a dataset's "
-            "budget one"
+            "--delta goes with --trust central, or with --user: one randomized label needs none; labeldp ledger add "
+            "gives a dataset's budget one"
         )
     return f"--delta does not go with --model {name}: its guarantee is pure without it"
 

@@ -60,6 +60,7 @@ from .moments import LaplaceMoment as LaplaceMoment
 from .numbers import MAX_GRID as MAX_GRID
 from .numbers import ResponseOnBins as ResponseOnBins
 from .numbers import UnbiasedNumbers as UnbiasedNumbers
+from .optimal import Optimal as Optimal
 from .randomized_response import RandomizedResponse as RandomizedResponse
 from .randomized_response import RandomizedResponseTopK as RandomizedResponseTopK
 from .randomized_response import RandomizedResponseWithPrior as RandomizedResponseWithPrior

@@ -80,6 +80,7 @@ MECHANISMS: Mapping[str, MechanismEntry] = {
             "a noisy bit for each class",
             command="unary-encoding",
         ),
+        MechanismEntry("labeldp.mechanisms.optimal:Optimal", "the label of least expected loss", _BOTH),
         MechanismEntry("labeldp.mechanisms.additive:GaussianOneHot", "a noisy number for each class"),
         MechanismEntry(
             "labeldp.mechanisms.additive:DiscreteLaplace", "a number with noise", _RANGE, command="discrete-laplace"

@@ -398,12 +398,21 @@ class ExponentialMechanism(_Selection):
 
     `PermuteAndFlip` never does worse; this one is the textbook's.
 
-    Guarantee (pure): epsilon-DP for each label.
+    Guarantee (pure): epsilon-DP for each label, and with other releases less than any pure epsilon: its log-ratios lie
+        in an interval of length epsilon.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17).
     """
 
     rule: ClassVar[str] = "exponential mechanism"
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Return the loss of a bounded range of length epsilon."""
+        return PrivacyLoss.bounded_range(positive_epsilon(self.epsilon))
+
+    def user_loss(self, users: Groups) -> PrivacyLoss:
+        """Return the loss of a bounded range: counts move by the labels of a user, one up and one down for each."""
+        return PrivacyLoss.bounded_range(users.most * positive_epsilon(self.epsilon))
 
     @property
     def tries_again(self) -> bool:

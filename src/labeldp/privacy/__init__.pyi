@@ -1,4 +1,5 @@
 from .atoms import Atom as Atom
+from .atoms import BoundedRange as BoundedRange
 from .atoms import Discrete as Discrete
 from .atoms import Failure as Failure
 from .atoms import Gaussian as Gaussian

@@ -158,7 +158,7 @@ Ends = tuple[Floats, Floats]
 
 
 class NumericAtom(Atom):
-    """An atom whose delta(epsilon) is computed between certified ends; its loss is unbounded."""
+    """An atom whose delta(epsilon) is computed between certified ends; its loss may be unbounded."""
 
     @abstractmethod
     def ends(self, epsilons: Floats) -> Ends:
@@ -173,7 +173,7 @@ class NumericAtom(Atom):
         """Return the loss of the same pair of laws, exchanged."""
 
     @property
-    def max_loss(self) -> None:
+    def max_loss(self) -> Fraction | None:
         return None
 
     @cached_property
@@ -188,6 +188,49 @@ class NumericAtom(Atom):
         """Return the upper end of delta at one epsilon >= 0."""
         below = min(max(0.0, math.nextafter(float(epsilon), -math.inf)), _MAX_EPSILON)  # delta falls with epsilon
         return min(1.0, float(self.upper(np.array([below]))[0]))
+
+
+@dataclass(frozen=True)
+class BoundedRange(NumericAtom):
+    """The loss of any mechanism whose log-ratios under two labels lie in an interval of length eta.
+
+    The exponential mechanism is one. Its curve is that of logistic noise moved by eta, and is its own exchange.
+
+    Guarantee (bounded_range): no such mechanism has a larger delta, and it composes like any other curve.
+
+    Source: DongDurfeeRogers, the reduction to generalized randomized response; `docs/proofs/composition.md`.
+    """
+
+    kind = "bounded range"
+    eta: Fraction
+
+    def __post_init__(self) -> None:
+        _require(self.eta > 0)
+
+    def ends(self, epsilons: Floats) -> Ends:
+        """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
+        eta = float(self.eta)
+        gaps, error = eta - epsilons, 2.0**-50 * (eta + epsilons)
+        lower, upper = (
+            np.expm1(-np.maximum(gap, 0) / 2) ** 2 / -np.expm1(-eta) for gap in (gaps - error, gaps + error)
+        )
+        return lower * (1 - _CURVE_ERROR), np.where(gaps + error > 0, upper * (1 + _CURVE_ERROR), 0.0)
+
+    def reversed(self) -> "BoundedRange":
+        """Return the loss itself: its curve is its own exchange."""
+        return self
+
+    @property
+    def max_loss(self) -> Fraction:
+        return self.eta
+
+    @cached_property
+    def reach(self) -> float:
+        """The largest loss."""
+        return min(float_above(self.eta), _MAX_REACH)
+
+    def __str__(self) -> str:
+        return f"a loss within a range of {float_above(self.eta):g}"
 
 
 def normal_cdf(x: float) -> float:
@@ -207,6 +250,8 @@ def _require(possible: bool) -> None:
 
 
 NEGLIGIBLE_DELTA = 1e-20
+
+_CURVE_ERROR = 1e-14
 
 _MOST = 10**18
 

@@ -7,7 +7,7 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, NumericAtom, Response, normal_cdf
+from labeldp.privacy.atoms import Atom, BoundedRange, Discrete, Failure, Gaussian, NumericAtom, Response, normal_cdf
 from labeldp.privacy.validate import Floats, Integers
 
 Sequence = tuple[tuple[Atom, int], ...]
@@ -162,10 +162,12 @@ def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
 def concentration(atom: Atom) -> Fraction | None:
     """The rho of the zero-concentrated privacy that an atom has, or None where it is not known.
 
-    Source: BunSteinke, Propositions 1.4 and 1.6.
+    Source: BunSteinke, Propositions 1.4 and 1.6; CesarRogers for a bounded range.
     """
     if isinstance(atom, Gaussian):
         return Fraction(atom.mu) ** 2 / 2
+    if isinstance(atom, BoundedRange):
+        return atom.eta**2 / 8
     return atom.epsilon**2 / 2 if isinstance(atom, Response) else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.privacy.atoms import Atom, Discrete, Ends, Failure, Gaussian, Json, NumericAtom, Response
+from labeldp.privacy.atoms import Atom, BoundedRange, Discrete, Ends, Failure, Gaussian, Json, NumericAtom, Response
 from labeldp.privacy.bag_loss import HiddenWeights, NoisyBag
 from labeldp.privacy.composition import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
@@ -68,7 +68,8 @@ class Largest(NumericAtom):
 
 
 ATOMS: dict[str, type[Atom]] = {
-    atom.kind: atom for atom in (Response, Discrete, Gaussian, Failure, NoisyBag, HiddenWeights, Switching, Largest)
+    atom.kind: atom
+    for atom in (Response, Discrete, Gaussian, Failure, BoundedRange, NoisyBag, HiddenWeights, Switching, Largest)
 }
 """Every kind of atom, by its name in JSON."""
 
@@ -107,6 +108,11 @@ class PrivacyLoss:
         if classes < 1:
             raise InputError("must be at least 1", argument="classes")
         return cls(((Response(positive_epsilon(epsilon), classes), 1),)) if classes > 1 else cls()
+
+    @classmethod
+    def bounded_range(cls, eta: Any) -> "PrivacyLoss":
+        """Return the loss of any mechanism whose log-ratios under two labels lie in an interval of length eta."""
+        return cls.curve(BoundedRange(positive_epsilon(eta)))
 
     @classmethod
     def failure(cls, delta: Any) -> "PrivacyLoss":

@@ -1,0 +1,690 @@
+"""A grey-box audit: run a program on neighboring labels with the same randomness, and compare what happens inside."""
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.curator import Curator
+from labeldp.mechanisms import MECHANISMS, Mechanism
+from labeldp.privacy import (
+    Certificate,
+    Charge,
+    InputError,
+    PrivacyLoss,
+    RecordLoss,
+    Release,
+    check_integer,
+    decimal,
+    total_loss,
+)
+
+FALSE_ALARM = 1e-9
+"""The probability that an output without noise is reported of a program that keeps its claim."""
+
+MOST_RUNS = 400
+"""Runs with other randomness, at most, that tell an output without noise from a noisy one."""
+
+SLACK = 1 + 1e-9
+"""Floating point noise and its sums may be off by so much."""
+
+PACKAGE = str(Path(__file__).parents[1])
+
+Program = Callable[[Any, np.random.Generator], Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One call that draws noise for values that depend on labels.
+
+    Args:
+        kind: of the noise, such as "laplace", or the name of a mechanism.
+        site: file and line of the program.
+        parameters: what may not depend on labels: scale, shape, specification.
+        value: what noise is added to, or the codes that a mechanism takes. It is secret.
+        output: what came out.
+        noise: which draw was used; None for mechanisms, which draw themselves.
+        loss: what a mechanism costs that was not charged by a curator.
+    """
+
+    kind: str
+    site: str
+    parameters: Any
+    value: Any = field(repr=False)
+    output: Any = field(repr=False)
+    noise: int | None = None
+    loss: PrivacyLoss | None = None
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A function of another library that adds noise, and what it declares.
+
+    Args:
+        owner: the module or the class that has it.
+        name: of the function.
+        declares: takes the arguments of a call and returns (value, sensitivity, loss): what noise is added to, by how
+            much that moves at most in the sum of absolute values, and what the call costs at that.
+    """
+
+    owner: Any
+    name: str
+    declares: Callable[..., tuple[Any, float, PrivacyLoss]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake, or what could not be checked.
+
+    Args:
+        kind: "raw output", "sensitivity", "noise", "noise reused", "budget", "control flow", "parameters" or
+            "randomness".
+        sentence: what is wrong, without a value of a label.
+        site: file and line; empty where it is the whole program.
+        fails: whether it is a mistake for sure.
+    """
+
+    kind: str
+    sentence: str
+    site: str = ""
+    fails: bool = True
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a program did with labels.
+
+    Args:
+        findings: mistakes first.
+        reads: file and line of each call that read labels, with how often.
+        draws: file and line of each call that drew random numbers, with how often.
+        events: kind, site, largest measured sensitivity and cost of each call that drew noise. Secret with real labels.
+        epsilon: the cost of the whole program on the worst pair, at the delta of the claim.
+        claim: epsilon and delta that were claimed.
+        pairs: how many pairs of neighbors were compared.
+        secret: whether it was computed from real labels.
+    """
+
+    findings: tuple[Finding, ...]
+    reads: Mapping[str, int]
+    draws: Mapping[str, int]
+    events: tuple[Mapping[str, Any], ...] = field(repr=False)
+    epsilon: float = field(repr=False)
+    claim: tuple[float, float]
+    pairs: int
+    secret: bool
+
+    @property
+    def verdict(self) -> str:
+        """ "fails", "unverified" where something could not be checked, or "holds" on all pairs that were compared."""
+        if any(finding.fails for finding in self.findings):
+            return "fails"
+        return "unverified" if self.findings else "holds"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values: as secret as the labels where `secret` says so."""
+        return {
+            "verdict": self.verdict,
+            "claim": {"epsilon": self.claim[0], "delta": self.claim[1]},
+            "epsilon": self.epsilon,
+            "pairs": self.pairs,
+            "findings": [vars(finding) for finding in self.findings],
+            "reads": dict(self.reads),
+            "draws": dict(self.draws),
+            "events": [dict(event) for event in self.events],
+            "secret": self.secret,
+        }
+
+
+class _Labels(np.ndarray):
+    """Labels that note where they are read."""
+
+    tape: Any
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.tape = getattr(other, "tape", None)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        self._note()
+        return getattr(ufunc, method)(*map(_plain, inputs), **_plain(options))
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        self._note()
+        return function(*_plain(arguments), **_plain(options))
+
+    def __getitem__(self, key: Any) -> Any:
+        self._note()
+        return np.asarray(self)[_plain(key)]
+
+    def __iter__(self) -> Iterator[Any]:
+        self._note()
+        return iter(np.asarray(self))
+
+    def tolist(self) -> Any:
+        self._note()
+        return np.asarray(self).tolist()
+
+    def _note(self) -> None:
+        if self.tape is not None:
+            self.tape.note(self.tape.reads)
+
+
+class _Noise(np.ndarray):
+    """Noise that notes what it is added to, and what comes out."""
+
+    tape: Any
+    kind: str
+    scale: Any
+    draw: int
+
+    def __array_finalize__(self, other: Any) -> None:
+        for name in ("tape", "kind", "scale", "draw"):
+            setattr(self, name, getattr(other, name, None))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        values, noise = [_plain(each) for each in inputs], [each for each in inputs if isinstance(each, _Noise)]
+        options = {name: _plain(value) for name, value in options.items()}
+        result = getattr(ufunc, method)(*values, **options)
+        tape = noise[0].tape if noise else None
+        if tape is None or method != "__call__":
+            return result
+        if ufunc in (np.negative, np.positive):
+            return tape.tagged(result, noise[0].kind, noise[0].scale, noise[0].draw)
+        if ufunc in (np.multiply, np.divide) and len(noise) == 1 and isinstance(inputs[0], _Noise):
+            return tape.tagged(result, noise[0].kind, ufunc(noise[0].scale, np.abs(values[1])), noise[0].draw)
+        if ufunc is np.multiply and len(noise) == 1:
+            return tape.tagged(result, noise[0].kind, np.abs(values[0]) * noise[0].scale, noise[0].draw)
+        if ufunc is np.subtract and [each.kind for each in noise] == ["geometric", "geometric"]:
+            return tape.tagged(result, "two-sided geometric", noise[0].scale, noise[0].draw)
+        if ufunc in (np.add, np.subtract) and len(noise) == 1:
+            [value] = [value for value, each in zip(values, inputs, strict=True) if not isinstance(each, _Noise)]
+            return tape.added(noise[0], value, result)
+        return result
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        return function(*_plain(arguments), **_plain(options))
+
+
+class _Generator(np.random.Generator):
+    """A numpy generator that notes its draws, and whose noise notes what it is added to."""
+
+    tape: Any
+
+    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        return self._noise("laplace", loc, scale, super().laplace(0.0, _plain(scale), size))
+
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        return self._noise("normal", loc, scale, super().normal(0.0, _plain(scale), size))
+
+    def standard_normal(self, size: Any = None, *rest: Any, **options: Any) -> Any:
+        return self._noise("normal", 0.0, 1.0, super().standard_normal(size, *rest, **options))
+
+    def geometric(self, p: Any, size: Any = None) -> Any:
+        return self._noise("geometric", 0, -1 / np.log1p(-np.asarray(_plain(p))), super().geometric(_plain(p), size))
+
+    def _noise(self, kind: str, loc: Any, scale: Any, drawn: Any) -> Any:
+        noise = self.tape.tagged(drawn, kind, np.asarray(_plain(scale), dtype=np.float64), self.tape.next_draw())
+        return noise if np.all(np.asarray(loc) == 0) else _plain(loc) + noise
+
+
+def _counted(name: str) -> Any:
+    def method(self: Any, *arguments: Any, **options: Any) -> Any:
+        self.tape.note(self.tape.draws)
+        if not self.tape.depth:
+            self.tape.note(self.tape.plain_draws)
+        return getattr(np.random.Generator, name)(self, *map(_plain, arguments), **options)
+
+    return method
+
+
+for _name in ("random", "integers", "choice", "uniform", "binomial", "exponential", "gumbel", "permutation", "poisson"):
+    setattr(_Generator, _name, _counted(_name))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without the marks of labels and noise."""
+    if isinstance(value, _Labels | _Noise):
+        return value.view(np.ndarray)
+    if isinstance(value, tuple | list):
+        return type(value)(map(_plain, value))
+    return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+class _Diverged(BaseException):
+    """The program does something else on the neighbor; ends the run."""
+
+
+class _Tape:
+    """What one run did, and, where another run is played, what it has to do."""
+
+    def __init__(self, played: "_Tape | None" = None) -> None:
+        self.played = played
+        self.events: list[Event] = []
+        self.charges: list[Charge] = []
+        self.states: list[Any] = []
+        self.reads: dict[str, int] = {}
+        self.draws: dict[str, int] = {}
+        self.plain_draws: dict[str, int] = {}
+        self.others: dict[str, int] = {}
+        self.findings: list[Finding] = []
+        self.output: Any = None
+        self.number, self.depth, self.charging = 0, 0, False
+        self.generator: Any = None
+
+    def run(self, program: Program, labels: NDArray[Any], seed: int, primitives: Sequence[Primitive]) -> "_Tape":
+        """Run the program, and keep its output."""
+        self.generator = _Generator(np.random.PCG64(seed))
+        self.generator.tape = self
+        marked = np.array(labels).view(_Labels)
+        marked.tape = self
+        with _patched(self, primitives):
+            try:
+                self.output = _plain(program(marked, self.generator))
+            except _Diverged:
+                return self
+        if self.played is not None and len(self.events) < len(self.played.events):
+            self.findings.append(_flow(self.played.events[len(self.events)].site))
+        return self
+
+    def note(self, where: dict[str, int]) -> str:
+        site = _site()
+        where[site] = where.get(site, 0) + 1
+        return site
+
+    def next_draw(self) -> int:
+        self.note(self.draws)
+        self.number += 1
+        return self.number
+
+    def tagged(self, drawn: Any, kind: str, scale: Any, draw: int) -> Any:
+        """Return noise that knows what it is."""
+        noise = np.asarray(drawn).view(_Noise)
+        noise.tape, noise.kind, noise.scale, noise.draw = self, kind, np.asarray(scale), draw
+        return noise
+
+    def added(self, noise: _Noise, value: Any, result: Any) -> Any:
+        """Note that noise was added to a value; return the sum of the run that is played."""
+        parameters = (np.asarray(noise.scale).tolist(), np.shape(result))
+        return self._event(noise.kind, parameters, np.array(value, dtype=np.float64), result, noise.draw, None)
+
+    def randomized(self, original: Any, mechanism: Mechanism, labels: Any, **options: Any) -> Any:
+        """Draw from a mechanism; return what it drew in the run that is played."""
+        if self.depth:
+            return original(mechanism, labels, **options)
+        self.note(self.reads)
+        self.depth += 1
+        before = self.generator.bit_generator.state
+        try:
+            output = original(mechanism, _plain(labels), **options)
+        finally:
+            self.depth -= 1
+        if self.generator.bit_generator.state == before:
+            self.note(self.others)
+        loss = None if self.charging else mechanism.privacy_loss()
+        return self._event(type(mechanism).__name__, mechanism.specification(), np.array(labels), output, None, loss)
+
+    def released(self, original: Any, *arguments: Any, **options: Any) -> Any:
+        """Release by a curator, and keep its charges."""
+        self.charging = True
+        try:
+            release = original(*arguments, **options)
+        finally:
+            self.charging = False
+        self.charges.extend(charge for charge in release.certificate.entries if charge not in self.charges)
+        return release
+
+    def called(self, original: Any, primitive: Primitive, *arguments: Any, **options: Any) -> Any:
+        """Call a primitive of another library."""
+        if self.depth:
+            return original(*arguments, **options)
+        value, sensitivity, loss = primitive.declares(*arguments, **options)
+        self.depth += 1
+        try:
+            output = original(*map(_plain, arguments), **_plain(options))
+        finally:
+            self.depth -= 1
+        parameters = {"sensitivity": float(sensitivity), "loss": loss.to_json()}
+        return self._event(primitive.name, parameters, np.array(_plain(value), dtype=np.float64), output, None, loss)
+
+    def _event(self, kind: str, parameters: Any, value: Any, output: Any, noise: int | None, loss: Any) -> Any:
+        site = _site()
+        if self.played is not None:
+            place = len(self.events)
+            if place >= len(self.played.events):
+                self.findings.append(_flow(site))
+                raise _Diverged
+            other = self.played.events[place]
+            if (other.kind, other.site) != (kind, site) or np.shape(other.value) != np.shape(value):
+                self.findings.append(_flow(site))
+                raise _Diverged
+            if other.parameters != parameters:
+                self.findings.append(
+                    Finding("parameters", f"the parameters of {kind} depend on labels: scale, size or domain", site)
+                )
+                raise _Diverged
+            output = other.output
+            self.generator.bit_generator.state = self.played.states[place]
+        self.events.append(Event(kind, site, parameters, value, output, noise, loss))
+        self.states.append(self.generator.bit_generator.state)
+        return output
+
+
+def _flow(site: str) -> Finding:
+    return Finding("control flow", "which noise is drawn, and how often, depends on labels", site)
+
+
+def _site() -> str:
+    """Return file and line of the innermost frame of the program: not of labeldp, of Python or of a library."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if _is_program(path):
+            return f"{Path(path).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def _is_program(path: str) -> bool:
+    return not (path.startswith((PACKAGE, sys.base_prefix, "<")) or "site-packages" in path)
+
+
+@contextmanager
+def _patched(tape: _Tape, primitives: Sequence[Primitive]) -> Iterator[None]:
+    """Note, while a body runs, what mechanisms, curators, primitives and global sources of randomness do."""
+    with ExitStack() as stack:
+
+        def swap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+            original = getattr(owner, name)
+
+            def replacement(*arguments: Any, **options: Any) -> Any:
+                return wrapper(original, *arguments, **options)
+
+            stack.enter_context(patch.object(owner, name, replacement))
+
+        classes = [entry.load() for entry in MECHANISMS.values()]
+        for owner in {next(base for base in each.__mro__ if "randomize" in vars(base)) for each in classes}:
+            swap(owner, "randomize", tape.randomized)
+        swap(Curator, "release", tape.released)
+        for primitive in primitives:
+            swap(primitive.owner, primitive.name, lambda original, *rest, of=primitive, **options: tape.called(
+                original, of, *rest, **options
+            ))  # fmt: skip
+
+        def counted(original: Any, *arguments: Any, **options: Any) -> Any:
+            if _is_program(sys._getframe(2).f_code.co_filename):
+                tape.note(tape.others)
+            return original(*arguments, **options)
+
+        for name in ("default_rng", "normal", "laplace", "rand", "randn", "random", "randint", "choice"):
+            swap(np.random, name, counted)
+        yield
+
+
+def trace(
+    program: Program,
+    labels: Any,
+    *,
+    epsilon: Any,
+    delta: Any = 0.0,
+    values: Any = None,
+    pairs: int = 20,
+    seed: int = 0,
+    primitives: Sequence[Primitive] = (),
+    real: bool = False,
+) -> Trace:
+    """Run a program on neighboring labels with the same randomness, and report what it does with them.
+
+    On the labels, every noisy value is recorded. On a neighbor, where one label is another value, the recorded noisy
+    values are played back. So whatever differs besides the inputs of noise depends on labels without noise: the output,
+    scales, or which noise is drawn. How far the inputs differ is the sensitivity, which gives the cost of each draw.
+    Findings are facts about the pairs that were run; that nothing was found proves nothing.
+
+    Args:
+        program: takes labels, shape (n,), and a numpy generator, which is its only source of noise; returns its output.
+        labels: shape (n,), numbers or texts; made up, if `real` does not say otherwise.
+        epsilon, delta: what the program claims.
+        values: the values of the domain that neighbors take; by default the smallest and the largest label.
+        pairs: how many neighbors are tried, of made-up labels twice as many.
+        seed: of the randomness of the runs.
+        primitives: functions of other libraries that add noise.
+        real: whether the labels are real: then the trace is as secret as they are.
+
+    Raises:
+        InputError: no labels, fewer than two values, or a claim that is none.
+
+    Source: ReCordPlay; the seven kinds of mistakes are in `docs/how-to/audit.md`.
+
+    Examples:
+        >>> def noisy_sum(labels, rng):
+        ...     return labels.sum() + rng.laplace(scale=1.0)
+        >>> trace(noisy_sum, [0, 1, 1, 0], epsilon=1).verdict
+        'holds'
+        >>> trace(noisy_sum, [0, 1, 1, 0], epsilon=0.5).findings[0].kind
+        'budget'
+    """
+    array = np.array(labels)
+    if array.ndim != 1 or not len(array):
+        raise InputError("must hold one or more labels, shape (n,)", argument="labels")
+    domain = np.unique(array) if values is None else np.unique(np.asarray(values))
+    if len(domain) < 2:
+        raise InputError("must hold two or more values of the domain", argument="values")
+    check_integer(pairs, "pairs", 1)
+    claim = (float(decimal(epsilon, "epsilon")), float(decimal(delta, "delta")))
+    runs = [_Pairs.run(program, base, domain, claim, pairs, seed, primitives) for base in _bases(array, domain, real)]
+    findings = [finding for run in runs for finding in run.findings]
+    distinct = tuple(sorted(dict.fromkeys(findings), key=lambda finding: (not finding.fails, finding.kind)))
+    first = runs[0].first
+    events = tuple(
+        {"kind": event.kind, "site": event.site, "sensitivity": far, "epsilon": paid}
+        for event, (far, paid) in zip(first.events, runs[0].measured, strict=True)
+    )
+    worst = max(run.worst for run in runs)
+    return Trace(distinct, first.reads, first.draws, events, worst, claim, pairs * len(runs), real)
+
+
+def _bases(labels: NDArray[Any], domain: NDArray[Any], real: bool) -> list[NDArray[Any]]:
+    """Return the labels and, if made up, others with a value that stands once: a domain may follow from it."""
+    if real:
+        return [labels]
+    rare = np.where(labels == domain[-1], domain[0], labels)
+    rare[len(rare) // 2] = domain[-1]
+    return [labels, rare]
+
+
+@dataclass
+class _Pairs:
+    """One base, run beside its neighbors.
+
+    Args:
+        first: the run on the base.
+        findings: what was found.
+        measured: sensitivity and epsilon of each event.
+        worst: epsilon of the worst pair.
+    """
+
+    first: _Tape
+    findings: list[Finding]
+    measured: list[list[float]]
+    worst: float = 0.0
+
+    @classmethod
+    def run(
+        cls,
+        program: Program,
+        base: NDArray[Any],
+        domain: NDArray[Any],
+        claim: tuple[float, float],
+        pairs: int,
+        seed: int,
+        primitives: Sequence[Primitive],
+    ) -> "_Pairs":
+        """Run a program on a base and on neighbors of it; half of them change a record of the rarest value."""
+        chooser = np.random.default_rng(seed)
+        first = _Tape().run(program, base, seed, primitives)
+        result = cls(first, [*_reused(first), *_foreign(first)], [[0.0, 0.0] for _ in first.events])
+        result.findings += _frozen(program, base, seed, first, primitives)
+        values, counts = np.unique(base, return_counts=True)
+        explained = False
+        rare = np.flatnonzero(base == values[counts.argmin()])
+        for number in range(pairs):
+            row = int(chooser.choice(rare if number % 2 else len(base)))
+            others = domain[domain != base[row]]
+            neighbor = base.copy()
+            neighbor[row] = others[(0, -1, chooser.integers(len(others)))[number % 3]]
+            other = _Tape(first).run(program, neighbor, seed, primitives)
+            result.findings += other.findings
+            if other.findings:
+                continue
+            if not explained and _differ(first.output, other.output):
+                explained = True
+                result.findings += _unexplained(program, base, neighbor, first, claim, primitives)
+            cost = _cost(first, other, result.measured, result.findings)
+            result.worst = max(result.worst, cost.epsilon(claim[1]))
+            if not cost.within(*claim):
+                result.findings.append(Finding("budget", "one label costs more than is claimed, all draws together"))
+        return result
+
+
+def _cost(one: _Tape, other: _Tape, measured: list[list[float]], findings: list[Finding]) -> RecordLoss:
+    """Return what a pair costs, all events together."""
+    drawn = PrivacyLoss.zero()
+    for event, twin, row in zip(one.events, other.events, measured, strict=True):
+        if event.loss is not None or event.noise is None:
+            loss = event.loss or PrivacyLoss.zero()
+            declared = event.parameters.get("sensitivity") if isinstance(event.parameters, dict) else None
+            if declared is not None:
+                row[0] = max(row[0], float(np.abs(event.value - twin.value).sum()))
+                if row[0] > declared * SLACK:
+                    findings.append(Finding("sensitivity", f"{event.kind} moves by more than it declares", event.site))
+        else:
+            scale, moved = np.asarray(event.parameters[0]), np.abs(event.value - twin.value)
+            row[0] = max(row[0], float(moved.sum()))
+            loss = _noise_loss(event, moved, scale, findings)
+        row[1] = max(row[1], loss.epsilon(0) if loss.max_loss is not None else math.inf)
+        drawn += loss
+    charged = total_loss(one.charges)
+    largest = None if charged.max_loss is None or drawn.max_loss is None else charged.max_loss + drawn.max_loss
+    return RecordLoss(tuple(loss + drawn for loss in charged.losses or (PrivacyLoss.zero(),)), largest)
+
+
+def _noise_loss(event: Event, moved: NDArray[Any], scale: NDArray[Any], findings: list[Finding]) -> PrivacyLoss:
+    if not moved.any():
+        return PrivacyLoss.zero()
+    if (np.broadcast_to(scale, moved.shape)[moved > 0] <= 0).any():
+        findings.append(Finding("noise", "noise of scale zero is added to a value that depends on labels", event.site))
+        return PrivacyLoss.zero()
+    units = moved / np.broadcast_to(scale, moved.shape)
+    if event.kind == "normal":
+        return PrivacyLoss.gaussian(float(np.sqrt((units**2).sum())) / SLACK)
+    if event.kind in ("laplace", "two-sided geometric"):
+        return PrivacyLoss.pure(float(units.sum()) / SLACK)
+    findings.append(Finding("noise", f"{event.kind} noise has one side: it hides nothing", event.site))
+    return PrivacyLoss.zero()
+
+
+def _reused(tape: _Tape) -> list[Finding]:
+    """Report draws that are added to two values."""
+    seen: dict[int, str] = {}
+    findings = []
+    for event in tape.events:
+        if event.noise is not None and seen.setdefault(event.noise, "") != "":
+            findings.append(Finding("noise reused", "one draw of noise is added to two values", event.site))
+        if event.noise is not None:
+            seen[event.noise] = event.site
+    return findings
+
+
+def _foreign(tape: _Tape) -> list[Finding]:
+    """Report random numbers that do not come from the generator that the program was given."""
+    return [
+        Finding("randomness", "random numbers come from another source than the given generator", site, fails=False)
+        for site in tape.others
+    ]
+
+
+def _frozen(
+    program: Program, labels: NDArray[Any], seed: int, first: _Tape, primitives: Sequence[Primitive]
+) -> list[Finding]:
+    """Report noise that is the same in every run: a seed that the program fixed."""
+    again = _Tape().run(program, labels, seed + 1, primitives)
+    if _differ(first.output, again.output):
+        return []
+    drawn = [pair for pair in zip(first.events, again.events, strict=False) if pair[0].noise is not None]
+    frozen = [one for one, other in drawn if not _differ(one.output, other.output)]
+    if frozen or (first.others and not first.events):
+        return [Finding("randomness", "the noise is the same in every run: a seed is fixed")]
+    return []
+
+
+def _unexplained(
+    program: Program,
+    labels: NDArray[Any],
+    neighbor: NDArray[Any],
+    first: _Tape,
+    claim: tuple[float, float],
+    primitives: Sequence[Primitive],
+) -> list[Finding]:
+    """Report an output that differs although all noisy values are the same.
+
+    If the program draws plain random numbers, it may have made noise of them. Then the output is compared over other
+    runs: one that is always the same on either side, and differs, keeps no claim of this epsilon.
+    """
+    if not (first.plain_draws or first.others):
+        return [Finding("raw output", "the output depends on labels without noise")]
+    epsilon, delta = claim
+    growth = math.exp(-min(epsilon, 50.0))
+    likely = 1 - growth + delta if growth <= 0.5 else 1 / (4 * growth) + delta
+    runs = math.ceil(math.log(FALSE_ALARM) / math.log(likely)) if 0 < likely < 1 else MOST_RUNS + 1
+    unseen = Finding(
+        "noise", "plain random numbers are drawn, and how they hide labels is not seen: use audit_sampler", fails=False
+    )
+    if runs > MOST_RUNS:
+        return [unseen]
+    sides = [
+        [_Tape().run(program, side, 1000 + number, primitives).output for number in range(runs)]
+        for side in (labels, neighbor)
+    ]
+    constant = [set.intersection(*[_leaves(output) for output in outputs]) for outputs in sides]
+    names = [{name for name, _ in leaves} for leaves in constant]
+    if any((name, value) not in constant[1] for name, value in constant[0] if name in names[1]):
+        return [Finding("raw output", "the output depends on labels without noise")]
+    return [unseen]
+
+
+def _leaves(value: Any) -> set[tuple[str, str]]:
+    """Return all numbers and texts of an output, each with its place."""
+    return {(name, repr(leaf)) for name, leaf in _walk(value, "", set())}
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return _leaves(one) != _leaves(other)
+
+
+def _walk(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Release):
+        value = value.value
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+        yield name, value
+    elif isinstance(value, np.ndarray):
+        yield f"{name}.shape", value.shape
+        for place, item in enumerate(value.ravel().tolist()):
+            yield f"{name}[{place}]", item
+    elif isinstance(value, Certificate | np.random.Generator) or callable(value) or id(value) in seen:
+        return
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _walk(item, f"{name}.{key}", seen | {id(value)})
+    elif isinstance(value, list | tuple | set | frozenset):
+        for place, item in enumerate(sorted(value, key=repr) if isinstance(value, set | frozenset) else value):
+            yield from _walk(item, f"{name}[{place}]", seen | {id(value)})
+    else:
+        names = [part.name for part in fields(value)] if is_dataclass(value) else list(getattr(value, "__dict__", {}))
+        for part in names:
+            yield from _walk(getattr(value, part, None), f"{name}.{part}", seen | {id(value)})
