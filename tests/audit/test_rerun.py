@@ -99,6 +99,20 @@ def test_every_learner_is_asked_again(tmp_path: Path, name: str, trust: str) -> 
     assert status(out, people(tmp_path, changed=3)) == 1
 
 
+def test_a_fit_without_diagnostics_is_asked_again_without_them(tmp_path: Path) -> None:
+    data, out = people(tmp_path), tmp_path / "model"
+    settings = FitSettings("bought", Classes(CLASSES), 2.0, 0.0, "people", model="logistic", id_column="id")
+    summary = fit_file(
+        data, settings, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report, diagnostics=False
+    )
+    assert summary.curve is None and not summary.importance
+    assert "Permutation importance" not in (out / "report.html").read_text()
+    assert status(out, data) == 0
+    spent = LedgerFile(tmp_path / "l.ledger").dataset("people").spent
+    fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "whole"), render=render_report)
+    assert LedgerFile(tmp_path / "l.ledger").dataset("people").spent == spent
+
+
 def test_every_kind_of_request_is_asked_again_by_a_function_that_there_is() -> None:
     assert {*RERUNS, "fit"} == set(REQUEST_KINDS)
     for text in RERUNS.values():

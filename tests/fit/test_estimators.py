@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import io
 import os
 import pickle
 import sys
@@ -28,7 +29,7 @@ import labeldp as ldp
 from conftest import table_of_people
 from labeldp import estimators
 from labeldp.cli import main
-from labeldp.curator import Ledger
+from labeldp.curator import DatasetLedger, Ledger
 from labeldp.fit import simulate
 from labeldp.privacy import Trust, total_loss
 from slow import mostly_slow
@@ -601,3 +602,30 @@ def test_a_report_of_numbers(tmp_path: Path) -> None:
     fitted = regressor().fit(X, NUMBERS)
     ldp.report.write_report(fitted, tmp_path / "report.html", X)
     assert "a number from 0 to 100" in " ".join((tmp_path / "report.html").read_text().split())
+
+
+class _Seen(pickle.Pickler):
+    """Keeps the type of each object that is pickled."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.types: set[type] = set()
+
+    def persistent_id(self, found: Any) -> None:
+        self.types.add(type(found))
+
+
+@pytest.mark.parametrize("trust", ["local", "central"])
+def test_a_fitted_estimator_keeps_no_label_no_curator_and_no_ledger(trust: str) -> None:
+    """Codes and words of the labels, in the order of the records, are nowhere in its pickle."""
+    model = ldp.LabelDPClassifier(epsilon=1, classes=("no", "yes"), estimator="linear", trust=trust).fit(X, Y)
+    file = io.BytesIO()
+    seen = _Seen(file)
+    seen.dump(model)
+    assert not {kind for kind in seen.types if issubclass(kind, (ldp.Curator, Ledger, DatasetLedger))}
+    codes = (Y == "yes").astype(np.uint8)
+    for array in (codes, codes.astype(np.int64), codes.astype(np.float64), Y, np.packbits(codes)):
+        assert array.tobytes()[:64] not in file.getvalue()
+    cost = model.certificate_.epsilon()
+    model.summarize(X)
+    assert model.certificate_.epsilon() == cost

@@ -210,6 +210,7 @@ class Rerun:
         """Run the whole fit again with the releases that are stored, and compare all that it writes."""
         bundle, again = Path(self.path), folder / "model"
         try:
+            stored = FitSummary.from_json(read_json(bundle / SUMMARY))
             summary = fit_file(
                 self.data,
                 settings,
@@ -217,8 +218,8 @@ class Rerun:
                 out=str(again),
                 test=self.test,
                 test_labels_are_public=self.test is not None,
+                diagnostics=stored.curve is not None or bool(stored.importance),
             )
-            stored = FitSummary.from_json(read_json(bundle / SUMMARY))
         except LabelDPError as error:
             return Check(None, f"{NOT_MADE}: the fit does not run here as it did: {error}.")
         stated, restated = statements(self.certificate), statements(read_certified(again)[0])

@@ -153,7 +153,7 @@ SECTIONS = {
     "Server": ("curator", "token_file", "server_certificate", "reason"),
     "Model": ("model", "stages", "prior", "epochs", "init", "cells", "neighbors"),
     "Evaluation": ("evaluation", "test", "test_labels_are_public"),
-    "Output": ("out", "as_json", "quiet"),
+    "Output": ("out", "diagnostics", "as_json", "quiet"),
 }
 """The options of fit in the sections of its help; others are in the last."""
 
@@ -241,6 +241,13 @@ FREQUENT = (
     metavar="COLUMN",
     help="Distinct record ids, not a feature. Noise follows the ids, not the row order.",
 )
+@click.option(
+    "--no-diagnostics",
+    "diagnostics",
+    flag_value=False,
+    default=True,
+    help="Leave out what takes long in the report: accuracy at other epsilons, and the ranking of features.",
+)
 @user_options
 @json_option
 @quiet_option
@@ -262,7 +269,7 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
     server, create_ledger = remote_curator(options), options.pop("create_ledger")
     if server is not None:
         options |= {"held": server.domain, "label": options["label"] or server.dataset}
-    files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public")}
+    files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public", "diagnostics")}
     settings = FitSettings.parse(**options)
     warn_if_weak(settings.epsilon)
     create_ledger()

@@ -61,6 +61,7 @@ def fit_file(
     render: Render | None = None,
     note: Callable[[str], None] | None = None,
     progress: Progress | None = None,
+    diagnostics: bool = True,
 ) -> FitSummary:
     """Learn a model from a file, and write model, certificate and report into a new directory.
 
@@ -82,6 +83,7 @@ def fit_file(
         render: turns the summary into the report, such as `labeldp.report.render_report`; without it none is written.
         note: called with a sentence that the user should read.
         progress: called with what is being done and the share of the work that is done.
+        diagnostics: whether the report has simulated accuracy at other epsilons and ranks features.
 
     Guarantee (refusal_free): what is refused charges nothing, and the directory is whole or absent.
 
@@ -142,7 +144,9 @@ def fit_file(
         if address is not None and address.startswith("unix:"):
             address = f"unix:{Path(address).name}"
         files = {"ledger": Path(ledger or "").name, "out": Path(out).name}
-        summary = summarize(job, release, tuple(stages), show, job.request.command(curator=address, **files))
+        summary = summarize(
+            job, release, tuple(stages), show, job.request.command(curator=address, **files), diagnostics=diagnostics
+        )
         digest = certificate_digest(release.certificate.to_json())
         summary = replace(summary, request=job.request.digest, certificate_digest=digest)
         Bundle(release.value, job.rows.encoder).write(folder)

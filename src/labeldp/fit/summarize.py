@@ -26,6 +26,7 @@ from labeldp.fit.summary import (
     Dropped,
     Estimated,
     FitSummary,
+    Importance,
     Numbers,
     NumberTest,
     Picture,
@@ -61,7 +62,13 @@ LEFT_OUT = "left out "
 
 
 def summarize(
-    job: Job, release: Release[Model], stages: tuple[Stage, ...], show: Callable[[str, float], None], command: str
+    job: Job,
+    release: Release[Model],
+    stages: tuple[Stage, ...],
+    show: Callable[[str, float], None],
+    command: str,
+    *,
+    diagnostics: bool = True,
 ) -> FitSummary:
     """Return everything that the report says.
 
@@ -71,17 +78,21 @@ def summarize(
         stages: the parts of the records and how they were answered.
         show: told what is being done.
         command: what asks for the same again.
+        diagnostics: whether other epsilons are simulated and features ranked, which takes time and charges nothing.
     """
     model, settings, learner, task = release.value, job.settings, job.learner, job.task
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
     labeled = not isinstance(model.evaluation, SummedErrors)  # else nothing was released of single records
     curve = None
-    if learner.simulation and model.domain.target == "classes" and job.owners is None:
+    if diagnostics and learner.simulation and model.domain.target == "classes" and job.owners is None:
         show("simulating other ε", 0.7)
         curve = simulated_curve(learner, task, model, features)
     fields = (_of_numbers if model.domain.target == "numbers" else _of_classes)(model, job.public)
     fields["warnings"] = (*copy_warnings(model, features, encoder), *fields["warnings"])
-    show("ranking features", 0.9)
+    importance: tuple[Importance, ...] = ()
+    if diagnostics and encoder.names and labeled:
+        show("ranking features", 0.9)
+        importance = importances(learner, model, features, encoder.names)
     ids = {charge.id for charge in certificate.entries}
     return FitSummary(
         title=f"Predict {settings.label if encoder.names else settings.dataset}",
@@ -124,7 +135,7 @@ def summarize(
             *learner.notes,
         ),
         curve=curve,
-        importance=importances(learner, model, features, encoder.names) if encoder.names and labeled else (),
+        importance=importance,
         stages=stages,
         images="" if encoder.names else str(encoder),
         picture=_picture(model, encoder, features),
