@@ -251,6 +251,20 @@ def test_average_precision_is_covered(records: int, epsilon: float) -> None:
     assert covered >= binom.ppf(1e-12, runs, 0.94)
 
 
+def test_a_confusion_is_covered_where_answers_tell_little() -> None:
+    """Of 400 runs, a coverage of 90 % of an entry is refused with a probability below 1e-3, one of 87 % below 1e-6."""
+    plan, rng, covered = response(2, 0.5), np.random.default_rng(6), np.zeros((2, 2))
+    truth = np.array([[0.024, 0.006], [0.194, 0.776]])
+    certificate = released(np.zeros(200, dtype=int), plan).certificate
+    for _ in range(400):
+        labels, predicted = np.divmod(rng.choice(4, 200, p=truth.ravel()), 2)
+        release = Release(plan.randomize(labels.astype(np.uint8), rng=rng), certificate, plan)
+        model = ldp.Public(predicted.astype(float), why="made up")
+        confusion = inference.evaluate(release, model, simultaneous=False).confusion()
+        covered += (confusion.low <= truth) & (truth <= confusion.high)
+    assert covered.min() >= binom.ppf(0.999, 400, 0.9)
+
+
 def test_an_area_is_two_sums() -> None:
     plan = inference.plan_sums("auc", ldp.Classes(2), 1.0, scores=MODEL)
     release = released(LABELS, plan)
