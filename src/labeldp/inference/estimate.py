@@ -170,8 +170,8 @@ class Estimate:
         return replace(self, quantity=f"{self.quantity} ({where})", axes=left, **parts)
 
     def rows(self) -> list[str]:
-        """Return the name of each entry, in the order of `value.ravel()`."""
-        return [", ".join(names) for names in product(*(names for _, names in self.axes))] or [self.quantity]
+        """Return the name of each entry, in the order of `value.ravel()`; one without axes has none."""
+        return [", ".join(names) for names in product(*(names for _, names in self.axes))]
 
     def table(self) -> Any:
         """Return an Arrow table with a row for each entry: names along the axes, numbers, and what the interval is."""
