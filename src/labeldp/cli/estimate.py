@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -245,9 +246,15 @@ def source_of(data: str, options: dict[str, Any]) -> PublicColumns:
     """Return the file that is asked: released, or raw where a ledger is named."""
     from labeldp.privacy import InputError
 
-    for name in ("plot", "report", "sums"):  # before anything is charged
-        if options.get(name) is not None and os.path.lexists(options[name]):
-            raise InputError(f"--{name} {options[name]} exists already: name a new file")
+    outputs = [(name, options[name]) for name in ("plot", "report", "sums") if options.get(name) is not None]
+    for name, path in outputs:  # before anything is charged
+        if os.path.lexists(path):
+            raise InputError(f"--{name} {path} exists already: name a new file")
+        if not os.access(os.path.dirname(path) or ".", os.W_OK):
+            raise InputError(f"--{name} {path} cannot be written: there is no such directory, or it is read-only")
+    paths = [options.get("ledger") or data, *dict(outputs).values()]
+    if len(set(map(os.path.abspath, paths))) < len(paths):
+        raise InputError("must be different files", argument=("ledger", *dict(outputs)))
     if options.get("ledger") is not None:
         return RawFile(data, options)
     for name in sorted(ACCOUNT & options.keys()):
@@ -302,7 +309,16 @@ def show_json(content: dict[str, Any], result: Estimate | PredictionSets) -> Non
     """Print rows as JSON, with the conditions and the certificate."""
     certificate = None if result.certificate is None else result.certificate.to_json()
     content |= {"assumptions": list(result.assumptions), "certificate": certificate}
-    click.echo(json.dumps(content, indent=2))
+    click.echo(json.dumps(finite(content), indent=2, allow_nan=False))
+
+
+def finite(content: Any) -> Any:
+    """Return JSON values with null in place of infinite numbers and NaN, which JSON has not."""
+    if isinstance(content, dict):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not isfinite(content) else content
 
 
 def show_conditions(result: Estimate | PredictionSets) -> None:

@@ -238,7 +238,8 @@ def _covariates(covariates: Any, records: int) -> Floats:
         table = table[:, None]
     if table.ndim != 2 or len(table) != records or table.dtype.kind not in "biuf" or not np.all(np.isfinite(table)):
         raise InputError("must be finite numbers, a row for each record", argument="covariates")
-    return table.astype(np.float64, copy=False)
+    table = table.astype(np.float64, copy=False)
+    return table / np.maximum(np.abs(table).max(axis=0), np.finfo(np.float64).tiny)  # their unit is of no effect
 
 
 def _stated(
