@@ -24,7 +24,6 @@ from scipy.stats import binom
 
 import labeldp as ldp
 from labeldp import inference
-from labeldp.inference.curves import PairTerms, area_terms, precision_terms
 from labeldp.inference.intervals import (
     clopper_pearson,
     fieller,
@@ -275,28 +274,54 @@ def areas() -> Iterator[Cell]:
         mechanism, hit, miss = response(2, epsilon)
         certificate = plain(mechanism)
         ends: dict[str, list[Any]] = {"area, Fieller": [], "average precision, Fieller": [], "area, two sums": []}
-        for run in range(int((20_000 if records <= 500 else 4_000) * SCALE)):
+        block = 100_000 // records
+        for _ in range(int(20_000 * SCALE) // block):
+            x = np.sort(rng.normal(size=(block, records)), axis=1)
+            labels = rng.random(x.shape) < expit(offset + 1.5 * x)
+            second = ((rng.random(x.shape) < np.where(labels, hit, miss)) - miss) / (hit - miss)
+            for method, found in zip(ends, area_ends(second), strict=False):
+                ends[method].append(found)
+        for _ in range(int((150 if records <= 500 else 30) * SCALE)):
             x = rng.normal(size=records)
             labels = rng.random(records) < expit(offset + 1.5 * x)
-            second = ((rng.random(records) < np.where(labels, hit, miss)) - miss) / (hit - miss)
-            for method, terms_of in (("area, Fieller", area_terms), ("average precision, Fieller", precision_terms)):
-                ends[method].append(area_ends(terms_of(second, x)))
-            if run >= (150 if records <= 500 else 30) * SCALE:
-                continue
             model = ldp.Public(expit(x), why="drawn")
             used = inference.plan_sums("auc", mechanism.domain, epsilon, scores=model)
             release = Release(used.randomize(labels.astype(np.uint8), rng=rng), certificate, used)
-            found = inference.evaluate(release, model).auc()
-            ends["area, two sums"].append((found.low, found.high))
+            area_of_sums = inference.evaluate(release, model).auc()
+            ends["area, two sums"].append([[area_of_sums.low, area_of_sums.high]])
         for method, drawn in ends.items():
             truth = (chances @ precision) / chances.sum() if "precision" in method else area
-            yield cell(where, method, "asymptotic", *np.array(drawn).T, truth, records)
+            yield cell(where, method, "asymptotic", *np.concatenate(drawn).T, truth, records)
 
 
-def area_ends(pairs: PairTerms) -> np.ndarray:
-    """The ends of an area."""
-    covariance = np.cov(pairs.of(slice(None)).T) / len(pairs.order)
-    return np.clip(fieller(pairs.statistics, covariance, LEVEL), 0, 1)
+def area_ends(second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of areas under ROC and precision-recall curves, each (runs, 2), of records in order without ties."""
+    count = second.shape[1]
+    total = second.sum(axis=1, keepdims=True)
+    below = np.cumsum(second, axis=1) - second / 2
+    pairs = second * (np.arange(count) + 0.5 - below) + (1 - second) * (total - below)
+    alone = total - (second**2).sum(axis=1, keepdims=True)
+    terms = np.stack([pairs, second * (count - total) + (1 - second) * total], axis=2) / count
+    statistics = np.concatenate(
+        [pairs.sum(axis=1, keepdims=True) / 2 - alone / 2, total * (count - total) - alone], axis=1
+    ) / (count * (count - 1))
+    flagged = np.arange(count, 0, -1)
+    at = (np.cumsum(second[:, ::-1], axis=1)[:, ::-1] - second + 1) / flagged
+    shares, moved = (np.cumsum(part, axis=1) for part in (second / flagged, second * at / flagged))
+    lower = second * (shares - second / flagged) - (moved - second * at / flagged)
+    precise = np.stack([second * at + lower, second], axis=2)
+    means = np.concatenate([(second * at).mean(axis=1, keepdims=True), total / count], axis=1)
+    first, last = (
+        np.clip(np.stack(fieller(mean, covariances(each), LEVEL), axis=1), 0, 1)
+        for mean, each in ((statistics, terms), (means, precise))
+    )
+    return first, last
+
+
+def covariances(terms: np.ndarray) -> np.ndarray:
+    """The covariance of the means of two terms of each run, (runs, 2, 2)."""
+    apart = terms - terms.mean(axis=1, keepdims=True)
+    return np.einsum("rns,rnt->rst", apart, apart) / terms.shape[1] / (terms.shape[1] - 1)
 
 
 def plain(mechanism: Any) -> Any:
@@ -393,8 +418,9 @@ def check_moments() -> None:
     assert np.allclose([found.low[1], found.high[1]], np.clip(np.ravel(ends), 0, 1), atol=1e-3)
     x = rng.random(500)
     scores = inference.evaluate(Release(noisy, plain(mechanism), mechanism), ldp.Public(x, why="made up"))
-    for found, terms_of in ((scores.auc(), area_terms), (scores.average_precision(), precision_terms)):
-        assert np.allclose([found.low, found.high], area_ends(terms_of((noisy - miss) / (hit - miss), x)))
+    both = area_ends(((noisy - miss) / (hit - miss))[np.argsort(x)][None])
+    for found, [ends] in zip((scores.auc(), scores.average_precision()), both, strict=True):
+        assert np.allclose([found.low, found.high], ends)
 
 
 PARTS: dict[str, Callable[[], Iterator[Cell]]] = {

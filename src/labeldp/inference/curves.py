@@ -91,8 +91,8 @@ def precision_terms(second: Floats, scores: Any) -> PairTerms:
 
     def precision(rows: slice) -> tuple[Floats, Floats]:
         """Return the precision at the score of each record of a block, and its weight by how many are flagged."""
-        flagged, found = ranks.through(rows).T
-        return (found - weights[rows] + 1) / flagged, weights[rows] / flagged
+        flagged, hits = ranks.through(rows).T
+        return (hits - weights[rows] + 1) / flagged, weights[rows] / flagged
 
     def moved(rows: slice) -> Floats:
         at, alone = precision(rows)
