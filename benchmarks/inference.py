@@ -274,7 +274,7 @@ def areas() -> Iterator[Cell]:
         mechanism, hit, miss = response(2, epsilon)
         certificate = plain(mechanism)
         ends: dict[str, list[Any]] = {"area, Fieller": [], "average precision, Fieller": [], "area, two sums": []}
-        block = 100_000 // records
+        block = 10_000 // records
         for _ in range(int(20_000 * SCALE) // block):
             x = np.sort(rng.normal(size=(block, records)), axis=1)
             labels = rng.random(x.shape) < expit(offset + 1.5 * x)
@@ -296,32 +296,29 @@ def areas() -> Iterator[Cell]:
 
 def area_ends(second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The ends of areas under ROC and precision-recall curves, each (runs, 2), of records in order without ties."""
-    count = second.shape[1]
-    total = second.sum(axis=1, keepdims=True)
-    below = np.cumsum(second, axis=1) - second / 2
-    pairs = second * (np.arange(count) + 0.5 - below) + (1 - second) * (total - below)
-    alone = total - (second**2).sum(axis=1, keepdims=True)
-    terms = np.stack([pairs, second * (count - total) + (1 - second) * total], axis=2) / count
-    statistics = np.concatenate(
-        [pairs.sum(axis=1, keepdims=True) / 2 - alone / 2, total * (count - total) - alone], axis=1
-    ) / (count * (count - 1))
+    count, up = second.shape[1], np.cumsum(second, axis=1)
+    total, squares = up[:, -1:], np.einsum("rn,rn->r", second, second)[:, None]
+    pairs = total - up + second / 2 + second * (np.arange(count) + 0.5 - total)
+    alone = total - squares
+    inside = np.einsum("rn->r", pairs)[:, None] / 2
+    ordered = np.concatenate([inside - alone / 2, total * (count - total) - alone], axis=1) / (count * (count - 1))
     flagged = np.arange(count, 0, -1)
-    at = (np.cumsum(second[:, ::-1], axis=1)[:, ::-1] - second + 1) / flagged
-    shares, moved = (np.cumsum(part, axis=1) for part in (second / flagged, second * at / flagged))
-    lower = second * (shares - second / flagged) - (moved - second * at / flagged)
-    precise = np.stack([second * at + lower, second], axis=2)
-    means = np.concatenate([(second * at).mean(axis=1, keepdims=True), total / count], axis=1)
-    first, last = (
-        np.clip(np.stack(fieller(mean, covariances(each), LEVEL), axis=1), 0, 1)
-        for mean, each in ((statistics, terms), (means, precise))
-    )
-    return first, last
+    part = second / flagged
+    at = (total - up + 1) / flagged
+    moved = part * at
+    terms = second * at + second * (np.cumsum(part, axis=1) - part) - np.cumsum(moved, axis=1) + moved
+    means = np.concatenate([np.einsum("rn,rn->r", second, at)[:, None], total], axis=1) / count
+    weights = total + second * (count - 2 * total)
+    return ends_of(ordered, pairs / count, weights / count), ends_of(means, terms, second)
 
 
-def covariances(terms: np.ndarray) -> np.ndarray:
-    """The covariance of the means of two terms of each run, (runs, 2, 2)."""
-    apart = terms - terms.mean(axis=1, keepdims=True)
-    return np.einsum("rns,rnt->rst", apart, apart) / terms.shape[1] / (terms.shape[1] - 1)
+def ends_of(statistics: np.ndarray, top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    """Fieller's interval of the ratio of two statistics of each run, (runs, 2), by their terms, (runs, n)."""
+    count = top.shape[1]
+    tops, bottoms = (terms - terms.mean(axis=1, keepdims=True) for terms in (top, bottom))
+    cells = [np.einsum("rn,rn->r", a, b) for a, b in ((tops, tops), (tops, bottoms), (bottoms, bottoms))]
+    covariance = np.stack([cells[0], cells[1], cells[1], cells[2]], axis=1).reshape(-1, 2, 2) / count / (count - 1)
+    return np.clip(np.stack(fieller(statistics, covariance, LEVEL), axis=1), 0, 1)
 
 
 def plain(mechanism: Any) -> Any:
