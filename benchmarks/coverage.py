@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 import labeldp as ldp
 from labeldp.fit.simulate import importances
 from labeldp.fit.summarize import binned, constant_accuracy, constant_classes
-from labeldp.inference import clopper_pearson
+from labeldp.inference import clopper_pearson, log_losses
 from labeldp.learners import (
     NoisyNumberRegressor,
     ScoreEstimate,
@@ -30,7 +30,7 @@ from labeldp.learners import (
     fit_numbers,
     learner_of,
 )
-from labeldp.learners.evaluation import auc_estimate, log_losses
+from labeldp.learners.evaluation import auc_estimate
 
 LEAST = 0.93
 """Below this coverage an interval of 95 % is called too narrow."""

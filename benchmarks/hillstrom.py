@@ -1,14 +1,13 @@
 """Effects of an e-mail on private outcomes of 64,000 customers, beside what is found without privacy.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/hillstrom.py [--draws 50] [--write docs/results]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/hillstrom.py [--draws 50] [--write FILE.csv]
 
 The table hillstrom/hillstrom.csv.gz is looked for in the folder LABELDP_DATA, by default ../shared/data. Each draw is a
-release of its own, with fresh noise: the spread over draws is that of the noise alone. --write makes the page and one
-forest plot for each outcome.
+release of its own, with fresh noise: the spread over draws is that of the noise alone. docs/notebooks/experiment.md
+shows what --write stores.
 """
 
 import argparse
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from data import DATA
 
 import labeldp as ldp
 from labeldp import inference
-from labeldp.inference.forest import forest
 from labeldp.inference.intervals import normal_quantile, recovered, sidak, wilson
 from labeldp.mechanisms import Interval, UnbiasedNumbers
 
@@ -96,61 +94,23 @@ def row_of(name: str, labels: Any, mechanism: Any, draws: int, treated: np.ndarr
     return Row(name, value, low, high, effective)
 
 
-def table(rows: list[Row], digits: int) -> list[str]:
-    """A line for each row: the mean effect with its spread, the mean interval, and how often 0 lies outside."""
-    lines = [
-        "| release | effect | interval, mean ends | width | away from 0 | as precise as |",
-        "|---|---|---|---|---|---|",
+def lines_of(outcome: str, rows: list[Row], groups: list[str]) -> list[dict[str, Any]]:
+    """A line for each row and group: the mean effect, its spread, mean ends, and how often 0 lies outside."""
+    return [
+        {
+            "outcome": outcome,
+            "group": name,
+            "release": row.name,
+            "effect": row.effects[:, group].mean(),
+            "spread": row.effects[:, group].std(ddof=1) if len(row.effects) > 1 else 0.0,
+            "low": row.low[:, group].mean(),
+            "high": row.high[:, group].mean(),
+            "away from 0": np.mean((row.low[:, group] > 0) | (row.high[:, group] < 0)),
+            "as precise as": row.effective,
+        }
+        for row in rows
+        for group, name in enumerate(groups)
     ]
-    for row in rows:
-        effect, low, high = (numbers[:, 0] for numbers in (row.effects, row.low, row.high))
-        spread = f" ± {effect.std(ddof=1):.{digits}f}" if len(effect) > 1 else ""
-        away = f"{100 * np.mean((low > 0) | (high < 0)):.0f} %"
-        as_precise = "" if row.effective is None else f"{row.effective:,.0f} records"
-        mean = f"{effect.mean():.{digits}f}{spread}"
-        ends = f"{low.mean():.{digits}f} to {high.mean():.{digits}f} | {(high - low).mean():.{digits}f}"
-        lines.append(f"| {row.name} | {mean} | {ends} | {away} | {as_precise} |")
-    return lines
-
-
-def by_channel(rows: list[Row], names: list[str]) -> list[str]:
-    """A line for each row with the mean ends of the intervals of all groups, which hold together."""
-    lines = ["| release | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for row in rows:
-        cells = [f"{low:.3f} to {high:.3f}" for low, high in zip(row.low.mean(0), row.high.mean(0), strict=True)]
-        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
-    return lines
-
-
-PAGE = """# An e-mail experiment with private outcomes
-
-Hillstrom's experiment: {records:,} customers of a shop, two thirds of whom were sent an e-mail by lot. Arms and
-channels are public. Whether a customer visited the shop, bought something, and for how much, is private. What is the
-effect of the e-mail without privacy, from a trusted curator, and from single answers?
-
-```console
-$ OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/hillstrom.py{draws} --write docs/results
-```
-
-The data is Kevin Hillstrom's. It was published in 2008 for free use and is not part of this package: the command looks
-for `hillstrom/hillstrom.csv.gz` in the folder `LABELDP_DATA`.
-
-Each row is of {count} releases with fresh noise. The effect is their mean ± their standard deviation; an interval has
-the mean of their ends. *Away from 0* is the part of the releases whose 95 % interval leaves out 0. *As precise as* is
-how many records without privacy give such an interval. Central: the noisy sums of both arms (`plan_sums`). Local:
-randomized response, and for dollars `UnbiasedNumbers`. Each outcome is charged by itself.
-"""
-
-FOUND = """## What it teaches
-
-- With a trusted curator, visits and purchases lose nothing: there are enough records for every ε here.
-- Answers show the effect on visits from ε = 0.5 on. They hardly show the effect on purchases, half a point, even at
-  ε = 2.
-- 99 of 100 customers spent nothing, and others up to 499. Answers do not show the effect at all. They were clipped at
-  100, which makes the effect smaller.
-- The interval of a noisy sum of dollars is wider than without privacy, although its noise is small. Sums do not tell
-  the variance, so the largest one that the range admits is taken.
-"""
 
 
 def main() -> None:
@@ -160,31 +120,17 @@ def main() -> None:
     options = parser.parse_args()
     data = pd.read_csv(DATA / "hillstrom" / "hillstrom.csv.gz")
     treated = (data.segment != "No E-Mail").to_numpy()
-    drawn = "" if options.draws == 50 else f" --draws {options.draws}"
-    lines = [PAGE.format(records=len(data), count=options.draws, draws=drawn)]
-    for outcome, title in (("visit", "Visits"), ("conversion", "Purchases"), ("spend", "Dollars spent")):
-        start = time.perf_counter()
-        rows = effects_of(outcome, data, treated, options.draws)
-        digits = 3 if outcome == "spend" else 4
-        lines += [f"## {title}", "", f"Without an e-mail the mean is {data[outcome][~treated].mean():.4f}.", ""]
-        lines += table(rows, digits)
-        lines += ["", f"![Effect on {outcome}, with intervals](hillstrom/{outcome}.svg)", ""]
-        points = [tuple(float(end[:, 0].mean()) for end in (row.effects, row.low, row.high)) for row in rows]
-        if options.write:
-            folder = options.write / "hillstrom"
-            folder.mkdir(exist_ok=True)
-            picture = forest(f"effect on {outcome}", [row.name for row in rows], points)  # type: ignore[arg-type]
-            (folder / f"{outcome}.svg").write_text(picture + "\n", encoding="utf-8")
-        print(f"{outcome}: {time.perf_counter() - start:.0f} s", flush=True)
     channels = data.channel.to_numpy().astype(str)
+    lines: list[dict[str, Any]] = []
+    for outcome in ("visit", "conversion", "spend"):
+        lines += lines_of(outcome, effects_of(outcome, data, treated, options.draws), ["all"])
     rows = effects_of("visit", data, treated, options.draws, channels)
-    lines += ["## Visits by channel of the last purchase", "", "All intervals of a row hold together.", ""]
-    lines += by_channel(rows, np.unique(channels).tolist())
-    text = "\n".join([*lines, "", FOUND])
+    lines += lines_of("visit", rows, np.unique(channels).tolist())
+    table = pd.DataFrame(lines)
     if options.write:
-        (options.write / "hillstrom.md").write_text(text, encoding="utf-8")
+        table.to_csv(options.write, index=False, float_format="%.5g")
     else:
-        print(text)
+        print(table.to_string())
 
 
 if __name__ == "__main__":

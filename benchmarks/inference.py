@@ -24,7 +24,6 @@ from scipy.stats import binom
 
 import labeldp as ldp
 from labeldp import inference
-from labeldp.inference.curves import PairTerms, area_terms, precision_terms
 from labeldp.inference.intervals import (
     clopper_pearson,
     fieller,
@@ -275,28 +274,51 @@ def areas() -> Iterator[Cell]:
         mechanism, hit, miss = response(2, epsilon)
         certificate = plain(mechanism)
         ends: dict[str, list[Any]] = {"area, Fieller": [], "average precision, Fieller": [], "area, two sums": []}
-        for run in range(int((20_000 if records <= 500 else 4_000) * SCALE)):
+        block = 10_000 // records
+        for _ in range(int(20_000 * SCALE) // block):
+            x = np.sort(rng.normal(size=(block, records)), axis=1)
+            labels = rng.random(x.shape) < expit(offset + 1.5 * x)
+            second = ((rng.random(x.shape) < np.where(labels, hit, miss)) - miss) / (hit - miss)
+            for method, found in zip(ends, area_ends(second), strict=False):
+                ends[method].append(found)
+        for _ in range(int((150 if records <= 500 else 30) * SCALE)):
             x = rng.normal(size=records)
             labels = rng.random(records) < expit(offset + 1.5 * x)
-            second = ((rng.random(records) < np.where(labels, hit, miss)) - miss) / (hit - miss)
-            for method, terms_of in (("area, Fieller", area_terms), ("average precision, Fieller", precision_terms)):
-                ends[method].append(area_ends(terms_of(second, x)))
-            if run >= (150 if records <= 500 else 30) * SCALE:
-                continue
             model = ldp.Public(expit(x), why="drawn")
             used = inference.plan_sums("auc", mechanism.domain, epsilon, scores=model)
             release = Release(used.randomize(labels.astype(np.uint8), rng=rng), certificate, used)
-            found = inference.evaluate(release, model).auc()
-            ends["area, two sums"].append((found.low, found.high))
+            area_of_sums = inference.evaluate(release, model).auc()
+            ends["area, two sums"].append([[area_of_sums.low, area_of_sums.high]])
         for method, drawn in ends.items():
             truth = (chances @ precision) / chances.sum() if "precision" in method else area
-            yield cell(where, method, "asymptotic", *np.array(drawn).T, truth, records)
+            yield cell(where, method, "asymptotic", *np.concatenate(drawn).T, truth, records)
 
 
-def area_ends(pairs: PairTerms) -> np.ndarray:
-    """The ends of an area."""
-    covariance = np.cov(pairs.of(slice(None)).T) / len(pairs.order)
-    return np.clip(fieller(pairs.statistics, covariance, LEVEL), 0, 1)
+def area_ends(second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of areas under ROC and precision-recall curves, each (runs, 2), of records in order without ties."""
+    count, up = second.shape[1], np.cumsum(second, axis=1)
+    total, squares = up[:, -1:], np.einsum("rn,rn->r", second, second)[:, None]
+    pairs = total - up + second / 2 + second * (np.arange(count) + 0.5 - total)
+    alone = total - squares
+    inside = np.einsum("rn->r", pairs)[:, None] / 2
+    ordered = np.concatenate([inside - alone / 2, total * (count - total) - alone], axis=1) / (count * (count - 1))
+    flagged = np.arange(count, 0, -1)
+    part = second / flagged
+    at = (total - up + 1) / flagged
+    moved = part * at
+    terms = second * at + second * (np.cumsum(part, axis=1) - part) - np.cumsum(moved, axis=1) + moved
+    means = np.concatenate([np.einsum("rn,rn->r", second, at)[:, None], total], axis=1) / count
+    weights = total + second * (count - 2 * total)
+    return ends_of(ordered, pairs / count, weights / count), ends_of(means, terms, second)
+
+
+def ends_of(statistics: np.ndarray, top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    """Fieller's interval of the ratio of two statistics of each run, (runs, 2), by their terms, (runs, n)."""
+    count = top.shape[1]
+    tops, bottoms = (terms - terms.mean(axis=1, keepdims=True) for terms in (top, bottom))
+    cells = [np.einsum("rn,rn->r", a, b) for a, b in ((tops, tops), (tops, bottoms), (bottoms, bottoms))]
+    covariance = np.stack([cells[0], cells[1], cells[1], cells[2]], axis=1).reshape(-1, 2, 2) / count / (count - 1)
+    return np.clip(np.stack(fieller(statistics, covariance, LEVEL), axis=1), 0, 1)
 
 
 def plain(mechanism: Any) -> Any:
@@ -393,8 +415,9 @@ def check_moments() -> None:
     assert np.allclose([found.low[1], found.high[1]], np.clip(np.ravel(ends), 0, 1), atol=1e-3)
     x = rng.random(500)
     scores = inference.evaluate(Release(noisy, plain(mechanism), mechanism), ldp.Public(x, why="made up"))
-    for found, terms_of in ((scores.auc(), area_terms), (scores.average_precision(), precision_terms)):
-        assert np.allclose([found.low, found.high], area_ends(terms_of((noisy - miss) / (hit - miss), x)))
+    both = area_ends(((noisy - miss) / (hit - miss))[np.argsort(x)][None])
+    for found, [ends] in zip((scores.auc(), scores.average_precision()), both, strict=True):
+        assert np.allclose([found.low, found.high], ends)
 
 
 PARTS: dict[str, Callable[[], Iterator[Cell]]] = {

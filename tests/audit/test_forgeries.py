@@ -16,12 +16,12 @@ from pyarrow import csv, parquet
 
 import labeldp as ldp
 from labeldp.audit import audit_run, make_key, sign_files
-from labeldp.bags import release_bags
+from labeldp.bags import PrivateColumn, release_bags
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings, FitSummary, fit_file, release_file
 from labeldp.fit.bundle import CERTIFIED, certificate_digest, file_digest
 from labeldp.online import OnlineRun, run_online
-from labeldp.privacy import Certificate, LabelDPError
+from labeldp.privacy import Certificate, LabelDPError, Request, Source
 from labeldp.report import render_report
 from labeldp.tables import column_digest, open_table
 
@@ -38,6 +38,7 @@ ARTIFACTS = {
     "place.csv": "people.csv",
     "parts": "people",
     "sums.csv": "people.csv",
+    "question.csv": "people.csv",
     "decisions.csv": "losses.csv",
     "local": "people.csv",
     "central": "people.csv",
@@ -74,6 +75,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     release_file(data, out=folder / "place.csv", epsilon=2, in_place=True, **given)
     release_file(folder / "people", out=folder / "parts", epsilon=2.5, **given)
     release_bags(data, mechanism="bag-sum", size=10, epsilon=1, out=folder / "sums.csv", **given)
+    source = Source.of(data, "bought", "id")
+    request = Request.of("sums", "mean", "bought", source, 1, 0, domain=CLASSES)
+    PrivateColumn.read(data, "bought", CLASSES, "id").release(request, ledger=ledger, out=folder / "question.csv")
     run_online(folder / "losses.csv", OnlineRun(1.0), out=folder / "decisions.csv", ledger=ledger, dataset="losses")
     for name, settings in MODELS.items():
         fit_file(data, settings, ledger=str(ledger), out=str(folder / name), render=render_report)

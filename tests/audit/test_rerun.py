@@ -12,13 +12,13 @@ from pyarrow import parquet
 
 from labeldp.audit import audit_run
 from labeldp.audit.rerun import RERUNS
-from labeldp.bags import release_bags
+from labeldp.bags import PrivateColumn, release_bags
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings, fit_file, release_file, verify
 from labeldp.learners import LEARNERS, TRUSTS
 from labeldp.mechanisms import COMMANDS, Classes, Interval, load
 from labeldp.online import OnlineRun, run_online
-from labeldp.privacy import REQUEST_KINDS, Budget
+from labeldp.privacy import REQUEST_KINDS, Budget, Request, Source
 from labeldp.report import render_report
 from labeldp.tables import column_digest
 from slow import mostly_slow
@@ -51,7 +51,7 @@ def change_a_value(path: Path) -> None:
     content = json.loads(parquet.read_metadata(path).metadata[METADATA])
     table, column = parquet.read_table(path), content["column"]
     values = table[column].to_pylist()
-    values[0] = next(value for value in values if value != values[0])
+    values[0] = values[0] + 1 if column == "bought_sum" else next(value for value in values if value != values[0])
     position, kind = table.column_names.index(column), table[column].type
     table = table.set_column(position, column, pa.array(values, kind))
     content["digest"] = column_digest(table[column].chunks)
@@ -75,6 +75,43 @@ def test_every_mechanism_of_the_command_line_is_asked_again(tmp_path: Path, name
     assert LedgerFile(tmp_path / "l.ledger").dataset("people").find_request(request.digest) == request
     assert status(out, data) == 0
     assert status(out, people(tmp_path, asked["label"], changed=3)) == 1
+    change_a_value(out)
+    assert verify(str(out)).holds and status(out, data) == 1
+
+
+QUESTIONS: dict[str, dict[str, str]] = {
+    "mean": {},
+    "difference": {"treated": "older", "by": "team"},
+    "evaluate": {"probabilities": "older", "why": "made up"},
+    "compare": {"one": "old", "other": "new", "why": "made up"},
+    "auc": {"probabilities": "age", "why": "made up"},
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_sums_of_a_question_are_asked_again(tmp_path: Path, question: str) -> None:
+    data, out, domain = people(tmp_path), tmp_path / "sums.parquet", Classes(CLASSES)
+    for path in (data, people(tmp_path, changed=3)):
+        table = pd.read_csv(path)
+        table["older"], table["old"], table["new"] = table.age % 2, np.array(CLASSES)[table.age % 2], NO
+        table.to_csv(path, index=False)
+    request = Request.of(
+        "sums", question, "people", Source.of(data, "bought", "id"), 2, 0, domain=domain, **QUESTIONS[question]
+    )
+    column = PrivateColumn.read(data, "bought", domain, "id")
+    release = column.release(request, ledger=tmp_path / "l.ledger", out=out)
+    values = parquet.read_table(out)["bought_sum"].to_pylist()
+    assert values == np.ravel(release.value).tolist() and verify(str(out)).certificate == release.certificate
+    assert status(out, data) == 0
+    assert status(out, str(tmp_path / "changed.csv")) == 1
+    content = json.loads(parquet.read_metadata(out).metadata[METADATA])
+    for part in ("mechanism", "request"):
+        forged = json.loads(json.dumps(content))
+        certificate = forged["certificate"]
+        (certificate["request"] if part == "request" else certificate["entries"][0][part])["epsilon"] = "1"
+        table = parquet.read_table(out).replace_schema_metadata({METADATA: json.dumps(forged)})
+        parquet.write_table(table, tmp_path / "forged.parquet")
+        assert status(tmp_path / "forged.parquet", data) == 1
     change_a_value(out)
     assert verify(str(out)).holds and status(out, data) == 1
 
@@ -142,5 +179,9 @@ def test_a_request_is_the_same_for_other_labels(tmp_path: Path) -> None:
         settings = FitSettings("bought", Classes(CLASSES), 1.0, 0.0, "people", model="linear", id_column="id")
         fit_file(str(tmp_path / "data.csv"), settings, ledger=str(folder / "l.ledger"), out=str(folder / "model"))
         certificates["fit"] = verify(str(folder / "model")).certificate
+        source = Source.of(tmp_path / "data.csv", "bought", "id")
+        request = Request.of("sums", "mean", "people", source, 1, 0, domain=Classes(CLASSES), by="team")
+        column = PrivateColumn.read(tmp_path / "data.csv", "bought", Classes(CLASSES), "id")
+        certificates["sums"] = column.release(request, ledger=folder / "l.ledger").certificate
         requests.append({kind: json.dumps(certificate.request.to_json()) for kind, certificate in certificates.items()})
     assert requests[0] == requests[1] and set(requests[0]) == set(REQUEST_KINDS)

@@ -1,5 +1,6 @@
 """A private column that is summed once: charged first, and refused at no cost."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 import labeldp as ldp
 from labeldp.bags import PrivateColumn
 from labeldp.curator.ledger_transaction import LedgerTransaction
-from labeldp.inference import plan_sums
-from labeldp.privacy import DomainError
+from labeldp.privacy import DomainError, InputError, Request, Source
 
 DOMAIN = ldp.Classes(("no", "yes"))
 TABLE = pa.table({"bought": np.where(np.arange(200) % 3 == 0, "yes", "no"), "region": np.arange(200) % 2})
@@ -23,10 +23,14 @@ def charges(path: Path) -> int:
     return len(file.dataset("bought").charges) if file.exists and file.datasets() else 0
 
 
+def request(epsilon: float = 1) -> Request:
+    """Of the shares of both classes."""
+    return Request.of("sums", "mean", "bought", Source.of(None, "bought"), epsilon, 0, domain=DOMAIN)
+
+
 @pytest.mark.guarantee("labeldp.bags:PrivateColumn.release", "charged_first")
 def test_sums_leave_only_with_a_charge_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    column, sums = PrivateColumn.read(TABLE, "bought", DOMAIN), plan_sums("mean", DOMAIN, 1, records=200)
-    options: dict[str, Any] = {"epsilon": 1, "ledger": tmp_path / "l.ledger", "dataset": "bought"}
+    column, options = PrivateColumn.read(TABLE, "bought", DOMAIN), {"ledger": tmp_path / "l.ledger"}
     ldp.LedgerFile(options["ledger"]).add("bought", ldp.Budget(1))
 
     def fail(*_: Any, **__: Any) -> None:
@@ -35,30 +39,40 @@ def test_sums_leave_only_with_a_charge_on_disk(tmp_path: Path, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(LedgerTransaction, "write", fail)
         with pytest.raises((OSError, ldp.LabelDPError)):
-            column.release(sums, **options)
-    assert charges(options["ledger"]) == 0
-    first = column.release(sums, **options)
+            column.release(request(), out=tmp_path / "sums.csv", **options)
+    assert not list(tmp_path.glob("sums*")) and charges(options["ledger"]) == 0
+    first = column.release(request(), **options)
     assert charges(options["ledger"]) == 1 and first.certificate.epsilon() == 1
-    assert np.array_equal(column.release(sums, **options).value, first.value) and charges(options["ledger"]) == 1
+    assert np.array_equal(column.release(request(), **options).value, first.value) and charges(options["ledger"]) == 1
 
 
 @pytest.mark.guarantee("labeldp.bags:PrivateColumn.release", "refusal_free")
 def test_refused_sums_charge_nothing(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"ledger": tmp_path / "l.ledger", "dataset": "bought"}
+    options = {"ledger": tmp_path / "l.ledger"}
     ldp.LedgerFile(options["ledger"]).add("bought", ldp.Budget(1))
     column = PrivateColumn.read(TABLE, "bought", DOMAIN)
     with pytest.raises(ldp.BudgetExceeded):
-        column.release(plan_sums("mean", DOMAIN, 2, records=200), epsilon=2, **options)
+        column.release(request(2), **options)
     outside = PrivateColumn.read(TABLE.set_column(0, "bought", pa.array(["maybe"] * 200)), "bought", DOMAIN)
     with pytest.raises(DomainError) as refused:
-        outside.release(plan_sums("mean", DOMAIN, 1, records=200), epsilon=1, **options)
+        outside.release(request(), **options)
     assert "maybe" not in str(refused.value) and charges(options["ledger"]) == 0
+
+
+def test_a_request_of_other_columns_or_options_is_refused(tmp_path: Path) -> None:
+    column, ledger = PrivateColumn.read(TABLE, "bought", DOMAIN), tmp_path / "l.ledger"
+    for options, sentence in (
+        ({"by": "bought"}, "by must be a public column: there is no 'bought'"),
+        ({"level": 0.9}, "the request has an option 'level'"),
+        ({"treated": "region"}, "treated must be left out of sums for 'mean'"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            column.release(replace(request(), options=options), ledger=ledger)
+    assert not ledger.exists()
 
 
 def test_a_table_of_labels_alone_is_summed(tmp_path: Path) -> None:
     column = PrivateColumn.read(TABLE.select(["bought"]), "bought", DOMAIN)
     assert column.records == 200
-    release = column.release(
-        plan_sums("mean", DOMAIN, 1, records=200), epsilon=1, ledger=tmp_path / "l.ledger", dataset="bought"
-    )
+    release = column.release(request(), ledger=tmp_path / "l.ledger")
     assert release.certificate.epsilon() == 1

@@ -85,6 +85,28 @@ def test_what_is_wrong_is_one_sentence(visits: str, labeldp: Run, options: list[
     assert ran.status == 1 and sentence in ran.err and ran.err.count("\n") == 1
 
 
+def test_json_has_null_where_nothing_is_known(visits: str, labeldp: Run) -> None:
+    table = pd.read_csv("raw.csv").assign(first=lambda rows: rows.index == 0)
+    table.to_csv("first.csv", index=False)
+    words = ["--classes", "no,yes", "--epsilon", "0.1", "--ledger", "f.ledger", "--dataset", "f", "--in-place"]
+    labeldp("release", "first.csv", "--label", "bought", *words, "--out", "f.csv")
+    ran = labeldp("estimate", "odds-ratio", "f.csv", "--exposure", "first", "--json")
+    (row,) = json.loads(ran.out, parse_constant=pytest.fail)["estimates"]
+    assert row["high"] is None and row["low"] == 0
+
+
+def test_sums_are_a_file_that_an_audit_makes_again(visits: str, labeldp: Run) -> None:
+    question = ["estimate", "difference", "raw.csv", "--treated", "mail", *raw()]
+    assert labeldp(*question, "--sums", "sums.csv").status == 0
+    again = ["audit", "sums.csv", "--ledger", "sums.ledger", "--data", "raw.csv"]
+    ran = labeldp(*again)
+    assert ran.status == 0 and "every released value is the same" in ran.out.replace("\n    ", " "), ran
+    Path("sums.csv").write_text(Path("sums.csv").read_text().replace("0,0,", "0,0,1", 1))
+    assert labeldp(*again).status == 1
+    wrong = labeldp("estimate", "mean", visits, "--sums", "more.csv")
+    assert wrong.status == 1 and "--sums goes with --ledger" in wrong.err and not Path("more.csv").exists()
+
+
 def test_sets_are_thresholds_and_a_file(visits: str, labeldp: Run) -> None:
     options = ["--probabilities", "score", "--why", "made up", "--coverage", "0.8"]
     ran = labeldp("estimate", "conformal", visits, *options, "--out", "sets.csv")
@@ -142,6 +164,18 @@ def test_a_refused_question_about_raw_labels_charges_nothing(visits: str, labeld
     ):
         ran = labeldp("estimate", command, "raw.csv", *more, *raw())
         assert ran.status == 1 and sentence in ran.err and ran.err.count("\n") == 1, ran
+    for more, sentence in (
+        (["--report", "nowhere/page.html"], "--report nowhere/page.html cannot be written"),
+        (["--plot", "nowhere/plot.svg"], "--plot nowhere/plot.svg cannot be written"),
+        (["--sums", "nowhere/sums.csv"], "--sums nowhere/sums.csv cannot be written"),
+        (["--sums", "raw.csv"], "--sums raw.csv exists already"),
+        (["--sums", "a.csv", "--report", "./a.csv"], "must be different files"),
+        (["--sums", "a.txt"], "a.txt"),
+    ):
+        ran = labeldp("estimate", "mean", "raw.csv", *more, *raw())
+        assert ran.status == 1 and sentence in ran.err and ran.err.count("\n") == 1, ran
+    ran = labeldp("estimate", "difference", "raw.csv", "--treated", "mail", "--by", "id", *raw())
+    assert ran.status == 1 and "--by must have a record of each arm in each group" in ran.err, ran
     for missing in ("--label", "--dataset", "--epsilon", "--trust"):
         words = raw()
         del words[words.index(missing) : words.index(missing) + 2]

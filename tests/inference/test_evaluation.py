@@ -216,6 +216,23 @@ def test_average_precision_is_unbiased_over_the_noise_and_its_terms_are_its_slop
         assert more[1] - 60 * statistics[1] == pytest.approx(terms[record, 1])
 
 
+@pytest.mark.parametrize("terms_of", [area_terms, precision_terms])
+@pytest.mark.parametrize("size", [7, 64])
+def test_areas_are_the_same_in_blocks_of_any_size(terms_of: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ties may reach over several blocks."""
+    rng = np.random.default_rng(5)
+    for records, values in ((1, 1), (7, 2), (50, 1), (333, 5), (333, 1000)):
+        marks, second = rng.integers(0, values, records).astype(float), rng.normal(size=records)
+        monkeypatch.undo()
+        whole = terms_of(second, marks)
+        expected = whole.of(slice(None))
+        monkeypatch.setattr("labeldp.inference.curves.BLOCK", size)
+        blocks = terms_of(second, marks)
+        assert blocks.statistics == pytest.approx(whole.statistics)
+        for rows in (slice(None), slice(0, 1), *([slice(3, 40), slice(7, 14)] if records > 40 else [])):
+            np.testing.assert_allclose(blocks.of(rows), expected[rows], atol=1e-9)
+
+
 def test_curves_need_two_classes_and_answers_of_all_records() -> None:
     predicted = ldp.Public((MODEL.value > 0.5).astype(int), why="trained on other records")
     sums = inference.evaluate(
@@ -249,6 +266,20 @@ def test_average_precision_is_covered(records: int, epsilon: float) -> None:
         release = Release(mechanism.randomize(labels, rng=rng), certificate, mechanism)
         covered += held(inference.evaluate(release, ldp.Public(expit(x), why="drawn")).average_precision(), truth)
     assert covered >= binom.ppf(1e-12, runs, 0.94)
+
+
+def test_a_confusion_is_covered_where_answers_tell_little() -> None:
+    """Of 400 runs, a coverage of 87 % of an entry, as with a center that is clipped, passes once in a hundred."""
+    plan, rng, covered = response(2, 0.5), np.random.default_rng(6), np.zeros((2, 2))
+    truth = np.array([[0.024, 0.006], [0.194, 0.776]])
+    certificate = released(np.zeros(200, dtype=int), plan).certificate
+    for _ in range(400):
+        labels, predicted = np.divmod(rng.choice(4, 200, p=truth.ravel()), 2)
+        release = Release(plan.randomize(labels.astype(np.uint8), rng=rng), certificate, plan)
+        model = ldp.Public(predicted.astype(float), why="made up")
+        confusion = inference.evaluate(release, model, simultaneous=False).confusion()
+        covered += (confusion.low <= truth) & (truth <= confusion.high)
+    assert covered.min() >= binom.ppf(0.99, 400, 0.87)
 
 
 def test_an_area_is_two_sums() -> None:

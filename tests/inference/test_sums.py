@@ -74,6 +74,7 @@ def test_a_comparison_of_two_sums() -> None:
     assert inference.compare(same, ONE, ONE).value == 0
 
 
+@pytest.mark.slow
 def test_a_comparison_of_sums_is_covered() -> None:
     """Of 2,000 runs, a coverage of 93 % is refused with a probability below 1e-12."""
     runs, records, covered = 2000, 400, 0

@@ -30,6 +30,10 @@ REQUESTS = {
         "online", "auto", Scope("losses"), Source("losses.csv", rows=40), "1", "1e-06",
         options={"levels": False, "loss_bits": 8, "experts": ["d", "a"], "horizon": None},
     ),
+    "question": Request(
+        "sums", "auc", Scope("sold"), Source("people.csv", "sold", ids="id"), "1", domain=CLASSES,
+        options={"probabilities": "score", "why": "of last year"},
+    ),
 }  # fmt: skip
 
 
@@ -75,6 +79,8 @@ COMMANDS = {
     "--revision new --test public.csv",
     "online": "labeldp online run losses.csv --epsilon 1 --ledger LEDGER --dataset losses --delta 1e-06 --out OUT "
     "--method auto --loss-bits 8 --experts d,a",
+    "question": "labeldp estimate evaluate people.csv --label sold --classes no,yes --epsilon 1 --ledger LEDGER "
+    "--dataset sold --id id --sums OUT --score auc --trust central --probabilities score --why 'of last year'",
 }
 
 

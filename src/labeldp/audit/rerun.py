@@ -46,6 +46,7 @@ RERUNS = {
     "release": "labeldp.fit:release_again",
     "aggregate": "labeldp.bags:release_bags_again",
     "online": "labeldp.online:run_online_again",
+    "sums": "labeldp.bags:release_sums_again",
 }
 """What asks again for a file, by the kind of the request: a module, which is imported then, and a function of it."""
 
@@ -133,7 +134,7 @@ class Rerun:
         if not check.holds:
             return [check], None, []
         if request.kind != "release":
-            outputs = {"aggregate": "sums of one release", "online": "decisions of one run"}[request.kind]
+            outputs = "decisions of one run" if request.kind == "online" else "sums of one release"
             return [check], None, [f"A lower bound: the {outputs} are one output."]
         self.progress("lower bound", 0.8)
         domain, label = Domain.from_json(request.domain), request.source.label

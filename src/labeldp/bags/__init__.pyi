@@ -5,6 +5,8 @@ from .base import median_bags as median_bags
 from .base import public_halves as public_halves
 from .base import random_bags as random_bags
 from .columns import PrivateColumn as PrivateColumn
+from .columns import numbers_in as numbers_in
+from .columns import release_sums_again as release_sums_again
 from .lba import HiddenBag as HiddenBag
 from .lba import WeightedLBA as WeightedLBA
 from .lba import cross_bound as cross_bound

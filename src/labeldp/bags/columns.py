@@ -2,17 +2,33 @@
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from labeldp.curator import Curator, Ledger, LedgerFile
+from labeldp.inference import plan_sums
 from labeldp.mechanisms import Domain, LabelCodes, LabelSource, Mechanism
-from labeldp.privacy import Budget, InputError, LabelDPError, PrivacyWarning, Release
-from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, open_table
+from labeldp.privacy import (
+    Budget,
+    Certificate,
+    InputError,
+    LabelDPError,
+    PrivacyWarning,
+    Public,
+    Release,
+    Request,
+    stored_fraction,
+)
+from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, open_table, plain, release_writer
+
+COLUMNS = ("by", "treated", "probabilities", "one", "other")
+"""The options of a request that name public columns."""
 
 
 @dataclass(frozen=True)
@@ -74,26 +90,50 @@ class PrivateColumn(LabelSource):
             return int(self.public.num_rows)
         return self.table.rows or sum(batch.num_rows for batch in self.table.blocks([self.label]))
 
+    def plan(self, request: Request) -> Mechanism:
+        """Return the mechanism with the sums that a request asks for; see `labeldp.inference.plan_sums`.
+
+        Raises:
+            InputError: a column is not there, or of another kind.
+        """
+        options = request.only(*COLUMNS, "why", "other_ids")
+        names = {role: str(options[role]) for role in COLUMNS if role in options}
+        why = str(options.get("why") or f"public columns: {', '.join(names.values()) or 'none'}")
+        values = {role: self._values(role, name, request.does) for role, name in names.items()}
+        titles = {"by": "groups", "probabilities": "scores" if request.does == "auc" else "predictions"}
+        titles |= {"one": "predictions", "other": "rival"}
+        columns: dict[str, Any] = {titles.get(role, role): Public(value, why=why) for role, value in values.items()}
+        epsilon = float(stored_fraction(request.epsilon))
+        return plan_sums(request.does, self.domain, epsilon, records=self.records, **columns)
+
+    def _values(self, role: str, name: str, question: str) -> Any:
+        """Return a public column as a question takes it, shape (n,)."""
+        if name not in self.public.column_names:
+            raise InputError(f"must be a public column: there is no {name!r}", argument=role)
+        column = plain(self.public.column(name).combine_chunks())
+        if role == "by":
+            return column.to_numpy(zero_copy_only=False)
+        if role in ("one", "other"):
+            return self.domain.in_file().encode(column)
+        numbers = numbers_in(column)
+        if numbers is None:
+            raise InputError("must be a column of numbers, or of true and false", argument=role)
+        return (numbers > 0.5).astype(np.int64) if role == "probabilities" and question != "auc" else numbers
+
     def release(
         self,
-        mechanism: Mechanism,
+        request: Request,
         *,
-        epsilon: Any,
         ledger: str | os.PathLike[str],
-        dataset: str,
-        columns: Sequence[str] = (),
-        cohort: str | None = None,
-        revision: str | None = None,
-        other_ids: bool = False,
+        out: str | os.PathLike[str] | None = None,
         note: Callable[[str], None] | None = None,
     ) -> Release[Any]:
-        """Release sums over the labels; the same sums again cost nothing and are the same.
+        """Release the sums that a request asks for; the same ones again cost nothing and are the same.
 
         Args:
-            mechanism: the sums, such as `labeldp.inference.plan_sums` makes.
-            epsilon: what they cost, which is the whole budget of a new ledger.
-            columns: the names of the public columns that the sums depend on.
-            ledger, dataset, cohort, revision, other_ids, note: see `labeldp.fit.release_file`.
+            request: of the kind "sums"; its epsilon is the whole budget of a new ledger.
+            out: a new file with a row for each sum, and the certificate; None for none.
+            ledger, note: see `labeldp.fit.release_file`.
 
         Guarantee (charged_first, refusal_free): nothing is drawn before its charge is on disk, and what is refused
             charges nothing.
@@ -103,19 +143,36 @@ class PrivateColumn(LabelSource):
             BudgetExceeded: nothing was charged and nothing released.
             LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
         """
+        mechanism, scope, options = self.plan(request), request.scope, request.options
         account = LedgerFile(ledger).dataset(
-            dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=Budget(epsilon, 0)
+            scope.name,
+            cohort=scope.cohort or None,
+            revision=scope.revision or None,
+            other_ids=bool(options.get("other_ids")),
+            budget=Budget(stored_fraction(request.epsilon), 0),
         )
+        account = account.of_request(request)
         account.check_users(None)
         account.check_ids(self.ids is not None)
         account.check_domain(self.domain)  # before the budget: a larger one would not help
         account.check_count(self.records)
-        account.refuse_private((*columns, self.id_column))
+        account.refuse_private((*(str(options[role]) for role in COLUMNS if role in options), self.id_column))
         account.afford(mechanism)
         if account.is_new and note:
-            note(f"{dataset!r} is new in {ledger}: its whole budget is this release's cost ({account.budget})")
-        curator = Curator(self, domain=self.domain, ledger=account, ids=self.ids)
-        return curator.release(mechanism, rng=account.randomness)
+            note(f"{scope.name!r} is new in {ledger}: its whole budget is this release's cost ({account.budget})")
+        released = f"{self.label}_sum"
+        names = ("cell", "class", released)
+        with nullcontext() if out is None else release_writer(out, names, released=released) as writer:
+            curator = Curator(self, domain=self.domain, ledger=account, ids=self.ids)
+            release = curator.release(mechanism, rng=account.randomness)
+            release = replace(release, certificate=replace(release.certificate, request=request))
+            if writer is not None:
+                sums = np.asarray(release.value)
+                table = sums.reshape(len(sums), -1)
+                cells, classes = (pa.array(place.ravel()) for place in np.indices(table.shape))
+                writer.write(pa.array(table.ravel()), pa.RecordBatch.from_arrays([cells, classes], names=names[:2]))
+                writer.certify(release.certificate.to_json())
+        return release
 
     def rehearse(self, mechanism: Mechanism) -> Release[Any]:
         """Return a release of made-up labels, on which an estimate may be tried before anything is charged."""
@@ -131,3 +188,22 @@ class PrivateColumn(LabelSource):
         if len(codes) != self.records or not self.table.is_unchanged():
             raise LabelDPError(f"{self.table.path} changed while it was being read: nothing was charged")
         return codes if self.order is None else codes[self.order]
+
+
+def numbers_in(column: pa.Array) -> Any:
+    """Return a column of numbers, or of true and false, shape (n,); None of others."""
+    for kind in (pa.float64(), pa.bool_()):
+        try:
+            return column.cast(kind).to_numpy(zero_copy_only=False)
+        except pa.ArrowException:
+            continue
+    return None
+
+
+def release_sums_again(
+    request: Request, data: str, *, ledger: Path, out: Path, progress: Callable[[str, float], None] | None = None
+) -> Certificate:
+    """Release the sums of a question as they were asked for before; see `PrivateColumn.release`."""
+    source = request.source
+    column = PrivateColumn.read(data, source.label, Domain.from_json(request.domain), source.ids or None)
+    return column.release(request, ledger=ledger, out=out).certificate

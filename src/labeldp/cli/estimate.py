@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,7 +76,7 @@ TREATED = click.option("--treated", required=True, metavar="COLUMN", help="Who w
 WHY = click.option("--why", required=True, metavar="TEXT", help="Why these labels did not make the predictions.")
 
 ACCOUNT = {"ledger", "dataset", "label", "classes", "interval", "grid", "clip", "epsilon", "trust", "id_column"}
-ACCOUNT |= {"cohort", "revision", "other_ids"}
+ACCOUNT |= {"cohort", "revision", "other_ids", "sums"}
 """The options of raw labels."""
 
 raw_label_options = add_options(
@@ -88,6 +89,7 @@ raw_label_options = add_options(
     click.option("--id", "id_column", metavar="COLUMN", help="With --ledger: record ids; noise follows them."),
     click.option("--cohort", metavar="NAME", help="With --ledger: FILE holds only this cohort of the dataset."),
     click.option("--revision", metavar="NAME", help="With --ledger: a new name for labels that have changed."),
+    click.option("--sums", type=FILE, metavar="FILE", help="With --ledger: a new file for the sums, to be audited."),
     click.option("--other-ids", is_flag=True, help="With --ledger: charge labels again whose ids were others."),
 )
 """The options of a question about raw labels, which one release of noisy sums answers."""
@@ -103,7 +105,6 @@ class PublicColumns:
 
     def __init__(self, path: str, table: Any) -> None:
         self.path, self.table = path, table
-        self.used: list[str] = []
 
     def column(self, name: str | None, flag: str) -> Any:
         """Return a public column; None without a name."""
@@ -120,22 +121,18 @@ class PublicColumns:
         values = plain(self.table.column(name).combine_chunks())
         if values.null_count:
             raise InputError(f"{flag} must be a column without missing values")
-        self.used.append(name)
         return values
 
     def numbers(self, name: str | None, flag: str) -> Any:
         """Return a public column of numbers, or of true and false, shape (n,); None without a name."""
-        import pyarrow as pa
-
+        from labeldp.bags import numbers_in
         from labeldp.privacy import InputError
 
         values = self.column(name, flag)
-        for kind in (pa.float64(), pa.bool_()):
-            try:
-                return None if values is None else values.cast(kind).to_numpy(zero_copy_only=False)
-            except pa.ArrowException:
-                continue
-        raise InputError(f"{flag} must be a column of numbers, or of true and false")
+        numbers = None if values is None else numbers_in(values)
+        if numbers is None and name is not None:
+            raise InputError(f"{flag} must be a column of numbers, or of true and false")
+        return numbers
 
     def codes(self, name: str, flag: str) -> Any:
         """Return a public column of classes as codes, shape (n,)."""
@@ -155,8 +152,12 @@ class PublicColumns:
         """What the labels are declared to be."""
         raise NotImplementedError
 
-    def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
-        """Return what an estimator says of a release that answers a question; see `plan_sums`."""
+    def ask(self, question: str, estimator: Estimator, **columns: Any) -> Any:
+        """Return what an estimator says of a release that answers a question.
+
+        Args:
+            columns: the options of the request for its sums; see `labeldp.bags.PrivateColumn.plan`.
+        """
         raise NotImplementedError
 
 
@@ -174,7 +175,7 @@ class ReleasedFile(PublicColumns):
     def domain(self) -> Any:
         return self.release.mechanism.domain
 
-    def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
+    def ask(self, question: str, estimator: Estimator, **columns: Any) -> Any:
         return estimator(self.release)
 
 
@@ -215,25 +216,29 @@ class RawFile(PublicColumns):
 
         LedgerFile(self.options["ledger"]).refuse_private(self.options["dataset"], [column])
 
-    def ask(self, question: str, estimator: Estimator, **public: Any) -> Any:
+    def ask(self, question: str, estimator: Estimator, **columns: Any) -> Any:
         from labeldp.fit import epsilon_of
-        from labeldp.inference import plan_sums
-        from labeldp.privacy import Public
+        from labeldp.privacy import Request, Source
 
         warn_if_weak(self.options["epsilon"])
-        why = f"public columns of {self.path}: {', '.join(self.used)}"
-        columns = {
-            name: value if isinstance(value, Public) else Public(value, why=why)
-            for name, value in public.items()
-            if value is not None
-        }
-        epsilon = epsilon_of(self.options["epsilon"])
-        mechanism = plan_sums(question, self.domain, epsilon, records=self.private.records, **columns)
-        estimator(self.private.rehearse(mechanism))  # what is refused is refused before the charge
-        account = {name: self.options[name] for name in ("ledger", "dataset", "cohort", "revision", "other_ids")}
-        with suggest_budget_change(account["ledger"], account["dataset"]):
-            release = self.private.release(mechanism, epsilon=epsilon, columns=self.used, note=note, **account)
-        note(describe_budget(account["ledger"], account["dataset"]))
+        account = {name: self.options[name] for name in ("cohort", "revision")}
+        ledger, dataset = self.options["ledger"], self.options["dataset"]
+        request = Request.of(
+            "sums",
+            question,
+            dataset,
+            Source.of(self.path, self.private.label, self.private.id_column),
+            epsilon_of(self.options["epsilon"]),
+            0,
+            domain=self.domain,
+            other_ids=self.options["other_ids"] or None,
+            **account,
+            **columns,
+        )
+        estimator(self.private.rehearse(self.private.plan(request)))  # what is refused is refused before the charge
+        with suggest_budget_change(ledger, dataset):
+            release = self.private.release(request, ledger=ledger, out=self.options["sums"], note=note)
+        note(describe_budget(ledger, dataset))
         return estimator(release)
 
 
@@ -241,9 +246,15 @@ def source_of(data: str, options: dict[str, Any]) -> PublicColumns:
     """Return the file that is asked: released, or raw where a ledger is named."""
     from labeldp.privacy import InputError
 
-    for name in ("plot", "report", "out"):  # before anything is charged
-        if options.get(name) is not None and os.path.lexists(options[name]):
-            raise InputError(f"--{name} {options[name]} exists already: name a new file")
+    outputs = [(name, options[name]) for name in ("plot", "report", "sums") if options.get(name) is not None]
+    for name, path in outputs:  # before anything is charged
+        if os.path.lexists(path):
+            raise InputError(f"--{name} {path} exists already: name a new file")
+        if not os.access(os.path.dirname(path) or ".", os.W_OK):
+            raise InputError(f"--{name} {path} cannot be written: there is no such directory, or it is read-only")
+    paths = [options.get("ledger") or data, *dict(outputs).values()]
+    if len(set(map(os.path.abspath, paths))) < len(paths):
+        raise InputError("must be different files", argument=("ledger", *dict(outputs)))
     if options.get("ledger") is not None:
         return RawFile(data, options)
     for name in sorted(ACCOUNT & options.keys()):
@@ -298,7 +309,16 @@ def show_json(content: dict[str, Any], result: Estimate | PredictionSets) -> Non
     """Print rows as JSON, with the conditions and the certificate."""
     certificate = None if result.certificate is None else result.certificate.to_json()
     content |= {"assumptions": list(result.assumptions), "certificate": certificate}
-    click.echo(json.dumps(content, indent=2))
+    click.echo(json.dumps(finite(content), indent=2, allow_nan=False))
+
+
+def finite(content: Any) -> Any:
+    """Return JSON values with null in place of infinite numbers and NaN, which JSON has not."""
+    if isinstance(content, dict):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not isfinite(content) else content
 
 
 def show_conditions(result: Estimate | PredictionSets) -> None:
@@ -323,7 +343,7 @@ def mean(data: str, **options: Any) -> None:
 
     source = source_of(data, options)
     chosen = settings(source, options, "outcome")
-    show(source.ask("mean", lambda release: inference.mean(release, **chosen), groups=chosen.get("groups")), options)
+    show(source.ask("mean", lambda release: inference.mean(release, **chosen), by=options["groups"]), options)
 
 
 @estimate.command("quantile")
@@ -336,7 +356,7 @@ def quantile(data: str, **options: Any) -> None:
 
     source = source_of(data, options)
     chosen = settings(source, options, "at")
-    result = source.ask("mean", lambda release: inference.quantile(release, **chosen), groups=chosen.get("groups"))
+    result = source.ask("mean", lambda release: inference.quantile(release, **chosen), by=options["groups"])
     show(result, options)
 
 
@@ -366,8 +386,8 @@ def difference(data: str, treated: str, covariates: str | None, **options: Any) 
     result = source.ask(
         "difference",
         lambda release: inference.difference(release, arms, covariates=table, **chosen),
-        treated=arms,
-        groups=chosen.get("groups"),
+        treated=treated,
+        by=options["groups"],
     )
     show(result, options)
 
@@ -386,7 +406,9 @@ def odds_ratio(data: str, exposure: str, **options: Any) -> None:
     source = source_of(data, options)
     exposed = source.numbers(exposure, "--exposure")
     chosen = settings(source, options, "outcome")
-    result = source.ask("difference", lambda release: inference.odds_ratio(release, exposed, **chosen), treated=exposed)
+    result = source.ask(
+        "difference", lambda release: inference.odds_ratio(release, exposed, **chosen), treated=exposure
+    )
     show(result, options)
 
 
@@ -434,17 +456,15 @@ def evaluate(data: str, probabilities: str, why: str, score: str, gap: bool, **o
     source = source_of(data, options)
     chances = Public(source.numbers(probabilities, "--probabilities"), why=why)
     chosen = settings(source, options)
-    public: dict[str, Any] = {"scores": chances}
-    if score != "auc":
-        if isinstance(source, RawFile) and score not in PREDICTED:
-            raise InputError(f"--score {score} needs single answers: labeldp release, and estimate from its output")
-        public = {"predictions": Public((chances.value > 0.5).astype(int), why=why), "groups": chosen.get("groups")}
+    if isinstance(source, RawFile) and score not in (*PREDICTED, "auc"):
+        raise InputError(f"--score {score} needs single answers: labeldp release, and estimate from its output")
 
     def scores(release: Any) -> Any:
         evaluated = inference.evaluate(release, chances, **chosen)
         return evaluated.gap(score) if gap else getattr(evaluated, score)(), evaluated
 
-    result, evaluated = source.ask("auc" if score == "auc" else "evaluate", scores, **public)
+    question = "auc" if score == "auc" else "evaluate"
+    result, evaluated = source.ask(question, scores, probabilities=probabilities, why=why, by=options["groups"])
     show(result, options, evaluated)
 
 
@@ -470,8 +490,9 @@ def compare(data: str, one: str, other: str, why: str, **options: Any) -> None:
     result = source.ask(
         "compare",
         lambda release: inference.compare(release, first, second, **chosen),
-        predictions=first,
-        rival=second,
+        one=one,
+        other=other,
+        why=why,
     )
     show(result, options)
 

@@ -53,24 +53,24 @@ def area_terms(second: Floats, scores: Any) -> PairTerms:
         scores: larger where the second class is likelier, shape (n,).
     """
     count = len(second)
-    order, left, right = _sorted(scores)
+    order, fresh = _sorted(scores)
     weights = second[order]
-    del second
-    sums = _summed(weights)
-    total = float(sums[-1])
+    ranks = TiedSums(lambda rows: np.column_stack([np.ones(rows.stop - rows.start), weights[rows]]), fresh)
+    total = float(ranks.total[1])
     alone = total - float(weights @ weights)  # of records with themselves
 
     def of(rows: slice) -> Floats:
-        start, end, weight = left[rows], right[rows], weights[rows]
-        below = (sums[start] + sums[end]) / 2  # weights of the second class at lower scores, where ties count half
-        first_below = (start + end.astype(np.float64)) / 2 - below
-        pairs = weight * first_below + (1 - weight) * (total - below)
+        # records and weights of the second class at lower scores, where ties count half
+        lower, below = ((ranks.before(rows) + ranks.through(rows)) / 2).T
+        weight = weights[rows]
+        pairs = weight * (lower - below) + (1 - weight) * (total - below)
         return np.column_stack([pairs, weight * (count - total) + (1 - weight) * total]) / count
 
     pairs = count * max(count - 1, 1)
     # each pair is in the terms of both of its records
     inside = sum(float(of(rows)[:, 0].sum()) for rows in _blocks(count)) * count / 2
-    return PairTerms(of, np.array([inside - alone / 2, total * (count - total) - alone]) / pairs, order)
+    statistics = np.array([inside - alone / 2, total * (count - total) - alone]) / pairs
+    return PairTerms(_of_any(of, count), statistics, order)
 
 
 def precision_terms(second: Floats, scores: Any) -> PairTerms:
@@ -85,26 +85,29 @@ def precision_terms(second: Floats, scores: Any) -> PairTerms:
         scores: larger where the second class is likelier, shape (n,).
     """
     count = len(second)
-    order, first, last = _sorted(-scores)
+    order, fresh = _sorted(-scores)
     weights = second[order]
-    del second
-    sums = _summed(weights)
-    parts = (sums[last] - weights + 1) / last  # the precision at each score
-    value = float(weights @ parts) / count
+    ranks = TiedSums(lambda rows: np.column_stack([np.ones(rows.stop - rows.start), weights[rows]]), fresh)
+
+    def precision(rows: slice) -> tuple[Floats, Floats]:
+        """Return the precision at the score of each record of a block, and its weight by how many are flagged."""
+        flagged, hits = ranks.through(rows).T
+        return (hits - weights[rows] + 1) / flagged, weights[rows] / flagged
+
+    def moved(rows: slice) -> Floats:
+        at, alone = precision(rows)
+        return np.column_stack([alone, alone * at])
+
     # a record moves the precision at every score that is not above its own
-    parts *= weights
-    parts /= last
-    moved = _summed(parts)
-    shares = _summed(np.divide(weights, last, out=parts))
-    del parts
+    moves = TiedSums(moved, fresh)
+    value = sum(float(weights[rows] @ precision(rows)[0]) for rows in _blocks(count)) / count
 
     def of(rows: slice) -> Floats:
-        weight, end, start = weights[rows], last[rows], first[rows]
-        at, alone = (sums[end] - weight + 1) / end, weight / end
-        below, less = shares[-1] - shares[start] - alone, moved[-1] - moved[start] - alone * at
-        return np.column_stack([weight * at + weight * below - less, weight])
+        weight, (at, alone) = weights[rows], precision(rows)
+        below, less = (moves.total - moves.before(rows)).T
+        return np.column_stack([weight * at + weight * (below - alone) - (less - alone * at), weight])
 
-    return PairTerms(of, np.array([value, float(sums[-1]) / count]), order)
+    return PairTerms(_of_any(of, count), np.array([value, float(ranks.total[1]) / count]), order)
 
 
 def ratio_of_pairs(pairs: PairTerms, users: Codes | None, level: float) -> tuple[float, float, float, float]:
@@ -127,25 +130,78 @@ def ratio_of_pairs(pairs: PairTerms, users: Codes | None, level: float) -> tuple
     return top / bottom, low, high, float(slope @ covariance @ slope) / bottom**2
 
 
-def _sorted(scores: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Return the order of scores, and in that order where equal ones begin and end, each shape (n,)."""
+class TiedSums:
+    """Sums of terms over sorted records, before and through the ties of each one, without an array of all sums.
+
+    Of each block the sums are kept before it, before the ties of its first record, and through those of its last.
+
+    Args:
+        terms: of the records of a block, shape (m, t).
+        fresh: whether a record ties with none before it, shape (n,).
+    """
+
+    def __init__(self, terms: Callable[[slice], Floats], fresh: NDArray[np.bool_]) -> None:
+        self._terms, self._fresh = terms, fresh
+        self._starts: list[Floats] = []
+        self._heads: list[Floats] = []
+        self._tails: list[Floats] = []
+        blocks = list(_blocks(len(fresh)))
+        self.total, head = (np.zeros(terms(blocks[0]).shape[1]) for _ in range(2))
+        for rows in blocks:
+            self._starts.append(self.total)
+            self._heads.append(head)
+            head = self.before(rows)[-1].copy()
+            self.total = self.total + terms(rows).sum(axis=0)
+        tail = self.total
+        for number, rows in reversed(list(enumerate(blocks))):
+            self._tails.insert(0, tail)
+            if fresh[rows].any():
+                tail = self._starts[number] + terms(rows)[: fresh[rows].argmax()].sum(axis=0)
+
+    def before(self, rows: slice) -> Floats:
+        """Return the sums of all records below each one of a block, without those that tie with it, shape (m, t)."""
+        fresh, number = self._fresh[rows], rows.start // BLOCK
+        firsts = np.maximum.accumulate(np.where(fresh, np.arange(1, len(fresh) + 1), 0))
+        return np.concatenate([self._heads[number][None], self._up_to(rows)])[firsts]
+
+    def through(self, rows: slice) -> Floats:
+        """Return the sums of all records up to each one of a block, with those that tie with it, shape (m, t)."""
+        fresh, number = self._fresh[rows], rows.start // BLOCK
+        nexts = np.append(np.where(fresh, np.arange(len(fresh)), len(fresh))[1:], len(fresh))
+        lasts = np.minimum.accumulate(nexts[::-1])[::-1]
+        return np.concatenate([self._up_to(rows), self._tails[number][None]])[lasts]
+
+    def _up_to(self, rows: slice) -> Floats:
+        """Return the sums of all records that stand before each one of a block, shape (m, t)."""
+        sums = np.empty((rows.stop - rows.start, len(self.total)))
+        sums[0] = 0.0
+        np.cumsum(self._terms(rows)[:-1], axis=0, out=sums[1:])
+        sums += self._starts[rows.start // BLOCK]
+        return sums
+
+
+def _sorted(scores: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the order of scores, and whether each in that order ties with none before it, each shape (n,)."""
     order = np.argsort(scores, kind="stable").astype(np.int32)
-    ordered = scores[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).astype(np.int32)
-    del ordered  # of many records an array of them is large
-    ends = np.append(starts[1:], np.int32(len(order)))
-    sizes = ends - starts
-    starts = np.repeat(starts, sizes)
-    return order, starts, np.repeat(ends, sizes)
+    fresh = np.ones(len(order), dtype=np.bool_)
+    for rows in _blocks(len(order)):
+        start = max(rows.start - 1, 0)
+        ordered = scores[order[start : rows.stop]]
+        fresh[start + 1 : rows.stop] = ordered[1:] != ordered[:-1]
+    return order, fresh
 
 
-def _summed(weights: Floats) -> Floats:
-    """Return the sums of the weights before each place, shape (n + 1,)."""
-    sums = np.empty(len(weights) + 1)
-    sums[0] = 0.0
-    np.cumsum(weights, out=sums[1:])
-    return sums
+def _of_any(of: Callable[[slice], Floats], records: int) -> Callable[[slice], Floats]:
+    """Return the terms of any records in a row, from a function of the blocks that `_blocks` gives."""
+
+    def terms(rows: slice) -> Floats:
+        start, stop, _ = rows.indices(records)
+        first = start // BLOCK
+        blocks = [of(block) for block in list(_blocks(records))[first : -(-stop // BLOCK)]]
+        return np.concatenate(blocks)[start - first * BLOCK : stop - first * BLOCK]
+
+    return terms
 
 
 def _blocks(records: int) -> Iterator[slice]:
-    return (slice(start, start + BLOCK) for start in range(0, records, BLOCK))
+    return (slice(start, min(start + BLOCK, records)) for start in range(0, records, BLOCK))

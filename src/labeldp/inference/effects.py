@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.inference.estimate import LEVEL, RULES, Estimate
-from labeldp.inference.intervals import normal_quantile, recovered, student_quantile, wilson
+from labeldp.inference.intervals import normal_quantile, recovered, student, wilson
 from labeldp.inference.released import (
     Codes,
     Outcomes,
@@ -135,10 +135,9 @@ def _by_arm(
         slope = np.stack([1 / b, -a / b**2, -1 / d, c / d**2], axis=1)
         variance = np.einsum("gs,gst,gt->g", slope, result.covariance[:, 0], slope)
         freedom = result.freedom
-    half = student_quantile(entry, freedom) * np.sqrt(variance)
+    low, high = student(value, variance, freedom, entry)
     return _stated(
-        outcomes, "difference, numbers", cells, value, value - half, value + half, variance, level, simultaneous,
-        None, None, code,
+        outcomes, "difference, numbers", cells, value, low, high, variance, level, simultaneous, None, None, code,
     )  # fmt: skip
 
 
@@ -156,10 +155,10 @@ def _adjusted(
         users = None if outcomes.users is None else outcomes.users[rows]
         coefficients, covariance, freedom[group] = least_squares(design, number[rows], users)
         value[group], variance[group] = coefficients[1], covariance[1, 1]
-    half = student_quantile(entry, freedom) * np.sqrt(variance)
+    low, high = student(value, variance, freedom, entry)
     return _stated(
-        outcomes, "difference, adjusted", cells, value, value - half, value + half, variance, level, simultaneous,
-        None, None, code, (MEASURED_BEFORE,),
+        outcomes, "difference, adjusted", cells, value, low, high, variance, level, simultaneous, None, None, code,
+        (MEASURED_BEFORE,),
     )  # fmt: skip
 
 
@@ -239,7 +238,8 @@ def _covariates(covariates: Any, records: int) -> Floats:
         table = table[:, None]
     if table.ndim != 2 or len(table) != records or table.dtype.kind not in "biuf" or not np.all(np.isfinite(table)):
         raise InputError("must be finite numbers, a row for each record", argument="covariates")
-    return table.astype(np.float64, copy=False)
+    table = table.astype(np.float64, copy=False)
+    return table / np.maximum(np.abs(table).max(axis=0), np.finfo(np.float64).tiny)  # their unit is of no effect
 
 
 def _stated(

@@ -52,7 +52,8 @@ RULES: Mapping[str, Rule] = {
     "accuracy, sums": Rule("exact intervals by predicted class, variances recovered", "asymptotic"),
     "recall, sums": Rule("two exact intervals at the root of the level", "exact"),
     "F1": Rule("Fieller's interval", "asymptotic"),
-    "confusion": Rule("normal interval of debiased answers", "asymptotic"),
+    "confusion": Rule("two exact intervals, variances recovered", "asymptotic"),
+    "confusion, normal": Rule("Student's interval of debiased answers", "asymptotic"),
     "area under the ROC curve": Rule("Fieller's interval of two U-statistics", "asymptotic"),
     "average precision": Rule("Fieller's interval of two statistics of pairs", "asymptotic"),
     "area under the ROC curve, sums": Rule("test with the variance of Hanley and McNeil, inverted", "asymptotic"),
@@ -169,8 +170,8 @@ class Estimate:
         return replace(self, quantity=f"{self.quantity} ({where})", axes=left, **parts)
 
     def rows(self) -> list[str]:
-        """Return the name of each entry, in the order of `value.ravel()`."""
-        return [", ".join(names) for names in product(*(names for _, names in self.axes))] or [self.quantity]
+        """Return the name of each entry, in the order of `value.ravel()`; one without axes has none."""
+        return [", ".join(names) for names in product(*(names for _, names in self.axes))]
 
     def table(self) -> Any:
         """Return an Arrow table with a row for each entry: names along the axes, numbers, and what the interval is."""

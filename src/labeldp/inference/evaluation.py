@@ -1,6 +1,6 @@
 """How good a given model is, from released outcomes that it never saw: scores, gaps of groups, comparisons."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from labeldp.inference.curves import PairTerms, ThresholdCurve, area_terms, precision_terms, ratio_of_pairs
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
-from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantile, recovered, sidak, student_quantile
+from labeldp.inference.intervals import exact_shares, fieller, recovered, sidak, student
 from labeldp.inference.released import (
     Codes,
     Means,
@@ -34,6 +34,19 @@ from labeldp.privacy import Floats, InputError, NotInvertibleError, Public, chec
 
 FLOOR = 1e-3
 """Probabilities are raised to it in a log loss: without a bound its debiased terms vary too much."""
+
+
+def log_losses(probabilities: Any) -> Floats:
+    """Return -ln of probabilities, in nats, each raised to at least `FLOOR`."""
+    return np.asarray(-np.log(np.maximum(probabilities, FLOOR)))
+
+
+RATIO_TERMS: Mapping[str, Callable[[Floats, Floats], tuple[Floats, Floats]]] = {
+    "recall": lambda true, hit: (true * hit, true),
+    "precision": lambda true, hit: (true * hit, hit),
+    "F1": lambda true, hit: (2 * true * hit, true + hit),
+}
+"""Scores of classes as ratios of sums of terms, from unbiased indicators and who is predicted, each shape (n, K)."""
 
 FEATURES = "the intervals of precision and calibration speak of records with these predictions"
 
@@ -143,16 +156,11 @@ class Scores:
     def _hits(self, cells: PublicGroups, entry: float, chosen: Any) -> tuple[Floats, Floats, Floats, Floats]:
         """Return by cell the share of records of the chosen class, its ends and variance: exact where it can be."""
         if self._exact:
-            [hit, *_], [miss, *_] = self.source.rates()
             hits = np.zeros(cells.count)
             for rows in self.source.blocks():
                 codes = cells.block(rows, rows.stop - rows.start)
                 hits += np.bincount(codes, weights=self._named(chosen, rows), minlength=cells.count)
-            sizes = np.maximum(cells.sizes, 1)
-            rate = hits / sizes
-            ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, cells.sizes, entry)]
-            value = np.where(cells.sizes > 0, (rate - miss) / (hit - miss), np.nan)
-            return value, np.minimum(*ends), np.maximum(*ends), rate * (1 - rate) / sizes / (hit - miss) ** 2
+            return exact_shares(hits, cells.sizes, self._rates_of_answers, entry)
 
         def debiased(rows: slice) -> Floats:
             indicators = self.source.indicators(rows)
@@ -160,14 +168,19 @@ class Scores:
 
         result = self.source.means(debiased, cells)
         value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
-        half = student_quantile(entry, result.freedom) * np.sqrt(variance)
-        return value, value - half, value + half, variance
+        return value, *student(value, variance, result.freedom, entry), variance
 
     @property
     def _exact(self) -> bool:
         """Whether answers name the true class equally often for all classes, and records are independent."""
         rates = self.source.rates()
         return not self.source.clustered and rates is not None and max(np.ptp(rates[0]), np.ptp(rates[1])) < 1e-12
+
+    @property
+    def _rates_of_answers(self) -> tuple[float, float]:
+        """P(named | the class), P(named | another one), which are those of all classes."""
+        rates = self.source.rates()
+        return float(rates[0][0]), float(rates[1][0])
 
     def _named(self, chosen: Any, rows: slice) -> Any:
         """Return whether answers of a block name the chosen class, shape (m,)."""
@@ -201,19 +214,19 @@ class Scores:
         """
         if isinstance(self.source, Sums):
             return self._recall_of_sums()
-        return self._ratios("recall", lambda true, hit: (true * hit, true))
+        return self._ratios("recall")
 
     def f1(self) -> Estimate:
         """Estimate for each class the harmonic mean of its precision and recall."""
         self._need_answers("F1")
-        return self._ratios("F1", lambda true, hit: (2 * true * hit, true + hit))
+        return self._ratios("F1")
 
-    def _ratios(self, key: str, terms: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Estimate:
+    def _ratios(self, key: str) -> Estimate:
         classes, chosen = len(self.source.names), self.predictions
 
         def of_block(rows: slice) -> Floats:
             hit = (chosen[rows, None] == np.arange(classes)).astype(np.float64)
-            return np.stack(terms(self.source.indicators(rows), hit), axis=2)
+            return np.stack(RATIO_TERMS[key](self.source.indicators(rows), hit), axis=2)
 
         result = self.source.means(of_block, self.cells)
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous, classes)
@@ -224,21 +237,43 @@ class Scores:
         """Estimate the share of records of each true class (first axis) that are predicted as each class; sum 1."""
         self._need_answers("the confusion matrix")
         classes, chosen = len(self.source.names), self.predictions
+        entry = entry_level(self.source, self.cells, self.level, self.simultaneous, classes**2)
+        axes = (*self.cells.axes, ("class", self.source.names), ("predicted", self.source.names))
+        if self._exact:
+            return self._estimate("confusion", "share", axes, *self._exact_confusion(entry))
 
         def of_block(rows: slice) -> Floats:
             hit = (chosen[rows, None] == np.arange(classes)).astype(np.float64)
             return (self.source.indicators(rows)[:, :, None] * hit[:, None, :]).reshape(-1, classes**2, 1)
 
         result = self.source.means(of_block, self.cells)
-        entry = entry_level(self.source, self.cells, self.level, self.simultaneous, classes**2)
         value, variance = result.mean[..., 0], result.covariance[..., 0, 0]
-        half = normal_quantile(entry) * np.sqrt(variance)
-        axes = (*self.cells.axes, ("class", self.source.names), ("predicted", self.source.names))
-        return self._estimate("confusion", "share", axes, value, value - half, value + half, variance)
+        ends = student(value, variance, result.freedom[:, None], entry)
+        return self._estimate("confusion, normal", "share", axes, value, *ends, variance)
+
+    def _exact_confusion(self, entry: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return shares by group, true and predicted class, with the ends of products of two exact intervals.
+
+        A share is how often the class is predicted, times which part of these records is of the true class.
+
+        Source: Zou (MOVER), for a product.
+        """
+        classes = len(self.source.names)
+        cells = self.cells.crossed(predicted_cells(self.predictions, len(self.probabilities), classes))
+        totals, records = cells.sizes.reshape(-1, 1, classes), self.cells.sizes[:, None, None]
+        counts = self.source.counts(cells).reshape(-1, classes, classes).swapaxes(1, 2)
+        part, part_low, part_high, part_variance = exact_shares(counts, totals, self._rates_of_answers, entry)
+        share, share_low, share_high, share_variance = exact_shares(totals, records, (1.0, 0.0), entry)
+        part = np.where(totals > 0, part, 0.0)
+        inside = np.clip(part, 0, 1)
+        below = np.hypot((part - part_low) * share, inside * (share - share_low))
+        above = np.hypot((part_high - part) * share, inside * (share_high - share))
+        high = np.minimum(part * share + np.where(totals > 0, above, share_high), share_high)
+        return part * share, part * share - below, high, part_variance * share**2 + inside**2 * share_variance
 
     def log_loss(self) -> Estimate:
         """Estimate the mean of -ln P(true class), in nats; probabilities are raised to at least 0.001."""
-        return self._losses("log loss", lambda chances: -np.log(np.maximum(chances, FLOOR)))
+        return self._losses("log loss", log_losses)
 
     def brier(self) -> Estimate:
         """Estimate the mean squared distance of the probabilities from the indicators of the true class, in [0, 2]."""
@@ -253,9 +288,9 @@ class Scores:
         result = self.source.means(of_block, self.cells)
         value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
-        half = student_quantile(entry, result.freedom) * np.sqrt(variance)
+        ends = student(value, variance, result.freedom, entry)
         reach = float(-np.log(FLOOR)) if key == "log loss" else 2.0
-        return self._estimate(key, key, self.cells.axes, value, value - half, value + half, variance, reach=reach)
+        return self._estimate(key, key, self.cells.axes, value, *ends, variance, reach=reach)
 
     def auc(self) -> Estimate:
         """Estimate the area under the ROC curve of the second of two classes, overall or by group.
@@ -329,17 +364,13 @@ class Scores:
 
         across = self._rate_of("recall", "recall", thresholds, self._flagged(1, flags))
         if self._exact:
-            [hit, *_], [miss, *_] = self.source.rates()
             hits, flagged = np.zeros(len(thresholds) + 1), np.bincount(bins, minlength=len(thresholds) + 1)
             second = np.ones(len(bins), dtype=np.int64)
             for rows in self.source.blocks():
                 hits += np.bincount(bins[rows], weights=self._named(second, rows), minlength=len(hits))
             hits, flagged = np.cumsum(hits)[:-1], np.cumsum(flagged)[:-1]
             entry = sidak(self.level, 1, len(thresholds)) if self.simultaneous else self.level
-            ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, flagged, entry)]
-            rate = hits / flagged
-            value, variance = (rate - miss) / (hit - miss), rate * (1 - rate) / flagged / (hit - miss) ** 2
-            numbers = [value, np.minimum(*ends), np.maximum(*ends), variance]
+            numbers = list(exact_shares(hits, flagged, self._rates_of_answers, entry))
         else:
 
             def precise(rows: slice) -> Floats:
@@ -563,14 +594,11 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
     conditions = (*reasons, *outcomes.conditions)
     alike = rates is not None and max(np.ptp(rates[0]), np.ptp(rates[1])) < 1e-12
     if classes == 2 and rates is not None and alike and not outcomes.clustered:
-        [hit, *_], [miss, *_] = rates
         named = outcomes.mechanism.named(outcomes.release.value[differ])
-        agree, count = int(named[np.arange(len(differ)), codes[0][differ]].sum()), max(len(differ), 1)
-        ends = [(end - miss) / (hit - miss) for end in clopper_pearson(agree, len(differ), level)]
-        shares = np.clip([min(ends), max(ends)], 0, 1)
-        low, high = (2 * shares - 1) * part
-        value = (2 * (agree / count - miss) / (hit - miss) - 1) * part
-        variance = 4 * part**2 * agree / count * (1 - agree / count) / count / (hit - miss) ** 2
+        agree = int(named[np.arange(len(differ)), codes[0][differ]].sum())
+        share, *ends, spread = exact_shares(agree, len(differ), (rates[0][0], rates[1][0]), level)
+        low, high = (2 * np.clip(ends, 0, 1) - 1) * part
+        value, variance = (2 * share - 1) * part if part else 0.0, 4 * part**2 * spread
         return estimate_of(
             outcomes, RULES["comparison"], "difference of accuracies", (), value, low, high, variance, level, False,
             None, None, conditions,
@@ -583,8 +611,7 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
 
     result = outcomes.means(terms, PublicGroups.of(None, outcomes.records))
     value, variance = result.mean[0, 0, 0], result.covariance[0, 0, 0, 0]
-    half = student_quantile(level, result.freedom)[0] * np.sqrt(variance)
-    low, high = max(value - half, -part), min(value + half, part)
+    low, high = np.clip(student(value, variance, result.freedom[0], level), -part, part)
     return estimate_of(
         outcomes, RULES["comparison, classes"], "difference of accuracies", (), value, low, high, variance, level,
         False, None, None, conditions,

@@ -6,7 +6,7 @@ from math import ceil, floor, isfinite, log10
 
 LEFT, RIGHT, ROW, TOP = 220.0, 620.0, 24.0, 34.0
 LONGEST = 30
-"""Characters of a row's name that are shown."""
+"""Characters of a row's name that are shown: from its beginning and its end."""
 
 
 def forest(title: str, names: Sequence[str], points: Sequence[tuple[float, float, float]]) -> str:
@@ -29,18 +29,18 @@ def forest(title: str, names: Sequence[str], points: Sequence[tuple[float, float
     lines = [f'<text x="{LEFT:g}" y="18" font-weight="bold">{escape(title)}</text>']
     for tick in ticks(low, high):
         x = across(tick)
-        lines.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6:g}" y2="{bottom:g}" stroke="#ddd"/>')
+        lines.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6:g}" y2="{bottom:g}" class="grid" stroke="#ddd"/>')
         lines.append(f'<text x="{x:.1f}" y="{bottom + 18:g}" text-anchor="middle">{tick:.6g}</text>')
     for row, (name, (value, start, end)) in enumerate(zip(names, points, strict=True)):
         y = TOP + ROW * (row + 0.5)
-        short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+        short = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
         lines.append(f'<text x="{LEFT - 10:g}" y="{y + 4:g}" text-anchor="end">{escape(short)}</text>')
         lines.append(
-            f'<line x1="{across(start):.1f}" x2="{across(end):.1f}" y1="{y:g}" y2="{y:g}" stroke="#357" '
-            'stroke-width="2"/>'
+            f'<line x1="{across(start):.1f}" x2="{across(end):.1f}" y1="{y:g}" y2="{y:g}" class="whisker" '
+            'stroke="#357" stroke-width="2"/>'
         )
         if isfinite(value):
-            lines.append(f'<circle cx="{across(value):.1f}" cy="{y:g}" r="4" fill="#357"/>')
+            lines.append(f'<circle cx="{across(value):.1f}" cy="{y:g}" r="4" class="dot" fill="#357"/>')
     box = f"0 0 {RIGHT + 40:g} {bottom + 30:g}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img" aria-label="{escape(title)}" '

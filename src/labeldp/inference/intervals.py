@@ -1,6 +1,7 @@
 """Intervals from sums alone: rates, differences, ratios, bounded means, and binomial counts with geometric noise."""
 
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +27,24 @@ def clopper_pearson(hits: ArrayLike, trials: ArrayLike, level: float) -> Ends:
     return low, high
 
 
+def exact_shares(
+    hits: Any, trials: ArrayLike, rates: tuple[Any, Any], level: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return shares of a class from how often answers name it: value, low, high and variance, not clipped.
+
+    Args:
+        hits: how many answers name the class.
+        trials: how many there are; without any the value is NaN, and the interval has all shares.
+        rates: P(named | the class) and P(named | any other). In a design the first may be the smaller one.
+        level: coverage of the intervals of `clopper_pearson`.
+    """
+    (hit, miss), trials = rates, np.asarray(trials, dtype=np.float64)
+    rate = hits / np.where(trials > 0, trials, np.nan)
+    ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, trials, level)]
+    variance = np.nan_to_num(rate * (1 - rate)) / np.maximum(trials, 1) / (hit - miss) ** 2
+    return (rate - miss) / (hit - miss), np.minimum(*ends), np.maximum(*ends), variance
+
+
 def sidak(level: float, independent: int, dependent: int = 1) -> float:
     """Return the level of each interval so that all hold together with probability `level`.
 
@@ -49,6 +68,17 @@ def student_quantile(level: float, freedom: ArrayLike) -> Floats:
     """Return the t of two-sided intervals by Student's law; infinite without a degree of freedom."""
     degrees = np.asarray(freedom, dtype=np.float64)
     return np.where(degrees > 0, stdtrit(np.maximum(degrees, 1), (1 + level) / 2), np.inf)
+
+
+def student(mean: Floats | float, variance: ArrayLike, freedom: ArrayLike, level: float) -> Ends:
+    """Return Student's interval of means with an estimated variance: all numbers without a degree of freedom."""
+    half = student_quantile(level, freedom) * np.sqrt(variance)
+    return np.asarray(mean - half), np.asarray(mean + half)
+
+
+def laplace_quantile(stddev: ArrayLike, level: float) -> Floats:
+    """Return what the absolute value of Laplace noise exceeds with probability 1 - level."""
+    return np.asarray(stddev) * float(-np.log(1 - level) / np.sqrt(2))
 
 
 def wilson(hits: ArrayLike, trials: ArrayLike, level: float) -> Ends:

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from labeldp.inference.effects import least_squares, values_of
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
-from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student_quantile
+from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student
 from labeldp.inference.released import (
     Codes,
     Outcomes,
@@ -89,10 +89,9 @@ def regression(
         number = np.concatenate([values_of(outcomes, code, rows) for rows in outcomes.blocks()])
         value, covariance, freedom = least_squares(design, number, outcomes.users)
         variance = np.diagonal(covariance)
-        half = student_quantile(entry, freedom) * np.sqrt(variance)
         return estimate_of(
-            outcomes, RULES["linear"], "coefficient", axes, value, value - half, value + half, variance, level,
-            simultaneous,
+            outcomes, RULES["linear"], "coefficient", axes, value, *student(value, variance, freedom, entry), variance,
+            level, simultaneous,
         )  # fmt: skip
     if code is None:
         raise InputError("must be 'linear' for a number", argument="kind")

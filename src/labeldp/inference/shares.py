@@ -8,8 +8,9 @@ from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
 from labeldp.inference.intervals import (
     betting,
     clopper_pearson,
+    exact_shares,
     normal_quantile,
-    student_quantile,
+    student,
 )
 from labeldp.inference.released import (
     Outcomes,
@@ -94,10 +95,7 @@ def _shares(
     else:
         hit, miss = (rate[list(columns)] for rate in rates)
         hits = outcomes.counts(cells)[:, list(columns)]
-        value = (hits / sizes - miss) / (hit - miss)
-        variance = hits / sizes * (1 - hits / sizes) / sizes / (hit - miss) ** 2
-        ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, cells.sizes[:, None], entry)]
-        low, high = np.minimum(*ends), np.maximum(*ends)  # in a design "yes" may speak against the class
+        value, low, high, variance = exact_shares(hits, cells.sizes[:, None], (hit, miss), entry)
         if target == "records":
             share = np.clip(value, 0, 1)
             variance = (share * hit * (1 - hit) + (1 - share) * miss * (1 - miss)) / sizes / (hit - miss) ** 2
@@ -152,8 +150,7 @@ def _numbers(outcomes: Outcomes, cells: PublicGroups, level: float, simultaneous
             raise InputError("is exact for shares and for two outputs alone; take method='auto'", argument="method")
         result = outcomes.means(lambda rows: outcomes.numbers(rows)[:, None, None], cells)
         value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
-        half = student_quantile(entry, result.freedom) * np.sqrt(variance)
-        low, high, rule = value - half, value + half, RULES["mean"]
+        (low, high), rule = student(value, variance, result.freedom, entry), RULES["mean"]
         few = cells.sizes < FEW
         if few.any() and not outcomes.clustered and method == "auto":
             rule = RULES["mean, few records"] if few.all() else Rule(MIXED, RULES["mean"].guarantee)

@@ -264,6 +264,8 @@ def difference_of_sums(
     by_group = PublicGroups.of(groups, records)
     cells = by_group.crossed(arms(treated, records))
     check_cells(sums, cells)
+    if not cells.sizes.all():
+        raise InputError("must have a record of each arm in each group", argument="groups")
     code = outcome_code(sums, outcome) if sums.names else 0
     entry = entry_level(sums, by_group, level, simultaneous)
     value, low, high, variance, sampling = (

@@ -10,9 +10,10 @@ from sklearn.metrics import make_scorer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from labeldp.inference import RATIO_TERMS, log_losses
 from labeldp.learners.cells.local import domain_of, unbiased
 from labeldp.learners.classifiers import as_candidates, boosted_regression
-from labeldp.learners.evaluation import Score, auc_estimate, debiased_accuracy, log_losses, ratio_terms
+from labeldp.learners.evaluation import auc_estimate, debiased_accuracy
 from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, released_codes
 from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
 from labeldp.learners.training import Training, cross_fit, learn, record_weights, weight_name
@@ -204,14 +205,14 @@ Metric = Literal[
     "recall_macro", "roc_auc", "log_loss", "auc",
 ]  # fmt: skip
 
-RATIOS: dict[str, Score] = {
+RATIOS = {
     "recall": "recall",
     "recall_macro": "recall",
     "balanced_accuracy": "recall",
     "precision": "precision",
     "precision_macro": "precision",
-    "f1": "f1",
-    "f1_macro": "f1",
+    "f1": "F1",
+    "f1_macro": "F1",
 }
 """Scores of classes: of the second of two, or the mean over all."""
 
@@ -290,7 +291,7 @@ def _score(
         return float(values[np.arange(len(values)), released_codes(domain, answers)].mean())
     if metric in RATIOS:
         hits = np.eye(domain.size, dtype=np.bool_)[released_codes(domain, answers)]
-        part, whole = (terms.sum(axis=0) for terms in ratio_terms(RATIOS[metric], values, hits))
+        part, whole = (terms.sum(axis=0) for terms in RATIO_TERMS[RATIOS[metric]](values, hits))
         shares = np.divide(part, whole, out=np.full(domain.size, np.nan), where=whole > 0)
         return float(shares[1] if metric in ("recall", "precision", "f1") else shares.mean())
     answers = np.asarray(answers, dtype=np.float64)

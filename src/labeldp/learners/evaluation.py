@@ -1,14 +1,24 @@
 """Debiased scores of predicted classes and numbers, from released labels alone."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from labeldp.inference import area_terms, clopper_pearson, fieller, ratio_of_pairs
-from labeldp.learners.evidence import MIN_PROBABILITY, Probabilities, inverse_table, normalized
+from labeldp.inference import (
+    Estimate,
+    Outcomes,
+    PublicGroups,
+    Scores,
+    area_terms,
+    clopper_pearson,
+    fieller,
+    laplace_quantile,
+    normal_quantile,
+    student,
+)
+from labeldp.learners.evidence import Probabilities, inverse_table, normalized
 from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, SquaredErrors, debias
 from labeldp.privacy import (
     CuratorLike,
@@ -43,6 +53,11 @@ class ScoreEstimate:
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
             raise InputError("must lie between 0 and 1, such as 0.95", argument="level")
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> "ScoreEstimate":
+        """Return the numbers of an estimate."""
+        return cls(estimate.value, estimate.low, estimate.high, estimate.level)
 
     def __str__(self) -> str:
         if np.ndim(self.value):
@@ -132,9 +147,9 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    found = Answers.of(release)
+    check_release(release)
     predicted = predicted_codes(predictions, release)
-    agreements = int(found.answers[np.arange(len(predicted)), predicted].sum())
+    agreements = int(release.mechanism.named(release.value)[np.arange(len(predicted)), predicted].sum())
     return accuracy_of_agreements(release.mechanism, agreements, len(predicted), level=level)
 
 
@@ -159,15 +174,13 @@ def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, lev
 def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float = LEVEL) -> ScoreEstimate:
     """Estimate the mean of -ln P(true class), in nats, of probabilities (n, K) on the true labels.
 
-    Probabilities are raised to at least 0.001, as the estimate would vary too much without a bound. The interval is the
-    normal one.
+    Probabilities are raised to at least 0.001, as the estimate would vary too much without a bound. The interval is
+    Student's, within what is possible.
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    found = Answers.of(release)
-    losses = log_losses(_rows(probabilities, *found.answers.shape))
-    return mean_estimate((found.indicators * losses).sum(axis=1), level)
+    return ScoreEstimate.of(_scores(release, _rows(probabilities, release), level).log_loss())
 
 
 def debiased_confusion(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
@@ -180,39 +193,7 @@ def debiased_confusion(release: Release[Any], predictions: Any, *, level: float 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    found = Answers.of(release)
-    records, classes = found.answers.shape
-    predicted = predicted_codes(predictions, release)
-    hit, miss = _hit_and_miss(found.inverse)
-    counts = np.array([np.bincount(predicted[column], minlength=classes) for column in found.answers.T], dtype=float)
-    totals = np.bincount(predicted, minlength=classes)
-    shares = totals / records
-    value = miss * shares + (hit - miss) * counts / records
-    middle = np.clip(value, 0, shares)
-    part = middle / np.maximum(shares, 1 / records)
-    ends = zip(clopper_pearson(counts, totals[None, :], level), clopper_pearson(totals, records, level), strict=True)
-    below, above = (
-        np.hypot(np.clip(miss + (hit - miss) * rate, 0, 1) * shares - middle, part * (share - shares))
-        for rate, share in ends
-    )
-    return ScoreEstimate(value, np.clip(middle - below, 0, 1), np.clip(middle + above, 0, 1), level)
-
-
-Score = Literal["recall", "precision", "f1"]
-
-
-def ratio_terms(score: Score, indicators: NDArray[np.float64], hits: NDArray[np.bool_]) -> Any:
-    """Return terms of each record and class whose sums have the score of the class as their ratio, each (n, K).
-
-    Args:
-        score: what is estimated.
-        indicators: unbiased class indicators, shape (n, K).
-        hits: whether the class was predicted, shape (n, K).
-    """
-    found = indicators * hits
-    if score == "recall":
-        return found, indicators
-    return (found, hits.astype(np.float64)) if score == "precision" else (2 * found, indicators + hits)
+    return ScoreEstimate.of(_of_predictions(release, predictions, level).confusion())
 
 
 def debiased_recall(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
@@ -230,7 +211,7 @@ def debiased_recall(release: Release[Any], predictions: Any, *, level: float = L
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    return _of_classes("recall", release, predictions, level)
+    return ScoreEstimate.of(_of_predictions(release, predictions, level).recall())
 
 
 def debiased_f1(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
@@ -245,7 +226,7 @@ def debiased_f1(release: Release[Any], predictions: Any, *, level: float = LEVEL
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    return _of_classes("f1", release, predictions, level)
+    return ScoreEstimate.of(_of_predictions(release, predictions, level).f1())
 
 
 def debiased_precision(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
@@ -260,33 +241,7 @@ def debiased_precision(release: Release[Any], predictions: Any, *, level: float 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    classes = Answers.of(release).answers.shape[1]
-    predicted = predicted_codes(predictions, release)
-    return _stacked([_accuracy_of(release, predicted, predicted == code, level) for code in range(classes)], level)
-
-
-def _of_classes(score: Score, release: Release[Any], predictions: Any, level: float) -> ScoreEstimate:
-    """Return the ratio of each class with its interval, within [0, 1]."""
-    indicators = Answers.of(release).indicators
-    hits = predicted_codes(predictions, release)[:, None] == np.arange(indicators.shape[1])
-    parts, wholes = ratio_terms(score, indicators, hits)
-    found = [debiased_share(*terms, level=level) for terms in zip(parts.T, wholes.T, strict=True)]
-    return _stacked([replace(each, low=max(each.low, 0.0), high=max(each.high, 0.0)) for each in found], level)
-
-
-def _accuracy_of(
-    release: Release[Any], predicted: NDArray[np.intp], rows: NDArray[np.bool_], level: float
-) -> ScoreEstimate:
-    """Return the debiased accuracy of some records; NaN where there are none."""
-    if not rows.any():
-        return ScoreEstimate(float("nan"), 0.0, 1.0, level)
-    return debiased_accuracy(replace(release, value=release.value[rows]), predicted[rows], level=level)
-
-
-def _stacked(found: list[ScoreEstimate], level: float) -> ScoreEstimate:
-    """Return several estimates as one of arrays."""
-    value, low, high = np.array([(each.value, each.low, each.high) for each in found]).T
-    return ScoreEstimate(value, low, high, level)
+    return ScoreEstimate.of(_of_predictions(release, predictions, level).precision())
 
 
 @dataclass(frozen=True)
@@ -321,20 +276,18 @@ def debiased_calibration(
         InputError: there is not one row of K probabilities for each released label.
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    count, rows = check_integer(bins, "bins"), np.asarray(probabilities, dtype=np.float64)
-    if rows.shape != Answers.of(release).answers.shape or not np.all(np.isfinite(rows)):
-        raise InputError("must have one row for each released label and one column for each class",
-                         argument="probabilities")  # fmt: skip
-    predicted, sure = rows.argmax(axis=1), rows.max(axis=1)
+    count, rows = check_integer(bins, "bins"), _rows(probabilities, release)
+    sure = rows.max(axis=1)
     order = np.sort(sure)
     edges = np.unique(order[np.arange(1, count) * len(order) // count])
-    bin_of = np.unique(np.searchsorted(edges, sure, side="right"), return_inverse=True)[1]
-    inside = [bin_of == each for each in range(int(bin_of.max()) + 1)]
-    whole, mean = debiased_accuracy(release, predicted, level=level), float(sure.mean())
+    cells = PublicGroups.of(np.searchsorted(edges, sure, side="right"), len(sure))
+    accuracy = replace(_scores(release, rows, level), cells=cells).accuracy()
+    value, low, high = (np.atleast_1d(number) for number in (accuracy.value, accuracy.low, accuracy.high))
+    whole, mean = _scores(release, rows, level).accuracy(), float(sure.mean())
     return Calibration(
-        np.array([sure[each].mean() for each in inside]),
-        np.array([each.sum() for each in inside]),
-        _stacked([_accuracy_of(release, predicted, each, level) for each in inside], level),
+        np.bincount(cells.block(slice(None), len(sure)), weights=sure) / cells.sizes,
+        cells.sizes,
+        ScoreEstimate(value, low, high, level),
         ScoreEstimate(mean - whole.value, mean - whole.high, mean - whole.low, level),
     )
 
@@ -343,7 +296,7 @@ def debiased_difference(release: Release[Any], predictions: Any, others: Any, *,
     """Estimate by how much predictions are right more often than others of the same records, on the true labels.
 
     Records on which both agree cancel, noise included, so that the interval is narrower than those of two accuracies.
-    It is the normal one.
+    It is Student's.
 
     Args:
         release: n released codes, or packed bits.
@@ -353,7 +306,8 @@ def debiased_difference(release: Release[Any], predictions: Any, others: Any, *,
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    indicators = Answers.of(release).indicators
+    check_release(release)
+    indicators = debias(release.mechanism, release.value).values
     records = np.arange(len(indicators))
     one, other = (predicted_codes(each, release) for each in (predictions, others))
     return mean_estimate(indicators[records, one] - indicators[records, other], level)
@@ -373,18 +327,12 @@ def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) ->
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    weights = Answers.of(release).indicators
-    if weights.shape[1] != 2:
-        raise InputError("the area under the ROC curve needs two classes")
+    check_release(release)
     values = np.asarray(scores, dtype=np.float64)
-    if values.shape != weights.shape[:1] or not np.all(np.isfinite(values)):
+    if values.shape != (len(release.value),) or not np.all(np.isfinite(values)):
         raise InputError("scores must be one finite number for each released label")
-    if not np.all(weights.mean(axis=0) > 0):
-        return ScoreEstimate(0.5, 0.0, 1.0, level)
-    value, low, high, _ = ratio_of_pairs(area_terms(weights[:, 1], values), None, level)
-    if np.isnan(value):
-        return ScoreEstimate(0.5, 0.0, 1.0, level)
-    return ScoreEstimate(value, float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
+    area = ScoreEstimate.of(_scores(release, values, level).auc())
+    return ScoreEstimate(0.5, 0.0, 1.0, level) if np.isnan(area.value) else area
 
 
 def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
@@ -396,41 +344,34 @@ def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> f
     return float(ordered / pairs) if pairs > 0 else 0.5
 
 
-def log_losses(probabilities: Any) -> NDArray[np.float64]:
-    """Return -ln of probabilities, in nats, each raised to at least 0.001 so that debiased means vary less."""
-    return -np.log(np.maximum(probabilities, MIN_PROBABILITY))
-
-
 def mean_estimate(values: NDArray[np.float64], level: float) -> ScoreEstimate:
-    """Return the mean of independent numbers with its normal interval, which is infinite for one number."""
-    value = float(values.mean())
-    half = float(ndtri((1 + level) / 2) * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
-    return ScoreEstimate(value, value - half, value + half, level)
+    """Return the mean of independent numbers with Student's interval, which is infinite for one number."""
+    value, count = float(values.mean()), len(values)
+    variance = values.var(ddof=1) / count if count > 1 else np.inf
+    low, high = student(value, variance, count - 1, level)
+    return ScoreEstimate(value, float(low), float(high), level)
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Released answers, each one class or a bit for each class.
+def check_release(release: Any) -> None:
+    """Refuse what is no release of answers by classes, and one without records."""
+    mechanism = release.mechanism if isinstance(release, Release) else None
+    if mechanism is None or mechanism.domain.target != "classes":
+        raise InputError("release must be what Curator.release returned for a mechanism on Classes")
+    if not len(release.value):
+        raise InputError("release must hold at least one record")
 
-    Args:
-        answers: whether the answer names the class, shape (n, K).
-        inverse: see `inverse_table`.
-        indicators: unbiased class indicators, shape (n, K).
-    """
 
-    answers: NDArray[np.bool_]
-    inverse: NDArray[np.float64]
-    indicators: NDArray[np.float64]
+def _scores(release: Release[Any], probabilities: Any, level: float) -> Scores:
+    """Return the scores of probabilities, of scores of the second class, or of indicators of predicted classes."""
+    cells = PublicGroups.of(None, len(release.value))
+    return Scores(Outcomes(release), probabilities, "", cells, level, simultaneous=False)
 
-    @classmethod
-    def of(cls, release: Release[Any]) -> "Answers":
-        mechanism = release.mechanism if isinstance(release, Release) else None
-        if mechanism is None or mechanism.domain.target != "classes":
-            raise InputError("release must be what Curator.release returned for a mechanism on Classes")
-        inverse = inverse_table(mechanism)
-        if not len(release.value):
-            raise InputError("release must hold at least one record")
-        return cls(mechanism.named(release.value), inverse, debias(mechanism, release.value).values)
+
+def _of_predictions(release: Release[Any], predictions: Any, level: float) -> Scores:
+    """Return the scores of predicted codes or class names, shape (n,)."""
+    check_release(release)
+    predicted = predicted_codes(predictions, release)
+    return _scores(release, np.eye(release.mechanism.domain.size, dtype=np.uint8)[predicted], level)
 
 
 def _hit_and_miss(inverse: NDArray[np.float64]) -> tuple[float, float]:
@@ -460,10 +401,13 @@ def predicted_codes(predictions: Any, release: Release[Any]) -> NDArray[np.intp]
     return given.astype(np.intp)
 
 
-def _rows(probabilities: Any, count: int, classes: int) -> Probabilities:
+def _rows(probabilities: Any, release: Release[Any]) -> Probabilities:
+    """Return probabilities for released labels in rows that sum to 1, shape (n, K)."""
+    check_release(release)
     rows = np.asarray(probabilities, dtype=np.float64)
-    if rows.shape != (count, classes) or not np.all(rows >= 0):
-        raise InputError("probabilities must have one row for each released label and one column for each class")
+    if rows.shape != (len(release.value), release.mechanism.domain.size) or not np.all((rows >= 0) & (rows < np.inf)):
+        raise InputError("must have one row for each released label and one column for each class",
+                         argument="probabilities")  # fmt: skip
     return normalized(rows)
 
 
@@ -600,7 +544,7 @@ class SummedErrors:
         # A record's gain is twice the distance of both predictions times that of the label from their middle.
         away = (self.predictions - self.constant) ** 2
         spread = np.sqrt(np.mean(4 * away * error + away**2) / len(away))
-        half = float(np.hypot(noise, ndtri((1 + level) / 2) * spread))
+        half = float(np.hypot(noise, normal_quantile(level) * spread))
         return ScoreEstimate(value, value - half, value + half, level)
 
     def explained(self, level: float = LEVEL) -> ScoreEstimate:
@@ -635,7 +579,7 @@ def summed_error(release: Release[Any], *, level: float = LEVEL) -> ScoreEstimat
     value, noise = _mean(release), _noise_quantile(release, level)
     likely = float(np.clip(max(value, mechanism.noise_stddev), 0, mechanism.largest))
     spread = np.sqrt(likely * (mechanism.largest - likely) / mechanism.records)
-    half = float(np.hypot(noise, ndtri((1 + level) / 2) * spread))
+    half = float(np.hypot(noise, normal_quantile(level) * spread))
     return ScoreEstimate(value, value - half, value + half, level)
 
 
@@ -644,8 +588,8 @@ def _mean(release: Release[Any]) -> float:
 
 
 def _noise_quantile(release: Release[Any], level: float) -> float:
-    """Return what the noise on a mean squared error exceeds with probability 1 - level, of a continuous Laplace law."""
-    return float(-np.log(1 - level) * release.mechanism.noise_stddev / np.sqrt(2))
+    """Return what the noise on a mean squared error exceeds with probability 1 - level, as of a Laplace law."""
+    return float(laplace_quantile(release.mechanism.noise_stddev, level))
 
 
 CONSTANT_SHARE = 0.25
@@ -712,7 +656,7 @@ def debiased_squared_error(release: Release[Any], predictions: Any, *, level: fl
         level: coverage of the interval.
 
     Returns:
-        An unbiased estimate, which may be negative if n or epsilon is small. The interval is the normal one.
+        An unbiased estimate, which may be negative if n or epsilon is small. The interval is Student's.
 
     Guarantee (unbiased): over the noise, the estimate's mean is the error on the true labels, also at the ends of the
         range.

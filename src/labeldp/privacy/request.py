@@ -19,11 +19,14 @@ from labeldp.privacy.exact import decimal, decimal_text
 from labeldp.privacy.scope import Scope, Unit
 from labeldp.privacy.stored import stored_fraction
 
-REQUEST_KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "online run"}
+REQUEST_KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "online run", "sums": "estimate"}
 """Kinds of requests, and their commands."""
 
 CATALOG_FLAGS = {"fit": "--model", "release": "--mechanism", "aggregate": "--mechanism", "online": "--method"}
 """The option that names what is taken from a catalog."""
+
+QUESTIONS = {"auc": ("evaluate", "--score", "auc")}
+"""The words of questions to sums, where these are not the name of the question alone."""
 
 NOT_TYPED = ("chosen", "server")
 """Options that no command line has."""
@@ -86,7 +89,7 @@ class Request:
 
     Args:
         kind: a key of `REQUEST_KINDS`.
-        does: the name of a learner, mechanism or online method in its catalog.
+        does: the name of a learner, mechanism or online method in its catalog, or of a question to sums.
         epsilon, delta: exact numbers as texts; see `number_text`.
         domain: the declared labels, as `Domain.to_json` gives them; empty for losses.
         options: further options by name: truth values, numbers, texts, and tuples of them.
@@ -170,14 +173,18 @@ class Request:
         words += ["--epsilon", self.epsilon, *account]
         words += _typed("delta", self.delta if self.delta != "0" or self.kind == "online" else "")
         words += [*_typed("id", self.source.ids), *_typed("user", self.source.users)]
-        words += [*_typed("per-user", self.cap), "--out", out]
-        words += [CATALOG_FLAGS[self.kind], "auto" if "chosen" in self.options else self.does]
+        words += [*_typed("per-user", self.cap), "--sums" if self.kind == "sums" else "--out", out]
+        question = QUESTIONS.get(self.does, (self.does,)) if self.kind == "sums" else ()
+        if question:
+            words += [*question[1:], "--trust", "central"]
+        else:
+            words += [CATALOG_FLAGS[self.kind], "auto" if "chosen" in self.options else self.does]
         for name, value in self.options.items():
             words += [] if name in NOT_TYPED else _typed(name, value)
         words += [*_typed("features", self.source.features), *_typed("cohort", self.scope.cohort)]
         words += _typed("revision", self.scope.revision)
         words += [word for name, file in self.files.items() for word in _typed(name, file.name)]
-        return shlex.join([program, *REQUEST_KINDS[self.kind].split(), *filter(None, words)])
+        return shlex.join([program, *REQUEST_KINDS[self.kind].split(), *question[:1], *filter(None, words)])
 
     def _domain_words(self) -> list[str]:
         """Return the options that declare the labels."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ COUNTED = ("records", "pairs")
 
 GAPS = ("accuracy", "precision", "recall")
 
+MANY_ROWS = 40
+"""A table of more estimates is folded."""
+
 Point = tuple[float, float, float]
 """Value, low and high, within what is possible."""
 
@@ -37,11 +41,14 @@ def render_estimate(estimate: Estimate, scores: Scores | None = None) -> str:
     sequence = bool(estimate.axes) and estimate.axes[0][0] in COUNTED
     picture = sequence_chart(estimate) if sequence else Markup(estimate.plot())
     rows = [{"names": [row[axis] for axis, _ in estimate.axes], **row} for row in estimate.table().to_pylist()]
+    shown = _at_the_end(estimate) if sequence else estimate
     return (
         environment()
         .get_template("estimate.html")
         .render(
             e=estimate,
+            sentence=str(shown),
+            many=MANY_ROWS,
             axes=[axis for axis, _ in estimate.axes],
             picture=picture,
             rows=rows,
@@ -49,6 +56,13 @@ def render_estimate(estimate: Estimate, scores: Scores | None = None) -> str:
             **_of_model(scores),
         )
     )
+
+
+def _at_the_end(estimate: Estimate) -> Estimate:
+    """Return the last estimate of a sequence."""
+    axis, names = estimate.axes[0]
+    quantity = f"{estimate.quantity} after {int(names[-1]):,} {axis}"
+    return replace(estimate.at(**{axis: names[-1]}), quantity=quantity)
 
 
 def _of_model(scores: Scores | None) -> dict[str, Any]:
@@ -74,8 +88,7 @@ def _of_model(scores: Scores | None) -> dict[str, Any]:
 def _reliability(scores: Scores) -> tuple[Markup, str]:
     bins = scores.calibration()
     return reliability_diagram(bins), (
-        f"{bins.observed.quantity} where a prediction is so large; all intervals hold together. On the line a "
-        "prediction is as often right as it says."
+        f"{bins.observed.quantity} by mean prediction; all intervals hold together. On the dashed line both are equal."
     )
 
 
@@ -106,7 +119,7 @@ def sequence_chart(estimate: Estimate) -> Markup:
         ChartAxis(f"{axis}, logarithmic scale", x, ticks).below(BOTTOM),
         tag("polygon", class_="band", points=_path(band)),
         tag("polyline", class_="line", points=_path(line)),
-        class_="plot",
+        class_="spare plot",
     )
 
 
@@ -122,7 +135,7 @@ def reliability_diagram(bins: CalibrationBins) -> Markup:
         ChartAxis.of_shares("mean prediction", LEFT, RIGHT).below(BOTTOM),
         tag("line", class_="base", x1=x(0), y1=y(0), x2=x(1), y2=y(1)),
         *(mark for at, point in zip(bins.predicted, points, strict=True) for mark in _upright(x(at), point, y)),
-        class_="plot",
+        class_="spare plot",
     )
 
 
@@ -144,7 +157,7 @@ def rates_chart(curve: ThresholdCurve, *, diagonal: bool = False) -> Markup:
         ChartAxis.of_shares(curve.across.quantity, LEFT, RIGHT).below(BOTTOM),
         *([tag("line", class_="base", x1=x(0), y1=y(0), x2=x(1), y2=y(1))] if diagonal else []),
         *marks,
-        class_="plot",
+        class_="spare plot",
     )
 
 
