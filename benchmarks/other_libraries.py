@@ -2,7 +2,7 @@
 
 Each runs in an environment of its own, which has the library and labeldp:
 
-    python benchmarks/other_libraries.py opendp
+    python -P benchmarks/other_libraries.py opendp
 """
 
 import argparse
