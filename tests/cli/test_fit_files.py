@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cli.conftest import PUBLIC, Ran
+from cli.conftest import PUBLIC, Ran, account
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings
 from labeldp.fit.job import prepare, read_rows
 
-FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
+FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "8"))
 QUICK = (*FIT, "--model", "logistic", "--out", "model")
 
 

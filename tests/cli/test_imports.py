@@ -64,7 +64,7 @@ def heavy(tmp_path: Path) -> str:
 
 def test_a_fit_and_its_predictions_load_no_array_library_and_no_leaf(tmp_path: Path, heavy: str) -> None:
     table_of_people(200, seed=3).to_csv(tmp_path / "people.csv", index=False)
-    account = "--label bought --id id --classes no,yes --epsilon 2 --ledger l.db --dataset bought"
+    account = "--label bought --id id --classes no,yes --epsilon 2 --ledger l.db --dataset bought --new-budget 2"
     for command in (f"fit people.csv {account} --out model", "predict model people.csv --out predicted.csv"):
         names = modules_of(tmp_path, command, heavy)
         packages = {".".join(name.split(".")[:depth]) for name in names for depth in (1, 2)}
@@ -91,7 +91,7 @@ assert torch.__version__ == "made up" and all(find_spec(name) for name in ARRAY_
 
 def test_a_fit_its_certificate_and_its_predictions(tmp_path: Path) -> None:
     table_of_people(200, seed=3).to_csv(tmp_path / "people.csv", index=False)
-    account = "--label bought --classes no,yes --epsilon 2 --ledger l.db --dataset bought"
+    account = "--label bought --classes no,yes --epsilon 2 --ledger l.db --dataset bought --new-budget 2"
     fitted = loaded_by(tmp_path, f"fit people.csv {account} --model logistic --out model")
     assert "sklearn" in fitted
     assert not fitted & {"labeldp.online", "papers", "labeldp.networks"}

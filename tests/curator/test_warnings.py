@@ -65,13 +65,11 @@ def test_a_mistyped_ledger_of_an_estimator_is_told(tmp_path: Path) -> None:
 def test_the_command_line_tells_weak_promises_once(tmp_path: Path) -> None:
     rows = "".join(f"{row},{label}\n" for row, label in enumerate(LABELS))
     (tmp_path / "people.csv").write_text(f"id,bought\n{rows}")
-    words = (
-        "release people.csv --label bought --classes no,yes --epsilon 20 --ledger l.ledger --dataset people --out o.csv"
-    )
+    words = "release people.csv --label bought --classes no,yes --epsilon 20 --new-budget 20 --out o.csv"
     code = "import sys; from labeldp.cli import main; sys.argv = ['labeldp', *sys.argv[1:]]; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *words.split()], cwd=tmp_path, env=os.environ, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("is a weak guarantee") == 1
-    assert "Warning" not in done.stderr and done.stderr.count("is new in") == 1
+    assert "Warning" not in done.stderr and done.stderr.count("Created people.ledger") == 1

@@ -1,4 +1,4 @@
-"""A private column of a file that is summed with noise, once, and the public columns beside it."""
+"""A private column of a file that is summed with noise, once, and the public columns next to it."""
 
 import os
 import warnings
@@ -17,7 +17,7 @@ from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, ope
 
 @dataclass(frozen=True)
 class PrivateColumn(LabelSource):
-    """A private column of a table, with the public columns beside it, in the order of the record ids.
+    """A private column of a table, with the public columns next to it, in the order of the record ids.
 
     Args:
         table: the table.
@@ -86,14 +86,15 @@ class PrivateColumn(LabelSource):
         revision: str | None = None,
         other_ids: bool = False,
         note: Callable[[str], None] | None = None,
+        new_budget: Budget | None = None,
     ) -> Release[Any]:
         """Release sums over the labels; the same sums again cost nothing and are the same.
 
         Args:
             mechanism: the sums, such as `labeldp.inference.plan_sums` makes.
-            epsilon: what they cost, which is the whole budget of a new ledger.
+            epsilon: what they cost.
             columns: the names of the public columns that the sums depend on.
-            ledger, dataset, cohort, revision, other_ids, note: see `labeldp.fit.release_file`.
+            ledger, dataset, cohort, revision, other_ids, note, new_budget: see `labeldp.fit.release_file`.
 
         Guarantee (charged_first, refusal_free): nothing is drawn before its charge is on disk, and what is refused
             charges nothing.
@@ -103,9 +104,8 @@ class PrivateColumn(LabelSource):
             BudgetExceeded: nothing was charged and nothing released.
             LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
         """
-        account = LedgerFile(ledger).dataset(
-            dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=Budget(epsilon, 0)
-        )
+        budget, options = new_budget or Budget(epsilon, 0), {"revision": revision, "other_ids": other_ids}
+        account = LedgerFile(ledger).dataset(dataset, cohort=cohort, budget=budget, **options)
         account.check_users(None)
         account.check_ids(self.ids is not None)
         account.check_domain(self.domain)  # before the budget: a larger one would not help
@@ -113,12 +113,12 @@ class PrivateColumn(LabelSource):
         account.refuse_private((*columns, self.id_column))
         account.afford(mechanism)
         if account.is_new and note:
-            note(f"{dataset!r} is new in {ledger}: its whole budget is this release's cost ({account.budget})")
+            note(account.creation(ledger))
         curator = Curator(self, domain=self.domain, ledger=account, ids=self.ids)
         return curator.release(mechanism, rng=account.randomness)
 
     def rehearse(self, mechanism: Mechanism) -> Release[Any]:
-        """Return a release of made-up labels, on which an estimate may be tried before anything is charged."""
+        """Return a release of synthetic labels, on which an estimate may be tried before anything is charged."""
         zeros = np.zeros(self.records, dtype=self.domain.dtype)
         curator = Curator(LabelCodes(zeros), domain=self.domain, ledger=Ledger(Budget(1000)))
         with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # made-up labels have no privacy

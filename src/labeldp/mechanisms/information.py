@@ -116,7 +116,7 @@ def _plogp(chances: Any) -> Floats:
 
 
 def _local_hashing_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> Floats:
-    """The bits for each number of groups: the entropy of the answer less that of randomized response."""
+    """Return the bits for each number of groups: the entropy of the answer less that of randomized response."""
     small, more = classes // groups, classes % groups
     total = np.logaddexp(epsilon, _log(groups - 1))
     lie, extra = np.exp(-total), np.exp(-total) * math.expm1(min(epsilon, 700.0))
@@ -128,7 +128,7 @@ def _local_hashing_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> F
 
 
 def _subset_selection_bits(classes: int, epsilon: float, sizes: NDArray[Any]) -> Floats:
-    """The bits for each size of an answer."""
+    """Return the bits for each size of an answer."""
     inside = 1 / (1 + (classes - sizes) / sizes * math.exp(-epsilon))
     outside = 1 - inside
     nats = math.log(classes) + _plogp(inside) + _plogp(outside)

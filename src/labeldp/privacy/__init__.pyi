@@ -11,7 +11,6 @@ from .bag_loss import NoisyBag as NoisyBag
 from .bag_loss import bag_ends as bag_ends
 from .bag_loss import binomial as binomial
 from .buckets import Buckets as Buckets
-from .budget import LARGER_BUDGET as LARGER_BUDGET
 from .budget import Budget as Budget
 from .budget import numbers_of as numbers_of
 from .budget import whole_cost as whole_cost
