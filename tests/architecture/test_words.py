@@ -13,9 +13,9 @@ PATTERNS = {
     r"\b(?:nobody|somebody|whoever|anybody|everybody)\b": "no one, anyone, or a role: curator, analyst, attacker",
     r"\bnoises\b": "runs, noise draws",
     r"\banew\b": "again",
-    r"(?:^|[.:;] )Of (?:each|every|all|an?|the|those|these|many|classes|numbers|labels|bins|one)\b": "the subject first",
-    r"\bwhat (?:is|was|were|are) (?:promised|released|charged|spent|asked|found|protected|measured|learned|certified|paid)"
-    r"\b": "the guarantee, the release, the charge, the cost",
+    r"(?:^|[.:;] )Of (?:each|every|all|an?|the|those|these|many|classes|numbers|labels|bins|one)\b": "the subject",
+    r"\bwhat (?:is|was|were|are) (?:promised|released|charged|spent|asked|found|protected|measured|learned|certified"
+    r"|paid)\b": "the guarantee, the release, the charge, the cost",
     r"\b(?:aimed at|wanted at|was asked of|its aims?|all six aims)\b": "nothing",
     r"\bon one footing\b": "with the same data and features",
     r"\bas (?:it is|they are|it was|they were)\b": "unchanged",

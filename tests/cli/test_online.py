@@ -167,7 +167,10 @@ def test_ctrl_c_and_the_same_command_again(labeldp: Callable, losses: Path, monk
         (("--epsilon", "1", "--ledger", "l.db"), "--dataset must be given with --ledger: the name"),
         (("--epsilon", "1", "--dataset", "clicks"), "--ledger must be given with --dataset: the file"),
         (("--epsilon", "1", "--revision", "next"), "--ledger and --dataset must be given with --revision"),
-        (("--epsilon", "1", "--ledger", "l.db", "--dataset", ""), "Error: --dataset must be a printable text"),
+        (
+            ("--epsilon", "1", "--ledger", "l.db", "--dataset", "", "--new-budget", "1"),
+            "Error: --dataset must be a printable text",
+        ),
         (("--epsilon", "1", "--neighbors", "none"), "'none' is not one of"),
     ],
 )

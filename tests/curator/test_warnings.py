@@ -48,7 +48,7 @@ def test_a_weak_budget_is_told_when_it_is_charged(
 
 def test_a_new_ledger_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "l.ledger"
-    with pytest.warns(NewLedgerWarning, match=r"l\.ledger is new, and so is 'people' with a budget of its own"):
+    with pytest.warns(NewLedgerWarning, match=r"Created .*l\.ledger .*: the budget of 'people' is"):
         release(ledger=ldp.LedgerFile(path).dataset("people", budget=ldp.Budget(1)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -58,7 +58,7 @@ def test_a_new_ledger_is_told_once(tmp_path: Path) -> None:
 def test_a_mistyped_ledger_of_an_estimator_is_told(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(100, 2))
     model = ldp.LabelDPClassifier(classes=["no", "yes"], epsilon=1, ledger=tmp_path / "typo.ledger", dataset="people")
-    with pytest.warns(NewLedgerWarning, match=r"typo\.ledger is new"):
+    with pytest.warns(NewLedgerWarning, match=r"Created .*typo\.ledger "):
         model.fit(features, LABELS)
 
 

@@ -87,11 +87,9 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
     """Return the budget with which a release creates its ledger, None if the ledger has the dataset.
 
     Args:
-        path: of the ledger.
-        dataset: what is charged.
+        path, dataset: what is charged.
         epsilon: of the budget; None to ask on a terminal.
-        cost: the epsilon of the release.
-        delta: of the release, and of the budget.
+        cost, delta: of the release; the budget has the same delta.
 
     Raises:
         InputError: the ledger does not exist, and no budget is given.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labeldp.cli.options import (
+    WIDTH,
     align_columns,
     domain_options,
     flags_in_errors,
@@ -24,9 +25,6 @@ from labeldp.cli.options import (
 if TYPE_CHECKING:
     from labeldp.advice import PlanRow, SampleSizePlan, SampleSizeQuery
     from labeldp.fit import Advice, Expected
-
-WIDTH = 80
-"""The most characters in a line of sentences."""
 
 CHOOSE_EXAMPLES = """\b
 Examples:

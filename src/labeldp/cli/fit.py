@@ -19,6 +19,7 @@ from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
     FILE,
     PATH,
+    WIDTH,
     curator_options,
     domain_options,
     flags_in_errors,
@@ -128,9 +129,6 @@ def format_rows(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-
-
-WIDTH = 80
 
 
 def _choices_help(data: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, PATH, align_columns, flags_in_errors, json_option, warn_if_weak
+from labeldp.cli.options import FILE, PATH, WIDTH, align_columns, flags_in_errors, json_option, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.curator import DatasetLedger
@@ -47,10 +47,6 @@ def describe_ledger(path: str) -> str:
     count = f"{len(names)} dataset{'' if len(names) == 1 else 's'}"
     head = f"{path}   {count}   (contains noise keys: protect it like the labels)"
     return "\n\n".join([head, *("\n".join(_dataset(ledger.dataset(name))) for name in names)])
-
-
-WIDTH = 80
-"""The most characters of a line on a dataset."""
 
 
 def _folded(*lines: str) -> Iterator[str]:
@@ -165,11 +161,7 @@ def describe_budget(path: str, name: str) -> str:
     """Return the line on the budget of a dataset in the ledger file `path`."""
     from labeldp.curator import LedgerFile
 
-    return balance_line(LedgerFile(path).dataset(name))
-
-
-def balance_line(account: DatasetLedger) -> str:
-    """Return a dataset and how much of its budget is spent, as a line."""
+    account = LedgerFile(path).dataset(name)
     return f"{account.name!r}: {_balance(account)} spent"
 
 

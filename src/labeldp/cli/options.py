@@ -263,6 +263,10 @@ _bars: list[Callable[[str], None]] = []
 """Functions that print a line above a bar, the innermost last."""
 
 
+WIDTH = 80
+"""The most characters of a line."""
+
+
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of cells as lines with aligned columns; the last column is not padded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -294,52 +298,33 @@ def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, floa
     console = Console(stderr=True, highlight=False)
     write = partial(console.print, markup=False, soft_wrap=True)
     with Progress(*columns, console=console, transient=True) as bar:
-        task, stages = bar.add_task(_capitalized(title), total=1.0), _Stages()
+        task, stage, start = bar.add_task(_capitalized(title), total=1.0), "", time.monotonic()
 
         def show(text: str, share: float) -> None:
-            ended = stages.next(text)
-            if ended and lines:
-                write(ended)
+            nonlocal stage, start
+            before, stage = stage, text.partition(":")[0]
+            if stage != before:
+                if lines and before in _ENDED:
+                    write(f"\N{CHECK MARK} {_ENDED[before]} in {time.monotonic() - start:.0f} s")
+                start = time.monotonic()
             bar.update(task, description=_capitalized(text), completed=share)
 
         _bars.append(write)
         try:
             yield show
+            show("", 1.0)
         finally:
             _bars.pop()
-        if (ended := stages.next("")) and lines:
-            write(ended)
 
 
-_ENDED = {
-    "training": "Trained",
-    "evaluating": "Evaluated",
-    "simulating other ε": "Simulated other ε",
-    "ranking features": "Ranked features",
-}
+_ENDED = {"training": "Trained", "evaluating": "Evaluated", "simulating other ε": "Simulated other ε"}
+_ENDED |= {"ranking features": "Ranked features"}
 """What is said of stages that ended; of reading, the fit itself says what was read."""
 
 
 def _capitalized(text: str) -> str:
     """Return a text that begins with a capital letter."""
     return f"{text[:1].upper()}{text[1:]}"
-
-
-class _Stages:
-    """What is being done now, and since when."""
-
-    def __init__(self) -> None:
-        self._stage, self._start = "", time.monotonic()
-
-    def next(self, text: str) -> str:
-        """Begin the stage of a text; return a line on the stage that ended, empty if there is none."""
-        stage, before = text.partition(":")[0], self._stage
-        if stage == before:
-            return ""
-        seconds, self._stage, self._start = time.monotonic() - self._start, stage, time.monotonic()
-        if before in ("", "reading"):
-            return ""
-        return f"\N{CHECK MARK} {_ENDED.get(before) or _capitalized(before)} in {seconds:.0f} s"
 
 
 def _line_by_line() -> Callable[[str, float], None]:

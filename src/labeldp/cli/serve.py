@@ -64,13 +64,13 @@ def admin_budget(config: str) -> None:
 
     Run it as the user who may read the ledgers.
     """
-    from labeldp.cli.ledger import balance_line, percent
+    from labeldp.cli.ledger import describe_budget, percent
     from labeldp.curator import LedgerFile
     from labeldp.serve import Config
 
     for served in Config.read(config).datasets.values():
         file = LedgerFile(served.ledger)
-        click.echo(balance_line(file.dataset(served.name)))
+        click.echo(describe_budget(served.ledger, served.name))
         for analyst, share in served.shares.items():
             used = percent(file.dataset(served.name, analyst=analyst).used())
             click.echo(f"  {analyst}: has a share of {share}, used {used} of it")

@@ -790,8 +790,7 @@ class DatasetLedger(NotCopyable):
                     raise unknown_dataset(self._store.path, self._dataset, others)  # the file appeared meanwhile
                 insert_dataset(connection, self._dataset, self._proposed, self._secret)
                 warnings.warn(
-                    f"the ledger {self._store.path} is new, and so is {self._dataset!r} with a budget of its own "
-                    f"({self._proposed}). If these labels were released before, name the ledger that has their charges",
+                    f"{self.creation(self._store.path)}. If these labels were released before, name their ledger",
                     NewLedgerWarning,
                     stacklevel=2,
                 )

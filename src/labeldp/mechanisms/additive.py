@@ -366,13 +366,6 @@ class GaussianOneHot(Mechanism):
         values = self.indicators(noisy)
         return Debiased(values - (values.sum(axis=1, keepdims=True) - 1) / self.domain.size, 1.0)
 
-    def log_likelihood(self, noisy: Any) -> NDArray[np.float64]:
-        """Return log P(noisy | class), shape (n, K), up to a constant in each row.
-
-        Source: `docs/proofs/sums-and-counts.md`: -(1/2σ²)|v - e_k|² is v_k / σ² and a part that all classes share.
-        """
-        return self.indicators(noisy) / self.noise_stddev**2
-
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
         return gaussian_law(self.stddev, edges)

@@ -139,7 +139,6 @@ from .validate import check_epsilon as check_epsilon
 from .validate import check_integer as check_integer
 from .validate import check_nonnegative as check_nonnegative
 from .validate import check_positive as check_positive
-from .validate import check_share as check_share
 from .validate import exact_positive as exact_positive
 from .validate import exact_share as exact_share
 from .validate import label_width as label_width
