@@ -103,8 +103,8 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
         account, name = ledger.dataset(dataset), dataset if dataset in ledger.datasets() else table
         # The same command again may name the budget that the dataset had at first.
         budgets = [str(account.budget), *(change.before for change in account.changes if change.what == "budget")]
-        known = {decimal(words.partition(",")[0].removeprefix("epsilon = "), "epsilon") for words in budgets}
-        if epsilon is not None and decimal(epsilon, "new-budget") not in known:
+        former = {decimal(words.partition(",")[0].removeprefix("epsilon = "), "epsilon") for words in budgets}
+        if epsilon is not None and decimal(epsilon, "new-budget") not in former:
             raise LedgerError(
                 f"--new-budget: {path} has a budget for {name!r} already ({budgets[0]}). Leave it out, or change "
                 f"the budget: labeldp ledger add {shlex.quote(path)} --dataset {shlex.quote(name)} --change "

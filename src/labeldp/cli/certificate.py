@@ -77,18 +77,15 @@ def certificate(
     vouched = signed if charges is None or signed.holds is not None else None
     results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared)
     checks = worst_first(check for check in results if check is not None)
-    said = verdict.certificate.at(float(verdict.delta) if delta is None else delta)
+    words = verdict.certificate.at(float(verdict.delta) if delta is None else delta)
     if as_json:
-        found = {
-            "certificate": verdict.certificate.to_json(),
-            "words": said,
-            "checks": [asdict(each) for each in checks],
-        }
-        click.echo(json.dumps(found, indent=2))
+        content = {"certificate": verdict.certificate.to_json(), "words": words}
+        click.echo(json.dumps({**content, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
         notes = [charge.history for charge in verdict.certificate.entries if charge.history]
         notes += [check.sentence for check in checks if check.holds]
-        for line in (*(each.sentence for each in checks if not each.holds), said, *(() if is_quiet() else notes)):
+        problems = [check.sentence for check in checks if not check.holds]
+        for line in (*problems, words, *(() if is_quiet() else notes)):
             click.echo(line)
     if any(check.holds is False for check in checks):
         sys.exit(1)
