@@ -37,7 +37,7 @@ def test_the_label_columns_of_a_table_share_one_account(labeldp: Run, people: Pa
 
 @pytest.mark.parametrize("command", [FIT, RELEASE], ids=["fit", "release"])
 def test_a_typing_error_creates_no_ledger(labeldp: Run, people: Path, command: tuple[str, ...]) -> None:
-    wrong = [word.replace("bought", "bougth").replace("region", "regoin") for word in command]
+    wrong = [word.replace("bought", "bougth").replace("region", "regiom") for word in command]
     refused = labeldp(*wrong, "--new-budget", "2", "--out", "new.csv")
     assert refused.status == 1 and "did you mean" in refused.err, refused
     assert not list(people.glob("*.ledger"))
