@@ -104,8 +104,10 @@ class PrivateColumn(LabelSource):
             BudgetExceeded: nothing was charged and nothing released.
             LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
         """
-        budget, options = new_budget or Budget(epsilon, 0), {"revision": revision, "other_ids": other_ids}
-        account = LedgerFile(ledger).dataset(dataset, cohort=cohort, budget=budget, **options)
+        budget = new_budget or Budget(epsilon, 0)
+        account = LedgerFile(ledger).dataset(
+            dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget
+        )
         account.check_users(None)
         account.check_ids(self.ids is not None)
         account.check_domain(self.domain)  # before the budget: a larger one would not help

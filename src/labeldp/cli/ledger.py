@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,7 +99,7 @@ def _dataset(account: DatasetLedger) -> Iterator[str]:
 
 def _table(titles: Sequence[str], releases: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Yield the aligned rows of releases; columns that are too many for `WIDTH` are below their row."""
-    titles, below = list(titles), []
+    titles, below = list(titles), list[str]()
     while rows := align_columns([titles, *([row[title] for title in titles] for row in releases)]):
         others = [title for title in titles if title not in MAIN]
         if not others or max(map(len, rows)) <= WIDTH - 2:
@@ -157,7 +158,7 @@ def _cost(charge: Charge) -> tuple[str, str]:
     return ("no finite ε" if bound is None else decimal_text(float_above(bound))), "0"
 
 
-def describe_budget(path: str, name: str) -> str:
+def describe_budget(path: str | os.PathLike[str], name: str) -> str:
     """Return the line on the budget of a dataset in the ledger file `path`."""
     from labeldp.curator import LedgerFile
 

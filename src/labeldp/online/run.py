@@ -181,8 +181,8 @@ def run_online(
     ):
         rows = losses.counted()
         plan, rounds = run.plan(len(losses.names), rows)
-        new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
-        if note and new:
+        before = account.charges
+        if note and isinstance(account, DatasetLedger) and account.is_new:
             note(account.creation(ledger))
         with account.comparing(LOSSES):
             digests, counted = losses.checked()
