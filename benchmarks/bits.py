@@ -9,11 +9,15 @@ indicators, of scale 2 / epsilon as in ALIBI, is simulated, with its standard er
 """
 
 import argparse
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from labeldp.mechanisms import best_groups, local_hashing_bits, response_bits, subset_selection_bits, unary_bits
+from labeldp.mechanisms import best_groups, local_hashing_bits, response_bits
+from labeldp.mechanisms.information import _check, _log, _subset_selection_bits
+from labeldp.privacy import InputError, positive_epsilon
 
 CLASSES = (3, 4, 5, 7, 10, 20, 100)
 EPSILONS = (0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)
@@ -31,6 +35,44 @@ def laplace_bits(classes: int, epsilon: float, draws: int) -> tuple[float, float
         found.append(logs[:, 0] - np.logaddexp.reduce(logs, axis=1) + np.log(classes))
     values = np.concatenate(found) / np.log(2)
     return float(values.mean()), float(values.std() / np.sqrt(len(values)))
+
+
+def subset_selection_bits(classes: int, epsilon: Any, size: int | None = None) -> float:
+    """Return the bits of subset selection; with the best k, the most that any epsilon-DP mechanism can tell.
+
+    Args:
+        size: k, 1 to K - 1; by default the best one.
+
+    Raises:
+        InputError: numbers out of range.
+
+    Source: WangHuang, subset selection.
+    """
+    _check(classes, classes)
+    if size is not None and not 1 <= size < classes:
+        raise InputError(f"size must be an integer from 1 to {classes - 1}")
+    sizes = np.arange(1, classes) if size is None else np.array([size])
+    return float(_subset_selection_bits(classes, float(positive_epsilon(epsilon)), sizes).max())
+
+
+def unary_bits(classes: int, epsilon: Any) -> float:
+    """Return the bits of unary encoding: the entropy of its K answers less that of K flips.
+
+    Raises:
+        InputError: numbers out of range.
+    """
+    _check(classes, classes)
+    half = float(positive_epsilon(epsilon)) / 2
+    ones = np.arange(classes + 1)
+    log_keep, log_lie = -np.logaddexp(0, -half), -np.logaddexp(0, half)
+    # An answer with some ones: all K bits as if no label had them, times e^half for the own bit or e^-half without it.
+    share = np.logaddexp(_log(ones) + half, _log(classes - ones) - half) - math.log(classes)
+    log_chances = ones * log_lie + (classes - ones) * log_keep + share
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, classes + 1)))])
+    ways = factorials[classes] - factorials - factorials[::-1]
+    entropy = -(np.exp(ways + log_chances) * log_chances).sum()
+    flip = math.exp(log_lie)
+    return float(entropy + classes * (flip * log_lie + (1 - flip) * log_keep)) / math.log(2)
 
 
 def page(draws: int) -> str:

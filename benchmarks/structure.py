@@ -99,7 +99,8 @@ def workflows(folder: Path) -> dict[str, Callable[[], Any]]:
 
     def command(*words: str, epsilon: str = "1") -> None:
         common = ("--label", "bought", "--classes", "no,yes", "--id", "id", "--epsilon", epsilon)
-        cli([*words, *common, "--ledger", str(folder / "l.ledger"), "--dataset", "people"], standalone_mode=False)
+        account = ("--ledger", str(folder / "l.ledger"), "--dataset", "people", "--new-budget", "10")
+        cli([*words, *common, *account], standalone_mode=False)
 
     def release(name: str) -> None:
         command("release", str(table), "--out", str(folder / name))

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms import Classes, GaussianOneHot
-from labeldp.privacy import Floats, InputError, Integers, check_integer, check_positive, check_share, positive_epsilon
+from labeldp.privacy import Floats, InputError, Integers, check_integer, check_positive, positive_epsilon
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return a number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
+        raise InputError("must lie in [0, 1]", argument=name)
+    return float(value)
 
 
 def last_iterate_bound(records: int, *, diameter: float, moment: float) -> float:

@@ -121,7 +121,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, users: Any = None) -> Self:
-        """Charge private labels, randomize them or sums of them, and learn from what was released.
+        """Charge private labels, randomize them or sums of them, and learn from the release.
 
         Args:
             X: public features, shape (n, d). A scikit-learn `estimator` gets them as they are. Every other learner

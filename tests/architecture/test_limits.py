@@ -176,8 +176,8 @@ def test_a_logistic_model_keeps_no_row_and_one_of_neighbors_all(
 ) -> None:
     n = np.arange(83)
     pd.DataFrame({"age": n * 29 % 53, "pay": n * 7 % 31, "y": n % 2}).to_csv("people.csv", index=False)
-    command = f"fit people.csv --label y --classes 2 --epsilon 1 --ledger l.ledger --dataset y --model {model}"
-    labeldp(f"{command} --out model")
+    command = f"fit people.csv --label y --classes 2 --epsilon 1 --ledger l.ledger --model {model}"
+    labeldp(f"{command} --dataset y --new-budget 1 --out model")
     sizes = set()
     with zipfile.ZipFile("model/model.skops") as archive:
         for name in archive.namelist():
@@ -190,8 +190,8 @@ def test_a_logistic_model_keeps_no_row_and_one_of_neighbors_all(
 def test_ids_beside_noisy_labels_are_not_covered(tmp_path: Path, labeldp: Callable[..., None]) -> None:
     """The certificate of a sidecar covers the noisy column in its order, not the ids beside it."""
     pd.DataFrame({"id": np.arange(50), "y": np.arange(50) % 2}).to_csv("people.csv", index=False)
-    command = "release people.csv --label y --classes 2 --epsilon 1 --ledger l.ledger --dataset y --id id"
-    labeldp(f"{command} --out noisy.csv")
+    command = "release people.csv --label y --classes 2 --epsilon 1 --ledger l.ledger --id id"
+    labeldp(f"{command} --dataset y --new-budget 1 --out noisy.csv")
     noisy = pd.read_csv("noisy.csv")
     noisy.assign(id=noisy["id"].to_numpy()[::-1]).to_csv("noisy.csv", index=False)
     labeldp("certificate noisy.csv")

@@ -16,6 +16,11 @@ DONE = "\N{CHECK MARK} Already done: model/ is this fit. No ε spent.\n"
 """What a fit says that was done before."""
 
 
+def account(dataset: str, budget: str = "1", ledger: str = "l.ledger") -> tuple[str, ...]:
+    """The options that charge a dataset of a ledger, which is created with a budget if it does not exist."""
+    return ("--ledger", ledger, "--dataset", dataset, "--new-budget", budget)
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a command left: its exit status and what it said."""

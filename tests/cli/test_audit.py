@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import Ran, account
 
 Run = Callable[..., Ran]
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_audited_is_one_line_on_stderr(
     assert (ran.status, ran.out, ran.err) == (1, "", message)
 
 
-RELEASE = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "p.ledger", "--dataset", "bought")
+RELEASE = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("bought", ledger="p.ledger"))
 
 
 def test_a_path_alone_is_audited(labeldp: Run, people: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import Ran, account
 
 FIT = (
-    "fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger",
-    "--dataset", "people", "--model", "logistic",
+    "fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1",
+    *account("people"), "--model", "logistic",
 )  # fmt: skip
 ID = ("--id", "id")
 

@@ -20,7 +20,7 @@ from labeldp.privacy import total_loss
 ASKED = ("people.csv", "--label", "bought", "--classes", "no,yes", "--id", "id")
 CHOOSE = ("choose", *ASKED, "--epsilon", "1")
 CENTRAL = ("--trust", "central", "--delta", "1e-6")
-ACCOUNT = ("--ledger", "l.ledger", "--dataset", "people")
+ACCOUNT = ("--ledger", "l.ledger", "--dataset", "people", "--new-budget", "2")
 FIT = ("fit", *ASKED, "--epsilon", "1", "--model", "auto", *CENTRAL, *ACCOUNT)
 
 
@@ -113,7 +113,7 @@ def test_a_choice_that_a_ledger_holds_stays(
         assert certified(people / out) == certificate
     assert spent(people) == charged
     shutil.rmtree(people / "model")
-    fresh = labeldp(*FIT[:-4], "--ledger", "m.ledger", "--dataset", "people", "--out", "model")
+    fresh = labeldp(*FIT[:-6], "--ledger", "m.ledger", "--dataset", "people", "--new-budget", "1", "--out", "model")
     assert fresh.status == 0 and f"takes {held}" not in fresh.err and "--model auto takes" in fresh.err
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cli.conftest import account
 from labeldp import inference
 from labeldp.curator import LedgerFile
 from labeldp.fit import read_release
@@ -29,7 +30,7 @@ def visits(tmp_path: Path, labeldp: Run) -> str:
     table.to_csv(tmp_path / "raw.csv", index=False)
     labeldp(
         "release", "raw.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "3", "--in-place",
-        "--ledger", "visits.ledger", "--dataset", "visits", "--out", "visits.csv",
+        *account("visits", "3", "visits.ledger"), "--out", "visits.csv",
     )  # fmt: skip
     return "visits.csv"
 
@@ -254,7 +255,7 @@ def test_answers_are_read_as_they_were_released(
     out = people / f"noisy{ending}"
     labeldp(
         "release", "raw.csv", "--label", label, *domain, "--mechanism", mechanism, "--epsilon", "8",
-        "--ledger", "one.ledger", "--dataset", "one", "--out", str(out),
+        *account("one", "8", "one.ledger"), "--out", str(out),
     )  # fmt: skip
     release, _ = read_release(out)
     if label == "bought" or mechanism == "response-on-bins":

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import DONE, PUBLIC, Ran
+from cli.conftest import DONE, PUBLIC, Ran, account
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
 from labeldp.fit.bundle import Bundle
 from slow import mostly_slow
 
-FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
+FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "9"))
 QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
 STAGES = ("--stages", "2")
 PRIOR = ("--trust", "central", "--prior", "clusters")
@@ -248,14 +248,14 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
 def test_what_is_left_of_an_interrupted_fit_must_fit_the_budget(labeldp: Callable[..., Ran], people: Path) -> None:
     """The part that another release used up in between is missing: no further stage is charged."""
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "1").status == 0
-    command = [sys.executable, "-c", KILLED, "between stages", *QUICK, *PRIOR]
+    command = [sys.executable, "-c", KILLED, "between stages", *QUICK, *PRIOR, "--new-budget", "1"]
     assert subprocess.run(command, cwd=people, check=False).returncode == -signal.SIGKILL
     charged = steps(people)
     assert [step for step, _ in charged] == ["cluster prior"]
-    other = ("release", "people.csv", *FIT, "--epsilon", "0.5", "--out", "noisy.csv")
+    other = ("release", "people.csv", *FIT, "--new-budget", "1", "--epsilon", "0.5", "--out", "noisy.csv")
     assert labeldp(*other).status == 0
-    ran = labeldp(*QUICK, *PRIOR)
-    assert ran.status == 1 and "this would bring it to epsilon = " in ran.err and ran.err.count("\n") == 1, ran
+    ran = labeldp(*QUICK, *PRIOR, "--new-budget", "1")
+    assert ran.status == 1 and "this would bring it to " in ran.err and ran.err.count("\n") == 1, ran
     assert steps(people)[:1] == charged and len(steps(people)) == 2
 
 
@@ -290,18 +290,7 @@ def test_a_model_of_another_sampler_is_refused_before_its_labels_are_charged_aga
     assert steps(people) == charged
 
 
-KINDS = (
-    "--label",
-    "kind",
-    "--classes",
-    "0,1,2,3,4",
-    "--epsilon",
-    "1",
-    "--ledger",
-    "kinds.ledger",
-    "--dataset",
-    "kinds",
-)
+KINDS = ("--label", "kind", "--classes", "0,1,2,3,4", "--epsilon", "1", *account("kinds", ledger="kinds.ledger"))
 
 
 @pytest.mark.parametrize("options", [STAGES, PRIOR], ids=["two stages", "a prior"])

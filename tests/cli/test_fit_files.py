@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cli.conftest import PUBLIC, Ran
+from cli.conftest import PUBLIC, Ran, account
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings
 from labeldp.fit.job import prepare, read_rows
 
-FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
+FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "8"))
 QUICK = (*FIT, "--model", "logistic", "--out", "model")
 
 
@@ -121,7 +121,7 @@ def test_the_index_of_pandas_is_no_feature_unless_it_is_named(labeldp: Callable[
     assert json.loads((people / "named" / "summary.json").read_text())["features"][2] == "__index_level_0__"
     pd.read_csv(people / "people.csv").drop(columns="id").to_csv(people / "people.csv")
     labeldp("ledger", "add", "l.ledger", "--dataset", "others", "--epsilon", "9")
-    done = labeldp("fit", "people.csv", *QUICK, "--out", "csv", "--dataset", "others")
+    done = labeldp("fit", "people.csv", *QUICK, "--out", "csv", "--dataset", "others", "--new-budget", "9")
     assert done.status == 0 and "left out ''" in done.err
     table = pd.read_csv(people / "new_people.csv").set_index("hours")
     table.assign(bought="no").to_parquet(people / "bare.parquet")
@@ -228,7 +228,7 @@ def test_a_copy_of_the_label_is_named_in_the_terminal_and_the_report(labeldp: Ca
     table.assign(days=table["bought"].map({"no": "never", "yes": "often"})).to_csv(people / "leak.csv", index=False)
     options = ("--label", "bought", "--classes", "no,yes", "--epsilon", "20", "--model", "logistic", "--id", "id")
     for data, count in (("leak.csv", 1), ("people.csv", 0)):
-        named = ("--ledger", f"{data}.ledger", "--dataset", "people", "--out", f"{data}.model")
+        named = (*account("people", "20", f"{data}.ledger"), "--out", f"{data}.model")
         ran = labeldp("fit", data, *options, *named)
         assert ran.status == 0, ran.err
         assert " ".join(ran.out.split()).count("check that 'days' is not a copy of it") == count

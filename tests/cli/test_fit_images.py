@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.conftest import DONE, PUBLIC, Ran
+from cli.conftest import DONE, PUBLIC, Ran, account
 from cli.test_refusals import refused
 from labeldp import learners
 from labeldp.fit import simulate
 from labeldp.learners import ImageMap, PatchFilters, ScatterFilters, catalog
 
-FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
+FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", *account("bars", "4"))
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")
 CENTRAL = (*LOCAL, "--delta", "1e-6", "--trust", "central")
 LINEAR = (*CENTRAL, "--model", "linear")
@@ -201,8 +201,8 @@ def test_models_of_tables_and_of_images_take_their_own_data(labeldp: Callable[..
         assert ran.status == 1 and words in ran.err and ran.err.count("\n") == 1, ran
     ran = labeldp("predict", "model", "new.npz", "--out", "p.csv", "--id", "id")
     assert ran.status == 1 and "--id is for tables" in ran.err
-    table = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "m.ledger")
-    assert labeldp(*table, "--dataset", "p", "--model", "logistic", "--out", "table").status == 0
+    table = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1")
+    assert labeldp(*table, *account("p", ledger="m.ledger"), "--model", "logistic", "--out", "table").status == 0
     ran = labeldp("predict", "table", "new.npz", "--out", "p.csv")
     assert ran.status == 1 and "is a model of tables" in ran.err and not (people / "p.csv").exists()
     refused(labeldp("fit", "people.csv", *FIT[2:], "--epsilon", "1", "--out", "other", "--model", "cnn"),

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cli.conftest import DONE, Ran
+from cli.conftest import DONE, Ran, account
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
@@ -21,7 +21,7 @@ from labeldp.fit import simulate
 from labeldp.mechanisms import moments
 from labeldp.privacy import total_loss
 
-LABELS = ("--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--dataset", "people")
+LABELS = ("--label", "bought", "--classes", "no,yes", *account("people", "2"))
 CENTRAL = ("--trust", "central", "--model", "linear")
 FIT = ("fit", "people.csv", *LABELS, *CENTRAL, "--id", "id", "--epsilon", "2", "--delta", "1e-6", "--out", "model")
 
@@ -118,9 +118,9 @@ def test_the_budget_must_carry_delta_and_all_parts_before_the_first_is_charged(
     ]:
         assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", epsilon, "--delta", delta,
                        *(["--change"] if (people / "l.ledger").exists() else [])).status == 0  # fmt: skip
-        ran = labeldp(*FIT)
+        ran = labeldp(*FIT, "--new-budget", epsilon)
         assert ran.status == 1 and words in ran.err and ran.err.count("\n") == 1, ran
-        assert "labeldp ledger add l.ledger --dataset people --change --epsilon … --delta …" in ran.err
+        assert "labeldp ledger add l.ledger --dataset people --change --epsilon … --reason …" in ran.err
         assert steps(people) == [] and not (people / "model").exists()
 
 
@@ -149,7 +149,7 @@ def test_rows_of_other_bits_are_refused_before_the_sums_could_be_charged_again(
     charged, rows = steps(fitted[0]), moments.GridRows.of
     monkeypatch.setattr(moments.GridRows, "of", lambda features, *others: rows(_nudged(features), *others))
     ran = labeldp(*FIT[:-1], "again")
-    assert ran.status == 1 and "other bits" in ran.err and ran.err.count("\n") == 1, ran
+    assert ran.status == 1 and "other bits" in ran.err and ran.err.count("Error: ") == 1, ran
     assert steps(fitted[0]) == charged
     # A directory that holds this very fit is left as it is: nothing is learned again.
     files = {path.name: path.read_bytes() for path in (fitted[0] / "model").iterdir()}

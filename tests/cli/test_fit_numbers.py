@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import DONE, PUBLIC, Ran
+from cli.conftest import DONE, PUBLIC, Ran, account
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
@@ -23,10 +23,10 @@ from labeldp.fit import FitSummary, simulate
 from labeldp.learners import released
 from slow import mostly_slow
 
-LABELS = ("--label", "price", "--range", "0,100", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")
+LABELS = ("--label", "price", "--range", "0,100", *account("people", "8"), "--id", "id")
 FIT = ("fit", "homes.csv", *LABELS, "--epsilon", "8", "--out", "model")
 CENTRAL = ("--trust", "central", "--model", "linear")
-PEOPLE = ("--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")
+PEOPLE = ("--label", "bought", "--classes", "no,yes", *account("people", "8"), "--id", "id")
 
 
 def homes(rows: int, seed: int) -> pd.DataFrame:
@@ -208,7 +208,7 @@ def test_numbers_outside_are_refused_or_clipped_as_asked(labeldp: Callable[..., 
 def test_labels_that_are_missing_or_no_numbers_are_refused_alike(
     labeldp: Callable[..., Ran], folder: Path, label: str
 ) -> None:
-    options = ("--ledger", "l.ledger", "--dataset", "homes", "--epsilon", "1", "--out", "model", "--range", "0,100")
+    options = (*account("homes"), "--epsilon", "1", "--out", "model", "--range", "0,100")
     ran = labeldp("fit", "homes.csv", "--label", label, *options)
     assert ran.status == 1 and "missing, outside, or of another kind" in ran.err and not (folder / "model").exists()
     assert "ε 0 of" in labeldp("ledger", "show", "l.ledger").out
@@ -253,7 +253,7 @@ def test_what_does_not_go_together_is_refused(
     labeldp: Callable[..., Ran], folder: Path, options: tuple[str, ...], words: str
 ) -> None:
     """One clear error; nothing is charged and nothing is written."""
-    base = ("--label", "price", "--ledger", "l.ledger", "--dataset", "homes", "--epsilon", "1", "--out", "model")
+    base = ("--label", "price", *account("homes"), "--epsilon", "1", "--out", "model")
     refused(labeldp("fit", "homes.csv", *base, *options), folder, words)
 
 

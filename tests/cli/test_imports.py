@@ -64,7 +64,7 @@ def heavy(tmp_path: Path) -> str:
 
 def test_a_fit_its_predictions_and_its_certificate_load_no_more_than_they_need(tmp_path: Path, heavy: str) -> None:
     table_of_people(200, seed=3).to_csv(tmp_path / "people.csv", index=False)
-    account = "--label bought --id id --classes no,yes --epsilon 2 --ledger l.db --dataset bought"
+    account = "--label bought --id id --classes no,yes --epsilon 2 --ledger l.db --dataset bought --new-budget 2"
     for command in (f"fit people.csv {account} --out model", "predict model people.csv --out predicted.csv"):
         names = modules_of(tmp_path, command, heavy)
         packages = {".".join(name.split(".")[:depth]) for name in names for depth in (1, 2)}

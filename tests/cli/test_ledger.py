@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import labeldp as ldp
-from cli.conftest import Ran
+from cli.conftest import Ran, account
 from labeldp.cli.options import suggest_budget_change
 
 ADD = ("ledger", "add", "l.ledger", "--dataset", "people")
@@ -233,7 +233,7 @@ def test_another_kind_of_ids_is_refused_unless_the_option_asks_for_it(
 ) -> None:
     command = (
         *("release", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1"),
-        *("--ledger", "l.ledger", "--dataset", "people"),
+        *account("people"),
     )
     assert labeldp(*command, "--id", "id", "--out", "a.csv").status == 0
     spent = labeldp("ledger", "show", "l.ledger").out

@@ -11,24 +11,29 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cli.conftest import PUBLIC, Ran
+from cli.conftest import PUBLIC, Ran, account
 
-FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
+FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people"))
 QUICK = (*FIT, "--model", "logistic", "--stages", "1")
 
 
 def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran], people: Path) -> None:
     done = labeldp("fit", "people.csv", *QUICK, "--out", "model", "--test", "public.csv", PUBLIC)
     assert done.status == 0, done.err
-    assert "ε = 1, δ = 0" in done.out and "whole budget" in done.err
+    assert "ε = 1, δ = 0" in done.out and "Created l.ledger" in done.err
     stages = [line.split(" s] ")[1] for line in done.err.splitlines() if " s] " in line]  # stderr is no terminal
     assert stages[0] == "training" and "evaluating" in stages
     assert stages[-1] == "ranking features" and len(set(stages)) == len(stages)
     assert {path.name for path in (people / "model").iterdir()} == {
         "certificate.json", "model.json", "model.skops", "report.html", "summary.json",
     }  # fmt: skip
-    assert labeldp("certificate", "model").status == 0
+    said, quiet, found = (labeldp("certificate", "model", *more) for more in ((), ("--quiet",), ("--json",)))
+    assert said.status == quiet.status == found.status == 0 and "model still is what was certified" in said.out
+    assert "model still is" not in quiet.out and quiet.out in said.out, "the first line says that it is unverified"
+    assert json.loads(found.out)["words"] in said.out and json.loads(found.out)["checks"][0]["holds"] is None
 
+    predicted = labeldp("predict", "model", "new_people.csv", "--out", "q.csv", "--json")
+    assert json.loads(predicted.out) == {"rows": 50, "out": "q.csv"}
     assert labeldp("predict", "model", "new_people.csv", "--out", "p.csv", "--id", "id").status == 0
     rows = list(csv.DictReader((people / "p.csv").read_text().splitlines()))
     assert len(rows) == 50 and {row["prediction"] for row in rows} <= {"no", "yes"}

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import PUBLIC, Ran
+from cli.conftest import PUBLIC, Ran, account
 from labeldp.curator import dataset_ledger
 from labeldp.mechanisms import Mechanism
 from slow import slow_cases
 
-CLASSES = ("--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--dataset", "people")
-NUMBERS = ("--label", "hours", "--range", "0,100", "--ledger", "l.ledger", "--dataset", "people")
+CLASSES = ("--label", "bought", "--classes", "no,yes", *account("people", "8"))
+NUMBERS = ("--label", "hours", "--range", "0,100", *account("people", "8"))
 CENTRAL = ("--trust", "central", "--delta", "1e-6")
 
 COMMANDS: dict[str, list[tuple[str, ...]]] = {
@@ -106,7 +106,7 @@ def test_other_labels_change_no_byte_but_in_the_ledger(
     # A commitment is a keyed digest, and as good as a released value: of these bits the ledger's secret makes noise.
     monkeypatch.setattr(dataset_ledger, "commitment", lambda secret, charge, labels: f"of {charge}")
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "8", "--delta", "1e-5").status == 0
-    private = "hours" if NUMBERS in [command[2:10] for command in COMMANDS[name]] else "bought"
+    private = "hours" if NUMBERS in [command[2:12] for command in COMMANDS[name]] else "bought"
     tape, found = Tape(monkeypatch), []
     table = pd.read_csv(people / "people.csv")
     for labels in (table[private], others(table[private])):

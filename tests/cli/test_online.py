@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import Ran, account
 from labeldp.cli.online import EXAMPLES
 from labeldp.online import methods_of, plan_experts
 from labeldp.online import run as online_run
@@ -108,9 +108,9 @@ def losses(people: Path) -> Path:
 
 
 def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> None:
-    account = ("--ledger", "l.db", "--dataset", "clicks")
-    ran = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "out.parquet", *account)
-    assert ran.status == 0 and "'clicks' is new in l.db" in ran.err
+    charged = account("clicks", "20", "l.db")
+    ran = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "out.parquet", *charged)
+    assert ran.status == 0 and "Created l.db" in ran.err
     assert "the losses of one round of dataset 'clicks'" in ran.out and "for at most 40 rounds" in ran.out
     assert "of ε = 20, δ = 1e-06 spent" in ran.out and "Decisions: out.parquet" in ran.out
     assert len(open_table("out.parquet").read()) == 40
@@ -118,10 +118,10 @@ def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> Non
     assert shown.status == 0 and shown.out.startswith("Unverified: the certificate of out.parquet is unsigned")
     assert ran.out.splitlines()[0] == shown.out.splitlines()[1]
     assert "private experts  13" in labeldp("ledger", "show", "l.db").out
-    again = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "again.csv", *account)
+    again = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "again.csv", *charged)
     assert again.status == 0 and "charged for this plan before: the decisions are the same" in again.err
     assert pd.read_csv("again.csv")["expert"].tolist() == pd.read_parquet("out.parquet")["expert"].tolist()
-    again = labeldp("online", "run", "losses.csv", "--epsilon", "19", "--out", "other.csv", *account)
+    again = labeldp("online", "run", "losses.csv", "--epsilon", "19", "--out", "other.csv", *charged)
     assert again.status == 1 and "labeldp ledger add l.db --dataset clicks --change" in again.err
 
 
@@ -167,7 +167,10 @@ def test_ctrl_c_and_the_same_command_again(labeldp: Callable, losses: Path, monk
         (("--epsilon", "1", "--ledger", "l.db"), "--dataset must be given with --ledger: the name"),
         (("--epsilon", "1", "--dataset", "clicks"), "--ledger must be given with --dataset: the file"),
         (("--epsilon", "1", "--revision", "next"), "--ledger and --dataset must be given with --revision"),
-        (("--epsilon", "1", "--ledger", "l.db", "--dataset", ""), "Error: --dataset must be a printable text"),
+        (
+            ("--epsilon", "1", "--ledger", "l.db", "--dataset", "", "--new-budget", "1"),
+            "Error: --dataset must be a printable text",
+        ),
         (("--epsilon", "1", "--neighbors", "none"), "'none' is not one of"),
     ],
 )

@@ -13,7 +13,8 @@ import pytest
 
 from cli.conftest import Ran
 
-BASE = {"--label": "bought", "--classes": "no,yes", "--epsilon": "1", "--ledger": "l.ledger", "--dataset": "people"}
+ACCOUNT = {"--ledger": "l.ledger", "--dataset": "people", "--new-budget": "1"}
+BASE = {"--label": "bought", "--classes": "no,yes", "--epsilon": "1", **ACCOUNT}
 
 
 def arguments(command: str, data: str, **changes: str) -> list[str]:
@@ -73,7 +74,7 @@ def test_labels_outside_are_not_told(labeldp: Callable[..., Ran], people: Path, 
     (people / "odd.csv").write_text(f"age,bought\n40,{cell}\n" + "31,yes\n50,no\n" * 10)
     ran = labeldp(*arguments(command, "odd.csv"))
     new, told = ran.err.splitlines()
-    assert "new in l.ledger" in new and told.startswith("Error: labels must lie in the declared domain of 'people'")
+    assert "Created l.ledger" in new and told.startswith("Error: labels must lie in the declared domain of 'people'")
     assert "missing, outside, or of another kind" in told and "ledger add" in told and "Traceback" not in ran.err
     assert not ran.out and "sentinel" not in told and "40" not in told.replace(str(people), "")
     assert not (people / "model").exists() and not (people / "noisy.csv").exists()
@@ -145,11 +146,14 @@ def test_ctrl_c_ends_in_one_line_and_the_same_command_finishes(people: Path) -> 
 def test_a_private_column_of_the_dataset_is_no_feature(labeldp: Callable[..., Ran], people: Path) -> None:
     """Columns of one dataset share its budget, and none of them is public."""
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "two", "--epsilon", "2", "--delta", "0").status == 0
-    release = arguments("release", "people.csv", dataset="two/hours", label="hours", mechanism="unbiased-numbers")
+    two = {"new-budget": "2"}
+    release = arguments(
+        "release", "people.csv", dataset="two/hours", label="hours", mechanism="unbiased-numbers", **two
+    )
     place = release.index("--classes")
     release[place : place + 2] = ["--range", "0,100", "--clip"]
     ran = labeldp(*release)
     assert ran.status == 0, ran.err
-    ran = labeldp(*arguments("fit", "people.csv", dataset="two/bought"))
+    ran = labeldp(*arguments("fit", "people.csv", dataset="two/bought", **two))
     assert ran.status != 0 and "the column 'hours' holds private labels of 'two'" in ran.err
     assert "Budget        ε 1 of 2   " in labeldp("ledger", "show", "l.ledger").out and not (people / "model").exists()

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import Ran, account
 from slow import mostly_slow
 
-COMMON = ("release", "people.csv", "--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--id", "id")
+COMMON = ("release", "people.csv", "--label", "bought", "--classes", "no,yes", "--id", "id", *account("people", "2"))
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -20,10 +20,10 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def test_sums_of_similar_records(labeldp: Callable[..., Ran], people: Path) -> None:
-    order = (*COMMON, "--dataset", "people", "--mechanism", "bag-sum", "--size", "20", "--epsilon", "1")
+    order = (*COMMON, "--mechanism", "bag-sum", "--size", "20", "--epsilon", "1")
     done = labeldp(*order, "--out", "sums.csv")
     assert done.status == 0, done.err
-    assert "ε = 1, δ = 0" in done.out and "whole budget" in done.err
+    assert "ε = 1, δ = 0" in done.out and "Created l.ledger" in done.err
     rows, source = read(people / "sums.csv"), read(people / "people.csv")
     assert list(rows[0]) == ["id", "bag", "bought_sum"] and [r["id"] for r in rows] == [r["id"] for r in source]
     bags = np.array([int(row["bag"]) for row in rows])
@@ -48,7 +48,7 @@ def test_rows_in_another_order_are_the_same_release(labeldp: Callable[..., Ran],
     (people / "other.csv").write_text("\n".join(["id,x,z,y", *rows[::-1]]) + "\n")
     for name in ("one", "other"):
         done = labeldp(
-            "release", f"{name}.csv", "--label", "y", "--range", "0,4", "--ledger", "l.ledger", "--dataset", "numbers",
+            "release", f"{name}.csv", "--label", "y", "--range", "0,4", *account("numbers"),
             "--mechanism", mechanism, "--size", "50", "--epsilon", "1", "--delta", "1e-5", "--id", "id",
             "--out", f"{name}-sums.csv",
         )  # fmt: skip
@@ -63,7 +63,7 @@ def test_ids_are_distinct_and_there(labeldp: Callable[..., Ran], people: Path, b
     rows = [f"p{i:03},{i * i % 17},{i % 5}" for i in range(300)]
     (people / "bad.csv").write_text("\n".join(["id,x,y", *rows, f"{bad},1,2"]) + "\n")
     done = labeldp(
-        "release", "bad.csv", "--label", "y", "--range", "0,4", "--ledger", "l.ledger", "--dataset", "numbers",
+        "release", "bad.csv", "--label", "y", "--range", "0,4", *account("numbers"),
         "--mechanism", "bag-sum", "--size", "50", "--epsilon", "1", "--id", "id", "--out", "sums.csv",
     )  # fmt: skip
     assert done.status == 1 and ("must not be repeated" if bad else "missing id") in done.err
@@ -72,7 +72,7 @@ def test_ids_are_distinct_and_there(labeldp: Callable[..., Ran], people: Path, b
 
 @pytest.mark.parametrize("delta", ["0", "1e-5"])
 def test_delta_says_which_noise(labeldp: Callable[..., Ran], people: Path, delta: str) -> None:
-    order = (*COMMON, "--dataset", "people", "--mechanism", "bag-sum", "--size", "20", "--bags", "random")
+    order = (*COMMON, "--mechanism", "bag-sum", "--size", "20", "--bags", "random")
     done = labeldp(*order, "--epsilon", "2", "--delta", delta, "--out", "sums.csv")
     assert done.status == 0, done.err
     assert ("discrete Laplace noise" if delta == "0" else "Gaussian noise") in done.out
@@ -81,7 +81,7 @@ def test_delta_says_which_noise(labeldp: Callable[..., Ran], people: Path, delta
 
 def test_a_narrow_range(labeldp: Callable[..., Ran], people: Path) -> None:
     people.joinpath("tiny.csv").write_text("x,y\n" + "\n".join(f"{i},{i % 5}e-7" for i in range(90)) + "\n")
-    order = ("release", "tiny.csv", "--label", "y", "--range", "0,4e-7", "--ledger", "l.ledger", "--dataset", "tiny")
+    order = ("release", "tiny.csv", "--label", "y", "--range", "0,4e-7", *account("tiny"))
     done = labeldp(
         *order,
         "--mechanism",
@@ -100,7 +100,7 @@ def test_a_narrow_range(labeldp: Callable[..., Ran], people: Path) -> None:
 
 @pytest.mark.parametrize("weights", ["rademacher", "gaussian"])
 def test_published_weights(labeldp: Callable[..., Ran], people: Path, weights: str) -> None:
-    order = (*COMMON, "--dataset", "people", "--mechanism", "noisy-weighted-llp", "--size", "20", "--noisy", "5")
+    order = (*COMMON, "--mechanism", "noisy-weighted-llp", "--size", "20", "--noisy", "5")
     done = labeldp(*order, "--weights", weights, "--epsilon", "1", "--delta", "1e-5", "--out", "llp.parquet")
     assert done.status == 0, done.err
     assert "δ = 1e-05" in done.out
@@ -115,7 +115,7 @@ def test_secret_weights_stay_secret(labeldp: Callable[..., Ran], people: Path) -
     people.joinpath("numbers.csv").write_text(
         "x,y\n" + "\n".join(f"{i % 17},{i % 5}" for i in range(600)) + "\n", encoding="utf-8"
     )
-    order = ("release", "numbers.csv", "--label", "y", "--range", "0,4", "--ledger", "l.ledger", "--dataset", "numbers")
+    order = ("release", "numbers.csv", "--label", "y", "--range", "0,4", *account("numbers"))
     done = labeldp(
         *order, "--mechanism", "weighted-lba", "--size", "150", "--rows", "2", "--epsilon", "1", "--delta", "1e-5",
         "--out", "lba.csv",
@@ -133,7 +133,7 @@ def test_bags_of_a_column(labeldp: Callable[..., Ran], people: Path) -> None:
     lines = [f"{i},town {i % 7},{i % 5}" for i in range(70)]
     people.joinpath("towns.csv").write_text("\n".join(["x,town,y", *lines]) + "\n")
     order = (
-        "release", "towns.csv", "--label", "y", "--range", "0,4", "--ledger", "l.ledger", "--dataset", "towns",
+        "release", "towns.csv", "--label", "y", "--range", "0,4", *account("towns"),
         "--mechanism", "bag-sum", "--bags", "town", "--epsilon", "1", "--out", "sums.csv",
     )  # fmt: skip
     done = labeldp(*order, "--size", "11")
@@ -144,7 +144,7 @@ def test_bags_of_a_column(labeldp: Callable[..., Ran], people: Path) -> None:
 
 
 def test_a_certificate_remembers_its_delta(labeldp: Callable[..., Ran], people: Path) -> None:
-    order = (*COMMON, "--dataset", "people", "--mechanism", "noisy-weighted-llp", "--size", "20")
+    order = (*COMMON, "--mechanism", "noisy-weighted-llp", "--size", "20")
     assert labeldp(*order, "--epsilon", "1", "--delta", "1e-5", "--out", "llp.csv").status == 0
     shown = labeldp("certificate", "llp.csv").out
     assert "ε = 1, δ = 1e-05" in shown or "ε = 1, δ = 0.00001" in shown, shown
@@ -175,6 +175,6 @@ def test_a_certificate_remembers_its_delta(labeldp: Callable[..., Ran], people: 
     ],
 )  # fmt: skip
 def test_what_is_refused(labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...], words: str) -> None:
-    done = labeldp(*COMMON, "--dataset", "people", "--out", "sums.csv", *options)
+    done = labeldp(*COMMON, "--out", "sums.csv", *options)
     assert done.status != 0 and words in done.err
     assert not (people / "sums.csv").exists() and not (people / "l.ledger").exists()

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from cli.conftest import PUBLIC, Ran
+from cli.conftest import PUBLIC, Ran, account
 from conftest import table_of_people
 from mechanisms.examples import EXAMPLES
 
@@ -27,7 +27,7 @@ PEOPLE = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1")
 
 def ledger(name: str) -> tuple[str, ...]:
     """The options for a ledger of its own."""
-    return "--ledger", f"{name}.ledger", "--dataset", "bought"
+    return account("bought", "20" if name == "losses" else "1", f"{name}.ledger")
 
 
 def closed(schema: Any) -> Any:

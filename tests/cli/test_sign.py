@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import Ran, account
 from labeldp._version import __version__
 
 RELEASE = (
-    "release", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger",
-    "--dataset", "bought", "--id", "id", "--out",
+    "release", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1",
+    *account("bought"), "--id", "id", "--out",
 )  # fmt: skip
 
 
@@ -84,8 +84,8 @@ def test_the_reason_comes_before_the_sentence(labeldp: Callable[..., Ran], peopl
 
 
 def test_a_model_is_signed_whole(labeldp: Callable[..., Ran], people: Path) -> None:
-    fit = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger")
-    done = labeldp(*fit, "--dataset", "bought", "--id", "id", "--out", "model")
+    fit = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("bought"))
+    done = labeldp(*fit, "--id", "id", "--out", "model")
     assert done.status == 0, done.err
     assert labeldp("sign", "model", "--key", "me.pem", "--new-key").status == 0
     assert labeldp("certificate", "model", "--signed-by", "me.pem.pub").status == 0
@@ -151,7 +151,7 @@ def test_commitments_to_the_same_labels_are_unlike_and_another_ledger_opens_none
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "bought", "--epsilon", "2").status == 0
     for place, epsilon in enumerate(("0.25", "0.5")):
         arguments = [epsilon if each == "1" else each for each in RELEASE]
-        assert labeldp(*arguments, f"{place}.csv").status == 0
+        assert labeldp(*arguments, f"{place}.csv", "--new-budget", "2").status == 0
     assert labeldp(*(each.replace("l.ledger", "other.ledger") for each in RELEASE), "2.csv").status == 0
     contents = [json.loads((people / f"{place}.csv.certificate.json").read_text()) for place in range(3)]
     charges = [each["certificate"]["entries"][0] for each in contents]

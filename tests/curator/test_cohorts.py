@@ -95,7 +95,7 @@ def test_a_record_pays_for_its_cohort_and_for_all_records_since_it_came(grown: P
 def test_the_budget_holds_for_the_record_that_pays_most(grown: Path) -> None:
     release(grown, MAY, 2.5, "may")
     for ids, cohort in ((MAY, "may"), (BOTH, None)):
-        with pytest.raises(ldp.BudgetExceeded, match=r"spent so far: epsilon = 2\.5; .* epsilon = 3\.1"):
+        with pytest.raises(ldp.BudgetExceeded, match=r"epsilon = 2\.5 of .* bring it to 3\.1"):
             release(grown, ids, 0.6, cohort)
     release(grown, JANUARY, 2, "january")
     release(grown, MAY, 0.5, "may")

@@ -40,7 +40,7 @@ def test_columns_of_a_dataset_pay_from_one_budget(file: LedgerFile) -> None:
     one = bought(file).release(response(), rng=SYSTEM)
     other = hours(file).release(UnbiasedNumbers(domain=HOURS, epsilon=0.75), rng=SYSTEM)
     assert file.dataset("survey").spent.epsilon() == file.dataset("survey/hours").spent.epsilon() == 1.75
-    with pytest.raises(BudgetExceeded, match=r"spent so far: epsilon = 1\.75"):
+    with pytest.raises(BudgetExceeded, match=r"epsilon = 1\.75 of"):
         bought(file).release(response(0.26), rng=SYSTEM)
     bought(file).release(response(0.25), rng=SYSTEM)
     joint = ldp.gather([one, other], lambda *values: values).certificate

@@ -38,7 +38,7 @@ def test_another_release_is_charged_and_has_other_noise(path: Path) -> None:
 def test_a_release_that_the_budget_does_not_allow_is_refused_and_charges_nothing(path: Path) -> None:
     holder = curator(path, budget=1.5)
     holder.release(response(1), rng=SYSTEM)
-    with pytest.raises(ldp.BudgetExceeded, match="budget of 'people'"):
+    with pytest.raises(ldp.BudgetExceeded, match="budget exceeded for 'people'"):
         holder.release(response(0.501), rng=SYSTEM)
     assert people(path).spent.epsilon() == 1.0
     holder.release(response(0.5), rng=SYSTEM)
@@ -96,9 +96,9 @@ def test_what_is_asked_for_together_is_counted_without_what_is_found_again(path:
         ("another fit", {"stage 1": one, "stage 2": one}),
         (None, {"stage 1": one, "stage 2": one}),
     ):
-        with pytest.raises(ldp.BudgetExceeded, match="would bring it to epsilon = 3"):
+        with pytest.raises(ldp.BudgetExceeded, match="would bring it to 3"):
             curator(path, run=run).require(steps)
-    with pytest.raises(ldp.BudgetExceeded, match="would bring it to epsilon = 3"):
+    with pytest.raises(ldp.BudgetExceeded, match="would bring it to 3"):
         curator(path, run="fit", revision="corrected").require({"stage 1": one, "stage 2": one})
     fit.release(response(1.5), rng=SYSTEM, step="stage 2")
     fit.require({"stage 1": one, "stage 2": response(1.5).privacy_loss()})
@@ -318,7 +318,7 @@ def test_a_budget_is_set_once_and_changed_on_purpose(path: Path) -> None:
     ledger.set_budget("people", ldp.Budget(epsilon=2))
     curator(path).release(response(2), rng=SYSTEM)
     ledger.set_budget("people", ldp.Budget(epsilon=1.9))
-    with pytest.raises(ldp.BudgetExceeded, match=r"spent so far: epsilon = 2; .* epsilon = 2\.01; nothing was charged"):
+    with pytest.raises(ldp.BudgetExceeded, match=r"epsilon = 2 of .* bring it to 2\.01\. Nothing was charged"):
         curator(path).release(response(0.01), rng=SYSTEM)
     assert ledger.dataset("people").promised == ldp.Budget(Fraction(2), Fraction(0))
     with pytest.raises(ldp.privacy.LedgerError, match="no dataset 'nobody'"):

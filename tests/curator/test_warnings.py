@@ -48,7 +48,7 @@ def test_a_weak_budget_is_told_when_it_is_charged(
 
 def test_a_new_ledger_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "l.ledger"
-    with pytest.warns(NewLedgerWarning, match=r"l\.ledger is new, and so is 'people' with a budget of its own"):
+    with pytest.warns(NewLedgerWarning, match=r"Created .*l\.ledger .*: the budget of 'people' is"):
         release(ledger=ldp.LedgerFile(path).dataset("people", budget=ldp.Budget(1)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -58,20 +58,18 @@ def test_a_new_ledger_is_told_once(tmp_path: Path) -> None:
 def test_a_mistyped_ledger_of_an_estimator_is_told(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(100, 2))
     model = ldp.LabelDPClassifier(classes=["no", "yes"], epsilon=1, ledger=tmp_path / "typo.ledger", dataset="people")
-    with pytest.warns(NewLedgerWarning, match=r"typo\.ledger is new"):
+    with pytest.warns(NewLedgerWarning, match=r"Created .*typo\.ledger "):
         model.fit(features, LABELS)
 
 
 def test_the_command_line_tells_weak_promises_once(tmp_path: Path) -> None:
     rows = "".join(f"{row},{label}\n" for row, label in enumerate(LABELS))
     (tmp_path / "people.csv").write_text(f"id,bought\n{rows}")
-    words = (
-        "release people.csv --label bought --classes no,yes --epsilon 20 --ledger l.ledger --dataset people --out o.csv"
-    )
+    words = "release people.csv --label bought --classes no,yes --epsilon 20 --new-budget 20 --out o.csv"
     code = "import sys; from labeldp.cli import main; sys.argv = ['labeldp', *sys.argv[1:]]; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *words.split()], cwd=tmp_path, env=os.environ, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("is a weak guarantee") == 1
-    assert "Warning" not in done.stderr and done.stderr.count("is new in") == 1
+    assert "Warning" not in done.stderr and done.stderr.count("Created people.ledger") == 1

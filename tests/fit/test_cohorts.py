@@ -180,7 +180,7 @@ def test_a_model_of_a_cohort_and_one_of_all(place: Path) -> None:
     fit("january.parquet", "model.named", cohort="january")
     fit("may.csv", "late.again", cohort="may")
     assert spent() == [2, 2]
-    with pytest.raises(ldp.BudgetExceeded, match=r"spent so far: epsilon = 2; .* epsilon = 3\.5"):
+    with pytest.raises(ldp.BudgetExceeded, match=r"epsilon = 2 of .* bring it to 3\.5\."):
         fit("may.csv", "more", "1.5", cohort="may")
     with pytest.raises(ldp.privacy.LedgerError, match="neither all records"):
         fit("june.parquet", "june")

@@ -173,7 +173,7 @@ def test_an_unknown_dataset_gets_the_cost_as_its_whole_budget_and_the_caller_is_
     release(people, epsilon=0.3, note=told.append)
     release(people, epsilon=0.3, note=told.append, out=people / "again.csv")
     assert len(told) == 1
-    assert "'people' is new in" in told[0]
+    assert "the budget of 'people' is" in told[0]
     assert "epsilon = 0.3" in told[0]
     assert LedgerFile(people / "ledger.db").dataset("people").budget == ldp.Budget(epsilon=0.3)
 

@@ -272,7 +272,7 @@ def test_what_a_release_for_users_refuses_charges_nothing(place: Path) -> None:
 )
 def test_what_cannot_protect_users_says_so(place: Path, more: list[str]) -> None:
     words = "ratings.parquet --label good --classes no,yes --epsilon 1 --ledger l.db --dataset ratings --out n.parquet"
-    result = CliRunner().invoke(release, [*words.split(), "--user", "user", *more])
+    result = CliRunner().invoke(release, [*words.split(), "--new-budget", "1", "--user", "user", *more])
     assert result.exit_code and "which protects single records only" in f"{result.output}{result.exception}"
     assert not Path("l.db").exists()
 

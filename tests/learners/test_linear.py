@@ -450,7 +450,7 @@ def test_a_budget_for_some_of_the_rounds_is_not_touched() -> None:
     features, labels = blobs(600)
     for budget, evaluation in ((0.8, 0.0), (0.8, 0.2), (0.99, 0.0)):
         holder = central(labels, ldp.Classes(2), budget)
-        with pytest.raises(BudgetExceeded, match=r"this would bring it to .*; nothing was charged"):
+        with pytest.raises(BudgetExceeded, match=r"this would bring it to .*\. Nothing was charged"):
             ldp.fit_linear(
                 features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0), refine=(again,), evaluation=evaluation
             )
@@ -463,7 +463,7 @@ def test_a_budget_without_room_for_the_evaluation_is_not_touched() -> None:
     held = np.random.default_rng(0).permutation(600) < 120
     part = holder.split(ldp.Public(held.astype(int), why="the split of every fit by the seed 0"))[1]
     part.release(ldp.RandomizedResponse(domain=part.domain, epsilon=1), rng=SIMULATED(0))
-    with pytest.raises(BudgetExceeded, match=r"of which .* % is used up; .* nothing was charged"):
+    with pytest.raises(BudgetExceeded, match=r" % of .* is used, .* Nothing was charged"):
         ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0), evaluation=0.2)
     assert len(holder.ledger.charges) == 1
 

@@ -50,16 +50,6 @@ def test_indicators_are_right_on_average_and_sum_to_one() -> None:
     assert ldp.debias(mechanism, np.array([[STEPS_IN_INDICATOR, 0, 0, 0]])).values.tolist() == [[1, 0, 0, 0]]
 
 
-def test_the_likelihood_is_that_of_the_noise() -> None:
-    mechanism = gaussian(3)
-    noisy = np.array([[700, -9_000, 4_321]])
-    masses = [
-        -((noisy[0] - STEPS_IN_INDICATOR * np.eye(3)[k]) ** 2).sum() / (2 * mechanism.stddev**2) for k in range(3)
-    ]
-    found = mechanism.log_likelihood(noisy)[0]
-    assert np.allclose(found - found[0], np.array(masses) - masses[0])
-
-
 def test_every_class_and_record_has_noise_of_its_own_under_a_key() -> None:
     mechanism, key = gaussian(5), KeyedRandomness(b"k" * 32)
     labels = np.zeros(300, dtype=np.uint8)
@@ -98,7 +88,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "epsilon": (lambda: gaussian(epsilon=0), "epsilon must be positive"),
     "a tiny epsilon": (lambda: gaussian(epsilon="1e-12", delta="1e-30"), "too small for integer noise"),
     "other columns": (lambda: gaussian().unbiased(np.zeros((2, 4), dtype=int)), "noisy must be integers"),
-    "no integers": (lambda: gaussian().log_likelihood(np.zeros((2, 3))), "noisy must be integers"),
+    "no integers": (lambda: gaussian().indicators(np.zeros((2, 3))), "noisy must be integers"),
 }
 
 

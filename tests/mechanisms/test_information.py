@@ -6,6 +6,7 @@ from math import exp
 import numpy as np
 import pytest
 
+from benchmarks.bits import subset_selection_bits, unary_bits
 from labeldp.mechanisms import (
     Classes,
     RandomizedResponse,
@@ -14,8 +15,6 @@ from labeldp.mechanisms import (
     best_groups,
     local_hashing_bits,
     response_bits,
-    subset_selection_bits,
-    unary_bits,
 )
 from labeldp.privacy import InputError
 

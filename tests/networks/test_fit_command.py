@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from cli.conftest import DONE
+from cli.conftest import DONE, account
 from labeldp import learners
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
@@ -25,7 +25,7 @@ from labeldp.privacy import total_loss
 from networks.conftest import Images
 
 Said = Callable[..., tuple[int, str, str]]
-FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
+FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", *account("bars"))
 CNN = (*FIT, "--epsilon", "3", "--model", "cnn", "--stages", "2", "--epochs", "2", "--out", "model")
 BEST = (*FIT, "--epsilon", "1.5", "--delta", "1e-6", "--trust", "central", "--model", "distilled", "--out", "model")
 BEST_LOCAL = (*FIT, "--epsilon", "3", "--model", "distilled", "--out", "model")

@@ -82,11 +82,9 @@ def test_a_draw_that_fails_stays_charged() -> None:
 def test_a_refusal_says_what_it_would_come_to() -> None:
     ledger = Ledger(Budget(1), name="income")
     ledger.record(request(pure(0.75)))
-    with pytest.raises(
-        BudgetExceeded, match=r"budget of 'income' is epsilon = 1, delta = 0; spent so far: epsilon = 0\.75"
-    ) as e:
+    with pytest.raises(BudgetExceeded, match=r"budget exceeded for 'income': epsilon = 0\.75 of 1 is spent") as e:
         ledger.record(request(pure("0.2500001")))
-    assert "bring it to epsilon = 1.0000001; nothing was charged" in str(e.value)
+    assert "bring it to 1.0000001. Nothing was charged" in str(e.value)
     assert len(ledger.charges) == 1
 
 
@@ -141,7 +139,7 @@ def test_what_a_ledger_shows() -> None:
 def test_a_budget_without_delta_says_so_where_a_release_has_one() -> None:
     """It said "this would bring it to epsilon = inf"."""
     ledger = Ledger(Budget(1.0), name="income")
-    words = "the budget of 'income' is epsilon = 1, delta = 0; spent so far: epsilon = 0; this costs a delta: ask for"
+    words = "budget exceeded for 'income': it is epsilon = 1, delta = 0, and this costs a delta. Use delta = 0"
     with pytest.raises(BudgetExceeded, match=words):
         ledger.record(PendingCharge({}, PrivacyLoss.gaussian(0.1)))
     assert ledger.charges == ()

@@ -17,7 +17,6 @@ from labeldp.privacy.validate import (
     check_integer,
     check_nonnegative,
     check_positive,
-    check_share,
     exact_positive,
     exact_share,
     label_width,
@@ -27,7 +26,6 @@ from labeldp.privacy.validate import (
 NAMED = {
     "positive": (check_positive, [1e-300, 1, 2.5, np.float32(0.5)], [0, -1, math.inf, math.nan]),
     "nonnegative": (check_nonnegative, [0, 1e-300, 7], [-1e-300, math.inf, math.nan]),
-    "share": (check_share, [0, 0.5, 1, np.int8(1)], [-1e-9, 1.0000001, math.nan]),
     "exact positive": (exact_positive, ["1e-400", 1, Fraction(1, 3)], [0, "-1e-9"]),
     "exact share": (exact_share, [Fraction(1, 1 << 32), 0.5, 1], [0, -0.5, 2, Fraction(1, 3), Fraction(1, 1 << 33)]),
 }

@@ -88,7 +88,7 @@ def test_what_was_released_is_known_and_what_is_too_much_is_refused_before_the_f
     curator.require({})
     curator.require({"more": mechanism.privacy_loss()})
     before = curator.budget["used"]
-    with pytest.raises(ldp.BudgetExceeded, match=r"the budget of your share of .* nothing was charged"):
+    with pytest.raises(ldp.BudgetExceeded, match=r"budget exceeded for your share of .* Nothing was charged"):
         curator.require({"much": ldp.PrivacyLoss.pure(30), "more": ldp.PrivacyLoss.pure(30)})
     assert curator.budget["used"] == before
 

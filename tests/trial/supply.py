@@ -74,12 +74,12 @@ HEAD = """\
 # Licenses
 
 labeldp itself is under Apache-2.0. This is what its environments hold, made by `make supply` from the metadata of the
-packages. *always*: installed with labeldp. *tests*, *docs*: tools of this checkout, which are not shipped with labeldp
-and are not needed to run it. Any other word: with the extra of that name, or to test it.
+packages. *always*: installed with labeldp. *tests*, *docs*: tools of this checkout, which labeldp does not
+ship or need to run. Any other word: with the extra of that name, or to test it.
 
-`tests/trial/test_supply.py` refuses a license that is not on its list: what runs with labeldp is under permissive
-licenses alone; among tools MPL-2.0, LGPL-3.0-or-later (`python-flint`), GPL-2.0-only (`codespell`) and the public
-domain are admitted.
+`tests/trial/test_supply.py` refuses a license that is not on its list. Packages that run with labeldp have permissive
+licenses. Tools can also have MPL-2.0, LGPL-3.0-or-later (`python-flint`), GPL-2.0-only (`codespell`) or the public
+domain.
 
 | package | version | license | needed |
 |---|---|---|---|"""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from labeldp.accounting.costs import Cost, sequence_rate
 from labeldp.privacy import (
-    LARGER_BUDGET,
     Block,
     Budget,
     BudgetExceeded,
@@ -19,6 +18,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     Span,
     decimal,
+    decimal_text,
     failures,
     float_above,
     gaussian_delta,
@@ -103,7 +103,7 @@ class Limits:
         return cost.loss is not None and cost.loss <= self.loss and cost.tail <= self.tail
 
     def used(self, cost: Cost) -> Fraction:
-        """Return the share that a sum uses of the book that has more room left; it is no epsilon."""
+        """Return the share that a sum uses of the book that has more subpackage left; it is no epsilon."""
         books = (
             ((cost.loss, self.loss), (cost.tail, self.tail)),
             ((cost.rate, self.rate), (cost.failure, self.failure)),
@@ -122,7 +122,7 @@ def _share(amount: Fraction | None, limit: Fraction) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _largest_square(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest square of mu whose delta at epsilon is at most `delta`, rounded down."""
+    """Return the largest square of mu whose delta at epsilon is at most `delta`, rounded down."""
     below = float(epsilon) * (1 - 2.0**-50)
 
     def keeps(mu: float) -> bool:
@@ -140,7 +140,7 @@ def _largest_square(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def _block_losses(block: Block) -> tuple[PrivacyLoss, ...]:
-    """What a record of a block may pay in all, one loss for each place that it may be in."""
+    """Return what a record of a block may pay in all, one loss for each place that it may be in."""
     span = block.span
     cohorts = {
         tuple(((step.path, step.loss), step.times) for step in block.steps if step.span[0] <= cohort <= step.span[1])
@@ -183,7 +183,7 @@ def block_cost(block: Block, limits: Limits, totals: Iterable[Cost]) -> Cost:
 
 
 def _pure(losses: Iterable[PrivacyLoss]) -> Cost:
-    """The loss of a block but for its stated failures: the exact decimal."""
+    """Return the loss of a block but for its stated failures: the exact decimal."""
     points = []
     for loss in losses:
         finite = tuple([pair for pair in loss.atoms if not isinstance(pair[0], Failure)])
@@ -208,7 +208,7 @@ def totals_within(entries: Iterable[Entry], span: Span, path: Path = ()) -> tupl
 
 
 def _totals(charges: Sequence[tuple[Path, Cost]], within: Path) -> tuple[Cost, ...]:
-    """What a record in one part may have paid."""
+    """Return what a record in one part may have paid."""
     totals: tuple[Cost, ...] = (sum((cost for path, cost in charges if not path), Cost()),)
     splits: dict[str, dict[int, list[tuple[Path, Cost]]]] = {}
     for path, cost in charges:
@@ -234,7 +234,7 @@ def _pruned(costs: Iterable[Cost]) -> tuple[Cost, ...]:
 
 @dataclass(frozen=True)
 class Spent:
-    """What records paid, by sums, and what is promised of everything.
+    """What records paid, by sums, and what is guaranteed of everything.
 
     Args:
         totals: what a record may have paid, the largest of them.
@@ -266,7 +266,7 @@ class Admission(NamedTuple):
 
 @dataclass(frozen=True)
 class Account:
-    """What keeps one budget: for one analyst, or for everybody where no shares are reserved.
+    """What keeps one budget: for one analyst, or for everyone where no shares are reserved.
 
     Args:
         name: what has this budget, in words, for messages.
@@ -314,21 +314,18 @@ class Account:
 
     def _refusal(self, before: Sequence[Cost], limits: Limits, cost: Cost) -> BudgetExceeded:
         """Return a refusal that says how full the account is, and with delta = 0 what the sum would be."""
-        budget = f"the budget of {self.name} is {self.budget}"
         after = [total + cost for total in before]
-        if not limits.tail and not limits.rate:
-            spent = f"spent so far: epsilon = {_largest_loss(before)}"
-            if cost.loss is None or cost.tail:
-                why = "this costs a delta: ask for delta = 0, or give the budget a delta"
-            else:
-                why = f"this would bring it to epsilon = {_largest_loss(after)}"
-            return BudgetExceeded(f"{budget}; {spent}; {why}; nothing was charged. {LARGER_BUDGET}")
-        share = max(limits.used(total) for total in after)
-        would = f"this would bring it to {_percent(share)}" if share < 10**4 else "it has no room for this"
-        used = _percent(max(limits.used(total) for total in before))
-        return BudgetExceeded(
-            f"{budget}, of which {used} is used up; {would}; nothing was charged. {PROMISE} {LARGER_BUDGET}"
-        )
+        if limits.tail or limits.rate:
+            used, share = (max(limits.used(total) for total in totals) for totals in (before, after))
+            would = f"this would bring it to {_percent(share)}" if share < 10**4 else "it has no room for this"
+            why = f"{_percent(used)} of {self.budget} is used, and {would}"
+        elif cost.loss is None or cost.tail:
+            why = f"it is {self.budget}, and this costs a delta. Use delta = 0, or give the budget a delta"
+        else:
+            spent = f"epsilon = {_largest_loss(before)} of {decimal_text(self.budget.epsilon)} is spent"
+            why = f"{spent}, and this would bring it to {_largest_loss(after)}"
+        end = f" {PROMISE}" if limits.tail or limits.rate else ""
+        return BudgetExceeded(f"budget exceeded for {self.name}: {why}. Nothing was charged.{end}")
 
 
 def _largest_loss(totals: Iterable[Cost]) -> str:
@@ -338,7 +335,7 @@ def _largest_loss(totals: Iterable[Cost]) -> str:
     return rounded_up_text(float_above(max(loss or Fraction(0) for loss in losses)), 12)
 
 
-PROMISE = "With delta > 0 the budget is what is promised of all releases together, and no smaller epsilon."
+PROMISE = "Adaptive releases: the guarantee is the whole budget."
 """What an account with a delta promises, in words."""
 
 

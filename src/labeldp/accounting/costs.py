@@ -154,7 +154,7 @@ def _atom_rate(atom: Atom, reserve: Fraction, failures: Fraction, rates: Fractio
 
 
 def _table_rate(atom: Response | Discrete) -> Fraction | None:
-    """The square of the smallest mu whose Gaussian dominates a finite table; None where none does."""
+    """Return the square of the smallest mu whose Gaussian dominates a finite table; None where none does."""
     if isinstance(atom, Response):
         return response_mu(atom.epsilon, atom.classes) ** 2
     if atom.max_loss <= 0:
@@ -191,7 +191,7 @@ def normal_deviation(probability: Fraction) -> Fraction:
 
 
 def _is_exceeded(x: float, probability: Fraction, small: bool) -> bool:
-    """True only if P(N > x) is at most the probability."""
+    """Return True only if P(N > x) is at most the probability."""
     error = Fraction(_CDF_ERROR)
     if small:
         return Fraction(normal_cdf(-x)) * (1 + error) <= probability
@@ -199,7 +199,7 @@ def _is_exceeded(x: float, probability: Fraction, small: bool) -> bool:
 
 
 def _vertex_mu(atom: Discrete) -> Fraction | None:
-    """The smallest mu at the vertices of a finite trade-off curve, rounded up; None where no Gaussian dominates it."""
+    """Return the smallest mu at the vertices of a finite trade-off curve, rounded up, or None."""
     gained = lost = largest_mu = Fraction(0)
     for loss, mass in sorted(atom.masses(), reverse=True):
         if loss <= 0:
@@ -214,7 +214,7 @@ def _vertex_mu(atom: Discrete) -> Fraction | None:
 
 
 def _curve_rate(curve: NumericAtom, failures: Fraction, rates: Fraction) -> tuple[Fraction | None, Fraction]:
-    """The rate of a curve whose tail takes the share of the failures that uses up least of the rate book."""
+    """Return the rate of a curve whose tail takes the share of the failures that uses up least of the rate book."""
     points = []
     for share in FAILURE_SHARES if failures else ():
         rate = _largest(_curve_square(order, float(failures * share)) for order in (curve, curve.reversed()))
@@ -224,7 +224,7 @@ def _curve_rate(curve: NumericAtom, failures: Fraction, rates: Fraction) -> tupl
 
 
 def _curve_square(curve: NumericAtom, failure: float) -> Fraction | None:
-    """The square of the smallest mu that dominates a curve but for a failure, at vertices, rounded up."""
+    """Return the square of the smallest mu that dominates a curve but for a failure, at vertices, rounded up."""
     from scipy.special import ndtri
 
     losses, masses, error, lost = curve_masses(curve)
@@ -244,7 +244,7 @@ def _curve_square(curve: NumericAtom, failure: float) -> Fraction | None:
 
 @lru_cache(maxsize=1024)
 def _reserved_rate(atom: Response | Discrete, reserve: float, alone: float) -> tuple[Fraction, Fraction]:
-    """The smallest c for which the atom beside N(reserve) lies below N(reserve + c), and a failure that it leaves.
+    """Return the smallest c for which the atom and N(reserve) lie below N(reserve + c), and a failure that it leaves.
 
     Both curves are convex in e^t, so between two thresholds the left one lies below its chord and the right one above
     its tangent. What is left beyond the last threshold is counted twice as a failure.
@@ -277,7 +277,7 @@ def _reserved_rate(atom: Response | Discrete, reserve: float, alone: float) -> t
 
 
 def _gaussian_curve(epsilons: Floats, square: float) -> tuple[Floats, Floats]:
-    """The delta of a Gaussian with this mu^2 at epsilons of any sign, and a bound of its error; shape (points,)."""
+    """Return delta of a Gaussian with this mu^2 at epsilons of any sign, and a bound of its error; shape (points,)."""
     mu = math.sqrt(square)
     gained = _normal_cdfs(mu / 2 - epsilons / mu)
     lost = np.exp(epsilons) * _normal_cdfs(-mu / 2 - epsilons / mu)

@@ -103,7 +103,7 @@ def choose_file(
     command = Command(Path(path).name, label, tuple(options), paid)
     if user_column is not None:
         if dry_run:
-            raise InputError("does not go with --user: made-up labels have no users", argument="dry_run")
+            raise InputError("does not go with --user: synthetic labels have no users", argument="dry_run")
         content = open_table(path).read([user_column])
         owners(content, user_column)  # refuses records that have none
         sizes = content.column(user_column).value_counts().field("counts").to_numpy(zero_copy_only=False)
@@ -117,7 +117,7 @@ def choose_file(
 
 def _check_balance(balance: Sequence[Any] | None, dry_run: bool) -> None:
     if balance is not None and not dry_run:
-        raise InputError("goes with ", Argument("dry_run"), ": made-up labels have that balance", argument="balance")
+        raise InputError("goes with ", Argument("dry_run"), ": synthetic labels have that balance", argument="balance")
 
 
 def _tried(advice: Advice, encoder: TableEncoder, rows: NDArray[np.float64], *task: Any, **options: Any) -> Advice:

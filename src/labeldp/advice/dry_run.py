@@ -1,4 +1,4 @@
-"""Dry runs: every way to fit a table, tried on the user's own features with made-up labels; no label is seen."""
+"""Dry runs: every way to fit a table, tried on the user's own features with synthetic labels; no label is seen."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -137,7 +137,7 @@ def dry_run(
     seed: int = 0,
     progress: Callable[[str, float], None] | None = None,
 ) -> Advice:
-    """Return advice whose options are ranked by fits of made-up labels with real noise.
+    """Return advice whose options are ranked by fits of synthetic labels with real noise.
 
     Each option learns from three teachers' labels of at most 5,000 rows, and is scored on others.
 

@@ -1,4 +1,4 @@
-"""Plans: how many records a promise of privacy needs, from public numbers alone."""
+"""Plans: how many records a guarantee needs, from public numbers alone."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -151,7 +151,7 @@ class SampleSizeQuery:
 
     @property
     def setting(self) -> dict[str, Any]:
-        """Arguments of the rates, without the promise."""
+        """Arguments of the rates, without the guarantee."""
         arguments = {"task": self.task, "dimension": self.dimension, "beta": self.beta}
         return arguments | ({"moments": self.moments} if self.moments is not None else {})
 
@@ -169,7 +169,7 @@ class SampleSizeQuery:
 
 @dataclass(frozen=True)
 class PlanRow:
-    """What can be learned under one promise.
+    """What can be learned under one guarantee.
 
     Args:
         epsilon, trust, protection: the promise.
@@ -271,7 +271,7 @@ def _advice(query: SampleSizeQuery) -> dict[tuple[float, str], Advice]:
 
 
 def _row(query: SampleSizeQuery, epsilon: float, trust: str, protection: str) -> PlanRow:
-    """Return what can be learned under one promise."""
+    """Return what can be learned under one guarantee."""
     noise = _noise(query, epsilon, trust, protection)
     best = balance(records=query.records, noise=noise, **query.smoothness)
     numbers, labels = query.task != "classification", protection == "label"
@@ -298,7 +298,7 @@ def _row(query: SampleSizeQuery, epsilon: float, trust: str, protection: str) ->
 
 
 def _relative(query: SampleSizeQuery, epsilon: float, trust: str, protection: str) -> float:
-    """Return how many times the records without privacy a promise needs."""
+    """Return how many times the records without privacy a guarantee needs."""
     noise = _noise(query, epsilon, trust, protection)
     return relative_records(records=query.records, noise=noise, **query.smoothness)
 

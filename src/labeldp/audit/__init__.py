@@ -1,4 +1,4 @@
-"""Is the promise kept: exact privacy of tables of probabilities, and lower bounds from outputs alone."""
+"""Check guarantees: exact privacy of tables of probabilities, and lower bounds from outputs alone."""
 
 import lazy_loader
 

@@ -137,7 +137,7 @@ def _table(values: Any) -> NDArray[Any]:
 
 
 def _search(outputs: dict[Any, NDArray[Any]], miss: float, delta: float) -> tuple[Any, Any, Score, float]:
-    """Return the labels, score and threshold that promise most: learned on one half of these, chosen on the other."""
+    """Return the labels, score and threshold that guarantee most: learned on one half of these, chosen on the other."""
     best: tuple[float, Any, Any, Score, float] | None = None
     for one, two in permutations(outputs, 2):
         parts = [(table[::2], table[1::2]) for table in (outputs[one], outputs[two])]
@@ -301,7 +301,7 @@ def _p_value(right: int, guesses: int, epsilon: float, delta: float, secrets: in
 
 
 def best_cut(one: Floats, two: Floats, miss: float, delta: float) -> tuple[float, float]:
-    """Return the score from which on an event begins that tells two laws apart best, and what it promises.
+    """Return the score from which on an event begins that tells two laws apart best, and what it guarantees.
 
     Args:
         one, two: scores of outputs of both laws, high where the first is likelier.

@@ -119,7 +119,7 @@ class TableAudit:
 
     @property
     def ratio(self) -> Fraction | None:
-        """e to the smallest pure epsilon, exactly; None where no epsilon is enough."""
+        """Exact e^epsilon of the smallest pure epsilon; None if no epsilon is enough."""
         return self._extreme[0]
 
     @property

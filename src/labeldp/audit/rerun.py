@@ -274,7 +274,7 @@ class Rerun:
 
 
 def _answers_alike(recorded: Recorded) -> bool:
-    """Return whether each record was answered by itself, and by the same law."""
+    """Return whether each record was randomized by itself, and by the same law."""
     mechanism = recorded.release.mechanism
     return isinstance(mechanism, FiniteMechanism) and mechanism.trust is Trust.LOCAL and mechanism.records is None
 

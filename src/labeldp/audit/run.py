@@ -63,7 +63,7 @@ class RunAudit:
 
     @property
     def claim(self) -> float:
-        """The epsilon that the certificate promises at its delta."""
+        """The epsilon that the certificate guarantees at its delta."""
         return self.certificate.epsilon(self.delta)
 
     @property

@@ -117,7 +117,7 @@ def check_signature(path: str, *, signature: str | None = None, signed_by: str |
 
 
 def _digests(path: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a folder, or of a file and the certificate beside it, by what follows `path`.
+    """Return the SHA-256 of each file of a folder, or of a file and the certificate next to it, by what follows `path`.
 
     The names do not hold `path`, so what was signed may be moved.
     """

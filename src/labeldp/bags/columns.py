@@ -1,4 +1,4 @@
-"""A private column of a file that is summed with noise, once, and the public columns beside it."""
+"""A private column of a file that is summed with noise, once, and the public columns next to it."""
 
 import os
 import warnings
@@ -33,7 +33,7 @@ COLUMNS = ("by", "treated", "probabilities", "one", "other")
 
 @dataclass(frozen=True)
 class PrivateColumn(LabelSource):
-    """A private column of a table, with the public columns beside it, in the order of the record ids.
+    """A private column of a table, with the public columns next to it, in the order of the record ids.
 
     Args:
         table: the table.
@@ -127,13 +127,14 @@ class PrivateColumn(LabelSource):
         ledger: str | os.PathLike[str],
         out: str | os.PathLike[str] | None = None,
         note: Callable[[str], None] | None = None,
+        new_budget: Budget | None = None,
     ) -> Release[Any]:
         """Release the sums that a request asks for; the same ones again cost nothing and are the same.
 
         Args:
-            request: of the kind "sums"; its epsilon is the whole budget of a new ledger.
+            request: of the kind "sums".
             out: a new file with a row for each sum, and the certificate; None for none.
-            ledger, note: see `labeldp.fit.release_file`.
+            ledger, note, new_budget: see `labeldp.fit.release_file`.
 
         Guarantee (charged_first, refusal_free): nothing is drawn before its charge is on disk, and what is refused
             charges nothing.
@@ -149,7 +150,7 @@ class PrivateColumn(LabelSource):
             cohort=scope.cohort or None,
             revision=scope.revision or None,
             other_ids=bool(options.get("other_ids")),
-            budget=Budget(stored_fraction(request.epsilon), 0),
+            budget=new_budget or Budget(stored_fraction(request.epsilon), 0),
         )
         account = account.of_request(request)
         account.check_users(None)
@@ -159,7 +160,7 @@ class PrivateColumn(LabelSource):
         account.refuse_private((*(str(options[role]) for role in COLUMNS if role in options), self.id_column))
         account.afford(mechanism)
         if account.is_new and note:
-            note(f"{scope.name!r} is new in {ledger}: its whole budget is this release's cost ({account.budget})")
+            note(account.creation(ledger))
         released = f"{self.label}_sum"
         names = ("cell", "class", released)
         with nullcontext() if out is None else release_writer(out, names, released=released) as writer:
@@ -175,7 +176,7 @@ class PrivateColumn(LabelSource):
         return release
 
     def rehearse(self, mechanism: Mechanism) -> Release[Any]:
-        """Return a release of made-up labels, on which an estimate may be tried before anything is charged."""
+        """Return a release of synthetic labels, on which an estimate may be tried before anything is charged."""
         zeros = np.zeros(self.records, dtype=self.domain.dtype)
         curator = Curator(LabelCodes(zeros), domain=self.domain, ledger=Ledger(Budget(1000)))
         with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # made-up labels have no privacy

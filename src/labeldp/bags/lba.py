@@ -288,7 +288,7 @@ class WeightedLBA(Bagged):
         return HiddenBag(self.residual_square, rows=self.rows, **self._design)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """That of the worst bag in real numbers, and a small failure that stands for doubles."""
+        """Return that of the worst bag in real numbers, and a small failure that stands for doubles."""
         return self.law.privacy_loss() + PrivacyLoss.failure(self.failure)
 
     @property
@@ -418,7 +418,7 @@ class WeightedLBA(Bagged):
 
 
 def _number(value: Any, name: str) -> Any:
-    """A number of at least 0 as a float; what is not given, or "auto", as it is.
+    """Return a number of at least 0 as a float; what is not given, or "auto", as it is.
 
     Raises:
         InputError: anything else.
@@ -451,7 +451,7 @@ _UP = 1 + 2.0**-45
 
 
 def cross_bound(size: int, leverage: Any) -> float:
-    """The most that the other entries of a row of a hat matrix can sum to in absolute value, given its diagonal one.
+    """Return the largest absolute sum of the other entries of a row of a hat matrix, given its diagonal one.
 
     Args:
         size: labels in the bag.
@@ -500,8 +500,9 @@ def _read(bag: HiddenBag, epsilon: float, end: int = 1) -> float:
 def lba_required_residual(
     *, epsilon: Any, delta: Any, leverage: Any, cross: Any, label_range: Any, rows: int = 1
 ) -> float:
-    """The smallest floor of the squared residual that keeps (epsilon, delta): the variance of noise on a bag that needs
-    no condition.
+    """Return the smallest floor of the squared residual that keeps (epsilon, delta).
+
+    It is the variance of noise on a bag that needs no condition.
 
     Args:
         epsilon, delta: the guarantee; delta in (0, 1).
@@ -585,7 +586,7 @@ def _outside(columns: Floats, basis: Floats) -> Floats:
 
 
 def finite_rows(features: Any, records: int) -> Floats:
-    """A finite public row for each record, not to be written to.
+    """Return a finite public row for each record, not to be written to.
 
     Raises:
         InputError: anything else.

@@ -66,7 +66,7 @@ def bag_product(bags: Any, weights: Any = None) -> Any:
 
 
 def bag_rows(features: Any, release: Release[Any]) -> BagRows:
-    """Return sums of public features beside released sums of labels, with a constant feature first.
+    """Return sums of public features next to released sums of labels, with a constant feature first.
 
     Args:
         features: public numbers, shape (n, d). With `WeightedLBA` the released sums of features are used, without a

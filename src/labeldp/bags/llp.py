@@ -381,7 +381,7 @@ class NoisyWeightedLLP(Bagged):
         return exact_positive(self.stddev, "stddev") / self.domain.step_exact * STEPS_IN_WEIGHT
 
     def privacy_loss(self) -> PrivacyLoss:
-        """That of the bags in real numbers, and a small failure that stands for integers and doubles.
+        """Return that of the bags in real numbers, and a small failure that stands for integers and doubles.
 
         With users it is Gaussian, with mu = ratio sqrt(squares of how many records lie in each bag / noisy labels).
         """
@@ -483,7 +483,7 @@ class NoisyWeightedLLP(Bagged):
         )
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """A public seed of weights and noisy records, and the noisy sums, shape (4 + bags,); see `opened`."""
+        """Return a public seed of weights and noisy records, and the noisy sums, shape (4 + bags,); see `opened`."""
         bound = self.bound(rng)
         seed = fresh_seed(bound)
         bag_weights = self.bag_weights(seed)

@@ -105,7 +105,7 @@ class BagSum(Bagged):
         return cls(size, noise, epsilon=epsilon, delta=delta, **arguments)
 
     def _calibrate(self) -> None:
-        """Compute the noise; refuse what no noise of 64 bits can promise."""
+        """Compute the noise; refuse what no noise of 64 bits can guarantee."""
         if self.noise == "laplace" and self.rate < MIN_RATE:
             raise InputError("is too small for a grid as fine as this one: take fewer grid points", argument="epsilon")
         if self.records * self.label_steps >= 1 << 62:

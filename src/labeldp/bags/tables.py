@@ -86,6 +86,7 @@ def release_bags(
     other_ids: bool = False,
     user_column: str | None = None,
     note: Callable[[str], None] | None = None,
+    new_budget: Budget | None = None,
 ) -> Certificate:
     """Release sums of a label column over bags as a table with a certificate.
 
@@ -107,7 +108,7 @@ def release_bags(
         noisy: labels of each bag that count as noisy; all of the smallest bag by default.
         weights: of `noisy-weighted-llp`: "rademacher" or "gaussian".
         rows: of `weighted-lba`: weighted sums of each bag.
-        ledger, dataset, cohort, revision, other_ids, note: as in `release_file`.
+        ledger, dataset, cohort, revision, other_ids, note, new_budget: as in `release_file`.
         out: the output, .parquet or .csv, which must not exist.
         id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
             nothing.
@@ -119,7 +120,7 @@ def release_bags(
         BudgetExceeded: nothing was charged and nothing published.
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
-    budget = Budget(epsilon, delta)
+    budget = new_budget or Budget(epsilon, delta)
     choices = tuple(name for name, entry in COMMANDS.items() if entry.on_bags)
     row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     if row.needs_delta and not decimal(delta, "delta"):
@@ -161,7 +162,7 @@ def release_bags(
     account.afford(sums)
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:
-            note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
+            note(account.creation(ledger))
         curator = Curator(records, domain=domain, ledger=account, ids=records.ids, users=records.users)
         release = curator.release(sums, rng=account.randomness)
         arrays = sums.column_values(release.value, records.names, records.positions)
@@ -176,7 +177,7 @@ def release_bags(
 def release_bags_again(
     request: Request, data: str, *, ledger: Path, out: Path, progress: Callable[[str, float], None] | None = None
 ) -> Certificate:
-    """Release sums over bags as they were asked for before; see `release_bags`."""
+    """Release sums over bags that were requested before; see `release_bags`."""
     source, options = request.source, request.only("size", "bags", "noisy", "weights", "rows", "other_ids")
     return release_bags(
         data,
@@ -299,7 +300,7 @@ class _Records(LabelSource):
 
 
 def _bags_in(values: pa.ChunkedArray, column: str) -> Public[NDArray[np.int64]]:
-    """A bag for each value of a column, in the order of their texts."""
+    """Return a bag for each value of a column, in the order of their texts."""
     texts = as_text(plain(values.combine_chunks()), column)
     if texts.null_count:
         raise InputError(f"must be a column without gaps: {column!r} has a missing value", argument="bags")
@@ -323,7 +324,7 @@ def _feature_columns(table: Table, label: str, id_column: str | None, bags: str 
 
 
 def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
-    """A release of bags from its file, for `fit_bags`, `BagRegressor` and `labeldp.networks.train_bags`.
+    """Return a release of bags from its file, for `fit_bags`, `BagRegressor` and `labeldp.networks.train_bags`.
 
     Features are not in the file, `weighted-lba`'s weighted sums of them aside: whoever learns has them, a row for each
     row of the file in its order; with `weighted-lba` a column of ones and then those of the file, in any order of
@@ -358,7 +359,7 @@ def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
 
 
 def _numbers(table: pa.Table, column: str) -> Floats:
-    """A column as numbers; true and false count as 1 and 0.
+    """Return a column as numbers; true and false count as 1 and 0.
 
     Raises:
         InputError: it is not there, or holds something else.

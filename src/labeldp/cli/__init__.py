@@ -111,7 +111,7 @@ def main(command: click.Command = cli) -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> None:
-    """Show a warning about a promise as one line on stderr; commands say of a new ledger themselves."""
+    """Show a warning about a guarantee as one line on stderr; commands say of a new ledger themselves."""
     from labeldp.privacy import NewLedgerWarning, PrivacyWarning
 
     if not issubclass(category, PrivacyWarning):

@@ -109,8 +109,8 @@ def _range(text: str) -> tuple[str, ...]:
 
 _shared = add_options(
     click.option("--range", "label_range", required=True, metavar="LOW,HIGH", help="The range of the labels."),
-    click.option("--epsilon", metavar="NUMBER", help="Prints the delta that is promised at this epsilon."),
-    click.option("--delta", metavar="NUMBER", help="Prints the epsilon that is promised at this delta."),
+    click.option("--epsilon", metavar="NUMBER", help="Print the delta at this epsilon."),
+    click.option("--delta", metavar="NUMBER", help="Print the epsilon at this delta."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
 )
 """The options of both commands."""
@@ -143,8 +143,8 @@ def account() -> None:
 def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **options: str | None) -> None:
     """Account for bags with published weights and some noise.
 
-    The promise is for every label that is in a bag. With --noisy-set fixed and without --n the number is that of the
-    limit of infinitely many records, which no certificate may hold.
+    The guarantee is for every label that is in a bag. With --noisy-set fixed and without --n the number is the limit
+    for infinitely many records, which no certificate may hold.
     """
     from labeldp.bags import NoisyBags, llp_calibrate, llp_delta, llp_epsilon
 
@@ -211,7 +211,7 @@ def _noisy_words(bags: Any) -> str:
 def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **options: str | None) -> None:
     """Account for bags with secret weights.
 
-    The promise holds on condition that the squared distance of a bag's labels from the span of its features never
+    The guarantee holds on condition that the squared distance of a bag's labels from the span of its features never
     falls below --residual. Noise of that variance on each released sum of labels replaces the condition.
     """
     from labeldp.bags import HiddenBag, lba_delta, lba_required_residual

@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from labeldp.cli.options import FILE, add_options, note, program, suggest_budget_change
+from labeldp.cli.options import FILE, add_options, new_budget_option, program, suggest_budget_change
+
+if TYPE_CHECKING:
+    from labeldp.privacy import Budget
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,7 +25,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 
 
 def complete_account(options: dict[str, Any]) -> None:
-    """Fill in the ledger and the dataset; put `create_ledger` in place of `new_budget`, a function that creates it.
+    """Fill in the ledger and the dataset; put a function of no arguments in place of `new_budget`, which returns it.
 
     Args:
         options: of a command on private labels.
@@ -32,8 +35,7 @@ def complete_account(options: dict[str, Any]) -> None:
     """
     from labeldp.privacy import InputError
 
-    budget = options.pop("new_budget")
-    options["create_ledger"] = lambda: None
+    budget, options["new_budget"] = options["new_budget"], lambda: None
     if options.get("curator") is not None:
         if options["dataset"] is None:
             raise InputError("--dataset must be given with --curator: the name of the server's dataset")
@@ -46,18 +48,16 @@ def complete_account(options: dict[str, Any]) -> None:
         raise InputError("--label must be given, or --curator where a server holds the labels")
     path = Path(options["data"])
     stem = Path(path.name.removesuffix(".gz")).stem
-    defaults = options["ledger"] is None or options["dataset"] is None
     if options["ledger"] is None:
         options["ledger"] = str(_ledger_next_to(path, stem))
     if options["dataset"] is None:
         options["dataset"] = f"{stem}/{options['label']}"
-    if defaults or budget is not None:
-        names = options["ledger"], options["dataset"], budget, options["epsilon"], options.get("delta") or "0"
-        options["create_ledger"] = partial(_create_ledger, *names)
+    names = options["ledger"], options["dataset"], budget, options["epsilon"], options.get("delta") or "0"
+    options["new_budget"] = partial(budget_of_new_ledger, *names)
 
 
 def is_terminal() -> bool:
-    """Return whether somebody can answer a question."""
+    """Return whether someone can answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -83,40 +83,34 @@ def _ledger_next_to(data: Path, stem: str) -> Path:
     return ledger
 
 
-def _create_ledger(path: str, dataset: str, epsilon: str | None, cost: str, delta: str) -> None:
-    """Create a ledger with a budget, unless the dataset is there.
+def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str, delta: str = "0") -> Budget | None:
+    """Return the budget with which a release creates its ledger, None if the ledger has the dataset.
 
     Args:
-        path: of the ledger.
-        dataset: what is charged.
+        path, dataset: what is charged.
         epsilon: of the budget; None to ask on a terminal.
-        cost: the epsilon of the release.
-        delta: of the release, and of the budget.
+        cost, delta: of the release; the budget has the same delta.
 
     Raises:
-        InputError: the ledger is new, and no budget is given.
-        LedgerError: the ledger has another budget, or other datasets.
+        InputError: the ledger does not exist, and no budget is given.
+        LedgerError: the ledger has another budget, or other datasets; or it cannot be created.
     """
     from labeldp.curator import LedgerFile
     from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal
 
     ledger, table = LedgerFile(path), Scope.parse(dataset).dataset
-    names = ledger.datasets() if ledger.exists else ()
-    change = f"labeldp ledger add {shlex.quote(path)} --dataset"
-    for name in {dataset, table} & set(names):
-        budget = ledger.dataset(name).budget
-        if epsilon is not None and decimal(epsilon, "new-budget") != decimal(budget.epsilon, "epsilon"):
+    if ledger.exists and ledger.datasets():
+        account, name = ledger.dataset(dataset), dataset if dataset in ledger.datasets() else table
+        # The same command again may name the budget that the dataset had at first.
+        budgets = [str(account.budget), *(change.before for change in account.changes if change.what == "budget")]
+        former = {decimal(words.partition(",")[0].removeprefix("epsilon = "), "epsilon") for words in budgets}
+        if epsilon is not None and decimal(epsilon, "new-budget") not in former:
             raise LedgerError(
-                f"--new-budget: {path} has a budget for {name!r} already ({budget}). Leave the option out, or change "
-                f"the budget: {change} {shlex.quote(name)} --change --epsilon {epsilon}"
+                f"--new-budget: {path} has a budget for {name!r} already ({budgets[0]}). Leave it out, or change "
+                f"the budget: labeldp ledger add {shlex.quote(path)} --dataset {shlex.quote(name)} --change "
+                f"--epsilon {epsilon}"
             )
-        return
-    if names:
-        listed = ", ".join(map(repr, names))
-        raise LedgerError(
-            f"{path} has no dataset {table!r}, but {listed}. If these are the same labels, use --dataset "
-            f"{shlex.quote(names[0])}; otherwise add a dataset: {change} {shlex.quote(table)} --epsilon {cost}"
-        )
+        return None
     if epsilon is None:
         if not is_terminal():
             command = shlex.join([program(), *sys.argv[1:]])
@@ -125,16 +119,11 @@ def _create_ledger(path: str, dataset: str, epsilon: str | None, cost: str, delt
                 f"may cost together:\n       {command} --new-budget {cost}"
             )
         epsilon = click.prompt(f"{path} does not exist. Budget ε of all releases of {table!r}", err=True)
-    budget = Budget(epsilon, delta)
-    ledger.add(table, budget)
-    note(
-        f"Created {path} (only you can read it): the budget of {table!r} is {budget}. The file contains the noise "
-        "keys: protect it like the labels"
-    )
+    return Budget(epsilon, delta)
 
 
 def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add the options of every command on private labels; it is given a complete account, and how to create it."""
+    """Add the options of every command on private labels; it is given a complete account."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -159,11 +148,7 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
             help="The dataset's name in the ledger. By default STEM/COLUMN for a file STEM.csv: all label columns of a "
             "file share the budget of STEM.",
         ),
-        click.option(
-            "--new-budget",
-            metavar="NUMBER",
-            help="Create the ledger with this epsilon as the budget of all releases.",
-        ),
+        new_budget_option,
         click.option(
             "--cohort",
             metavar="NAME",

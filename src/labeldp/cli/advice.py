@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labeldp.cli.options import (
+    WIDTH,
     align_columns,
     domain_options,
     flags_in_errors,
@@ -24,9 +25,6 @@ from labeldp.cli.options import (
 if TYPE_CHECKING:
     from labeldp.advice import PlanRow, SampleSizePlan, SampleSizeQuery
     from labeldp.fit import Advice, Expected
-
-WIDTH = 80
-"""The most characters in a line of sentences."""
 
 CHOOSE_EXAMPLES = """\b
 Examples:
@@ -43,19 +41,19 @@ Examples:
 @click.argument("data", metavar="FILE", type=click.Path(path_type=str))
 @click.option("--label", required=True, metavar="COLUMN", help="The private column, which is never read.")
 @domain_options
-@click.option("--epsilon", required=True, metavar="NUMBER", help="What may be spent.")
-@click.option("--delta", default="0", show_default=True, metavar="NUMBER", help="What may be spent beside it.")
+@click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter of the fit.")
+@click.option("--delta", default="0", show_default=True, metavar="NUMBER", help="The delta that the fit may cost.")
 @click.option(
     "--trust",
     type=click.Choice(["local", "central"]),
     default="local",
     show_default=True,
-    help="central: somebody may see the labels, and may also randomize each.",
+    help="central: a curator sees the labels and can also randomize each.",
 )
 @click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Record ids, not a feature.")
 @user_options
-@click.option("--dry-run", is_flag=True, help="Try the options on these features with made-up labels; takes minutes.")
+@click.option("--dry-run", is_flag=True, help="Try the options on these features with synthetic labels; takes minutes.")
 @click.option("--balance", metavar="SHARES", help="With --dry-run: the share of each class, if it is known: 0.9,0.1.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors(records="FILE", dimension="FILE")
@@ -436,7 +434,7 @@ def _learner(row: PlanRow) -> str:
 
 
 def _notes(plan: SampleSizePlan) -> list[str]:
-    """Return sentences on how to read the table and on promises with too few records."""
+    """Return sentences on how to read the table and on guarantees with too few records."""
     query = plan.question
     classes = query.task == "classification"
     moves = "from one class to the other" if classes else "by half of the labels' range"
@@ -457,7 +455,7 @@ def _notes(plan: SampleSizePlan) -> list[str]:
 
 
 def _fits(plan: SampleSizePlan, row: PlanRow) -> bool:
-    """Return whether some fit is expected to learn more than an average under the promise of a row."""
+    """Return whether some fit is expected to learn more than an average under the guarantee of a row."""
     advice = plan.advice.get((row.epsilon, row.trust)) if row.protection == "label" else None
     return advice is not None and bool(advice.options)
 

@@ -1,4 +1,4 @@
-"""labeldp audit: is a promise kept, by a table of probabilities, a program, or what a command wrote."""
+"""labeldp audit: is a guarantee kept, by a table of probabilities, a program, or what a command wrote."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def audit() -> None:
 def run(path: str, data: str | None, out: str | None, as_json: bool, **options: Any) -> None:
     """Check a model, a release or online decisions.
 
-    `labeldp audit PATH` is enough. With --ledger the whole certificate is compared with that of the ledger. With
-    --data, too, the released values are made again from the labels and the ledger's keys, on a copy of the ledger
+    `labeldp audit PATH` is enough. With --ledger the whole certificate is compared with the ledger. With --data,
+    too, the released values are computed again from the labels and the ledger's keys, on a copy of the ledger
     that is removed, and a lower bound of epsilon is computed from them: what is said then is as secret as the
     labels. With --signed-by a signature vouches for certificate and values. Nothing is charged.
 
@@ -152,9 +152,9 @@ def table(path: str, epsilon: str | None, delta: str | None, picture: str | None
     """Compute the exact privacy of a table of probabilities.
 
     TABLE.csv has a row for each label and a column for each output; a header and a first column of names may be there.
-    Decimals and ratios (1/3) are taken exactly as they are written, and every ordered pair of labels is compared in
-    integers: no rounding decides. Decimals that somebody rounded may cost a little more than the mechanism that they
-    are of; integers that all sum to the same number, such as 2^64, are taken, too.
+    Decimals and ratios (1/3) are exact, and every ordered pair of labels is compared in integers without rounding.
+    Rounded decimals can cost a little more than their mechanism. Integers that all sum to the same number, such as
+    2^64, are allowed, too.
     """
     from labeldp.audit import audit_csv, describe_table
 
@@ -189,7 +189,7 @@ def _draw(found: Any, picture: str, epsilon: str | None, delta: str | None) -> N
 @click.option("--one", required=True, type=FILE, help="An input.")
 @click.option("--other", required=True, type=FILE, help="The same with another label: a neighbor.")
 @click.option("--runs", type=click.IntRange(1), default=200, show_default=True, help="Runs on each input.")
-@click.option("--each-line", is_flag=True, help="Each printed line is an output of its own, drawn independently.")
+@click.option("--each-line", is_flag=True, help="Each printed line is a separate output, drawn independently.")
 @click.option("--epsilon", metavar="E", help="A claim: ends with status 1 where the bound is above it.")
 @click.option("--delta", default="0", show_default=True, metavar="D", help="The delta of the claim.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the bound.")

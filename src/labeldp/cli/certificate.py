@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from labeldp.cli.options import PATH, flags_in_errors
+from labeldp.cli.options import PATH, flags_in_errors, is_quiet, json_option, quiet_option
 
 if TYPE_CHECKING:  # rooms are imported when a command needs them
     from labeldp.fit import Check
@@ -36,8 +38,10 @@ if TYPE_CHECKING:  # rooms are imported when a command needs them
     "--data",
     type=PATH,
     metavar="FILE",
-    help="Compare features and ids of FILE with those of a model; labels are not read.",
+    help="Compare features and ids of FILE with the records of a model; labels are not read.",
 )
+@json_option
+@quiet_option
 @flags_in_errors()
 def certificate(
     path: str,
@@ -46,19 +50,20 @@ def certificate(
     signature: str | None,
     ledger: str | None,
     data: str | None,
+    as_json: bool,
 ) -> None:
     """Print and verify a certificate.
 
-    Checks whether PATH still is what was certified and signed. PATH is a directory that fit wrote, or a file or
+    Checks that PATH has not changed since it was certified and signed. PATH is a directory that fit wrote, or a file or
     folder that release or online run wrote. The certificate of a file covers the released column alone; a signature
-    covers every byte. Whoever can write PATH can write a certificate: without --ledger and --signed-by it is
-    unverified, and the first line says so.
+    covers every byte. Anyone who can write PATH can write a certificate: without --ledger and --signed-by it is
+    unverified, and the first line says so. With --quiet only the certificate and failed checks are printed.
 
     \b
     Ends with status
       0  if the certificate was printed, and no check fails;
       1  if PATH was changed, is not signed as asked, has another certificate
-         than the ledger, or was learned from other records than those of the
+         than the ledger, or was learned from other records than the
          data; it says first what is wrong.
     """
     from labeldp.audit import check_signature
@@ -72,16 +77,16 @@ def certificate(
     vouched = signed if charges is None or signed.holds is not None else None
     results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared)
     checks = worst_first(check for check in results if check is not None)
-    for check in checks:
-        if not check.holds:
-            click.echo(check.sentence)
-    click.echo(verdict.certificate.at(float(verdict.delta) if delta is None else delta))
-    for charge in verdict.certificate.entries:
-        if charge.history:
-            click.echo(charge.history)
-    for check in checks:
-        if check.holds:
-            click.echo(check.sentence)
+    words = verdict.certificate.at(float(verdict.delta) if delta is None else delta)
+    if as_json:
+        content = {"certificate": verdict.certificate.to_json(), "words": words}
+        click.echo(json.dumps({**content, "checks": [asdict(check) for check in checks]}, indent=2))
+    else:
+        notes = [charge.history for charge in verdict.certificate.entries if charge.history]
+        notes += [check.sentence for check in checks if check.holds]
+        problems = [check.sentence for check in checks if not check.holds]
+        for line in (*problems, words, *(() if is_quiet() else notes)):
+            click.echo(line)
     if any(check.holds is False for check in checks):
         sys.exit(1)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labeldp.cli.account_options import budget_of_new_ledger
 from labeldp.cli.help import CommandGroup
 from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
@@ -19,6 +20,7 @@ from labeldp.cli.options import (
     align_columns,
     domain_options,
     flags_in_errors,
+    new_budget_option,
     note,
     suggest_budget_change,
     warn_if_weak,
@@ -49,10 +51,10 @@ def estimate() -> None:
     """Estimate statistics from noisy labels.
 
     Estimates have confidence intervals and cost no epsilon. FILE is what `labeldp release --in-place` wrote: public
-    columns stand beside the answers. Without --in-place there are no other columns, and only the overall share,
+    columns next to noisy labels. Without --in-place there are no other columns, and only the overall share,
     mean or quantile can be estimated.
 
-    With --ledger, FILE holds the raw labels beside the public columns. The noisy sums that the question needs are
+    With --ledger, FILE holds raw labels and public columns. The noisy sums that the question needs are
     charged and released once. The same question again costs nothing.
     """
 
@@ -76,14 +78,15 @@ TREATED = click.option("--treated", required=True, metavar="COLUMN", help="Who w
 WHY = click.option("--why", required=True, metavar="TEXT", help="Why these labels did not make the predictions.")
 
 ACCOUNT = {"ledger", "dataset", "label", "classes", "interval", "grid", "clip", "epsilon", "trust", "id_column"}
-ACCOUNT |= {"cohort", "revision", "other_ids", "sums"}
+ACCOUNT |= {"cohort", "revision", "other_ids", "sums", "new_budget"}
 """The options of raw labels."""
 
 raw_label_options = add_options(
     click.option("--label", metavar="COLUMN", help="With --ledger: the column of private labels in FILE."),
     domain_options,
-    click.option("--ledger", type=FILE, help="Of raw labels: the ledger file, as secret as they are."),
+    click.option("--ledger", type=FILE, help="For raw labels: the ledger file. Protect it like the labels."),
     click.option("--dataset", metavar="NAME", help="With --ledger: the dataset's name in it."),
+    new_budget_option,
     click.option("--epsilon", metavar="NUMBER", help="With --ledger: what the sums cost."),
     click.option("--trust", type=click.Choice(["central"]), help="With --ledger: who runs this may see the labels."),
     click.option("--id", "id_column", metavar="COLUMN", help="With --ledger: record ids; noise follows them."),
@@ -222,11 +225,11 @@ class RawFile(PublicColumns):
 
         warn_if_weak(self.options["epsilon"])
         account = {name: self.options[name] for name in ("cohort", "revision")}
-        ledger, dataset = self.options["ledger"], self.options["dataset"]
+        named = self.options["ledger"], self.options["dataset"]
         request = Request.of(
             "sums",
             question,
-            dataset,
+            named[1],
             Source.of(self.path, self.private.label, self.private.id_column),
             epsilon_of(self.options["epsilon"]),
             0,
@@ -236,9 +239,12 @@ class RawFile(PublicColumns):
             **columns,
         )
         estimator(self.private.rehearse(self.private.plan(request)))  # what is refused is refused before the charge
-        with suggest_budget_change(ledger, dataset):
-            release = self.private.release(request, ledger=ledger, out=self.options["sums"], note=note)
-        note(describe_budget(ledger, dataset))
+        budget = budget_of_new_ledger(*named, self.options["new_budget"], self.options["epsilon"])
+        with suggest_budget_change(*named):
+            release = self.private.release(
+                request, ledger=named[0], out=self.options["sums"], note=note, new_budget=budget
+            )
+        note(describe_budget(*named))
         return estimator(release)
 
 
@@ -259,7 +265,7 @@ def source_of(data: str, options: dict[str, Any]) -> PublicColumns:
         return RawFile(data, options)
     for name in sorted(ACCOUNT & options.keys()):
         if options[name]:
-            flag = {"interval": "range", "id_column": "id", "other_ids": "other-ids"}.get(name, name)
+            flag = {"interval": "range", "id_column": "id"}.get(name, name.replace("_", "-"))
             raise InputError(f"--{flag} goes with --ledger, where FILE holds raw labels")
     return ReleasedFile(data)
 
@@ -439,7 +445,7 @@ PREDICTED = ("accuracy", "precision", "recall")
 @estimate_options(
     click.option("--probabilities", required=True, metavar="COLUMN", help="P(second of two classes), by a model."),
     WHY,
-    click.option("--score", type=click.Choice(SCORES), default="accuracy", show_default=True, help="What is measured."),
+    click.option("--score", type=click.Choice(SCORES), default="accuracy", show_default=True, help="The score."),
     click.option("--gap", is_flag=True, help="With --by: differences to the largest group."),
     BY,
 )
@@ -509,7 +515,7 @@ def compare(data: str, one: str, other: str, why: str, **options: Any) -> None:
     click.option("--why", metavar="TEXT", help="Why these labels did not make the probabilities."),
     click.option("--coverage", type=float, default=0.9, show_default=True, help="How often a set holds the label."),
     click.option("--risk", type=float, default=0.05, show_default=True, help="Probability that sets cover less."),
-    click.option("--by-class", is_flag=True, help="Each class has a threshold of its own."),
+    click.option("--by-class", is_flag=True, help="Compute a threshold for each class."),
     BY,
     click.option("--user", "users", metavar="COLUMN", help="Whose each record is, where users have several."),
     click.option("--out", type=FILE, metavar="FILE", help="Write the set of each record of FILE: a new CSV file."),

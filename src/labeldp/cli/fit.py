@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import wrap
@@ -18,6 +19,7 @@ from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
     FILE,
     PATH,
+    WIDTH,
     curator_options,
     domain_options,
     flags_in_errors,
@@ -129,9 +131,6 @@ def format_rows(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
         )
 
 
-WIDTH = 80
-
-
 def _choices_help(data: str) -> str:
     """Return what each `--model` for "tables" or "images" is."""
     choices = [f"{name} ({entry.help})" for name, entry in LEARNERS.items() if data in entry.data]
@@ -184,14 +183,14 @@ FREQUENT = (
     type=click.Choice(TRUSTS),
     default="local",
     show_default=True,
-    help="local randomizes each label; central adds noise to sums or counts over labels, which somebody must see.",
+    help="local randomizes each label; central adds noise to sums or counts over labels, which a curator sees.",
 )
 @click.option(
     "--model",
     type=click.Choice(list(LEARNERS)),
     default="auto",
     show_default=True,
-    help=f"What is learned. {_choices_help('tables')} {_choices_help('images')} Networks need the extra torch.",
+    help=f"The learner. {_choices_help('tables')} {_choices_help('images')} Networks need the extra torch.",
 )
 @click.option(
     "--stages",
@@ -266,13 +265,13 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
     from labeldp.fit import FitSettings, fit_file
     from labeldp.report import render_report
 
-    server, create_ledger = remote_curator(options), options.pop("create_ledger")
+    server, new_budget = remote_curator(options), options.pop("new_budget")
     if server is not None:
         options |= {"held": server.domain, "label": options["label"] or server.dataset}
     files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public", "diagnostics")}
     settings = FitSettings.parse(**options)
     warn_if_weak(settings.epsilon)
-    create_ledger()
+    settings = replace(settings, new_budget=new_budget())
     start, exists = datetime.now(UTC), (Path(files["out"]) / "certificate.json").is_file()
     with _progress("reading", lines=True) as progress:
         summary = fit_file(
@@ -333,8 +332,10 @@ def _to_json(summary: FitSummary, out: str, budget: str) -> dict[str, Any]:
 @click.argument("data", type=PATH)
 @click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="A column to carry along.")
+@json_option
+@quiet_option
 @flags_in_errors(data="DATA")
-def predict(model: str, data: str, out: str, id_column: str | None) -> None:
+def predict(model: str, data: str, out: str, id_column: str | None, as_json: bool) -> None:
     """Predict with a trained model.
 
     MODEL is the directory that fit wrote, DATA a table or images. Writes a column `prediction` and one column of
@@ -344,7 +345,10 @@ def predict(model: str, data: str, out: str, id_column: str | None) -> None:
 
     with _progress("predicting") as progress:
         rows = predict_file(model, data, out=out, id_column=id_column, progress=progress)
-    click.echo(f"{rows} predictions in {out}")
+    if as_json:
+        click.echo(json.dumps({"rows": rows, "out": out}, indent=2))
+    elif not is_quiet():
+        click.echo(f"{rows:,} predictions in {out}")
 
 
 @click.command(epilog="\b\nExample:\n  labeldp demo\n")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, PATH, align_columns, flags_in_errors, json_option, warn_if_weak
+from labeldp.cli.options import FILE, PATH, WIDTH, align_columns, flags_in_errors, json_option, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.curator import DatasetLedger
@@ -48,6 +50,12 @@ def describe_ledger(path: str) -> str:
     return "\n\n".join([head, *("\n".join(_dataset(ledger.dataset(name))) for name in names)])
 
 
+def _folded(*lines: str) -> Iterator[str]:
+    """Yield lines that are folded at `WIDTH`."""
+    for line in lines:
+        yield from wrap(line, WIDTH, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
+
+
 def _dataset(account: DatasetLedger) -> Iterator[str]:
     """Yield the lines on one dataset: its domains, its budget and each release."""
     from labeldp.accounting import PROMISE
@@ -58,7 +66,7 @@ def _dataset(account: DatasetLedger) -> Iterator[str]:
     for domain in account.domains:
         refused = f", labels were refused {times(domain.refused)}" if domain.refused else ""
         column = f" of {domain.column!r}" if domain.column else ""
-        yield f"  Labels{column}: {domain.words} (declared {domain.created[:10]}{refused})"
+        yield from _folded(f"  Labels{column}: {domain.words} (declared {domain.created[:10]}{refused})")
     filtered = bool(decimal(account.budget.delta, "delta"))
     share = _share(account)
     full = min(BAR, math.ceil(share * BAR))
@@ -73,20 +81,36 @@ def _dataset(account: DatasetLedger) -> Iterator[str]:
         spent = f"{percent(account.used(cohort.number))} of the budget"
         if not filtered:
             spent = f"ε {rounded_up_text(account.spent_of(cohort.name).epsilon(), 12)}"
-        yield f"  Cohort        {cohort.name}: {cohort.records:,} records since {_when(cohort.created)}; spent {spent}"
+        since = f"{cohort.records:,} records since {_when(cohort.created)}"
+        yield from _folded(f"  Cohort        {cohort.name}: {since}; spent {spent}")
     releases = [_release(number, entry) for number, entry in enumerate(account.entries, start=1)]
     if releases:
         wanted = [title for title in releases[0] if title in MAIN or any(row[title] for row in releases)]
         if not any(change.what == "keys" for change in account.changes):
             wanted.remove("Keys")
-        yield from (
-            f"  {line}" for line in align_columns([wanted, *([row[title] for title in wanted] for row in releases)])
-        )
+        yield from _table(wanted, releases)
     if account.differences:
         yield f"  Other labels were refused {times(account.differences)}."
     for change in account.changes:
         why = f" ({change.why})" if change.why else ""
-        yield f"  {_when(change.created)}: {change.what} changed from {change.before} to {change.after}{why}"
+        changed = f"{change.what} changed from {change.before} to {change.after}{why}"
+        yield from _folded(f"  {_when(change.created)}: {changed}")
+
+
+def _table(titles: Sequence[str], releases: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield the aligned rows of releases; columns that are too many for `WIDTH` are below their row."""
+    titles, below = list(titles), list[str]()
+    while rows := align_columns([titles, *([row[title] for title in titles] for row in releases)]):
+        others = [title for title in titles if title not in MAIN]
+        if not others or max(map(len, rows)) <= WIDTH - 2:
+            break
+        titles.remove(others[-1])
+        below.insert(0, others[-1])
+    yield f"  {rows[0]}"
+    for line, row in zip(rows[1:], releases, strict=True):
+        yield f"  {line}"
+        if more := ", ".join(f"{title}: {row[title]}" for title in below if row[title]):
+            yield from _folded(f"     {more}")
 
 
 MAIN = ("#", "Date (UTC)", "Release", "ε", "δ")
@@ -134,15 +158,11 @@ def _cost(charge: Charge) -> tuple[str, str]:
     return ("no finite ε" if bound is None else decimal_text(float_above(bound))), "0"
 
 
-def describe_budget(path: str, name: str) -> str:
+def describe_budget(path: str | os.PathLike[str], name: str) -> str:
     """Return the line on the budget of a dataset in the ledger file `path`."""
     from labeldp.curator import LedgerFile
 
-    return balance_line(LedgerFile(path).dataset(name))
-
-
-def balance_line(account: DatasetLedger) -> str:
-    """Return a dataset and how much of its budget is spent, as a line."""
+    account = LedgerFile(path).dataset(name)
     return f"{account.name!r}: {_balance(account)} spent"
 
 
@@ -345,14 +365,14 @@ def ledger_add(
 ) -> None:
     """Add a dataset with its budget, or change it.
 
-    With --records N, a release of another number of records is refused, so that nobody charges a fold of a
+    With --records N, a release of another number of records is refused, so that no one charges a fold of a
     cross-validation. A later cohort adds its own records to that number.
 
     With --cohort NAME --ids FILE --id COLUMN, add records that came later, which then pay for their own releases and
     for those of all records from now on. Their ids must be new; labels in FILE are not read, and nothing is charged.
 
-    The cost of a release may be chosen after looking at others. With a delta the budget is promised of all of them, and
-    no smaller epsilon of those so far.
+    The cost of a release may be chosen after looking at others. With a delta, the guarantee of all releases is the
+    whole budget.
 
     The budget is the most that all releases of the dataset may ever cost together. The first domain that labels are
     compared with is the declared one. To declare another is a change: whether labels fit can tell one bit about all of
@@ -393,10 +413,10 @@ def ledger_backup(path: str, out: str) -> None:
 def ledger_restore(backup: str, out: str) -> None:
     """Restore a lost ledger from its backup.
 
-    What was charged after the backup is not in it. Earlier releases are found as before, and new ones are refused until
+    Charges after the backup are not in it. Earlier releases are found as before, and new ones are refused until
     you set each budget again (labeldp ledger add --change --epsilon): to what it was if nothing was released since,
-    else to less by all that was. Certificates name this condition. Never use it beside the lost ledger, should that
-    turn up.
+    else to less by all that was. Certificates name this condition. If you find the lost ledger, never
+    use both.
     """
     from labeldp.curator import restore
 
@@ -432,8 +452,8 @@ def ledger_move(path: str, out: str) -> None:
 def ledger_rotate(path: str, dataset: str, why: str | None) -> None:
     """Give a dataset new keys after a leak of the ledger.
 
-    Noise that was drawn before stays as exposed as it was. Nothing that was released before is found again: the same
-    release is charged anew, with noise of its own. What was spent stays spent.
+    Noise that was drawn before stays exposed. No earlier release is found again: the same release is charged again,
+    with new noise. Earlier charges stay.
     """
     from labeldp.curator import rotate_keys
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labeldp.cli.account_options import budget_of_new_ledger
 from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import (
     FILE,
     align_columns,
     flags_in_errors,
+    new_budget_option,
     note,
     online_options,
     progress,
@@ -96,25 +98,32 @@ Examples:
 @click.option("--levels", is_flag=True, help="Losses are integers from 0 to 255 (or 65535), not numbers in [0, 1].")
 @click.option("--ledger", type=FILE, help="A ledger file to charge.")
 @click.option("--dataset", metavar="NAME", help="With --ledger: the name of the losses in it.")
+@new_budget_option
 @click.option("--revision", metavar="NAME", help="Names another file of losses; charged in addition.")
 @flags_in_errors()
 def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bits: str, **options: Any) -> None:
     """Choose an expert in each round.
 
     LOSSES is a CSV or Parquet file with a column for each expert and a row for each round. Writes the name of the
-    expert that is played in each round, chosen before its losses are looked at. The certificate goes into the
-    Parquet metadata, or beside a CSV file. The names of the columns and the number of rows are public.
+    expert that is played in each round, chosen before its losses are read. The certificate goes into the
+    Parquet metadata, or next to a CSV file. The names of the columns and the number of rows are public.
 
     The same command resumes an interrupted run. Until it is finished, OUT.unfinished holds its state, which is as
     secret as the losses.
     """
     from labeldp.cli.ledger import describe_budget
     from labeldp.online import OnlineRun, run_online
+    from labeldp.privacy import InputError
 
     warn_if_weak(options["epsilon"], about="the losses of one round")
     revision, experts = options.pop("revision"), options.pop("experts")
     columns = None if experts is None else tuple(experts.split(","))
-    wanted = OnlineRun(**options, loss_bits=int(loss_bits), experts=columns)
+    new_budget = options.pop("new_budget")
+    if ledger is None and new_budget is not None:
+        raise InputError("--new-budget goes with --ledger")
+    wanted, budget = OnlineRun(**options, loss_bits=int(loss_bits), experts=columns), None
+    if ledger is not None and dataset is not None:
+        budget = budget_of_new_ledger(ledger, dataset, new_budget, options["epsilon"], options["delta"])
     with suggest_budget_change(ledger, dataset), progress("reading") as show:
         certificate = run_online(
             losses,
@@ -125,6 +134,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
             revision=revision,
             progress=show,
             note=note,
+            new_budget=budget,
         )
     click.echo(certificate.at(wanted.delta))
     if ledger is not None and dataset is not None:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from shutil import which
 from typing import Any, ParamSpec, TypeVar
@@ -63,13 +63,16 @@ def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]
 @contextmanager
 def suggest_budget_change(ledger: Any, dataset: Any) -> Iterator[None]:
     """Add the command that changes a budget to any BudgetExceeded of the body."""
-    from labeldp.privacy import BudgetExceeded
+    from labeldp.curator import LedgerFile
+    from labeldp.privacy import BudgetExceeded, Scope
 
     try:
         yield
     except BudgetExceeded as error:
-        words = f"labeldp ledger add {shlex.quote(str(ledger))} --dataset {shlex.quote(str(dataset))}"
-        raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
+        name = dataset if dataset in LedgerFile(ledger).datasets() else Scope.parse(dataset).dataset
+        words = f"labeldp ledger add {shlex.quote(str(ledger))} --dataset {shlex.quote(name)}"
+        end = f"Use a smaller --epsilon, or raise the budget: {words} --change --epsilon … --reason …"
+        raise BudgetExceeded(f"{str(error).removesuffix('.')}. {end}") from None
 
 
 def warn_if_weak(*epsilons: Any, about: str = "one label") -> None:
@@ -153,6 +156,11 @@ domain_options = add_options(
     click.option("--clip", is_flag=True, help="Replace numbers outside the range by its nearest end."),
 )
 """The options that declare the domain of the labels."""
+
+new_budget_option = click.option(
+    "--new-budget", metavar="NUMBER", help="Create the ledger with this epsilon as the budget of all releases."
+)
+"""The option that creates a ledger."""
 
 user_option = click.option(
     "--user",
@@ -250,7 +258,15 @@ def note(sentence: str) -> None:
     notes = set() if context is None else context.find_root().meta.setdefault("labeldp.notes", set())
     if sentence not in notes:
         notes.add(sentence)
-        click.echo(sentence, err=True)
+        (_bars[-1] if _bars else partial(click.echo, err=True))(sentence)
+
+
+_bars: list[Callable[[str], None]] = []
+"""Functions that print a line above a bar, the innermost last."""
+
+
+WIDTH = 80
+"""The most characters of a line."""
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -263,7 +279,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, float], None] | None]:
     """Show progress on stderr: a bar on a terminal, else a line for each stage if there are to be `lines`.
 
-    On a terminal each stage that ended stays as a line, if there are to be `lines`.
+    On a terminal each stage that ended stays as a line, if there are to be `lines`. Notes are printed above the bar.
 
     Yields:
         A function of a text, whose stage is what stands before a colon, and a share in [0, 1]; or None.
@@ -282,33 +298,35 @@ def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, floa
     text = TextColumn("{task.description}", markup=False)
     columns = SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), Elapsed(), TextColumn("/ ~"), Remaining()
     console = Console(stderr=True, highlight=False)
+    write = partial(console.print, markup=False, soft_wrap=True)
     with Progress(*columns, console=console, transient=True) as bar:
-        task, stages = bar.add_task(title, total=1.0), _Stages()
+        task, stage, start = bar.add_task(_capitalized(title), total=1.0), "", time.monotonic()
 
         def show(text: str, share: float) -> None:
-            ended = stages.next(text)
-            if ended and lines:
-                console.print(f"\N{CHECK MARK} {ended}", markup=False)
-            bar.update(task, description=f"{text[0].upper()}{text[1:]}", completed=share)
+            nonlocal stage, start
+            before, stage = stage, text.partition(":")[0]
+            if stage != before:
+                if lines and before in _ENDED:
+                    write(f"\N{CHECK MARK} {_ENDED[before]} in {time.monotonic() - start:.0f} s")
+                start = time.monotonic()
+            bar.update(task, description=_capitalized(text), completed=share)
 
-        yield show
-        if (ended := stages.next("")) and lines:
-            console.print(f"\N{CHECK MARK} {ended}", markup=False)
+        _bars.append(write)
+        try:
+            yield show
+            show("", 1.0)
+        finally:
+            _bars.pop()
 
 
-class _Stages:
-    """What is being done now, and since when."""
+_ENDED = {"training": "Trained", "evaluating": "Evaluated", "simulating other ε": "Simulated other ε"}
+_ENDED |= {"ranking features": "Ranked features"}
+"""What is said of stages that ended; of reading, the fit itself says what was read."""
 
-    def __init__(self) -> None:
-        self._stage, self._start = "", time.monotonic()
 
-    def next(self, text: str) -> str:
-        """Begin the stage of a text; return what ended, with its seconds, empty where the stage is the same."""
-        stage, before = text.partition(":")[0], self._stage
-        if stage == before:
-            return ""
-        seconds, self._stage, self._start = time.monotonic() - self._start, stage, time.monotonic()
-        return before and f"{before[0].upper()}{before[1:]}: {seconds:.0f} s"
+def _capitalized(text: str) -> str:
+    """Return a text that begins with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _line_by_line() -> Callable[[str, float], None]:

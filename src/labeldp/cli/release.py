@@ -76,7 +76,7 @@ BAGS = ", ".join(name for name, entry in COMMANDS.items() if entry.on_bags)
 )
 @bag_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
-@click.option("--out", required=True, type=PATH, help="A new CSV or Parquet file; of a folder, a new folder.")
+@click.option("--out", required=True, type=PATH, help="A new CSV or Parquet file; a new folder for a folder.")
 @click.option(
     "--id", "id_column", metavar="COLUMN", help="Distinct record ids. Noise follows the ids, not the row order."
 )
@@ -96,9 +96,9 @@ BAGS = ", ".join(name for name, entry in COMMANDS.items() if entry.on_bags)
 def release(data: str, out: str, engine: str, master: str | None, as_json: bool, **options: Any) -> None:
     """Publish a noisy label column.
 
-    DATA is a table or a folder of tables. Writes the noisy column and the ids; with --in-place the whole table. Of
-    mechanisms on bags it writes the bag of each record with the noisy sum, of weighted-lba a row for each weighted
-    sum. The certificate is stored in the Parquet metadata, or beside a CSV file. A folder is one table and one
+    DATA is a table or a folder of tables. Writes the noisy column and the ids; with --in-place the whole table. For
+    bags it writes the bag of each record with the noisy sum, and for weighted-lba a row for each weighted
+    sum. The certificate is stored in the Parquet metadata, or next to a CSV file. A folder is one table and one
     release: OUT is a folder with the same parts, one _certificate.json and _SUCCESS. The same command resumes an
     interrupted run.
     """
@@ -106,7 +106,7 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
     from labeldp.fit import domain_of, release_file
 
     warn_if_weak(options["epsilon"])
-    create_ledger = options.pop("create_ledger")
+    new_budget = options.pop("new_budget")
     labels = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}
@@ -124,8 +124,7 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
         raise click.UsageError("--user does not go with --engine spark, which protects single records only")
     if mechanism.on_bags:
         _check_bags(mechanism, bags, options.pop("in_place"))
-        create_ledger()
-        certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **options)
+        certificate = release_bags(data, out=out, domain=domain, note=note, new_budget=new_budget(), **bags, **options)
     elif bags:
         raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {BAGS}")
     elif labels["interval"] is not None and "range" not in mechanism.domains:
@@ -136,12 +135,15 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
             f"--mechanism {options['mechanism']} is for numbers: it takes --range LOW,HIGH, not --classes"
         )
     elif engine == "spark":
+        from labeldp.curator import LedgerFile
+        from labeldp.privacy import Scope
         from labeldp.spark import release_files
 
-        create_ledger()
+        if budget := new_budget():
+            LedgerFile(options["ledger"]).add(Scope.parse(options["dataset"]).dataset, budget)
         certificate = release_files(data, out=out, domain=domain, note=note, master=master or "local[*]", **options)
     else:
-        create_ledger()
+        options["new_budget"] = new_budget()
         with _progress("releasing") as progress:
             certificate = release_file(data, out=out, domain=domain, note=note, progress=progress, **options)
     if as_json:

@@ -1,4 +1,4 @@
-"""labeldp serve, and labeldp admin for whoever runs a server."""
+"""labeldp serve, and labeldp admin for anyone who runs a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def serve(config: str) -> None:
 
     CONFIG is a file of TOML: the datasets with their labels, ledgers and budgets, and the analysts with their shares.
     Labels and keys are opened by one child process alone, which has another user and no network. Stop it with SIGTERM:
-    what was charged is answered first. The page "Label server" has a configuration.
+    it first answers requests that were charged. The page "Label server" has a configuration.
     """
     from labeldp.serve import serve as run
 
@@ -44,8 +44,8 @@ def admin() -> None:
 def admin_token(analyst: str) -> None:
     """Make a token for an analyst.
 
-    The token is printed once and kept nowhere. Another token for the same name takes the place of the first: releases
-    and what was charged stay with the name.
+    The token is printed once and kept nowhere. Another token for the same name replaces the first: releases and
+    charges stay with the name.
     """
     from labeldp.serve import check_analyst, hashed, new_token
 
@@ -64,13 +64,13 @@ def admin_budget(config: str) -> None:
 
     Run it as the user who may read the ledgers.
     """
-    from labeldp.cli.ledger import balance_line, percent
+    from labeldp.cli.ledger import describe_budget, percent
     from labeldp.curator import LedgerFile
     from labeldp.serve import Config
 
     for served in Config.read(config).datasets.values():
         file = LedgerFile(served.ledger)
-        click.echo(balance_line(file.dataset(served.name)))
+        click.echo(describe_budget(served.ledger, served.name))
         for analyst, share in served.shares.items():
             used = percent(file.dataset(served.name, analyst=analyst).used())
             click.echo(f"  {analyst}: has a share of {share}, used {used} of it")

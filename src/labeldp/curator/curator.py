@@ -174,7 +174,7 @@ class Subscribers:
         callback: Callable[[Recorded], None],
         before: Callable[[str, Mechanism], None] = lambda step, mechanism: None,
     ) -> Iterator[None]:
-        """Tell somebody of releases of some rows, ascending, while the body runs; see `Curator.subscribe`."""
+        """Tell someone of releases of some rows, ascending, while the body runs; see `Curator.subscribe`."""
         self._calls.append((rows, callback, before))
         try:
             yield
@@ -182,12 +182,12 @@ class Subscribers:
             self._calls.pop()
 
     def before(self, step: str | None, mechanism: Mechanism) -> None:
-        """Ask everybody whether something may be released."""
+        """Ask everyone whether something may be released."""
         for _, _, before in self._calls:
             before(step or "release", mechanism)
 
     def after(self, step: str | None, release: Release[Any], rows: NDArray[np.intp]) -> None:
-        """Tell everybody of a release of some rows."""
+        """Tell everyone of a release of some rows."""
         for whole, callback, _ in self._calls:
             callback(Recorded(step or "release", release, np.searchsorted(whole, rows)))
 

@@ -129,7 +129,7 @@ def paid_from(row: Any) -> PaidEntry:
 
 
 def commitment(secret: bytes, charge: str, labels: str) -> str:
-    """Return a commitment to labels, which tells nothing to whoever has no key of the dataset.
+    """Return a commitment to labels, which tells nothing to anyone who has no key of the dataset.
 
     It is the SHA-256 of a nonce, which follows from the dataset's secret and the charge, and of the keyed digest of the
     labels: two charges of the same labels have unlike commitments.
@@ -247,6 +247,13 @@ class DatasetLedger(NotCopyable):
         """Whether the dataset is not in the file yet; it is added before its labels are read."""
         return not self._store.rows("SELECT 1 FROM dataset WHERE name = ?", (self._dataset,))
 
+    def creation(self, ledger: object) -> str:
+        """Return what is said when the first charge creates the file `ledger`."""
+        return (
+            f"Created {ledger} (only you can read it): the budget of {self._dataset!r} is {self.budget}. "
+            "The file contains the noise keys: protect it like the labels"
+        )
+
     @property
     def budget(self) -> Budget:
         """Budget of the dataset; for a new one, the budget with which it will be added."""
@@ -283,7 +290,7 @@ class DatasetLedger(NotCopyable):
 
     @property
     def used_by(self) -> dict[str, Fraction]:
-        """The share that each analyst has used up of their budget, by name; "" stands for whoever names none."""
+        """The share that each analyst has used up of their budget, by name; "" stands for anyone who names none."""
         return {account.analyst: books.account.used(self._totals(books)) for account, books in self._all_books()}
 
     @property
@@ -337,7 +344,7 @@ class DatasetLedger(NotCopyable):
 
     @property
     def declared_records(self) -> int | None:
-        """How many records the dataset was declared to have, None if nobody said it."""
+        """How many records the dataset was declared to have, None if no one said it."""
         rows = self._store.rows("SELECT records FROM dataset WHERE name = ?", (self._dataset,))
         return rows[0][0] if rows else None
 
@@ -366,7 +373,7 @@ class DatasetLedger(NotCopyable):
 
     @property
     def spent(self) -> Spent:
-        """What the record that paid most was charged by all analysts, by sums; with delta > 0 the budget is promised.
+        """What the record that paid most was charged by all analysts, by sums; with delta > 0 the budget is guaranteed.
 
         A declared plan was charged as a whole.
         """
@@ -483,7 +490,7 @@ class DatasetLedger(NotCopyable):
         return derive_key(self._secret, b"record ids")
 
     def check_process(self) -> None:
-        """Do nothing: every process may use this ledger, since the file knows what was spent."""
+        """Do nothing: every process may use this ledger, since the file knows the charges."""
 
     def _with(self, **fields: Any) -> "DatasetLedger":
         """Return the same ledger with other values of some attributes, and nothing declared."""
@@ -492,7 +499,7 @@ class DatasetLedger(NotCopyable):
         return ledger
 
     def of_request(self, request: Request) -> "DatasetLedger":
-        """Return the same ledger, which keeps what was asked beside each charge and each release found again."""
+        """Return the same ledger, which keeps what was asked next to each charge and each release found again."""
         return self._with(request=request)
 
     def find_request(self, digest: str) -> Request | None:
@@ -501,7 +508,7 @@ class DatasetLedger(NotCopyable):
         return read_stored(rows[0][0], Request.from_json) if rows else None
 
     def requested(self, charge: str) -> str | None:
-        """Return the digest of what a charge was first asked for by; None where nobody said it."""
+        """Return the digest of what a charge was first asked for by; None where no one said it."""
         rows = self._rows("SELECT request FROM release", "AND json_extract(charge, '$.id') = ?", charge)
         return rows[0][0] if rows else None
 
@@ -569,7 +576,7 @@ class DatasetLedger(NotCopyable):
         return scope_of(known, cohort, self._records, (self._store.path, self.name))
 
     def check_domain(self, domain: Domain | Declared) -> None:
-        """Raise LedgerError if another domain was declared; no label is looked at, and nothing is declared."""
+        """Raise LedgerError if another domain was declared; no label is read, and nothing is declared."""
         declared = domain if isinstance(domain, Declared) else as_declared(domain)
         known = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self._column))
         refuse_undeclared(declared, known, self._store.path, self._dataset)
@@ -783,8 +790,7 @@ class DatasetLedger(NotCopyable):
                     raise unknown_dataset(self._store.path, self._dataset, others)  # the file appeared meanwhile
                 insert_dataset(connection, self._dataset, self._proposed, self._secret)
                 warnings.warn(
-                    f"the ledger {self._store.path} is new, and so is {self._dataset!r} with a budget of its own "
-                    f"({self._proposed}). If these labels were released before, name the ledger that has their charges",
+                    f"{self.creation(self._store.path)}. If these labels were released before, name their ledger",
                     NewLedgerWarning,
                     stacklevel=2,
                 )

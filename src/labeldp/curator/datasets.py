@@ -147,7 +147,7 @@ def is_closed(connection: Connection, dataset: int) -> str:
 
 
 def refuse_closed(restored: str, path: Path, name: str) -> None:
-    """Raise LedgerError if a dataset was restored, and nobody said what was released since its backup."""
+    """Raise LedgerError if a dataset was restored, and no one said what was released since its backup."""
     if restored:
         raise LedgerError(
             f"{name!r} was restored from {restored}, and takes no new release until its budget is set again, by "

@@ -125,7 +125,7 @@ class LedgerFile(NotCopyable):
                 _pin_first(connection, dataset, records, self.path)
 
     def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
-        """Change the budget of a dataset and record the change; what was spent stays spent.
+        """Change the budget of a dataset and record the change; charges stay.
 
         What is promised from then on is the largest epsilon and the largest delta that it had: a smaller budget only
         refuses more. Shares that were reserved keep their budgets.
@@ -331,7 +331,6 @@ class LedgerFile(NotCopyable):
             raise unknown_cohort(self.path, name, cohort, ())
         if analyst:
             raise LedgerError(f"the dataset {name!r} must be added first: a share is a part of its budget")
-        scope = Scope(name, revision=revision or "")  # of a new dataset a name is not divided
         return DatasetLedger(self._store, scope, secrets.token_bytes(SECRET_BYTES), budget)
 
     def __repr__(self) -> str:

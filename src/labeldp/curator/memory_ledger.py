@@ -82,12 +82,12 @@ class Ledger(SingleProcess):
 
     @property
     def spent(self) -> Spent:
-        """What the record that paid most was charged, by sums; with delta > 0 the budget is what is promised."""
+        """What the record that paid most was charged, by sums; with delta > 0 the budget is what is guaranteed."""
         self.check_process()
         return Spent(totals_within(self._books.entries, (0, 0)), self._budget)
 
     def used(self) -> Fraction:
-        """The share of the budget that is used up by the record that paid most; with delta > 0 it is no epsilon."""
+        """Return the share of the budget that the record that paid most has used; with delta > 0 it is no epsilon."""
         self.check_process()
         return self._books.account.used(self.spent.totals)
 

@@ -1,4 +1,4 @@
-"""The accounts of a dataset in a ledger file: one for each analyst, and one for whoever names none."""
+"""The accounts of a dataset in a ledger file: one for each analyst, and one for anyone who names none."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ def _limits_from(policy: str, limits: Iterable[str]) -> tuple[Policy, Limits]:
 
 
 def account_of(connection: Connection, dataset: Dataset, analyst: str) -> StoredAccount:
-    """Return the account that an analyst is charged to, with all that is left where nobody is named.
+    """Return the account that an analyst is charged to, with all that is left where no one is named.
 
     Raises:
         LedgerError: nothing is reserved for the analyst.

@@ -61,7 +61,7 @@ def are_expected(known: Traces, request: PendingCharge, span: Span) -> bool:
 
 
 def new_traces(known: Traces, request: PendingCharge, span: Span, records: str | None) -> dict[Kinds, str]:
-    """Return what is new of the traces of a request and of its ids, whose digest is None if nobody gave it."""
+    """Return what is new of the traces of a request and of its ids, whose digest is None if no one gave it."""
     new = {(ids, labels): digest for ids, labels, digest in request.traces if span not in known.get((ids, labels), {})}
     if request.scheme == IDS_KIND:
         before = known.get((ANY_KIND, IDS_KIND), {}).get(span)

@@ -70,7 +70,7 @@ def refuse_label(columns: Collection[str], y: Any) -> None:
 
 
 def label_column(y: Any, records: int) -> Any:
-    """Return one column of labels, which are not looked at.
+    """Return one column of labels, which are not read.
 
     Raises:
         InputError: there is not one label for each record.

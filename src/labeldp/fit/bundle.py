@@ -243,7 +243,7 @@ def _load_estimator(path: Path) -> Any:
 
 
 def _version_beside(path: Path) -> str:
-    """Return the version of labeldp that wrote a model, as the summary beside it says; empty where it does not."""
+    """Return the version of labeldp that wrote a model, as the summary next to it says; empty where it does not."""
     try:
         return str(read_json(path.with_name(SUMMARY)).get("version", ""))
     except InputError:

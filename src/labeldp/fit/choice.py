@@ -330,7 +330,7 @@ def _constant(domain: Domain) -> float:
 
 
 def _rank(option: Option) -> float:
-    """Return what options are sorted by: the score, and that local trust promises more."""
+    """Return what options are sorted by: the score, and that local trust guarantees more."""
     found = option.expected
     bonus = ALIKE[found.score] * (option.settings["trust"] == "local")
     return found.value - bonus if found.score == "error" else -found.value - bonus

@@ -1,4 +1,4 @@
-"""Features that explain the labels nearly alone, as a copy of them would: from what was released."""
+"""Features that explain the labels nearly alone, as a copy of them would: from the release."""
 
 from dataclasses import replace
 from statistics import NormalDist

@@ -470,13 +470,12 @@ def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
         return ledger
     if not isinstance(ledger, str | os.PathLike):
         return RemoteAccount.of(ledger, settings, len(rows.features), rows.ids)
-    budget = Budget(settings.asked, settings.delta)
     dataset = LedgerFile(ledger).dataset(
         settings.dataset,
         cohort=settings.cohort,
         revision=settings.revision,
         other_ids=settings.other_ids,
-        budget=budget,
+        budget=settings.new_budget or Budget(settings.asked, settings.delta),
     )
     account = dataset.of_records(records_digest(rows.ids, dataset))
     account.check_domain(settings.domain)  # before the budget: a larger one would not help

@@ -92,6 +92,7 @@ def release_file(
     note: Callable[[str], None] | None = None,
     user_column: str | None = None,
     delta: Any = 0.0,
+    new_budget: Budget | None = None,
 ) -> Certificate:
     """Release the label column of a CSV or Parquet file, or of a folder of them, with a certificate.
 
@@ -111,9 +112,8 @@ def release_file(
             '0' or '1' per class) or "local-hashing" (the column LABEL_group, likewise, with '1' for the classes of
             the answered group; the groups of a record follow from its id and a public seed).
         epsilon: privacy parameter, positive.
-        ledger: the ledger file to charge; made if it is not there.
-        dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
-            its whole budget, and `note` is told.
+        ledger: the ledger file to charge. A new one is created when everything that needs no label was checked.
+        dataset: the dataset's name in it.
         out: the output, which must not exist: .parquet, .arrow or .csv (.csv.gz …). For a folder it may have no such
             ending: then it is a folder with a part for each part, one `_certificate.json` and `_SUCCESS`; parts that a
             killed run finished are not drawn again.
@@ -130,6 +130,7 @@ def release_file(
         user_column: whose each record is: epsilon is what a user pays for all of theirs, and answers share it, as
             many as one user has at most. Of one file; the column is held in memory.
         delta: what a user pays beside epsilon; each answer gets a larger epsilon for it.
+        new_budget: of a ledger that does not exist yet; by default what this release costs.
 
     Guarantee (charged_first, refusal_free): nothing is published before its charge is on disk, and the output is whole
         or absent; what is refused charges nothing.
@@ -160,7 +161,6 @@ def release_file(
         answer = answer_epsilon(epsilon, delta, users.most, lambda answer: mechanism_at(answer).privacy_loss())
     chosen = mechanism_at(answer)
     stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, users)
-    cost = Budget(epsilon, delta) if delta else whole_cost(chosen.privacy_loss() * stream.times)
     source = Source.of(data, label, id_column, user_column)
     options: dict[str, Any] = {
         "cohort": cohort,
@@ -169,7 +169,9 @@ def release_file(
         "other_ids": other_ids or None,
     }
     request = Request.of("release", mechanism, dataset, source, epsilon, delta, domain=domain, **options)
-    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=cost)
+    cost = Budget(epsilon, delta) if delta else whole_cost(chosen.privacy_loss() * stream.times)
+    budget = new_budget or cost
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
     account, target = account.of_request(request), Path(out)
     if os.path.lexists(target):
         return _existing_result(stream, account, target, request)
@@ -188,7 +190,7 @@ def release_file(
         account = account.of_records(records)
         account.afford(chosen, stream.times)
         if account.is_new and note:
-            note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
+            note(account.creation(ledger))
         if users is not None and note:
             note(f"a user has {users.most:,} records at most; each answer costs its user epsilon = {answer:.6g}")
         pending, digests = stream.check(account, spool, seen)
@@ -211,7 +213,7 @@ def release_file(
 def release_again(
     request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
 ) -> Certificate:
-    """Release a label column as it was asked for before; see `release_file`."""
+    """Release a label column again; see `release_file`."""
     source, options = request.source, request.only("in_place", "other_ids")
     return release_file(
         data,
@@ -255,12 +257,12 @@ class ColumnRelease:
 
     @property
     def times(self) -> int:
-        """How many answers somebody pays for."""
+        """How many answers someone pays for."""
         return 1 if self.users is None else self.users.most
 
     @classmethod
     def of(cls, table: Table, label: str, id_column: str | None, *rest: Any) -> "ColumnRelease":
-        """Checked against the table's columns."""
+        """Return the release after a check of the table's columns."""
         stream = cls(table, label, id_column, *rest)
         table.require(label, "label")
         if id_column is not None:
@@ -316,7 +318,7 @@ class ColumnRelease:
             raise LabelDPError(f"{self.table.path} changed while it was being {meanwhile}")
 
     def made_of(self, part: int, seen: "Seen", labels: str) -> dict[str, Any]:
-        """Return all that an output part depends on beside the charge, as JSON values; secret, as the digest is."""
+        """Return all that an output part depends on next to the charge, as JSON values; secret, as the digest is."""
         stamp = self.table.parts[part].stamp
         source = [None if stamp is None else stamp[:2], seen.start]
         return {"labels": labels, "source": source, "columns": self.columns, "in_place": self.in_place}
@@ -357,7 +359,7 @@ class ColumnRelease:
     def _fingerprinted(
         self, account: DatasetLedger, spool: Spool, seen: list["Seen"]
     ) -> tuple[Fingerprint, str, list[str]]:
-        """A fingerprint of all labels, the kind of ids, and a digest of the labels of each part.
+        """Return a fingerprint of all labels, the kind of ids, and a digest of the labels of each part.
 
         A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
         """

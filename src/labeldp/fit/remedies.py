@@ -1,4 +1,4 @@
-"""What would make a model better, or its interval narrower: from what is public and what was released."""
+"""What would make a model better, or its interval narrower: from what is public and the release."""
 
 from math import exp, sqrt
 

@@ -88,7 +88,7 @@ class GivenRows(TableRows):
     def of(
         cls, table: Any, labels: Any, ids: Any, domain: Domain, users: Any = None, weights: Any = None
     ) -> "GivenRows":
-        """Encode features and sort all rows by their ids; labels are not looked at.
+        """Encode features and sort all rows by their ids; labels are not read.
 
         Args:
             table: the features, n rows, which are encoded if it is a table of pyarrow; else the learner takes them.

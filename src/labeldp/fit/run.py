@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from labeldp.curator import Curator, LedgerFile
+from labeldp.curator import Curator, DatasetLedger, LedgerFile
 from labeldp.fit.bundle import (
     CERTIFICATE,
     CERTIFIED,
@@ -32,9 +31,6 @@ from labeldp.fit.users import owner_note
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, CuratorLike, InputError
 from labeldp.tables import atomic_directory, open_table
-
-if TYPE_CHECKING:
-    pass
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
@@ -127,10 +123,13 @@ def fit_file(
         job = job_of()
         job.require_budget()
         if note:
-            _note_what_is_new(job, ledger, note)
+            _note_what_is_new(job, data, ledger, note)
         stages: list[Stage] = []
+        charged = len(job.account.charges) if isinstance(job.account, DatasetLedger) else None
 
         def on_release(step: str, records: int, mechanism: Mechanism) -> None:
+            if note and not stages and charged is not None and len(job.account.charges) > charged:
+                note(f"\N{CHECK MARK} Spent ε = {settings.asked:g}, δ = {settings.delta:g} on {settings.dataset!r}")
             stages.append(Stage.of(step, records, mechanism))
             show("training", 0.1)
 
@@ -187,15 +186,21 @@ def _holds(job: Job, charges: tuple[Charge, ...]) -> bool:
     return {charge.id for charge in charges} <= {charge.id for charge in job.account.charges}
 
 
-def _note_what_is_new(job: Job, ledger: str | None, note: Callable[[str], None]) -> None:
-    """Tell the user what was chosen, of a new budget, and which index of pandas was left out."""
+def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Callable[[str], None]) -> None:
+    """Tell the user what was read and chosen, of a new budget, and which index of pandas was left out."""
+    records, *shape = job.rows.features.shape
+    if data is not None:
+        columns = ""
+        if len(shape) == 1:
+            categorical = sum(getattr(job.rows.encoder, "categorical", ()))
+            columns = f", {shape[0]:,} features ({categorical:,} categorical)"
+        note(f"\N{CHECK MARK} Read {Path(data).name}: {records:,} records{columns}")
     if job.choice and job.settings.chosen:
         note(f"--model auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")
     elif job.settings.chosen:
         note(f"--model auto stays with {job.settings.chosen}, which was charged before")
     if job.account.is_new:
-        dataset, budget = job.settings.dataset, job.account.budget
-        note(f"{dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")
+        note(job.account.creation(ledger))
     if job.owners is not None:
         note(job.owners.describe(job.settings.epsilon if job.settings.trust == "local" else None))
     elif getattr(job.rows, "owner", None) is not None:

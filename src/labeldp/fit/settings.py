@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +69,7 @@ class FitSettings:
         curator: the address of a server that holds the labels, as `labeldp.connect` takes it; None for labels in the
             file.
         other_ids: whether labels may be charged once more that were released under another kind of ids.
+        new_budget: of a ledger that does not exist yet; by default what the fit costs.
     """
 
     label: str
@@ -96,6 +97,7 @@ class FitSettings:
     evaluation: float | None = None
     curator: str | None = None
     other_ids: bool = False
+    new_budget: Budget | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.evaluation is not None:
@@ -146,7 +148,7 @@ class FitSettings:
         held: Domain | None = None,
         **others: Any,
     ) -> "FitSettings":
-        """Settings as they are written on a command line, but for the domain of labels that a server holds: `held`.
+        """Parse settings of a command line; `held` is the domain of labels that a server holds.
 
         Raises:
             InputError: the first that is wrong.

@@ -221,7 +221,7 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
 
 
 def _remedies(job: Job, model: Model) -> tuple[str, ...]:
-    """Return what would help; nothing where users pay, who would have to be counted anew."""
+    """Return what would help; nothing where users pay, who would have to be counted again."""
     settings, (records, *shape) = job.settings, job.rows.features.shape
     if job.owners is not None:
         return ()
@@ -483,7 +483,7 @@ def _picture(model: Model, encoder: Any, features: NDArray[Any]) -> Picture | No
 
 
 def _across(column: Any, values: NDArray[np.float64], count: int) -> Across:
-    """Return where a feature is looked at: between its tails, or at each of its categories."""
+    """Return where a feature is read: between its tails, or at each of its categories."""
     if column.kind == "category":
         names = (*column.categories, *(("the rest",) if column.rest else ()))
         return Across(column.name, column.kind, tuple(map(float, range(len(names)))), names)

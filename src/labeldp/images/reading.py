@@ -312,7 +312,7 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def open_idx(images: Path) -> ImageData:
-    """Return the data set of a file of training images, with the labels and the test part beside it, named alike.
+    """Return the data set of a file of training images, with the labels and the test part next to it, named alike.
 
     Images that are not named `train-…` are read alone, with their labels. Images are as in the file: those of EMNIST
     are transposed.
@@ -329,7 +329,7 @@ def open_idx(images: Path) -> ImageData:
 
 
 def _pair(images: Path) -> LabeledArrays:
-    """Return a file of images with the labels beside it."""
+    """Return a file of images with the labels next to it."""
     name = re.sub(r"images([-.])idx3(?=-ubyte(\.gz)?$)", r"labels\1idx1", images.name)
     name = re.sub(r"imgs(?=\.npz$)", "labels", name)
     labels = _beside(images, name)

@@ -51,7 +51,7 @@ class PredictionSets:
         )
 
     def table(self) -> Any:
-        """Return an Arrow table with a row for each threshold, and what is promised of it."""
+        """Return an Arrow table with a row for each threshold, and what is guaranteed of it."""
         import pyarrow as pa
 
         thresholds = np.ravel(self.threshold).tolist()

@@ -35,7 +35,7 @@ MAX_CONDITION = 1e6
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How likely each answer is for each class: P(answer | class), as somebody declared it.
+    """How likely each answer is for each class: P(answer | class), as someone declared it.
 
     Args:
         matrix: shape (K, K), rows are classes and sum to 1; or (n, K, K), one matrix for each record.

@@ -1,4 +1,4 @@
-"""An estimate with its interval, what the interval promises, and on which conditions."""
+"""An estimate with its interval, what the interval guarantees, and on which conditions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

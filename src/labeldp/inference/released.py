@@ -205,7 +205,7 @@ class Outcomes:
 
     @property
     def two_outputs(self) -> bool:
-        """Whether each number was answered by one of two outputs."""
+        """Whether each number was randomized by one of two outputs."""
         outputs = getattr(self.mechanism, "outputs", None)
         return (self.mechanism.domain.size if outputs is None else len(outputs)) == 2
 
@@ -335,7 +335,7 @@ def covariance_of(terms: Callable[[slice], Floats], records: int, users: Codes |
 
 
 def check_users(certificate: Certificate, users: Any, records: int) -> Codes | None:
-    """Return whose each record is, or None where nobody has several.
+    """Return whose each record is, or None where no one has several.
 
     Raises:
         InputError: users are not one for each record, or are missing for a release that protects all labels of a user.

@@ -1,4 +1,4 @@
-"""Intervals that may be looked at after every record: confidence sequences of a share, a mean or an effect."""
+"""Intervals that may be read after every record: confidence sequences of a share, a mean or an effect."""
 
 from typing import Any
 

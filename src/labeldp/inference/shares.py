@@ -45,7 +45,7 @@ def mean(
     simultaneous: bool = True,
     method: str = "auto",
 ) -> Estimate:
-    """Estimate the share of each class, or the mean number, of everybody or of public groups.
+    """Estimate the share of each class, or the mean number, of everyone or of public groups.
 
     Args:
         release: single answers, or the sums of `plan_sums("mean", …)`.
@@ -187,7 +187,7 @@ def quantile(
     level: float = LEVEL,
     simultaneous: bool = True,
 ) -> Estimate:
-    """Estimate a quantile of ordered classes, or of a number that was answered by bins.
+    """Estimate a quantile of ordered classes, or of a number that was randomized by bins.
 
     Args:
         release: answers by classes in their order, or by `ResponseOnBins`; or the sums of `plan_sums("mean", …)`.

@@ -189,7 +189,7 @@ class KernelClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def _design(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Gaussian features beside the scaled table itself, for what is linear."""
+        """Return Gaussian features next to the scaled table itself, for what is linear."""
         return np.column_stack([self.map_.transform(table), table / (2 * np.sqrt(table.shape[1]))])
 
     def _scaled(self, features: NDArray[np.float64], fit: bool = False) -> NDArray[np.float64]:

@@ -55,7 +55,7 @@ class Evidence:
 
     @classmethod
     def made_by(cls, mechanism: Any, noisy: Any) -> Self:
-        """The evidence of what a mechanism answered.
+        """Return the evidence of what a mechanism answered.
 
         Raises:
             InputError: not its answers, or a mechanism that does not answer each record about its class.
@@ -79,7 +79,7 @@ class Evidence:
         return len(self.likelihood)
 
     def take(self, rows: Any) -> "Evidence":
-        """The evidence of some of the records."""
+        """Return the evidence of some of the records."""
         arrays = self.codes, self.named, self.indicators, self.weights
         codes, named, indicators, weights = (None if array is None else array[rows] for array in arrays)
         return Evidence(codes, self.likelihood[rows], self.matrix, named, indicators, weights)
@@ -266,7 +266,7 @@ class SumsTerm:
 
     @classmethod
     def of(cls, rows: AnyFloats, moment: AnyFloats, spread: float, doubt: float, factor: float = 1.0) -> "SumsTerm":
-        """The term of sums with noise of standard deviation `spread`.
+        """Return the term of sums with noise of standard deviation `spread`.
 
         Args:
             doubt: the mean variance p (1 - p) of a label around its probability.
@@ -362,7 +362,7 @@ class Posterior:
     soft: AnyFloats | None = field(default=None, repr=False)
 
     def discrepancy(self, probabilities: AnyFloats) -> float:
-        """Return how far a model of these records is from what was released, in units of what chance makes of it.
+        """Return how far a model of these records is from the release, in units of what chance makes of it.
 
         It is a chi-square over its degrees of freedom: near 1 for the true probabilities, below for a model that was
         fitted to the same release, and above for one that the release contradicts. For sums it is the mean square of

@@ -170,7 +170,7 @@ def log_scores(probabilities: Any) -> AnyFloats:
 
 @dataclass(frozen=True)
 class LinearHead:
-    """A linear classifier, and what was released for it: other classifiers can learn from that as well, at no cost.
+    """A linear classifier, and the release for it: other classifiers can learn from that as well, at no cost.
 
     Args:
         classifier: the fitted classifier.
@@ -342,7 +342,7 @@ def fit_linear(
 @final
 @dataclass(frozen=True)
 class Linear(Learner):
-    """A linear model of one noisy sum of rows times labels, or of several, by somebody who may see the labels.
+    """A linear model of one noisy sum of rows times labels, or of several, by someone who may see the labels.
 
     Args:
         representation, refine, dimension, ridge, link, errors, partition_seed: as in `fit_linear`.
@@ -451,7 +451,7 @@ def fit_linear_head(
     dimension: int | None = None,
     ridge: float | None = None,
 ) -> Release[LinearHead]:
-    """Learn a linear classifier as `fit_linear` does, and keep what was released to correct other classifiers by it.
+    """Learn a linear classifier as `fit_linear` does, and keep the release to correct other classifiers by it.
 
     Args:
         features, curator, epsilon, delta, rng, representation, dimension, ridge: as in `fit_linear`; the curator holds
@@ -899,7 +899,7 @@ class Fit:
         return of_features(self.directions.space, self.directions.kept, weights, center)
 
     def posterior(self, weights: AnyFloats, confidence: float, moments: Sequence[AnyFloats]) -> Posterior:
-        """Return what was released, with a prior of the coefficients of a softmax.
+        """Return the release, with a prior of the coefficients of a softmax.
 
         Least squares says how far coefficients may be expected to go, and how much labels vary around their
         probabilities: all of it after the release.

@@ -204,7 +204,7 @@ def assigned(curator: CuratorLike, assign: Callable[[int], NDArray[Any]]) -> NDA
 
 
 def label_epsilon(curator: CuratorLike, epsilon: Any) -> float:
-    """Return the epsilon of one label at which nobody pays more than another epsilon for all their labels.
+    """Return the epsilon of one label at which no one pays more than another epsilon for all their labels.
 
     Args:
         curator: knows whose the records are.

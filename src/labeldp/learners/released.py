@@ -225,7 +225,7 @@ def _coded(release: Release[Any]) -> Release[Any]:
 
 
 def _bare(learner: Any) -> Any:
-    """Return a learner without the certificate of its labels, which is the model's and is written beside it."""
+    """Return a learner without the certificate of its labels, which is the model's and is written next to it."""
     bare = copy(learner)
     if hasattr(bare, "steps"):
         bare.steps = [*bare.steps[:-1], (bare.steps[-1][0], _bare(bare.steps[-1][1]))]

@@ -1,4 +1,4 @@
-"""ScatterFilters: how wavelets answer in each region of an image; ImageMap: their features beside those of patches."""
+"""ScatterFilters: how wavelets answer in each region of an image; ImageMap: their features next to those of patches."""
 
 from typing import Any, Self
 
@@ -56,7 +56,7 @@ class ScatterFilters(TableTransformer):
         self.regions = regions
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Make the wavelets for images X, shape (n, side, side, channels) or flat; labels are not looked at."""
+        """Make the wavelets for images X, shape (n, side, side, channels) or flat; labels are not read."""
         for name in ("side", "channels", "angles", "regions"):
             check_integer(getattr(self, name), name)
         if self.regions > self.side:
@@ -72,7 +72,7 @@ class ScatterFilters(TableTransformer):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """The features of images, by channel, order and wavelets, shape (n, features)."""
+        """Return the features of images, by channel, order and wavelets, shape (n, features)."""
         check_is_fitted(self, "fine_")
         images = image_array(X, self)
         size = self.fine_.shape[1]
@@ -89,7 +89,7 @@ class ScatterFilters(TableTransformer):
         return result
 
     def _features(self, planes: Floats) -> Floats:
-        """The features of single channels (m, size, size), shape (m, paths, regions squared)."""
+        """Return the features of single channels (m, size, size), shape (m, paths, regions squared)."""
         # Wavelets do not see the middle of the range, and answer in proportion to the range: without both, answers
         # to a constant are 0 and none overflows.
         high, low = (end(planes, axis=(1, 2), keepdims=True) / 2 for end in (np.max, np.min))
@@ -115,7 +115,7 @@ class ScatterFilters(TableTransformer):
 
 
 def morlet(size: int, scale: int, turn: float, *, slant: float) -> NDArray[np.float64]:
-    """The spectrum of a Morlet wavelet on a periodic grid of size times size pixels, which is real.
+    """Return the spectrum of a Morlet wavelet on a periodic grid of size times size pixels, which is real.
 
     In space it is a wave in a Gaussian envelope of unit sum, minus as much of the envelope as makes its mean zero.
 
@@ -129,7 +129,7 @@ def morlet(size: int, scale: int, turn: float, *, slant: float) -> NDArray[np.fl
     row, column = np.meshgrid(grid, grid, indexing="ij")
 
     def envelope(frequency: float) -> NDArray[np.float64]:
-        """The spectrum of the envelope, moved to the wave's frequency."""
+        """Return the spectrum of the envelope, moved to the wave's frequency."""
         total = np.zeros((size, size))
         for up in ALIASES:
             for right in ALIASES:
@@ -144,7 +144,7 @@ def morlet(size: int, scale: int, turn: float, *, slant: float) -> NDArray[np.fl
 
 
 def region_means(size: int, side: int, regions: int, step: int) -> Floats:
-    """The matrix that takes maps of every `step`-th pixel to their means over regions, shape (places, regions squared).
+    """Return the matrix from maps of every `step`-th pixel to means over regions, shape (places, regions squared).
 
     Args:
         size: of the grid of pixels.
@@ -159,7 +159,7 @@ def region_means(size: int, side: int, regions: int, step: int) -> Floats:
 
 
 def _magnitude(answers: Complex) -> Floats:
-    """The absolute values of complex numbers, without the care for huge ones that `np.abs` takes."""
+    """Return the absolute values of complex numbers, without the care for huge ones that `np.abs` takes."""
     return np.sqrt(np.square(answers.real) + np.square(answers.imag))
 
 
@@ -209,7 +209,7 @@ class ImageMap(TableTransformer):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """The features of images, those of patches first, shape (n, features)."""
+        """Return the features of images, those of patches first, shape (n, features)."""
         check_is_fitted(self, "maps_")
         images = image_array(X, self)
         result = np.empty((len(images), self.width_), dtype=np.float32)
@@ -219,7 +219,7 @@ class ImageMap(TableTransformer):
         return result
 
     def _scaled(self, images: NDArray[Any]) -> list[Floats]:
-        """What each map makes of images, times its weight."""
+        """Return what each map makes of images, times its weight."""
         return [
             each.transform(images) * np.float32(weight) for each, weight in zip(self.maps_, self.weights_, strict=True)
         ]

@@ -85,7 +85,7 @@ def label_head(
 
 
 def _known(evidence: Evidence, prior: Any) -> AnyFloats:
-    """Return class probabilities of each record by what was released, and a prior if there is one, shape (n, K)."""
+    """Return class probabilities of each record by the release, and a prior if there is one, shape (n, K)."""
     return normalized(evidence.likelihood if prior is None else evidence.posterior(prior)).astype(np.float32)
 
 
@@ -237,7 +237,7 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         return found
 
     def dry_run(self, X: Any, classes: int) -> None:
-        """Learn from some records and made-up labels, to find errors before anything is charged.
+        """Learn from some records and synthetic labels, to find errors before anything is charged.
 
         Raises:
             InputError: features or arguments cannot be used.

@@ -536,7 +536,7 @@ def dry_run(
     *,
     records: int | None = None,
 ) -> None:
-    """Fit every classifier to some of the features and made-up labels, and refuse those that fail.
+    """Fit every classifier to some of the features and synthetic labels, and refuse those that fail.
 
     A clone learns as the recipe says from at most 1,000 records (see `trial_rows`), with labels of at most 50 classes
     that a public seed draws; then from labels among which a class is missing, as noise may cause; and it predicts
@@ -611,7 +611,7 @@ def _dry_run_of(each: Any, features: Any, trial: TrialRows, recipe: Training, re
 
 
 def dry_run_regressor(regressor: Any, features: Any, domain: Interval, weights: Any = None) -> None:
-    """Fit a regressor to some of the features and made-up numbers, and refuse one that fails, as `dry_run` does.
+    """Fit a regressor to some of the features and synthetic numbers, and refuse one that fails, as `dry_run` does.
 
     Args:
         regressor: an unfitted scikit-learn regressor.

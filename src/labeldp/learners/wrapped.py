@@ -73,7 +73,7 @@ class WrappedEstimator(Learner):
     def fit(
         self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
     ) -> Release[Any]:
-        """Release all labels once, and learn from what was released."""
+        """Release all labels once, and learn from the release."""
         return self.inner(task).fit(features, curator, task, rng=rng, progress=progress)
 
     def describe(self, model: Any, task: Task) -> str:

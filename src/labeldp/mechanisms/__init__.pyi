@@ -36,8 +36,6 @@ from .histograms import PermuteAndFlip as PermuteAndFlip
 from .information import best_groups as best_groups
 from .information import local_hashing_bits as local_hashing_bits
 from .information import response_bits as response_bits
-from .information import subset_selection_bits as subset_selection_bits
-from .information import unary_bits as unary_bits
 from .inputs import MAX_RESOLUTION as MAX_RESOLUTION
 from .inputs import RESOLUTION as RESOLUTION
 from .inputs import GridRows as GridRows

@@ -70,7 +70,7 @@ def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLo
 
 
 def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
-    """The mu of the largest Gaussian loss that keeps (epsilon, delta) beside the failure of `MAX_CELLS` integers.
+    """Return mu of the largest Gaussian loss that keeps (epsilon, delta) with the failure of `MAX_CELLS` integers.
 
     It depends on nothing else: a charge of this loss is fixed before earlier outputs may decide what is summed.
     """
@@ -81,7 +81,7 @@ def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
 
 
 def loss_of(mu: float) -> PrivacyLoss:
-    """A Gaussian loss, and the failure of `MAX_CELLS` integers."""
+    """Return a Gaussian loss, and the failure of `MAX_CELLS` integers."""
     return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(MAX_CELLS * CELL_FAILURE)
 
 
@@ -261,7 +261,7 @@ class DiscreteLaplace(FiniteMechanism):
 
 
 def _rounded_up(power: int, factor: Fraction) -> int:
-    """power / 2**_PRECISION * factor, in units of 2**-64, rounded up."""
+    """Return power / 2**_PRECISION * factor, in units of 2**-64, rounded up."""
     return -(-power * factor.numerator * WORD // (factor.denominator << _PRECISION))
 
 
@@ -320,7 +320,7 @@ class GaussianOneHot(Mechanism):
         return self.stddev / STEPS_IN_INDICATOR
 
     def privacy_loss(self) -> PrivacyLoss:
-        """A Gaussian loss, and a failure probability below 10^-25 that stands for the integers."""
+        """Return a Gaussian loss, and a failure probability below 10^-25 that stands for the integers."""
         return gaussian_loss(self.sensitivity_square, self.stddev, self.domain.size)
 
     def parameters(self) -> dict[str, Any]:
@@ -365,13 +365,6 @@ class GaussianOneHot(Mechanism):
         """Return unbiased indicators, shape (n, K), rows sum to 1: the noise in their common part is taken out."""
         values = self.indicators(noisy)
         return Debiased(values - (values.sum(axis=1, keepdims=True) - 1) / self.domain.size, 1.0)
-
-    def log_likelihood(self, noisy: Any) -> NDArray[np.float64]:
-        """log P(noisy | class), shape (n, K), up to a constant in each row.
-
-        Source: `docs/proofs/sums-and-counts.md`: -(1/2σ²)|v - e_k|² is v_k / σ² and a part that all classes share.
-        """
-        return self.indicators(noisy) / self.noise_stddev**2
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""

@@ -113,7 +113,7 @@ class Mechanism(ABC):
         set_fields(self, epsilon=float_below(positive_epsilon(vars(self)["epsilon"])))
 
     def _calibrate(self) -> None:
-        """Compute the noise; refuse parameters that no noise of 64 bits can promise. Constructors call this last."""
+        """Compute the noise; refuse parameters that no noise of 64 bits can guarantee. Constructors call this last."""
         raise InputError(f"{type(self).__name__} has no noise that an epsilon alone sets: make it anew")
 
     def with_epsilon(self, epsilon: float) -> Self:
@@ -208,7 +208,7 @@ class Mechanism(ABC):
         return arrays
 
     def arrays(self) -> NDArray[Any] | None:
-        """Return the array, a row for each record, that must be stored beside the specification, or None."""
+        """Return the array, a row for each record, that must be stored next to the specification, or None."""
         return self.packed()[self.stored] if self.stored else None
 
     def restored(self, arrays: NDArray[Any]) -> "Mechanism":

@@ -95,7 +95,7 @@ class CandidateSets:
 
     @classmethod
     def _where(cls, prior: NDArray[np.float64], threshold: Callable[[Ranked], Keys]) -> "CandidateSets":
-        """Sets of the largest priors: `threshold` gives the smallest key in each set, from keys in falling order."""
+        """Return sets of the largest priors; `threshold` gives the smallest key of each, from keys in falling order."""
         records, classes = prior.shape
         packed = np.empty((records, -(-classes // 8)), dtype=np.uint8)
         rows = max(256, 4 * BLOCK // classes)  # a block that stays in cache

@@ -71,7 +71,7 @@ MECHANISMS: Mapping[str, MechanismEntry] = {
         ),
         MechanismEntry(
             "labeldp.mechanisms.local_hashing:LocalHashing",
-            "a group of classes that may be a lie, of groups drawn anew for each record",
+            "a group of classes that may be a lie, of groups drawn for each record",
             command="local-hashing",
         ),
         MechanismEntry("labeldp.mechanisms.local_hashing:SubsetSelection", "a random set of k classes"),

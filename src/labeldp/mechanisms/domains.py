@@ -147,7 +147,7 @@ class Domain(ABC):
 
     @property
     def variance_guess(self) -> float:
-        """A guess of the variance of one entry, in the square of that unit; no label is looked at."""
+        """A guess of the variance of one entry, in the square of that unit; no label is read."""
         return (1 - 1 / self.size) / self.size
 
     def unit_sums(self, steps: NDArray[np.int16], codes: NDArray[Any]) -> Integers:
@@ -231,7 +231,7 @@ class Domain(ABC):
         raise InputError("the description is of no domain of labeldp")
 
     def contains(self, labels: Any) -> bool:
-        """True when every label lies in the domain. The answer is as private as the labels."""
+        """Return True when every label lies in the domain. The answer is as private as the labels."""
         try:
             self.encode(labels)
         except DomainError:
@@ -458,7 +458,7 @@ def _column(labels: Any, domain: Domain) -> NDArray[Any]:
 
 
 def _unique(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
-    """A dict of those keys that occur once."""
+    """Return a dict of those keys that occur once."""
     values: dict[Key, int] = {}
     twice = set()
     for key, code in pairs:
@@ -492,7 +492,7 @@ def _value(text: str) -> int | None:
 
 
 def _number(label: Any) -> float:
-    """A label as a double: infinite where it is too large for one, NaN where it is no number."""
+    """Return a label as a double: infinite where it is too large for one, NaN where it is no number."""
     if isinstance(label, str | bytes):
         text = label if isinstance(label, bytes) else label.encode("ascii", "replace")
         return float(text) if _NUMBER_TEXT.fullmatch(text) else np.nan

@@ -132,11 +132,11 @@ class CountMechanism(Mechanism):
 
     @abstractmethod
     def law(self, counts: Any) -> NDArray[np.float64]:
-        """The probability of each outcome for the counts (K,) of one group, in doubles: for tests and planning."""
+        """Return the probability of each outcome for the counts (K,) of one group, in doubles."""
 
     @abstractmethod
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
-        """The outcome, an index into `law(counts)`, of each released result for groups that all have these counts."""
+        """Return the outcome, an index into `law(counts)`, of each result for groups that all have these counts."""
 
     @abstractmethod
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
@@ -324,7 +324,7 @@ def select(stream: WordStream, counts: NDArray[np.int64], unit: Fraction, *, aga
 
 
 def _next(stream: WordStream, active: NDArray[np.intp], untried: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """A uniform class among those that may still be tried, for each active group."""
+    """Return a uniform class among those that may still be tried, for each active group."""
     ranks = np.cumsum(untried[active], axis=1)
     picks = uniform(stream, active, int(ranks[0, -1]))
     return np.argmax(ranks > picks[:, None], axis=1)

@@ -54,48 +54,10 @@ def best_groups(classes: int, epsilon: Any) -> int:
     return int(groups[np.flatnonzero(bits >= bits.max() - 1e-13)[-1]])
 
 
-def subset_selection_bits(classes: int, epsilon: Any, size: int | None = None) -> float:
-    """Return the bits of subset selection; with the best k, the most that any epsilon-DP mechanism can tell.
-
-    Args:
-        size: k, 1 to K - 1; by default the best one.
-
-    Raises:
-        InputError: numbers out of range.
-
-    Source: WangHuang, subset selection.
-    """
-    _check(classes, classes)
-    if size is not None and not 1 <= size < classes:
-        raise InputError(f"size must be an integer from 1 to {classes - 1}")
-    sizes = np.arange(1, classes) if size is None else np.array([size])
-    return float(_subset_selection_bits(classes, float(positive_epsilon(epsilon)), sizes).max())
-
-
 def best_size(classes: int, epsilon: Any) -> int:
     """Return the number of classes in an answer of subset selection that tells most bits."""
     _check(classes, classes)
     return int(_subset_selection_bits(classes, float(positive_epsilon(epsilon)), np.arange(1, classes)).argmax()) + 1
-
-
-def unary_bits(classes: int, epsilon: Any) -> float:
-    """Return the bits of unary encoding: the entropy of its K answers less that of K flips.
-
-    Raises:
-        InputError: numbers out of range.
-    """
-    _check(classes, classes)
-    half = float(positive_epsilon(epsilon)) / 2
-    ones = np.arange(classes + 1)
-    log_keep, log_lie = -np.logaddexp(0, -half), -np.logaddexp(0, half)
-    # An answer with some ones: all K bits as if no label had them, times e^half for the own bit or e^-half without it.
-    share = np.logaddexp(_log(ones) + half, _log(classes - ones) - half) - math.log(classes)
-    log_chances = ones * log_lie + (classes - ones) * log_keep + share
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, classes + 1)))])
-    ways = factorials[classes] - factorials - factorials[::-1]
-    entropy = -(np.exp(ways + log_chances) * log_chances).sum()
-    flip = math.exp(log_lie)
-    return float(entropy + classes * (flip * log_lie + (1 - flip) * log_keep)) / math.log(2)
 
 
 def _check(classes: Any, groups: Any) -> None:
@@ -116,7 +78,7 @@ def _plogp(chances: Any) -> Floats:
 
 
 def _local_hashing_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> Floats:
-    """The bits for each number of groups: the entropy of the answer less that of randomized response."""
+    """Return the bits for each number of groups: the entropy of the answer less that of randomized response."""
     small, more = classes // groups, classes % groups
     total = np.logaddexp(epsilon, _log(groups - 1))
     lie, extra = np.exp(-total), np.exp(-total) * math.expm1(min(epsilon, 700.0))
@@ -128,7 +90,7 @@ def _local_hashing_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> F
 
 
 def _subset_selection_bits(classes: int, epsilon: float, sizes: NDArray[Any]) -> Floats:
-    """The bits for each size of an answer."""
+    """Return the bits for each size of an answer."""
     inside = 1 / (1 + (classes - sizes) / sizes * math.exp(-epsilon))
     outside = 1 - inside
     nats = math.log(classes) + _plogp(inside) + _plogp(outside)

@@ -111,7 +111,7 @@ class LocalHashing(FiniteMechanism):
         return self.law.keep / WORD
 
     def privacy_loss(self) -> PrivacyLoss:
-        """That of randomized response over the groups."""
+        """Return that of randomized response over the groups."""
         return PrivacyLoss.response(self.epsilon, self._count)
 
     def parameters(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class LocalHashing(FiniteMechanism):
         return groups
 
     def _of_records(self, ids: Ids | RecordIds, count: int) -> NDArray[Any]:
-        """The groups of the classes for records with such ids, shape (n, K)."""
+        """Return the groups of the classes for records with such ids, shape (n, K)."""
         if not isinstance(ids, RecordIds):
             return self._partition(ids)
         texts = ids.are_texts
@@ -193,7 +193,7 @@ class LocalHashing(FiniteMechanism):
         return groups
 
     def _partition(self, names: Ids) -> NDArray[Any]:
-        """The groups of the classes for records with such names, shape (n, K)."""
+        """Return the groups of the classes for records with such names, shape (n, K)."""
         classes, scheme = self.domain.size, b"integer" if names.ndim == 1 else b"text"
         key = hashlib.sha256(b"labeldp partition, version 1, " + scheme + bytes.fromhex(self._public_seed)).digest()
         cipher = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()
@@ -235,7 +235,7 @@ def public_seed(number: int = 0) -> bytes:
 
 
 def public_ids(ids: Any, count: int) -> Ids:
-    """Return record ids as anybody can compute them: integers as they are, texts as 96-bit BLAKE2b hashes.
+    """Return record ids as anyone can compute them: integers as they are, texts as 96-bit BLAKE2b hashes.
 
     Raises:
         InputError: not one integer or text for each record.
@@ -246,7 +246,7 @@ def public_ids(ids: Any, count: int) -> Ids:
 
 
 def _seed(seed: Any) -> str:
-    """A seed as hexadecimal text; that of everybody for None."""
+    """Return a seed as hexadecimal text; that of everyone for None."""
     if seed is None:
         return public_seed().hex()
     try:
@@ -334,7 +334,7 @@ class SubsetSelection(FiniteMechanism):
         return _combinations(self.domain.size - 1, size), _combinations(self.domain.size - 1, size - 1)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """A pure loss of epsilon, which covers that of the sets."""
+        """Return a pure loss of epsilon, which covers that of the sets."""
         return PrivacyLoss.pure(self.epsilon)
 
     def parameters(self) -> dict[str, Any]:
@@ -393,7 +393,7 @@ def _combinations(classes: int, size: int) -> NDArray[np.intp]:
 
 
 def _packed(sets: NDArray[np.intp], classes: int) -> NDArray[np.uint8]:
-    """Sets of classes, one a row, as packed bits."""
+    """Return sets of classes, one a row, as packed bits."""
     members = np.zeros((len(sets), classes), dtype=np.bool_)
     np.put_along_axis(members, sets, True, axis=1)
     return np.packbits(members, axis=1)

@@ -254,7 +254,7 @@ class ResponseOnBins(FiniteMechanism):
         set_fields(self, law=ResponseLaw.of(len(self.first), positive_epsilon(self.epsilon)))
 
     def privacy_loss(self) -> PrivacyLoss:
-        """That of randomized response over the bins."""
+        """Return that of randomized response over the bins."""
         return PrivacyLoss.response(self.epsilon, len(self.first))
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
@@ -536,7 +536,7 @@ def _spread(outputs: Floats, law: Weights, points: NDArray[np.intp], shares: Flo
 
 
 def _check(law: Weights, epsilon: Fraction) -> None:
-    """Refuse weights that do not keep the promise; convex combinations of the rows keep it with them."""
+    """Refuse weights that do not keep the guarantee; convex combinations of the rows keep it with them."""
     growth = exp_bounds(epsilon)[0]
     for column in law.T:
         if not max(column) * growth.denominator <= min(column) * growth.numerator:

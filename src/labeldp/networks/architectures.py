@@ -138,7 +138,7 @@ def mlp(shape: tuple[int, ...], classes: int, width: int = 256) -> Network:
 
 
 class PairEncoder(nn.Module):  # type: ignore[misc]
-    """The product of embeddings of user and item, beside a network on a second pair of embeddings.
+    """The product of embeddings of user and item, next to a network on a second pair of embeddings.
 
     Source: Xiangnan He et al., Neural Collaborative Filtering (2017), section 3.4.
     """

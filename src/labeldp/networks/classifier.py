@@ -118,7 +118,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def dry_run(self, X: Any, classes: int) -> None:
-        """Train one step of each stage on made-up labels, to find errors before anything is charged.
+        """Train one step of each stage on synthetic labels, to find errors before anything is charged.
 
         Raises:
             InputError: features, loss, recipes or initial weights cannot be used.
@@ -456,7 +456,7 @@ class NetworkStages(Staged):
         return [NetworkClassifier(self.name, recipe=recipes, **state)]
 
     def check(self, features: Any, task: Task) -> None:
-        """Refuse what one step of training on made-up labels fails on, and too few images for the stages."""
+        """Refuse what one step of training on synthetic labels fails on, and too few images for the stages."""
         self.candidates(features, task)[0].dry_run(features, task.domain.size)
         parts = self.count + 1
         require_images(f"{self.count} stage{'s' * (parts > 2)}", features, parts)

@@ -365,7 +365,7 @@ class _Fit:
         return with_given(model, self.representation, "representation does")
 
     def released(self, curator: CuratorLike, table: NDArray[np.float32]) -> tuple[Release[LinearHead], Evidence | None]:
-        """Return the head, and what was released of each record if labels were."""
+        """Return the head, and the released labels of each record, if there are any."""
         plain = FunctionTransformer()
         if not self.labels:
             head = fit_linear_head(

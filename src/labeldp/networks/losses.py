@@ -184,7 +184,7 @@ def preference_loss(margins: Tensor, keep: float, kind: Literal["forward", "unbi
 
 
 def released_loss(module: nn.Module, inputs: Tensor, posterior: Posterior, micro: int = 1 << 13) -> float:
-    """Return minus the log likelihood of what was released under a module, and add its gradient to the parameters.
+    """Return minus the log likelihood of the release under a module, and add its gradient to the parameters.
 
     It is the objective of a linear head (`LinearHead.posterior`) without the prior on its coefficients: half the
     squared distances of noisy sums over their variances, and minus the log of the chance of each noisy label. Sums

@@ -133,7 +133,7 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on images X, bytes (n, h, w) or (n, h, w, 3); labels are not looked at.
+        """Train on images X, bytes (n, h, w) or (n, h, w, 3); labels are not read.
 
         Raises:
             InputError: the features are not such images, or a checkpoint is of another run.

@@ -319,7 +319,7 @@ class StreamClassifier(SingleProcess):
 
     @property
     def labels(self) -> int:
-        """How many labels were answered by this object."""
+        """How many labels were randomized by this object."""
         return self._labels
 
     def release_one(self, y: Any) -> str | int:

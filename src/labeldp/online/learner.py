@@ -126,7 +126,7 @@ class HorizonCharge:
         return self.kernel.privacy_loss(min(rounds, self.rounds - 1))
 
     def arrays(self) -> None:
-        """A learner has no array with a row for each record."""
+        """Check that a learner has no array with a row for each record."""
 
     def specification(self) -> dict[str, Any]:
         """Return the public fields as plain JSON values: equal for equal learners."""

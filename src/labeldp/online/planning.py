@@ -219,7 +219,7 @@ class ConvexTask(OnlineTask):
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """An online method for one kind of task: how it is planned, what it promises, and how it is described.
+    """An online method for one kind of task: how it is planned, what it guarantees, and how it is described.
 
     Args:
         kind: what is played, "experts" or "convex".
@@ -349,7 +349,7 @@ def _experts_task(d: int, horizon: int, epsilon: Any, delta: Any, neighbors: str
 def experts_plan(
     task: ExpertsTask, method: str, kernel: Any, rate: Fraction, bound: float, switches: float, **parameters: Any
 ) -> OnlinePlan:
-    """Return a plan for experts; `parameters` are those beside the rate."""
+    """Return a plan for experts; `parameters` are those next to the rate."""
     parameters = {"B": 1, "eta": rate, "p": Fraction(1), "stddev": None, **parameters}
     return OnlinePlan(method, task, kernel, bound, parameters, switches)
 
@@ -422,7 +422,7 @@ def _convex_task(
 
 
 def convex_plan(task: ConvexTask, method: str, bound: float, kernel: ConvexKernel[Any]) -> OnlinePlan:
-    """Return a plan after checking its promise; its bound is at most that of playing any points."""
+    """Return a plan after checking its guarantee; its bound is at most that of playing any points."""
     if not kernel.privacy_loss(task.horizon).within(task.epsilon, task.delta):
         raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
     return OnlinePlan(method, task, kernel, min(bound, task.largest_regret))

@@ -594,7 +594,7 @@ class LaplaceTree(TreeSums):
         return wide_laplace(rng, count, self.rate)
 
     def together(self, rng: Randomness, counts: Integers) -> Floats:
-        """Draw a sum of Laplace noises, one for each node."""
+        """Draw a sum of Laplace noise draws, one for each node."""
         noise = np.zeros(counts.shape)
         for node in range(int(counts.max(initial=0))):
             at = counts > node

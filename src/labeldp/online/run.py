@@ -130,6 +130,7 @@ def run_online(
     revision: str | None = None,
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
+    new_budget: Budget | None = None,
 ) -> Certificate:
     """Choose privately, for each row of a file of losses, which column to play before the row is seen.
 
@@ -144,11 +145,11 @@ def run_online(
         ledger: a ledger file to charge, created if it does not exist. The same plan for the same losses is then the
             same release: its decisions are the same again, and cost nothing. Without a ledger nothing remembers a
             finished run, and another run on the same losses is another release.
-        dataset: the name of the losses in the ledger. The first dataset of a new ledger is added with this run's
-            epsilon and delta as its whole budget, and `note` is told.
+        dataset: the name of the losses in the ledger.
         revision: names another file of losses; see `LedgerFile.dataset`.
         progress: called after each block.
         note: called with a sentence that the user should read.
+        new_budget: of a ledger that does not exist yet; by default what this run costs.
 
     Returns:
         The certificate of the decisions.
@@ -171,7 +172,8 @@ def run_online(
     request = Request.of("online", run.method, name, source, run.epsilon, run.delta, revision=revision, **settings)
     account: Ledger | DatasetLedger = Ledger(budget, name)
     if ledger is not None:
-        account = LedgerFile(ledger).dataset(name, revision=revision, budget=budget).of_request(request)
+        account = LedgerFile(ledger).dataset(name, revision=revision, budget=new_budget or budget)
+        account = account.of_request(request)
     mark = json.dumps([STATE_VERSION, BLOCK_CELLS, request.digest, losses.names, str(ledger)])
     with (
         unfinished(target, hashlib.sha256(mark.encode()).hexdigest()) as state,
@@ -179,9 +181,9 @@ def run_online(
     ):
         rows = losses.counted()
         plan, rounds = run.plan(len(losses.names), rows)
-        new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
-        if note and new:
-            note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
+        before = account.charges
+        if note and isinstance(account, DatasetLedger) and account.is_new:
+            note(account.creation(ledger))
         with account.comparing(LOSSES):
             digests, counted = losses.checked()
         if counted != rows:
@@ -201,7 +203,7 @@ def run_online(
 def run_online_again(
     request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
 ) -> Certificate:
-    """Play a run as it was asked for before; see `run_online`."""
+    """Play a run again; see `run_online`."""
     epsilon, delta = stored_fraction(request.epsilon), stored_fraction(request.delta)
     run = OnlineRun(epsilon, delta, request.does, **request.only(*OPTIONS))
     name, revision = request.scope.name, request.scope.revision or None
@@ -443,7 +445,7 @@ class LossFile:
 
 
 def keyed(key: bytes, digest: bytes) -> str:
-    """Return a keyed digest: without the key nobody can test which losses it is of."""
+    """Return a keyed digest: without the key no one can test which losses it is of."""
     return hmac.digest(key, digest, hashlib.sha256).hex()
 
 

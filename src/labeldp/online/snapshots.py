@@ -101,7 +101,7 @@ class SnapshotClaims:
             return self._claimed.setdefault((run, rounds), owner) == owner
 
     def claimed(self, run: str, rounds: int) -> bool:
-        """Return whether somebody continued from a state."""
+        """Return whether someone continued from a state."""
         return (run, rounds) in self._claimed
 
 

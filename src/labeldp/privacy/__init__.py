@@ -1,4 +1,4 @@
-"""What is promised: neighbors, privacy loss, certificate, ledger, budget, randomness."""
+"""What is guaranteed: neighbors, privacy loss, certificate, ledger, budget, randomness."""
 
 import lazy_loader
 

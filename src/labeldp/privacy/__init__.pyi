@@ -12,7 +12,6 @@ from .bag_loss import NoisyBag as NoisyBag
 from .bag_loss import bag_ends as bag_ends
 from .bag_loss import binomial as binomial
 from .buckets import Buckets as Buckets
-from .budget import LARGER_BUDGET as LARGER_BUDGET
 from .budget import Budget as Budget
 from .budget import numbers_of as numbers_of
 from .budget import whole_cost as whole_cost
@@ -141,7 +140,6 @@ from .validate import check_epsilon as check_epsilon
 from .validate import check_integer as check_integer
 from .validate import check_nonnegative as check_nonnegative
 from .validate import check_positive as check_positive
-from .validate import check_share as check_share
 from .validate import exact_positive as exact_positive
 from .validate import exact_share as exact_share
 from .validate import label_width as label_width

@@ -165,7 +165,7 @@ class NumericAtom(Atom):
         """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
 
     def upper(self, epsilons: Floats) -> Floats:
-        """Return the upper ends alone: no promise needs the others."""
+        """Return the upper ends alone: no guarantee needs the others."""
         return self.ends(epsilons)[1]
 
     @abstractmethod

@@ -80,7 +80,7 @@ class Counts:
         return np.asarray(total)
 
     def _terms(self, points: Floats, share: Floats, sums: Floats) -> Floats:
-        """The terms between n dimensions and n + 2, each as often as the law asks, shape as `points`."""
+        """Return the terms between n dimensions and n + 2, each as often as the law asks, shape as `points`."""
         from scipy.special import poch
 
         factors = sums * poch(self.numbers / 2 + 1, -0.5) / math.sqrt(math.pi)
@@ -165,7 +165,7 @@ def bag_ends(weights: str, ratio: float, counts: Counts, epsilons: Floats, insid
 
 
 def _signed(ratio: float, counts: Counts, epsilons: Floats) -> Floats:
-    """The curve of weights +1 and -1: mu = ratio / sqrt(number of noisy labels). Source: Balle, Theorem 8."""
+    """Return the curve of weights +1 and -1: mu = ratio / sqrt(number of noisy labels). Source: Balle, Theorem 8."""
     from scipy.special import log_ndtr, ndtr
 
     mus, exponents = ratio / np.sqrt(counts.numbers), epsilons[:, None]
@@ -175,7 +175,7 @@ def _signed(ratio: float, counts: Counts, epsilons: Floats) -> Floats:
 
 
 def _trapezoid(ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> Ends:
-    """The integral (2) and the error of the trapezoidal rule; finer where the error would show."""
+    """Return the integral (2) and the error of the trapezoidal rule; finer where the error would show."""
     value: Floats = np.zeros(len(epsilons))
     error: Floats = value
     for exponent in _TRAPEZOID_ERRORS:
@@ -196,8 +196,9 @@ def _trapezoid(ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> 
 
 
 def _nodes(ratio: float, epsilons: Floats, exponent: float, inside: bool) -> tuple[Floats, float, float]:
-    """Nodes t of the trapezoidal rule in ln t, its step, and what is cut off below: t = mu / ratio for a label without
-    noise, and t / sqrt(1 + t^2) for one with noise.
+    """Return nodes t of the trapezoidal rule in ln t, its step, and what is cut off below.
+
+    t = mu / ratio for a label without noise, and t / sqrt(1 + t^2) for one with noise.
 
     The error of the rule is below 3 exp(-exponent).
     """
@@ -325,7 +326,7 @@ def hypergeometric(population: int, noisy: int, draws: int) -> Counts:
 
 
 def _law(ratio: Callable[[Floats], Floats], low: int, high: int, mean: float, variance: float) -> Counts:
-    """A law from the ratio of neighbors: products outwards from the middle, and nothing is subtracted.
+    """Return a law from the ratio of neighbors: products outwards from the middle, and nothing is subtracted.
 
     What lies further out than `reach` has a probability below 1e-300 (Bernstein's inequality).
     """

@@ -8,9 +8,6 @@ from labeldp.privacy.errors import Argument, InputError
 from labeldp.privacy.exact import decimal, decimal_text, float_above, positive_epsilon
 from labeldp.privacy.loss import PrivacyLoss, RecordLoss
 
-LARGER_BUDGET = "A larger budget is a decision of its own: the worst that may ever be revealed of one label or round"
-"""The sentence that ends the refusal of a budget."""
-
 
 @dataclass(frozen=True)
 class Budget:

@@ -377,7 +377,7 @@ def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Rele
 
 
 def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
-    """Return one certificate for all: each charge once, and the weaker promise where they differ."""
+    """Return one certificate for all: each charge once, and the weaker guarantee where they differ."""
     entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
     datasets = dict.fromkeys([certificate.dataset for certificate in certificates])
     relations = {certificate.neighbors for certificate in certificates}

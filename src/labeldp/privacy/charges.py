@@ -117,7 +117,7 @@ class Charge:
 
     @property
     def history(self) -> str:
-        """When it was charged, and by what, as a sentence; "" where nobody says."""
+        """When it was charged, and by what, as a sentence; "" where no one says."""
         if not self.facts:
             return ""
         records = self.facts.get("records")
@@ -210,7 +210,7 @@ def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> Recor
 
 
 def _pruned(losses: Iterable[PrivacyLoss]) -> tuple[PrivacyLoss, ...]:
-    """The losses of places without those that another one covers; one for all where they are too many."""
+    """Return the losses of places without those that another one covers; one for all where they are too many."""
     maximal: list[PrivacyLoss] = []
     for loss in losses:
         if not any(other.covers(loss) for other in maximal):

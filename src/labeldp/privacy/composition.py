@@ -53,11 +53,11 @@ class _Lattice:
     lost: float = 0.0
 
     def losses(self) -> Floats:
-        """The losses as floats, shape (points,)."""
+        """Return the losses as floats, shape (points,)."""
         return np.asarray((self.first + np.arange(len(self.masses))) * float(self.step))
 
     def __matmul__(self, other: "_Lattice") -> "_Lattice":
-        """The loss of two independent outputs: masses convolve, directly, so that the error stays relative."""
+        """Return the loss of two independent outputs: masses convolve, directly, so that the error stays relative."""
         step = max(self.step, other.step)
         left, right = self.on(step), other.on(step)
         terms = min(np.count_nonzero(left.masses), np.count_nonzero(right.masses))
@@ -67,21 +67,21 @@ class _Lattice:
         return _Lattice(step, left.first + right.first, masses, error, lost).trimmed()
 
     def on(self, step: Fraction) -> "_Lattice":
-        """The same on a step that is this one times a power of two, losses rounded up."""
+        """Return the same on a step that is this one times a power of two, losses rounded up."""
         lattice = self
         while lattice.step < step:
             lattice = lattice.coarser()
         return lattice
 
     def coarser(self) -> "_Lattice":
-        """The same on twice the step: each odd cell joins the even one above it."""
+        """Return the same on twice the step: each odd cell joins the even one above it."""
         padded = np.concatenate([np.zeros(1 - self.first % 2), self.masses])
         padded = np.concatenate([padded, np.zeros(len(padded) % 2)])
         masses = padded.reshape(-1, 2).sum(axis=1)
         return _Lattice(2 * self.step, -(-self.first // 2), masses, self.relative_error + 2.0**-52, self.lost)
 
     def trimmed(self) -> "_Lattice":
-        """A long lattice without its negligible ends, on a coarser step where it is still too long."""
+        """Return a long lattice without its negligible ends, on a coarser step where it is still too long."""
         if len(self.masses) <= MIN_TRIMMED_POINTS:
             return self
         above, below = np.cumsum(self.masses[::-1]), np.cumsum(self.masses)
@@ -97,7 +97,7 @@ class _Lattice:
 
 
 def _convolved(one: Floats, other: Floats) -> Floats:
-    """The convolution of masses by sums of products alone: of one with few masses, shifted copies of the other."""
+    """Convolve masses by sums of products alone; with few masses, shifted copies of the other."""
     few, many = sorted((one, other), key=np.count_nonzero)
     places = np.flatnonzero(few)
     if len(places) > FEW_MASSES:
@@ -110,7 +110,7 @@ def _convolved(one: Floats, other: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def max_loss(sequence: Sequence) -> Fraction | None:
-    """The exact largest loss of the whole sequence, or None where it is unbounded."""
+    """Return the exact largest loss of the whole sequence, or None where it is unbounded."""
     total = Fraction(0)
     for atom, count in sequence:
         if atom.max_loss is None:
@@ -120,7 +120,7 @@ def max_loss(sequence: Sequence) -> Fraction | None:
 
 
 def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
-    """An upper bound of delta at epsilon.
+    """Return an upper bound of delta at epsilon.
 
     Source: Balle and Wang (2018), Theorem 8, for the Gaussian part; the rest is the hockey-stick
     divergence of the convolved loss distribution (`docs/proofs/composition.md`).
@@ -133,7 +133,7 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
 
 
 def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> float:
-    """The bound by the convolved loss distribution."""
+    """Return the bound by the convolved loss distribution."""
     single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
     if len(single) == 1 and isinstance(single[0], NumericAtom):
         return min(1.0, single[0].delta(epsilon) + _float_up(failure) + _SMALLEST)
@@ -150,7 +150,7 @@ def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> 
 
 
 def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
-    """True when delta at epsilon is at most `delta`: exactly where only failures are left, else by the bound."""
+    """Return True when delta at epsilon is at most `delta`: exactly where only failures are left, else by the bound."""
     failure = failures(sequence)
     if _beyond(sequence, epsilon):
         return failure <= delta
@@ -160,7 +160,7 @@ def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 def concentration(atom: Atom) -> Fraction | None:
-    """The rho of the zero-concentrated privacy that an atom has, or None where it is not known.
+    """Return the rho of the zero-concentrated privacy that an atom has, or None where it is not known.
 
     Source: BunSteinke, Propositions 1.4 and 1.6; CesarRogers for a bounded range.
     """
@@ -172,7 +172,7 @@ def concentration(atom: Atom) -> Fraction | None:
 
 
 def concentrated_delta(rho: Fraction, epsilon: Fraction, failure: Fraction) -> float:
-    """An upper bound of delta at epsilon where the concentrated rates add up to rho.
+    """Return an upper bound of delta at epsilon where the concentrated rates add up to rho.
 
     Source: BunSteinke, Proposition 1.3.
     """
@@ -191,7 +191,7 @@ def _concentrated_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction
 
 @lru_cache(maxsize=256)
 def total_concentration(sequence: Sequence) -> Fraction | None:
-    """The rho of a whole sequence, failures aside, or None where that of an atom is not known."""
+    """Return the rho of a whole sequence, failures aside, or None where that of an atom is not known."""
     total = Fraction(0)
     for atom, count in sequence:
         rate = Fraction(0) if isinstance(atom, Failure) else concentration(atom)
@@ -202,18 +202,18 @@ def total_concentration(sequence: Sequence) -> Fraction | None:
 
 
 def failures(sequence: Sequence) -> Fraction:
-    """The probability of all failures together, at most."""
+    """Return the probability of all failures together, at most."""
     return sum((count * atom.delta for atom, count in sequence if isinstance(atom, Failure)), Fraction(0))
 
 
 def _beyond(sequence: Sequence, epsilon: Fraction) -> bool:
-    """True when no loss exceeds epsilon, failures aside."""
+    """Return True when no loss exceeds epsilon, failures aside."""
     bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
     return bound is not None and epsilon >= bound
 
 
 def finite_losses(sequence: Sequence) -> list[Fraction]:
-    """The losses that the finite atoms of a sequence can add up to, on their lattice."""
+    """Return the losses that the finite atoms of a sequence can add up to, on their lattice."""
     lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete)))
     return [(lattice.first + int(i)) * lattice.step for i in np.flatnonzero(lattice.masses)]
 
@@ -224,7 +224,7 @@ def _float_up(value: Fraction) -> float:
 
 
 def _total_mu(sequence: Sequence) -> float:
-    """The mu of all Gaussian parts together, rounded up. Source: Dong, Roth, Su (2019), Corollary 3.3."""
+    """Return the mu of all Gaussian parts together, rounded up. Source: Dong, Roth, Su (2019), Corollary 3.3."""
     squares = [count * Fraction(atom.mu) ** 2 for atom, count in sequence if isinstance(atom, Gaussian)]
     total = sum(squares, Fraction(0))
     return math.sqrt(_float_up(total)) * (1 + 2.0**-51) if total else 0.0
@@ -243,7 +243,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 @lru_cache(maxsize=256)
 def _lattice(sequence: Sequence) -> _Lattice:
-    """The loss distribution of all finite atoms of a sequence on one lattice."""
+    """Return the loss distribution of all finite atoms of a sequence on one lattice."""
     if not sequence:
         return _Lattice(Fraction(1), 0, np.ones(1), 0.0)
     step = _step(sequence)
@@ -253,7 +253,7 @@ def _lattice(sequence: Sequence) -> _Lattice:
 
 
 def _step(sequence: Sequence) -> Fraction:
-    """The largest step that all losses are multiples of; a coarser one where one atom would need too many points.
+    """Return the largest step that all losses are multiples of; a coarser one if an atom needs too many points.
 
     Curves have no step of their own: it is halved until it is fine enough for them, or as fine as the largest bears.
     """
@@ -288,7 +288,7 @@ def _atom_lattice(atom: Atom, step: Fraction) -> _Lattice:
 
 @lru_cache(maxsize=256)
 def _curve_lattice(curve: NumericAtom, step: Fraction) -> _Lattice:
-    """A lattice whose curve lies above the upper ends of another: straight lines between points, in e^epsilon.
+    """Return a lattice whose curve lies above the upper ends of another: straight lines between points, in e^epsilon.
 
     Source: Doroshenko, Algorithm 1.
     """
@@ -315,14 +315,14 @@ def curve_masses(curve: NumericAtom) -> tuple[Floats, Floats, float, float]:
 
 
 def _curve_multiples(last: int) -> Integers:
-    """The multiples of a step, 0 to `last`, at which a curve is read: all of the first, few of the others."""
+    """Return the multiples of a step, 0 to `last`, at which a curve is read: all of the first, few of the others."""
     growths = max(0, math.ceil(math.log(max(last, 1) / DENSE_CURVE_STEPS, CURVE_STEP_GROWTH)))
     far = np.ceil(DENSE_CURVE_STEPS * CURVE_STEP_GROWTH ** np.arange(growths))
     return np.unique(np.minimum(np.concatenate([np.arange(DENSE_CURVE_STEPS), far, [last]]), last)).astype(np.int64)
 
 
 def _power(lattice: _Lattice, count: int) -> _Lattice:
-    """The lattice of `count` independent copies, by repeated squaring."""
+    """Return the lattice of `count` independent copies, by repeated squaring."""
     result, square = None, lattice
     while count:
         if count & 1:

@@ -84,7 +84,7 @@ class LedgerError(LabelDPError):
 
 
 class PrivacyWarning(UserWarning):
-    """A promise is weak: epsilon is above 10, or delta is not below one over the number of records."""
+    """A guarantee is weak: epsilon is above 10, or delta is not below one over the number of records."""
 
 
 class NewLedgerWarning(PrivacyWarning):

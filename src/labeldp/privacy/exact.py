@@ -66,19 +66,19 @@ def positive_epsilon(value: Any) -> Fraction:
 
 
 def float_above(value: Fraction) -> float:
-    """The float that prints as this decimal, or else the next one above it: never rounded down."""
+    """Return the float that prints as this decimal, or else the next one above it: never rounded down."""
     nearest = float(value)
     return nearest if Fraction(Decimal(repr(nearest))) >= value else math.nextafter(nearest, math.inf)
 
 
 def float_below(value: Fraction) -> float:
-    """The float that prints as this decimal, or else the next one below it: never rounded up."""
+    """Return the float that prints as this decimal, or else the next one below it: never rounded up."""
     nearest = float(value)
     return nearest if Fraction(Decimal(repr(nearest))) <= value else math.nextafter(nearest, -math.inf)
 
 
 def sqrt_above(square: Fraction) -> float:
-    """The square root of a rational number, rounded up."""
+    """Return the square root of a rational number, rounded up."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -95,7 +95,7 @@ def rounded_up_text(value: float, digits: int = 6) -> str:
 
 
 def decimal_text(value: float) -> str:
-    """A parameter as it was written: the shortest digits that mean exactly this float."""
+    """Return a parameter as it was written: the shortest digits that mean exactly this float."""
     return repr(float(value)).removesuffix(".0")
 
 
@@ -155,7 +155,7 @@ def log_bounds(ratio: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def smallest(keeps: Callable[[float], bool], low: float, high: float, *, tol: float) -> float:
-    """Return the smallest number that keeps a promise, up to a relative `tol` too large, by bisection.
+    """Return the smallest number that keeps a guarantee, up to a relative `tol` too large, by bisection.
 
     Args:
         low: a number that does not keep it; never asked.
@@ -168,7 +168,7 @@ def smallest(keeps: Callable[[float], bool], low: float, high: float, *, tol: fl
 
 
 def largest(keeps: Callable[[float], bool], low: float, high: float, *, tol: float, least: float = 0.0) -> float:
-    """Return the largest number that keeps a promise, up to a relative `tol` too small, by bisection.
+    """Return the largest number that keeps a guarantee, up to a relative `tol` too small, by bisection.
 
     Args:
         low: a number that keeps it; never asked, and returned where no larger one keeps it.
@@ -182,7 +182,7 @@ def largest(keeps: Callable[[float], bool], low: float, high: float, *, tol: flo
 
 
 def smallest_positive(keeps: Callable[[float], bool], *, tol: float, most: float) -> float | None:
-    """Return the smallest positive number that keeps a promise, up to a relative `tol` too large.
+    """Return the smallest positive number that keeps a guarantee, up to a relative `tol` too large.
 
     It doubles or halves from 1 until the answer lies between two powers of two, and bisects.
 
@@ -201,7 +201,7 @@ def smallest_positive(keeps: Callable[[float], bool], *, tol: float, most: float
 
 
 def smallest_integer(keeps: Callable[[int], bool], least: int, most: int) -> int | None:
-    """Return the smallest integer from `least` to `most` that keeps a promise, or None.
+    """Return the smallest integer from `least` to `most` that keeps a guarantee, or None.
 
     It doubles from `least`, as large numbers may be slow to ask, and bisects.
     """

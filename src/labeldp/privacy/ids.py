@@ -124,7 +124,7 @@ class Texts(Sequence[bytes]):
         return numbers, whole
 
     def _padded(self) -> tuple[Words, NDArray[np.int64]]:
-        """The word that begins at each byte of the data, with zeros around it, and where the texts begin there."""
+        """Return the word that begins at each byte of the data, padded with zeros, and where the texts begin."""
         first, last = int(self._edges[0]), int(self._edges[-1])
         padded = np.zeros(last - first + 2 * _PADDING, dtype=np.uint8)
         padded[_PADDING : _PADDING + last - first] = self._data[first:last]

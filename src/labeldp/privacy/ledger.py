@@ -146,7 +146,7 @@ class LedgerLike(Protocol):
         """The only keyed noise for releases charged here, or None where there is none."""
 
     def check_process(self) -> None:
-        """Refuse in a process where this ledger does not know what was spent."""
+        """Refuse in a process where this ledger does not know the charges."""
 
     def of_records(self, records: str | None) -> "LedgerLike":
         """Return the ledger for records with this digest of ids; refuse other records before labels are compared."""

@@ -1,4 +1,4 @@
-"""The privacy loss of releases: how it composes, and what it promises."""
+"""The privacy loss of releases: how it composes, and what it guarantees."""
 
 import math
 from collections import Counter
@@ -186,14 +186,14 @@ class PrivacyLoss:
         return max_loss(self.atoms)
 
     def delta(self, epsilon: Any) -> float:
-        """Return the smallest delta in [0, 1] that this bound can promise at `epsilon` >= 0, rounded up."""
+        """Return the smallest delta in [0, 1] that this bound can guarantee at `epsilon` >= 0, rounded up."""
         exact = decimal(epsilon, "epsilon")
         if exact < 0:
             raise InputError("must not be negative", argument="epsilon")
         return delta_of(self.atoms, exact)
 
     def epsilon(self, delta: Any = 0.0) -> float:
-        """Return the smallest epsilon that this bound can promise at `delta` in [0, 1], rounded up, or infinity."""
+        """Return the smallest epsilon that this bound can guarantee at `delta` in [0, 1], rounded up, or infinity."""
         exact = decimal(delta, "delta")
         if not 0 <= exact <= 1:
             raise InputError("must lie in [0, 1]", argument="delta")
@@ -283,7 +283,7 @@ def _canonical(atoms: Counter[Atom]) -> Sequence:
 
 @lru_cache(maxsize=256)
 def _invert(sequence: Sequence, delta: Fraction) -> float:
-    """The smallest epsilon with delta_of <= delta, from above."""
+    """Return the smallest epsilon with delta_of <= delta, from above."""
     if failures(sequence) > delta:
         return math.inf
     if within(sequence, Fraction(0), delta):

@@ -9,7 +9,7 @@ _generation = [0]
 
 
 def _count_fork() -> None:
-    """A forked child is another process, even where the system gives it the number of one that ended."""
+    """Give a forked child another number, even if the system reuses one."""
     _generation[0] += 1
 
 

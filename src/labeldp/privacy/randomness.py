@@ -96,7 +96,7 @@ def _keystream(words: Words) -> None:
 
 
 def _forget_streams() -> None:
-    """A forked child must not continue its parent's keystream."""
+    """Forget streams: a forked child must not continue its parent's keystream."""
     global _streams
     _streams = threading.local()
 

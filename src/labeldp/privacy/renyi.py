@@ -51,7 +51,7 @@ def bounded_range_rdp(width: ArrayLike, orders: ArrayLike) -> Floats:
 
 
 def coin_rdp(tilt: ArrayLike, redraw: ArrayLike, orders: ArrayLike, shift: ArrayLike = 0.0) -> Floats:
-    """The larger Rényi divergence, of both orders, of coins with heads (1 - p) e^-shift and (1 - p) e^-(shift + tilt).
+    """Return the larger Rényi divergence of coins with heads (1 - p) e^-shift and (1 - p) e^-(shift + tilt).
 
     Args:
         tilt: how much the logarithms of heads differ, positive.
@@ -85,7 +85,7 @@ def lazy_rdp(share: ArrayLike, rdp: ArrayLike, orders: ArrayLike) -> Floats:
 
 
 def rdp_delta(rdp: Floats, orders: Floats, epsilons: Floats) -> Floats:
-    """Return the delta that Rényi divergences promise at each epsilon >= 0, shape as epsilons.
+    """Return the delta that Rényi divergences guarantee at each epsilon >= 0, shape as epsilons.
 
     Args:
         rdp, orders: shape (orders,).

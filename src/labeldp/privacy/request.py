@@ -77,7 +77,7 @@ class Source:
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A public file that was given beside the data: its name without its folder, and the SHA-256 of its content."""
+    """A public file that was given next to the data: its name without its folder, and the SHA-256 of its content."""
 
     name: str
     digest: str

@@ -60,13 +60,6 @@ def check_nonnegative(value: Any, name: str) -> float:
     return float(value)
 
 
-def check_share(value: Any, name: str) -> float:
-    """Return a number in [0, 1]."""
-    if not _is_number(value) or not 0 <= value <= 1:
-        raise InputError("must lie in [0, 1]", argument=name)
-    return float(value)
-
-
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return one of some words."""
     if value not in choices:

@@ -62,7 +62,7 @@ MOST_FILES = 12
 
 
 def render_audit(audit: RunAudit) -> str:
-    """Return an audit as one HTML document that prints to two pages, for whoever signs it.
+    """Return an audit as one HTML document that prints to two pages, for anyone who signs it.
 
     What was computed from raw labels stands on this page alone, which says that it is as secret as they are. Names and
     sentences are escaped.

@@ -55,7 +55,7 @@ def curve_chart(
 
 
 def _shares(values: list[float]) -> AxisScale:
-    """Return a vertical scale that holds these shares, with room below them for a label."""
+    """Return a vertical scale that holds these shares, with subpackage below them for a label."""
     low, high = max(0.0, min(values)), min(1.0, max(values))
     span = max(high - low, 0.05)
     return AxisScale(max(0.0, low - 0.18 * span), min(1.0, high + 0.05 * span), BOTTOM, TOP)
@@ -86,7 +86,7 @@ def _here(across: float, heights: list[float], accuracy: float) -> Markup:
 
 
 def strip(value: float, low: float | None = None, high: float | None = None) -> Markup:
-    """Draw a share and its interval on a line from 0 to 100%; screen readers skip it, the numbers stand beside it."""
+    """Draw a share and its interval on a line from 0 to 100%; screen readers skip it, the numbers is next to it."""
     x = AxisScale(0.0, 1.0, 1.0, 199.0)
     whisker = () if low is None or high is None else (_span(x(low), x(high), "whisker"),)
     rule = tag("line", class_="rail", x1=1, x2=199, y1=6, y2=6)
@@ -109,7 +109,7 @@ def importance_bar(item: Importance, scale: AxisScale) -> Markup:
 
 
 def budget_bar(budget: BudgetUse) -> Markup:
-    """Draw the budget in epsilon as one bar: what was spent before, what this fit spent, and what is left."""
+    """Draw the budget in epsilon as one bar: earlier charges, what this fit spent, and what is left."""
     parts = (("before", budget.before), ("run", budget.run), ("left", budget.left))
     total = max(budget.total.epsilon, sum(cost.epsilon for _, cost in parts), 1e-12)
     start, pieces = 0.0, []

@@ -124,7 +124,7 @@ def sequence_chart(estimate: Estimate) -> Markup:
 
 
 def reliability_diagram(bins: CalibrationBins) -> Markup:
-    """Draw the observed share of each bin with its interval over the mean prediction, beside the diagonal."""
+    """Draw the observed share of each bin with its interval over the mean prediction, next to the diagonal."""
     x, y = AxisScale(0, 1, LEFT, RIGHT), AxisScale(0, 1, BOTTOM, TOP)
     points = possible(bins.observed)
     return figure(

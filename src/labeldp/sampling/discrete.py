@@ -390,5 +390,5 @@ def _scaled(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _longer(word: int, rng: Randomness) -> int:
-    """A uniform number with 64 more bits."""
+    """Return a uniform number with 64 more bits."""
     return word << 64 | int(fresh_words(rng, 1)[0])

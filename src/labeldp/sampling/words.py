@@ -66,7 +66,7 @@ def normals(stream: WordStream) -> Floats:
 
 
 class RecordStream(WordStream):
-    """A `WordStream` in which each cell counts its own lanes: its draws do not depend on the cells beside it."""
+    """A `WordStream` in which each cell counts its own lanes: its draws do not depend on the cells next to it."""
 
     def __init__(self, randomness: Randomness, ids: Ids) -> None:
         super().__init__(randomness, ids)

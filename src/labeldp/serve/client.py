@@ -238,7 +238,7 @@ class RemoteCurator:
         return self._server.ask("budget", {"dataset": self._dataset})
 
     def features(self) -> pa.Table:
-        """Return the public columns that the server has beside the labels, in their order.
+        """Return the public columns that the server has next to the labels, in their order.
 
         They have the types of the server's file; columns of a CSV file are numbers or texts.
 

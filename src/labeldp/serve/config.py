@@ -27,7 +27,7 @@ TOKEN = "ldp_"
 
 @dataclass(frozen=True)
 class Analyst:
-    """Somebody who may ask.
+    """Someone who may ask.
 
     Args:
         name: their name, which is part of the identity of their requests; tokens may change.
@@ -75,7 +75,7 @@ class DatasetConfig:
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What a server bounds, so that nobody can exhaust it.
+    """What a server bounds, so that no one can exhaust it.
 
     Args:
         body: bytes of a request; the requests and answers of one analyst together hold as many, those of all four
@@ -154,7 +154,7 @@ class Config:
 
 
 def analyst_of(token: str, analysts: Mapping[str, Analyst]) -> Analyst | None:
-    """Return whose token it is; None for nobody's."""
+    """Return whose token it is; None for no one's."""
     now = datetime.now(UTC)
     matching = [analyst for analyst in analysts.values() if analyst.knows(token, now)]  # all are compared
     return matching[0] if len(matching) == 1 else None
@@ -172,7 +172,7 @@ def check_analyst(name: str) -> None:
 
 
 def hashed(token: str) -> str:
-    """Return what a configuration holds of a token: a salt and a digest, from which nobody finds the token."""
+    """Return what a configuration holds of a token: a salt and a digest, from which no one finds the token."""
     salt = secrets.token_hex(16)
     return f"{salt}:{_digest(salt, token)}"
 

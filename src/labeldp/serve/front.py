@@ -135,7 +135,7 @@ def make_app(pipe: Pipe, gate: Gate, analysts: Mapping[str, Analyst], limits: Se
 
 
 def refused(status: int, kind: str, message: str) -> Answer:
-    """Return an answer that refuses."""
+    """Return a response that refuses."""
     return status, encoded({"error": kind, "message": message})
 
 
@@ -275,7 +275,7 @@ def serve(path: str | Path) -> int:
 
 
 def listen(config: Config) -> Listener:
-    """Return the socket that a server listens on; a Unix socket is open to everybody who may enter its folder."""
+    """Return the socket that a server listens on; a Unix socket is open to everyone who may enter its folder."""
     path = config.socket
     if path is None:
         host, port = config.host
@@ -326,7 +326,7 @@ def _server(uvicorn: Any, app: Any, gate: Gate, limits: ServerLimits, context: s
 
 
 async def _run(server: Any, pipe: Pipe, listener: socket.socket, vault: subprocess.Popen[bytes]) -> None:
-    """Answer until somebody stops the server or the vault is gone."""
+    """Answer until someone stops the server or the vault is gone."""
 
     async def watch() -> None:
         while pipe.is_open and vault.poll() is None and not server.should_exit:

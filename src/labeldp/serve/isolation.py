@@ -81,7 +81,7 @@ def limit_memory(more: int) -> None:
 
 
 def check_private(paths: Iterable[Path], owner: str, front: str, *, secret: bool = True) -> None:
-    """Refuse files that somebody else than their owner and root may open or replace.
+    """Refuse files that someone else than their owner and root may open or replace.
 
     Args:
         paths: files and folders; what does not exist is left out, but for its folders.

@@ -81,7 +81,7 @@ class Log:
         return hmac.new(derive_key(self._key, b"answer"), answer, hashlib.sha256).hexdigest()
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Write a line, on disk when this returns. What it holds is public to whoever may read the log.
+        """Write a line, on disk when this returns. What it holds is public to anyone who may read the log.
 
         Raises:
             LogError: it could not be written.

@@ -8,5 +8,5 @@ _lazy, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """Return what the room exports; it is imported when it is asked for."""
+    """Return what the subpackage exports; it is imported when it is asked for."""
     return _lazy(name)

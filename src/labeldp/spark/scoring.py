@@ -19,7 +19,7 @@ from labeldp.tables import Blocks, TableEncoder, as_text, plain, rebatched
 
 
 def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
-    """Return a data frame with the predictions of a model that `labeldp fit` wrote beside its columns.
+    """Return a data frame with the predictions of a model that `labeldp fit` wrote next to its columns.
 
     The model is read once and sent to the workers, which need the packages that it is made of.
 

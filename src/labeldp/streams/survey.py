@@ -50,7 +50,7 @@ class IdTask:
 
 
 class Accumulator(Protocol):
-    """Sums of integers over records, which a survey adds up beside the digests of labels."""
+    """Sums of integers over records, which a survey adds up next to the digests of labels."""
 
     def add(self, names: Ids, codes: NDArray[Any], batch: pa.RecordBatch) -> None:
         """Add the records of a block; raise InputError if public columns are wrong."""

@@ -63,7 +63,7 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False, priva
 
 @contextmanager
 def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> Iterator[Path]:
-    """Fill a directory under the hidden name `.NAME.partial` beside it, and give it its name when it is complete.
+    """Fill a directory under the hidden name `.NAME.partial` next to it, and give it its name when it is complete.
 
     Two runs at a time are refused. A new run removes what a killed run left under the hidden name.
 
@@ -112,7 +112,7 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
 
 @contextmanager
 def growing_directory(path: str | os.PathLike[str], names: Collection[str], notes: str) -> Iterator[Path]:
-    """Fill a directory under the hidden name `.NAME.partial` beside it, and go on with what a killed run left there.
+    """Fill a directory under the hidden name `.NAME.partial` next to it, and go on with what a killed run left there.
 
     Args:
         path: path of the directory, which must not exist.
@@ -236,12 +236,12 @@ def sync(path: Path) -> None:
 
 
 def _beside(target: Path) -> Path:
-    """Return a random hidden name beside a path."""
+    """Return a random hidden name next to a path."""
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def usual_mode(target: Path) -> int:
-    """Return the mode that this process gives to new directories, read off an empty file beside the target.
+    """Return the mode that this process gives to new directories, read off an empty file next to the target.
 
     `os.umask` would change the mode for a moment, for all threads.
     """

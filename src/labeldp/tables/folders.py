@@ -154,7 +154,7 @@ class FolderWriter:
         self._certificate = dict(certificate)
 
     def finish(self) -> None:
-        """Write the certificate and the mark of success beside the parts."""
+        """Write the certificate and the mark of success next to the parts."""
         if self._certificate is None or not self._parts:
             raise LabelDPError("a released folder needs parts and a certificate: call write and certify first")
         document = folder_document(self._certificate, self._released, self._columns, self._parts)

@@ -48,7 +48,7 @@ class Spool:
         self._file.close()
 
     def __len__(self) -> int:
-        """The number of blocks."""
+        """Return the number of blocks."""
         return len(self._ends) - 1
 
     def add(self, block: pa.RecordBatch) -> None:

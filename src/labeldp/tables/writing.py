@@ -216,7 +216,7 @@ def is_as_certified(path: str | os.PathLike[str]) -> bool:
 
 
 def _document(path: Path) -> bytes:
-    """Return the certificate in a Parquet file, or beside a CSV or Arrow file, as bytes."""
+    """Return the certificate in a Parquet file, or next to a CSV or Arrow file, as bytes."""
     with path.open("rb") as file:
         is_inside = file.read(8).startswith(FORMATS["parquet"].starts)
     if is_inside:

@@ -121,7 +121,7 @@ def _check_cost(mechanism: LaplaceSum | SquaredErrors, top: int) -> None:
 
 
 def _shifted_delta(rate: float, move: int, epsilon: float) -> float:
-    """sum of (P(i) - e^epsilon P(i - move))+ for two-sided geometric noise, in doubles: where P(i) is larger."""
+    """Return the sum of (P(i) - e^epsilon P(i - move))+ for two-sided geometric noise, in doubles."""
     decay = math.exp(-rate)
     reach = move + math.ceil(40 / rate) if rate > 1e-3 else 4 * move
     places = np.arange(-reach, reach + 1, dtype=np.float64)
@@ -160,7 +160,7 @@ _BLIND = "what is drawn beside the noise does not depend on labels"
 
 
 def check_bag_sums(mechanism: BagSum, seed: int) -> None:
-    """Check how far one label moves the sums, what that costs beside the noise, and the sampler."""
+    """Check how far one label moves the sums, what that costs next to the noise, and the sampler."""
     base, changed = _ends(mechanism)
     move = 0
     for record in range(min(mechanism.records, 8)):

@@ -1,4 +1,4 @@
-"""What every mechanism promises, checked: weights, claims, samplers, refusals, descriptions."""
+"""What every mechanism guarantees, checked: weights, claims, samplers, refusals, descriptions."""
 
 import json
 from collections import Counter
@@ -30,7 +30,7 @@ Bounds = tuple[Fraction, Fraction]
 
 
 def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
-    """Check everything that a mechanism promises; return nothing, or raise.
+    """Check everything that a mechanism guarantees; return nothing, or raise.
 
     A finite mechanism: weights are non-negative and sum to 2**64; for every pair of labels the claimed delta(epsilon)
     is never below the true one, compared in exact integers at every kink of both curves; the sampler passes a chi-
@@ -84,7 +84,7 @@ def _check_rows(rows: list[list[int]]) -> None:
 
 
 def _check_claim(rows: list[list[int]], claim: PrivacyLoss) -> None:
-    """The claim covers each pair of inputs at every kink of both curves."""
+    """Check that the claim covers each pair of inputs at every kink of both curves."""
     distinct = [list(row) for row in dict.fromkeys(tuple(row) for row in rows)]
     kinks = [(exp_bounds(kink), kink) for kink in claim.kinks()]
     pairs = {tuple(sorted(Counter(zip(one, other, strict=True)).items())) for one, other in permutations(distinct, 2)}
@@ -148,7 +148,7 @@ def _check_repeats(mechanism: FiniteMechanism | GaussianOneHot, seed: int) -> No
 
 
 def check_sampler(mechanism: FiniteMechanism, *, seed: int = 0) -> None:
-    """The draws follow the weights, and would not pass for 10 % more epsilon, for every input (at most eight of them).
+    """Check that draws follow the weights, and not those of 10 % more epsilon, for at most eight inputs.
 
     Raises:
         ContractViolation: the sampler does not follow the table, or epsilon is so small that telling 10 % more
@@ -175,7 +175,7 @@ def _outcomes(mechanism: FiniteMechanism, code: int) -> list[NDArray[np.float64]
 
 
 def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Callable[[int], NDArray[np.intp]]:
-    """A function that draws `count` outputs for one input."""
+    """Return a function that draws `count` outputs for one input."""
     rng = np.random.default_rng([seed, code, record])
 
     def draw(count: int) -> NDArray[np.intp]:
@@ -196,7 +196,7 @@ def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Ca
 
 
 def _distances(mechanism: LocalHashing, noisy: NDArray[Any], code: int) -> NDArray[np.intp]:
-    """How far each answered group is from the label's, in the partition that anybody can build again."""
+    """How far each answered group is from the label's, in the partition that anyone can build again."""
     groups, named = mechanism.partition(None, len(noisy)).astype(np.intp), mechanism.named(noisy)
     answered = groups[np.arange(len(noisy)), named.argmax(axis=1)]
     require(bool(((groups == answered[:, None]) == named).all()), "an answer is one group of the public partition")
@@ -206,7 +206,7 @@ def _distances(mechanism: LocalHashing, noisy: NDArray[Any], code: int) -> NDArr
 def _repeat_record(
     mechanism: FiniteMechanism, code: int, record: int, count: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Outputs of one record's law, from the same mechanism with its arrays repeated."""
+    """Return outputs of one record's law, from the same mechanism with its arrays repeated."""
     arrays = mechanism.arrays()
     assert arrays is not None
     many = mechanism.restored(np.repeat(arrays[record : record + 1], count, axis=0))
@@ -235,7 +235,7 @@ def check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
 def _pair_drawer(
     mechanism: GaussianOneHot, code: int, edges: NDArray[np.int64], seed: int
 ) -> Callable[[int], NDArray[np.intp]]:
-    """A function that draws the noise of class `code` and the next one between edges, for records of that class."""
+    """Return a function that draws the noise of class `code` and the next one between edges."""
     rng = np.random.default_rng([seed, code])
 
     def draw(count: int) -> NDArray[np.intp]:
@@ -248,7 +248,7 @@ def _pair_drawer(
 
 
 def check_release(release: Release[Any]) -> None:
-    """A release's repr shows no value, and its certificate survives JSON.
+    """Check that a release's repr shows no value, and that its certificate survives JSON.
 
     Raises:
         ContractViolation: one of them does not hold.

@@ -1,4 +1,4 @@
-"""Do draws follow a law, and would they be told apart from a slightly different one?"""
+"""Tests whether draws follow a law, and would be told apart from a slightly different one."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def require(holds: bool, sentence: str) -> None:
 
 
 def check_law(draw: Callable[[int], NDArray[np.intp]], law: NDArray[np.float64], wrong: NDArray[np.float64]) -> None:
-    """A chi-squared test that must accept the law, and reject the wrong one where they differ."""
+    """Return a chi-squared test that must accept the law, and reject the wrong one where they differ."""
     from scipy.stats import chi2
 
     if np.count_nonzero(law) == 1:
@@ -72,7 +72,7 @@ def sample_size(law: NDArray[np.float64], wrong: NDArray[np.float64]) -> int:
 
 
 def _cells(law: NDArray[np.float64], wrong: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """A cell for each output; neighboring outputs share one until it is expected often enough under both laws."""
+    """Return a cell for each output; neighbors share one until it is expected often enough under both laws."""
     cells, cell, expected = np.zeros(len(law), dtype=np.intp), 0, 0.0
     for i, share in enumerate(np.minimum(law, wrong)):
         cells[i] = cell

@@ -85,7 +85,7 @@ class CubeGrid:
         return len(self.shape)
 
     def index(self, features: Any) -> NDArray[np.int64]:
-        """The box of each row, 0 to cells - 1, the last feature fastest, shape (n,); a row outside counts as clamped.
+        """Return the box of each row, 0 to cells - 1, the last feature fastest, shape (n,); rows outside are clamped.
 
         Raises:
             InputError: another number of features.
@@ -331,7 +331,7 @@ def _extent(table: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
 
 
 def _wide(rows: AnyFloats) -> AnyFloats:
-    """Return `ROWS_IN_LINE` rows beside each other in each row, if the count allows it."""
+    """Return `ROWS_IN_LINE` rows next to each other in each row, if the count allows it."""
     count, width = rows.shape
     return np.ascontiguousarray(rows).reshape(-1, ROWS_IN_LINE * width) if count % ROWS_IN_LINE == 0 else rows
 

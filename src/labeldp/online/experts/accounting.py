@@ -141,7 +141,7 @@ class PrivacyTarget:
         return math.sqrt(8 * math.log(self.experts) / self.horizon)
 
     def kept(self, rate: Fraction, redraw: Fraction, batch: int, chains: int) -> bool:
-        """Return whether these parameters keep the promise over the whole horizon."""
+        """Return whether these parameters keep the guarantee over the whole horizon."""
         batches = batches_seen(self.horizon, batch)
         curve = Switching(float(rate), float(redraw), batch, batches, self.swing, chains)
         return PrivacyLoss.curve(curve).within(self.epsilon, self.delta)
@@ -160,7 +160,7 @@ class LazyParameters:
 def tuned(
     promise: PrivacyTarget, chains: int, *, redraw: Fraction | None = None, batch: int | None = None
 ) -> LazyParameters:
-    """Return the parameters with the smallest regret bound that keep a promise; `redraw` or `batch` may be fixed.
+    """Return the parameters with the smallest regret bound that keep a guarantee; `redraw` or `batch` may be fixed.
 
     Batches are tried from the shortest on, until longer ones have not helped three times in a row.
 
@@ -205,7 +205,7 @@ def _best_for_batch(
 
 
 def _largest_rates(promise: PrivacyTarget, chains: int, batch: int, redraws: Floats) -> Floats:
-    """Return the largest rates that keep the promise by a coarse set of Rényi orders, shape as `redraws`.
+    """Return the largest rates that keep the guarantee by a coarse set of Rényi orders, shape as `redraws`.
 
     Source: Canonne, Proposition 12, for what an order adds to its divergence to make an epsilon.
     """
@@ -236,7 +236,7 @@ def _last_bit(rate: float) -> Fraction:
 
 
 def _exact(promise: PrivacyTarget, chains: int, near_best: LazyParameters) -> LazyParameters:
-    """Return the parameters with the largest rate of `RATE_BITS` bits near the one found that keeps the promise."""
+    """Return the parameters with the largest rate of `RATE_BITS` bits near the one found that keeps the guarantee."""
     unit = _last_bit(float(near_best.rate))
     free = int(Fraction(promise.free_rate / math.sqrt(near_best.batch)) / unit)
     near = int(near_best.rate / unit)
@@ -256,7 +256,7 @@ def _exact(promise: PrivacyTarget, chains: int, near_best: LazyParameters) -> La
 
 @dataclass(frozen=True)
 class Regret:
-    """The loss of a learner beside that of the best fixed expert. It is NOT a private output: keep it with the losses.
+    """The loss of a learner next to that of the best fixed expert. It is NOT a private output: keep it with the losses.
 
     Args:
         rounds: how many rounds were played.

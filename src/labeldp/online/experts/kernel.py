@@ -97,7 +97,7 @@ class Kernel(ABC, Generic[S]):
 
 
 def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> Regret:
-    """Play all rounds once and compare with the best expert in hindsight. NOT private: for made-up or public losses.
+    """Play all rounds once and compare with the best expert in hindsight. NOT private: for synthetic or public losses.
 
     Raises:
         InputError: there are no rounds.

@@ -300,7 +300,7 @@ def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: f
 
 
 def least_noise(promise: PrivacyTarget, loss: Callable[[float], PrivacyLoss], start: float) -> float:
-    """Return the smallest standard deviation whose loss keeps a promise, at most 1e-7 of it too large.
+    """Return the smallest standard deviation whose loss keeps a guarantee, at most 1e-7 of it too large.
 
     Args:
         loss: the privacy loss of noise with a given standard deviation.

@@ -1,0 +1,96 @@
+"""Twenty patterns of style that the pages, the help and the first lines of docstrings avoid."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import click
+
+from architecture.source import PACKAGE, ROOT
+from labeldp.cli import cli
+
+PATTERNS = {
+    r"\b(?:nobody|somebody|whoever|anybody|everybody)\b": "no one, anyone, or a role: curator, analyst, attacker",
+    r"\bnoises\b": "runs, noise draws",
+    r"\banew\b": "again",
+    r"(?:^|[.:;] )Of (?:each|every|all|an?|the|those|these|many|classes|numbers|labels|bins|one)\b": "the subject",
+    r"\bwhat (?:is|was|were|are) (?:promised|released|charged|spent|asked|found|protected|measured|learned|certified"
+    r"|paid)\b": "the guarantee, the release, the charge, the cost",
+    r"\b(?:aimed at|wanted at|was asked of|its aims?|all six aims)\b": "nothing",
+    r"\bon one footing\b": "with the same data and features",
+    r"\bas (?:it is|they are|it was|they were)\b": "unchanged",
+    r"\bof (?:yours|one's own|theirs|its own|their own|ours)\b": "its own …",
+    r"\bstands? (?:in|on|beside|at|below|above|under|there)\b": "is in",
+    r"\bbeside\b": "next to, in addition to",
+    r"\b(?:all|each|every|the|own|other|another) rooms?\b": "subpackage",
+    r"\bmade[- ]up\b|\bmak(?:es?|ing) (?:\w+ ){1,3}up\b": "synthetic",
+    r"\bpromis(?:e|es|ed)\b": "guarantee",
+    r"\banswer(?:s|ed)? (?:by|plainly|with|that)\b|\bplainly\b": "randomized by, noisy label",
+    r"\b(?:without|with) a look\b|\blooked? at\b|\bto look\b": "without reading the labels",
+    r"\bfor life\b|\bin life\b": "total budget",
+    r"\b(?:is|are|was|were) put back\b": "restored",
+    r"\b(?:that|those) of (?:the|a|an|one|each|its|their)\b": "the noun again",
+    r"\b(?:in|with) (?:nobody|anybody)\b|\btrust in\b": "local model, central model",
+}
+"""What to write instead of each pattern."""
+
+DOCSTRINGS, ERRORS = 154, 68
+"""How many first lines of docstrings and how many errors have a pattern; the limits only fall."""
+
+
+def hits(where: str, text: str) -> list[str]:
+    """A line for each pattern in a text, but for lines with an exemption: `<!-- words: reason -->`."""
+    if "<!-- words:" in text:
+        return []
+    found = ((match[0], better) for pattern, better in PATTERNS.items() if (match := re.search(pattern, text, re.I)))
+    return [f"{where}: {phrase!r} → {better}" for phrase, better in found]
+
+
+def commands(command: click.Command, context: click.Context) -> Iterator[click.Context]:
+    """The context of a command and of those below it, with every option in the help."""
+    context.meta["labeldp.help_all"] = True
+    yield context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from commands(below, click.Context(below, info_name=name, parent=context))
+
+
+def nodes() -> Iterator[tuple[str, ast.AST]]:
+    """Each node of the package, with its file and line."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            yield f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", node
+
+
+def test_pages_have_no_pattern() -> None:
+    """Proofs and results wait for their own pass."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [page for page in pages if not {"api", "proofs", "results"} & set(page.relative_to(ROOT).parts)]
+    lines = [(page, number, line) for page in pages for number, line in enumerate(page.read_text().splitlines(), 1)]
+    assert [hit for page, number, line in lines for hit in hits(f"{page.relative_to(ROOT)}:{number}", line)] == []
+
+
+def test_help_has_no_pattern() -> None:
+    contexts = list(commands(cli, click.Context(cli, info_name="labeldp")))
+    assert len(contexts) > 20
+    lines = [(each.command_path, line) for each in contexts for line in each.get_help().splitlines()]
+    assert [hit for path, line in lines for hit in hits(path, line)] == []
+
+
+def test_first_lines_of_docstrings_and_errors_have_fewer_patterns_each_time() -> None:
+    docstrings, errors = [], []
+    for where, node in nodes():
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstrings += hits(where, (ast.get_docstring(node) or "").partition("\n")[0])
+        elif isinstance(node, ast.Raise) and node.exc is not None:
+            texts = [text.value for text in ast.walk(node.exc) if isinstance(text, ast.Constant)]
+            errors += hits(where, "".join(text for text in texts if isinstance(text, str)))
+    assert len(docstrings) <= DOCSTRINGS, "\n".join(docstrings)
+    assert len(errors) <= ERRORS, "\n".join(errors)
+
+
+def test_a_pattern_is_seen_with_what_to_write_instead() -> None:
+    assert hits("a:1", "Whoever reads it") == ["a:1: 'Whoever' → no one, anyone, or a role: curator, analyst, attacker"]
+    assert hits("a:1", "noise is drawn anew <!-- words: a quotation -->") == [] == hits("a:1", "noise is drawn again")
