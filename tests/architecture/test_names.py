@@ -43,6 +43,11 @@ def refused_names(text: str) -> Counter[str]:
     )
 
 
+def class_names(text: str) -> list[str]:
+    """The public classes that a source defines."""
+    return [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name[0] != "_"]
+
+
 def counts() -> dict[str, Counter[str]]:
     """The refused names of every subpackage; a file directly in the package is one, too."""
     total: dict[str, Counter[str]] = {}
@@ -55,6 +60,12 @@ def counts() -> dict[str, Counter[str]]:
 @pytest.mark.parametrize(("room", "names"), counts().items())
 def test_local_names_are_nouns(room: str, names: Counter[str]) -> None:
     assert names.total() <= LIMITS.get(room, 0), f"use nouns of the field: {dict(names)}"
+
+
+def test_a_class_name_occurs_once() -> None:
+    names = Counter(name for file in files("src") for name in class_names(file.read_text()))
+    assert len(names) > 400
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_pronouns_and_participles_are_seen() -> None:

@@ -13,7 +13,7 @@ from labeldp.mechanisms import (
     GaussianChoice,
     LaplaceHistogram,
     LaplaceSum,
-    Table,
+    LawTable,
     UnaryEncoding,
 )
 from labeldp.mechanisms.base import words_for
@@ -47,9 +47,9 @@ class Mutant(FiniteMechanism):
         """The claim."""
         return PrivacyLoss.pure(self.epsilon)
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[LawTable]:
         """One table."""
-        return [Table(self.weights(), "table")]
+        return [LawTable(self.weights(), "table")]
 
     def weights(self) -> NDArray[np.object_]:
         """Shape (K, K)."""

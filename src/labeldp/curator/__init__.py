@@ -2,7 +2,7 @@
 
 from labeldp.curator.cohorts import Cohort
 from labeldp.curator.curator import Curator, Fingerprint, Recorded, Subscribers, kind_of_ids, records_digest
-from labeldp.curator.dataset_ledger import Change, Comparisons, DatasetLedger, Entry
+from labeldp.curator.dataset_ledger import Change, Comparisons, DatasetLedger, LedgerEntry
 from labeldp.curator.datasets import LOSSES, times
 from labeldp.curator.ledger_file import LedgerFile, copy_ledger
 from labeldp.curator.ledger_upkeep import back_up, move, restore, rotate_keys
@@ -31,9 +31,9 @@ __all__ = [
     "Comparisons",
     "Curator",
     "DatasetLedger",
-    "Entry",
     "Fingerprint",
     "Ledger",
+    "LedgerEntry",
     "LedgerFile",
     "Recorded",
     "Subscribers",

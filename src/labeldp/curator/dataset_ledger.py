@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, final
 
 from labeldp._version import __version__
-from labeldp.accounting import Account, Books, Cost, Declarations, Spent, totals_within
-from labeldp.accounting import Entry as PaidEntry
+from labeldp.accounting import Account, Books, Cost, Declarations, Entry, Spent, totals_within
 from labeldp.curator.cohorts import (
     COHORTS,
     Cohort,
@@ -122,10 +121,10 @@ _OTHER_COUNT = (
 )
 
 
-def paid_from(row: Any) -> PaidEntry:
+def paid_from(row: Any) -> Entry:
     """Return what a release added to the books, from its row."""
     (low, high), path, cost = row
-    return PaidEntry((low, high), tuple((str(split), int(part)) for split, part in path), Cost.from_texts(*cost))
+    return Entry((low, high), tuple((str(split), int(part)) for split, part in path), Cost.from_texts(*cost))
 
 
 def commitment(secret: bytes, charge: str, labels: str) -> str:
@@ -144,7 +143,7 @@ def commitment(secret: bytes, charge: str, labels: str) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """The public record of one release in a ledger, without its value and keys.
 
     Args:
@@ -391,7 +390,7 @@ class DatasetLedger(NotCopyable):
         return cohorts_from(self._rows(COHORTS, order="number"))
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """Every release of all revisions, oldest first."""
         rows = self._rows(
             "SELECT revision, form, step, certificate, created, low, high, label_column, analyst, generation "
@@ -402,11 +401,11 @@ class DatasetLedger(NotCopyable):
         for revision, form, step, text, created, low, high, *scope in rows:
             certificate = read_stored(text, Certificate.from_json)
             part, cohorts = self.part(certificate.entries[0].path), tuple(names[low : high + 1])
-            found.append(Entry(revision, form, step, certificate, created, (low, high), cohorts, part, *scope))
+            found.append(LedgerEntry(revision, form, step, certificate, created, (low, high), cohorts, part, *scope))
         return tuple(found)
 
     @property
-    def own_entries(self) -> tuple[Entry, ...]:
+    def own_entries(self) -> tuple[LedgerEntry, ...]:
         """Every release to this analyst of these records, this column and this revision, oldest first."""
         rows = self._store.rows("SELECT generation FROM dataset WHERE name = ?", (self._dataset,))
         own = (self._column, *(rows[0] if rows else ()), self.revision, self._scope().span, self.analyst)

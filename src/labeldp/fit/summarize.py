@@ -22,14 +22,14 @@ from labeldp.fit.summary import (
     CertificateRow,
     ClassScore,
     Confusion,
-    Cost,
+    CostRow,
     Dropped,
     Estimated,
     FitSummary,
-    Numbers,
     NumberTest,
     Picture,
     PublicTest,
+    RegressionSummary,
     Stage,
 )
 from labeldp.inference import clopper_pearson
@@ -184,7 +184,7 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
         other = "debiased; the mean is learned from one half of the released labels and measured on the other" + against
         difference = "debiased, record by record, so that most of the noise cancels out"
     share = "the same as a share of that constant's squared error"
-    numbers = Numbers(
+    numbers = RegressionSummary(
         start=float(domain.low),
         end=float(domain.high),
         grid=domain.grid,
@@ -398,7 +398,7 @@ def budget_use(
         earlier = account.used(without={*ids, *later}) * total
     rest = (1 - used) * total
     parts = (total, earlier, certificate.epsilon(delta), rest if rest > total / 10_000 else 0)
-    return BudgetUse(*(Cost(float(part), delta) for part in parts))
+    return BudgetUse(*(CostRow(float(part), delta) for part in parts))
 
 
 def _dropped(job: Job) -> tuple[Dropped, ...]:

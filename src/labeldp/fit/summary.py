@@ -30,7 +30,7 @@ class FiniteFields:
 
 
 @dataclass(frozen=True)
-class Cost(FiniteFields):
+class CostRow(FiniteFields):
     """An amount of privacy loss: epsilon at a delta."""
 
     epsilon: float
@@ -48,10 +48,10 @@ class BudgetUse:
         left: what a further release may still cost.
     """
 
-    total: Cost
-    before: Cost
-    run: Cost
-    left: Cost
+    total: CostRow
+    before: CostRow
+    run: CostRow
+    left: CostRow
 
 
 @dataclass(frozen=True)
@@ -274,8 +274,8 @@ class NumberTest(FiniteFields):
 
 
 @dataclass(frozen=True)
-class Numbers(FiniteFields):
-    """What takes the place of classes, accuracy and confusion where labels are numbers.
+class RegressionSummary(FiniteFields):
+    """Errors of a fit to numbers, in place of classes, accuracy and confusion.
 
     Args:
         start, end: the declared range.
@@ -423,7 +423,7 @@ class FitSummary(FiniteFields):
     request: str = ""
     images: str = ""
     certificate_digest: str = ""
-    numbers: Numbers | None = None
+    numbers: RegressionSummary | None = None
     picture: Picture | None = None
     gain: Estimated | None = None
     held_out: int = 0

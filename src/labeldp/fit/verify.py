@@ -21,7 +21,7 @@ from labeldp.fit.bundle import (
     read_json,
 )
 from labeldp.fit.settings import public_digest
-from labeldp.fit.summary import Cost, FitSummary
+from labeldp.fit.summary import CostRow, FitSummary
 from labeldp.images import names_images, open_images
 from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
 from labeldp.tables import (
@@ -173,7 +173,7 @@ def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | Non
     same = (
         rows == [(charge.loss.epsilon(delta), delta, *words) for charge in certificate.entries]
         and summary.sentence == certificate.at(delta)
-        and summary.budget.run == Cost(certificate.epsilon(of), of)
+        and summary.budget.run == CostRow(certificate.epsilon(of), of)
         and summary.dataset == certificate.dataset
     )
     if not same:

@@ -13,9 +13,9 @@ from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantil
 from labeldp.inference.released import (
     Codes,
     Means,
+    NoisySums,
     Outcomes,
     PublicGroups,
-    Sums,
     entry_level,
     estimate_of,
     precision,
@@ -61,10 +61,10 @@ def evaluate(
         InputError: probabilities that are not public or do not fit the release.
     """
     check_level(level)
-    source = Sums.of(release) if is_sums(release) else Outcomes.of(release, users)
-    if isinstance(source, Sums):
+    source = NoisySums.of(release) if is_sums(release) else Outcomes.of(release, users)
+    if isinstance(source, NoisySums):
         refuse_users(users)
-    records = source.mechanism.records if isinstance(source, Sums) else source.records
+    records = source.mechanism.records if isinstance(source, NoisySums) else source.records
     classes = len(source.names)
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")
@@ -130,7 +130,7 @@ class Scores:
 
     def accuracy(self) -> Estimate:
         """Estimate how often the predicted class is the true one."""
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             return self._accuracy_of_sums()
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
         chosen = self.predictions
@@ -182,7 +182,7 @@ class Scores:
         cells = self.cells.crossed(predicted)
         entry = entry_level(self.source, cells, self.level, self.simultaneous)
         axes = (*self.cells.axes, ("class", self.source.names))
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             check_cells(self.source, cells)
             value, low, high, variance, sampling = self._of_cells(cells, entry)
             sizes = np.maximum(cells.sizes, 1)
@@ -199,7 +199,7 @@ class Scores:
 
         Of two classes the second has the true-positive rate, and the first one minus the false-positive rate.
         """
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             return self._recall_of_sums()
         return self._ratios("recall", lambda true, hit: (true * hit, true))
 
@@ -263,7 +263,7 @@ class Scores:
         Each pair of records is weighted by the product of its unbiased indicators.
         """
         self._need_two("an area under the ROC curve")
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             if self.cells.codes is not None:
                 raise InputError("must be left out: the sums of an area are over all records", argument="groups")
             return area_of_sums(self.source.release, self._scores, self.level)
@@ -495,7 +495,7 @@ class Scores:
             raise InputError(f"must be of two classes for {score}", argument="release")
 
     def _need_answers(self, score: str) -> None:
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             raise NotInvertibleError(f"sums by predicted class do not tell {score}: release answers one by one")
 
     def _estimate(
@@ -544,7 +544,7 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
     """
     check_level(level)
     summed = is_sums(release)
-    outcomes: Any = Sums.of(release) if summed else Outcomes.of(release, users)
+    outcomes: Any = NoisySums.of(release) if summed else Outcomes.of(release, users)
     classes, records = len(outcomes.names), outcomes.mechanism.records if summed else outcomes.records
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")

@@ -12,8 +12,8 @@ from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
 from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student_quantile
 from labeldp.inference.released import (
     Codes,
+    NoisySums,
     Outcomes,
-    Sums,
     estimate_of,
     outcome_code,
     precision,
@@ -268,7 +268,7 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
     return _odds(outcomes, RULES["odds ratio"], share, low, high, level)
 
 
-def _odds(source: Outcomes | Sums, rule: Rule, share: Floats, low: Floats, high: Floats, level: float) -> Estimate:
+def _odds(source: Outcomes | NoisySums, rule: Rule, share: Floats, low: Floats, high: Floats, level: float) -> Estimate:
     """Return the odds ratio of two shares, each at the root of the level, shape (2,): without and with exposure."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value, lower, upper = (

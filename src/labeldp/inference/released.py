@@ -230,7 +230,7 @@ class Outcomes:
 
 
 @dataclass(frozen=True)
-class Sums:
+class NoisySums:
     """Released noisy sums over records, from a trusted curator.
 
     Args:
@@ -241,7 +241,7 @@ class Sums:
     clustered: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, release: Any) -> "Sums":
+    def of(cls, release: Any) -> "NoisySums":
         """Return what may be estimated from.
 
         Raises:
@@ -419,7 +419,7 @@ def public_numbers(
     return array, f"the {argument} were not computed from these labels ({values.why})"
 
 
-def outcome_code(outcomes: Outcomes | Sums, outcome: Any) -> int:
+def outcome_code(outcomes: Outcomes | NoisySums, outcome: Any) -> int:
     """Return the class that is meant: the second of two by default.
 
     Raises:
@@ -436,7 +436,7 @@ def outcome_code(outcomes: Outcomes | Sums, outcome: Any) -> int:
 
 
 def entry_level(
-    outcomes: Outcomes | Sums, cells: PublicGroups, level: float, simultaneous: bool, dependent: int = 1
+    outcomes: Outcomes | NoisySums, cells: PublicGroups, level: float, simultaneous: bool, dependent: int = 1
 ) -> float:
     """Return the level of each interval: groups are independent of each other unless they share users."""
     check_level(level)
@@ -458,7 +458,7 @@ def precision(variance: Any, sampling: Any, sizes: Any) -> tuple[Any, Any]:
 
 
 def estimate_of(
-    outcomes: Outcomes | Sums,
+    outcomes: Outcomes | NoisySums,
     rule: Rule,
     quantity: str,
     axes: Any,

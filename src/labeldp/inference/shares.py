@@ -12,9 +12,9 @@ from labeldp.inference.intervals import (
     student_quantile,
 )
 from labeldp.inference.released import (
+    NoisySums,
     Outcomes,
     PublicGroups,
-    Sums,
     entry_level,
     estimate_of,
     outcome_code,
@@ -240,7 +240,7 @@ def quantile(
 
 
 def _in_order(
-    source: Outcomes | Sums, cells: PublicGroups, below: Floats, low: Floats, high: Floats, rule: Rule, at: float,
+    source: Outcomes | NoisySums, cells: PublicGroups, below: Floats, low: Floats, high: Floats, rule: Rule, at: float,
     level: float, simultaneous: bool,
 ) -> Estimate:  # fmt: skip
     """Return the quantile whose classes are not refused: one is where the share up to it may be `at` or more."""

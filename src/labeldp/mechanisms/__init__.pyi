@@ -9,8 +9,8 @@ from .answers import Debiased as Debiased
 from .answers import SetAnswers as SetAnswers
 from .base import Description as Description
 from .base import FiniteMechanism as FiniteMechanism
+from .base import LawTable as LawTable
 from .base import Mechanism as Mechanism
-from .base import Table as Table
 from .base import debias as debias
 from .base import joint_laws as joint_laws
 from .base import restore as restore

@@ -54,7 +54,7 @@ Row = list[int]
 
 
 @dataclass(frozen=True)
-class Table:
+class LawTable:
     """One law of a finite mechanism: integer weights over 2**64, and the records that it serves.
 
     Args:
@@ -328,7 +328,7 @@ class FiniteMechanism(Mechanism):
         """Compute nothing: the law follows from the fields."""
 
     @abstractmethod
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[LawTable]:
         """Return each distinct law with the records that it serves."""
 
     @abstractmethod

@@ -19,7 +19,7 @@ from torch.nn import functional
 from labeldp.learners import LEARNERS, MIN_RECORDS, Evidence, Model, Progress, Staged, Task, no_progress
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.networks.architectures import build
-from labeldp.networks.inputs import Inputs, Scale
+from labeldp.networks.inputs import Inputs, InputScale
 from labeldp.networks.losses import Loss, Objective, objective_of, targets
 from labeldp.networks.training import PRESETS, Recipe, Record, State, mixed_precision, train
 from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
@@ -271,7 +271,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return
         self.__init__(state["network"], views=tuple(state.get("views", ())))  # type: ignore[misc]
         self.shape_, self.classes_ = tuple(state["shape"]), np.arange(state["classes"])
-        self.scale_ = None if state["scale"] is None else Scale(*map(torch.from_numpy, state["scale"]))
+        self.scale_ = None if state["scale"] is None else InputScale(*map(torch.from_numpy, state["scale"]))
         network = build(self.network, self.shape_, state["classes"], 0)
         network.load_state_dict({name: torch.as_tensor(each) for name, each in state["weights"].items()})
         self.network_ = network.to(device=self._device(), memory_format=torch.channels_last).eval()

@@ -15,14 +15,14 @@ SHAPES = "images of bytes, shape (n, h, w) or (n, h, w, 3), numbers, shape (n, d
 
 
 @dataclass(frozen=True)
-class Scale:
+class InputScale:
     """Mean and standard deviation of each channel or column, to scale inputs to mean 0 and variance 1."""
 
     mean: Any = field(repr=False)
     spread: Any = field(repr=False)
 
     @classmethod
-    def of(cls, raw: Tensor) -> "Scale":
+    def of(cls, raw: Tensor) -> "InputScale":
         """Learn the scale of each channel of images, or each column of numbers."""
         places = (0, 2, 3) if raw.ndim == 4 else (0,)
         sample = raw[:: max(len(raw) // 10_000, 1)].float()
@@ -40,10 +40,10 @@ class Inputs:
     """
 
     raw: Tensor = field(repr=False)
-    scale: Scale | None = field(repr=False)
+    scale: InputScale | None = field(repr=False)
 
     @classmethod
-    def of(cls, features: Any, scale: Scale | None = None, *, ids: bool = False) -> "Inputs":
+    def of(cls, features: Any, scale: InputScale | None = None, *, ids: bool = False) -> "Inputs":
         """Check features, and take the given scale or learn one from these records.
 
         Args:
@@ -55,7 +55,7 @@ class Inputs:
             InputError: the features are of none of the three kinds.
         """
         raw = _tensor(features, ids)
-        return cls(raw, scale if scale is not None or _are_ids(raw) else Scale.of(raw))
+        return cls(raw, scale if scale is not None or _are_ids(raw) else InputScale.of(raw))
 
     @property
     def shape(self) -> tuple[int, ...]:
