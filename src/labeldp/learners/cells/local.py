@@ -48,7 +48,7 @@ class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
         """Find the non-empty cells of a fitted partition, and return the number of each record's own, for each tree."""
         check_columns(self, features, fit=True)
         keys = keys_by_tree(fitted.transform(features))
-        self.scale_ = AxisScale.of(features)
+        self.scale_ = FeatureScale.of(features)
         found = [NonEmptyCells.of(fitted, own, self.scale_) for own in keys]
         self.cells_, own = (list(part) for part in zip(*found, strict=True))
         self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
@@ -57,7 +57,7 @@ class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
     def take(self, features: Any, fitted: Any, keys: Keys, sizes: NDArray[np.int64]) -> None:
         """Take non-empty cells of a fitted partition that are known, for features of some of their records."""
         check_columns(self, features, fit=True)
-        self.scale_ = AxisScale.of(features)
+        self.scale_ = FeatureScale.of(features)
         self.cells_ = [NonEmptyCells(keys, sizes, self.scale_.apply(fitted.centers(keys)))]
         self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
 
@@ -221,12 +221,12 @@ class NonEmptyCells:
     centers: AnyFloats = field(repr=False)
 
     @classmethod
-    def of(cls, partition: Any, keys: Keys, scale: "AxisScale") -> tuple[Self, Keys]:
+    def of(cls, partition: Any, keys: Keys, scale: "FeatureScale") -> tuple[Self, Keys]:
         """Return the cells of records with these keys, and the number of each record's own, shape (n,)."""
         found, sizes, cells = numbered(keys, partition.size_)
         return cls(found, sizes, scale.apply(partition.centers(found))), cells
 
-    def locate(self, keys: Keys, features: Any, scale: "AxisScale") -> Keys:
+    def locate(self, keys: Keys, features: Any, scale: "FeatureScale") -> Keys:
         """Return the number of the cell that answers for each of other records, shape (n,)."""
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         missed = np.flatnonzero(self.keys[places] != keys)
@@ -237,7 +237,7 @@ class NonEmptyCells:
 
 
 @dataclass(frozen=True)
-class AxisScale:
+class FeatureScale:
     """Public medians and spreads of features, shape (d,)."""
 
     median: AnyFloats = field(repr=False)
