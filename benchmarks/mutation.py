@@ -401,7 +401,7 @@ def shown(sample: int) -> str:
 def run(names: list[str], minutes: float, seconds: float, places: list[str]) -> None:
     """Judge mutants, and keep each finding at once; of the tests of some places alone, what they kill."""
     known, end, count = Map(), time.monotonic() + 60 * minutes, Counter[str]()
-    path = "src/labeldp/privacy/budget.py"
+    path = "src/labeldp/privacy/loss.py"
     text = (ROOT / path).read_text(encoding="utf-8")
     assert test_once(path, text, known.tests[:20], 60) == "survived", "the tests fail without a mutant"
     assert test_once(path, text.replace("0", "1"), known.tests[:200], 60) == "killed", "no mutant is noticed"

@@ -65,7 +65,8 @@ def test_local_names_are_nouns(room: str, names: Counter[str]) -> None:
 def test_a_class_name_occurs_once() -> None:
     names = Counter(name for file in files("src") for name in class_names(file.read_text()))
     assert len(names) > 400
-    assert [name for name, count in names.items() if count > 1] == []
+    # of a mechanism, too, since the recorded laws print the name
+    assert [name for name, count in names.items() if count > 1] == ["Table"]
 
 
 def test_pronouns_and_participles_are_seen() -> None:

@@ -13,15 +13,14 @@ from labeldp.mechanisms import (
     GaussianChoice,
     LaplaceHistogram,
     LaplaceSum,
-    LawTable,
+    Table,
     UnaryEncoding,
 )
 from labeldp.mechanisms.base import words_for
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import WORD, PrivacyLoss, exp_bounds, positive_epsilon, set_fields
-from labeldp.sampling.alias import AliasTable
 from labeldp.sampling.discrete import discrete_laplace
-from labeldp.sampling.words import WordStream
+from labeldp.sampling.words import AliasTable, WordStream
 
 Rows = list[list[int]]
 
@@ -47,9 +46,9 @@ class Mutant(FiniteMechanism):
         """The claim."""
         return PrivacyLoss.pure(self.epsilon)
 
-    def tables(self) -> list[LawTable]:
+    def tables(self) -> list[Table]:
         """One table."""
-        return [LawTable(self.weights(), "table")]
+        return [Table(self.weights(), "table")]
 
     def weights(self) -> NDArray[np.object_]:
         """Shape (K, K)."""

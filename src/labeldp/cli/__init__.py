@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import note
+from labeldp.cli.options import CommandGroup, note
 
 __all__ = ["COMMANDS", "cli", "main"]
 _EPILOG = "Every command has examples: labeldp COMMAND --help."

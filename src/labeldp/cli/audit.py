@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labeldp.cli.certificate import worst_first
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, PATH, flags_in_errors, progress
+from labeldp.cli.options import FILE, PATH, CommandGroup, flags_in_errors, progress
 
 if TYPE_CHECKING:
     from labeldp.fit import Check

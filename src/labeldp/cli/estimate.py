@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.ledger import describe_budget
+from labeldp.cli.account_options import describe_budget
 from labeldp.cli.options import (
     FILE,
     PATH,
+    CommandGroup,
     add_options,
     align_columns,
     domain_options,

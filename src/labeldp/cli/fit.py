@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.account_options import held_label_options
-from labeldp.cli.help import SectionedCommand
-from labeldp.cli.ledger import describe_budget
+from labeldp.cli.account_options import describe_budget, held_label_options
 from labeldp.cli.options import (
     FILE,
     PATH,
+    SectionedCommand,
     curator_options,
     domain_options,
     flags_in_errors,

@@ -7,13 +7,12 @@ import math
 import re
 import shlex
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, PATH, align_columns, flags_in_errors, json_option, warn_if_weak
+from labeldp.cli.account_options import balance, budget_share, percent
+from labeldp.cli.options import FILE, PATH, CommandGroup, align_columns, flags_in_errors, json_option, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.curator import DatasetLedger
@@ -60,9 +59,9 @@ def _dataset(account: DatasetLedger) -> Iterator[str]:
         column = f" of {domain.column!r}" if domain.column else ""
         yield f"  Labels{column}: {domain.words} (declared {domain.created[:10]}{refused})"
     filtered = bool(decimal(account.budget.delta, "delta"))
-    share = _share(account)
+    share = budget_share(account)
     full = min(BAR, math.ceil(share * BAR))
-    yield f"  Budget        {_balance(account)}   {'█' * full}{'░' * (BAR - full)}  {percent(share)}"
+    yield f"  Budget        {balance(account)}   {'█' * full}{'░' * (BAR - full)}  {percent(share)}"
     if filtered:
         yield f"  Note          {PROMISE}"
     if str(account.promised) != str(account.budget):
@@ -132,42 +131,6 @@ def _cost(charge: Charge) -> tuple[str, str]:
     if delta:
         return rounded_up_text(charge.loss.epsilon(delta)), decimal_text(float_above(delta))
     return ("no finite ε" if bound is None else decimal_text(float_above(bound))), "0"
-
-
-def describe_budget(path: str, name: str) -> str:
-    """Return the line on the budget of a dataset in the ledger file `path`."""
-    from labeldp.curator import LedgerFile
-
-    return balance_line(LedgerFile(path).dataset(name))
-
-
-def balance_line(account: DatasetLedger) -> str:
-    """Return a dataset and how much of its budget is spent, as a line."""
-    return f"{account.name!r}: {_balance(account)} spent"
-
-
-def _share(account: DatasetLedger) -> Fraction:
-    """Return how much of a budget is spent."""
-    from labeldp.privacy import decimal
-
-    if decimal(account.budget.delta, "delta"):
-        return max(account.used_by.values(), default=Fraction(0))
-    return Fraction(account.spent.epsilon()) / decimal(account.budget.epsilon, "epsilon")
-
-
-def _balance(account: DatasetLedger) -> str:
-    """Return what is spent of a budget; with a delta, where remaining budgets are no differences, the share."""
-    from labeldp.privacy import decimal, decimal_text, rounded_up_text
-
-    epsilon, delta = decimal_text(account.budget.epsilon), decimal(account.budget.delta, "delta")
-    if delta:
-        return f"{percent(_share(account))} of ε = {epsilon}, δ = {decimal_text(account.budget.delta)}"
-    return f"ε {rounded_up_text(account.spent.epsilon(), 12)} of {epsilon}"
-
-
-def percent(share: Fraction) -> str:
-    """Return a share in percent, rounded up to a hundredth."""
-    return f"{math.ceil(share * 10_000) / 100:g} %"
 
 
 def add_dataset(
@@ -287,7 +250,7 @@ def _to_json(path: str) -> dict[str, Any]:
     return {
         account.name: {
             "budget": {"epsilon": str(account.budget.epsilon), "delta": str(account.budget.delta)},
-            "spent_share": math.ceil(_share(account) * 10_000) / 10_000,
+            "spent_share": math.ceil(budget_share(account) * 10_000) / 10_000,
             "releases": [
                 {"charged": entry.created, **entry.certificate.entries[0].to_json()} for entry in account.entries
             ],

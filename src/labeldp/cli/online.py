@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import (
     FILE,
+    CommandGroup,
     align_columns,
     flags_in_errors,
     note,
@@ -108,7 +108,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     The same command resumes an interrupted run. Until it is finished, OUT.unfinished holds its state, which is as
     secret as the losses.
     """
-    from labeldp.cli.ledger import describe_budget
+    from labeldp.cli.account_options import describe_budget
     from labeldp.online import OnlineRun, run_online
 
     warn_if_weak(options["epsilon"], about="the losses of one round")

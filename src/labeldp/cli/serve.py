@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, flags_in_errors
+from labeldp.cli.options import FILE, CommandGroup, flags_in_errors
 
 SHOWN_LINES = 20
 """How many lines of the log are shown, where nothing else is asked for."""
@@ -64,7 +63,7 @@ def admin_budget(config: str) -> None:
 
     Run it as the user who may read the ledgers.
     """
-    from labeldp.cli.ledger import balance_line, percent
+    from labeldp.cli.account_options import balance_line, percent
     from labeldp.curator import LedgerFile
     from labeldp.serve import Config
 

@@ -8,8 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.curator.datasets import Dataset, add_command, now, pinned_of
-from labeldp.curator.traces import first_records
+from labeldp.curator.datasets import Dataset, add_command, first_records, now, pinned_of
 from labeldp.privacy import (
     Buckets,
     IdDigest,

@@ -11,8 +11,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.curator.datasets import ANY_KIND, IDS_KIND
 from labeldp.curator.memory_ledger import Ledger
-from labeldp.curator.traces import ANY_KIND, IDS_KIND
 from labeldp.curator.users import (
     ONE_USER,
     PUBLIC_USERS,

@@ -26,6 +26,8 @@ from labeldp.curator.cohorts import (
     without_cohort,
 )
 from labeldp.curator.datasets import (
+    ANY_KIND,
+    IDS_KIND,
     OPENS,
     USERS,
     Dataset,
@@ -50,6 +52,7 @@ from labeldp.curator.datasets import (
     refuse_closed,
     refuse_undeclared,
     text_of,
+    traces_of,
     unknown_dataset,
 )
 from labeldp.curator.ledger_store import Store
@@ -64,7 +67,6 @@ from labeldp.curator.paid import (
     whole_span,
     write_payment,
 )
-from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
 from labeldp.mechanisms import GAPS, Domain
 from labeldp.privacy import (
     Budget,

@@ -12,6 +12,7 @@ from typing import Any, final
 from labeldp.curator.cohorts import SortedIds, cohorts_of, insert_cohort, refuse_known, unknown_cohort
 from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import (
+    ANY_KIND,
     SECRET_BYTES,
     Dataset,
     Declared,
@@ -30,7 +31,6 @@ from labeldp.curator.datasets import (
 )
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.paid import OWNER, accounts_of, change_budget, reserve
-from labeldp.curator.traces import ANY_KIND
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Budget, InputError, LedgerError, NotCopyable, Scope, decimal, derive_key, numbers_of
 

@@ -13,16 +13,18 @@ from labeldp.curator.datasets import (
     STATE,
     Dataset,
     State,
+    are_expected,
     charge_from,
     cost_digest,
     disclosures,
     made_digest,
+    new_traces,
     now,
     restorations,
     text_of,
+    traces_of,
 )
 from labeldp.curator.ledger_store import pack, unpack
-from labeldp.curator.traces import are_expected, new_traces, traces_of
 from labeldp.privacy import Certificate, Charge, Draw, PendingCharge, RandomnessKind, Request, Trust, read_stored
 
 

@@ -28,12 +28,6 @@ from .once import FREE as FREE
 from .once import NO_RIGHT as NO_RIGHT
 from .once import FitCost as FitCost
 from .once import RightToFit as RightToFit
-from .parsing import classes_of as classes_of
-from .parsing import decimal_float as decimal_float
-from .parsing import domain_of as domain_of
-from .parsing import epsilon_of as epsilon_of
-from .parsing import parts_of as parts_of
-from .parsing import whole_number as whole_number
 from .predict import predict_file as predict_file
 from .predict import predicted_columns as predicted_columns
 from .predict import prediction_columns as prediction_columns
@@ -43,6 +37,12 @@ from .release import release_file as release_file
 from .rows import GivenRows as GivenRows
 from .run import fit_file as fit_file
 from .settings import FitSettings as FitSettings
+from .settings import classes_of as classes_of
+from .settings import decimal_float as decimal_float
+from .settings import domain_of as domain_of
+from .settings import epsilon_of as epsilon_of
+from .settings import parts_of as parts_of
+from .settings import whole_number as whole_number
 from .summarize import budget_use as budget_use
 from .summarize import summarize as summarize
 from .summary import Across as Across

@@ -7,7 +7,7 @@ from math import ceil, floor, log10, sqrt, tanh
 from pathlib import Path
 from typing import Any
 
-from labeldp.fit.parsing import domain_words, epsilon_of
+from labeldp.fit.settings import domain_words, epsilon_of
 from labeldp.learners import TRUSTS
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, Trust, check_integer, decimal, decimal_text, float_above

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from labeldp._version import __version__
 from labeldp.curator import DatasetLedger
-from labeldp.fit.copies import copy_warnings
 from labeldp.fit.job import Job, RemoteAccount
-from labeldp.fit.remedies import better_models, narrower_interval
 from labeldp.fit.rows import PublicRows
 from labeldp.fit.simulate import TWO_SIDED, importances, simulated_curve
+from labeldp.fit.suggestions import better_models, copy_warnings, narrower_interval
 from labeldp.fit.summary import (
     Across,
     Bin,

@@ -16,7 +16,7 @@ from labeldp.curator import (
     user_names,
     users_digest,
 )
-from labeldp.mechanisms import Domain, response_bits
+from labeldp.mechanisms import Domain
 from labeldp.privacy import InputError, PendingCharge, RecordIds, float_below, positive_epsilon
 from labeldp.streams import check_user, joined_ids, user_column
 from labeldp.tables import Table, is_text, record_ids
@@ -43,6 +43,8 @@ def best_cap(sizes: NDArray[np.int64], epsilon: float, domain: Domain) -> int:
         epsilon: what a user pays.
         domain: of the labels.
     """
+    from labeldp.mechanisms import response_bits
+
     classes = max(domain.columns, 2)
 
     def bits(most: int) -> float:

@@ -2,7 +2,6 @@ from . import designs as designs
 from .conformal import METHODS as METHODS
 from .conformal import PredictionSets as PredictionSets
 from .conformal import conformal as conformal
-from .curves import ThresholdCurve as ThresholdCurve
 from .curves import area_terms as area_terms
 from .curves import ratio_of_pairs as ratio_of_pairs
 from .designs import answers as answers
@@ -12,6 +11,7 @@ from .estimate import Estimate as Estimate
 from .estimate import Rule as Rule
 from .evaluation import CalibrationBins as CalibrationBins
 from .evaluation import Scores as Scores
+from .evaluation import ThresholdCurve as ThresholdCurve
 from .evaluation import compare as compare
 from .evaluation import evaluate as evaluate
 from .intervals import clopper_pearson as clopper_pearson

@@ -7,20 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.inference.curves import PairTerms, ThresholdCurve, area_terms, precision_terms, ratio_of_pairs
+from labeldp.inference.curves import PairTerms, area_terms, precision_terms, ratio_of_pairs
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
+from labeldp.inference.groups import Codes, Means, PublicGroups
 from labeldp.inference.intervals import clopper_pearson, fieller, normal_quantile, recovered, sidak, student_quantile
-from labeldp.inference.released import (
-    Codes,
-    Means,
-    NoisySums,
-    Outcomes,
-    PublicGroups,
-    entry_level,
-    estimate_of,
-    precision,
-    public_numbers,
-)
+from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, precision, public_numbers
 from labeldp.inference.sums import (
     area_of_sums,
     cell_means,
@@ -74,6 +65,21 @@ def evaluate(
     if table.min() < 0 or (table.max() > 1 if single else np.abs(table.sum(axis=1) - 1).max() > 1e-3):
         raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
     return Scores(source, table, public, PublicGroups.of(groups, records), level, simultaneous)
+
+
+@dataclass(frozen=True)
+class ThresholdCurve:
+    """Two rates of a classifier at thresholds that were fixed by its public probabilities.
+
+    Args:
+        thresholds: a record is flagged from this probability on, falling, shape (T,).
+        across: false-positive rate of a ROC curve, recall of a precision-recall curve.
+        up: true-positive rate of a ROC curve, precision of a precision-recall curve.
+    """
+
+    thresholds: Floats = field(repr=False)
+    across: Estimate
+    up: Estimate
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,9 @@ from scipy.special import expit
 
 from labeldp.inference.effects import least_squares, values_of
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
+from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student_quantile
-from labeldp.inference.released import (
-    Codes,
-    NoisySums,
-    Outcomes,
-    estimate_of,
-    outcome_code,
-    precision,
-    refuse_exact,
-)
+from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code, precision, refuse_exact
 from labeldp.inference.sums import arms, design_matrix, is_sums, odds_of_sums, regression_of_sums
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Flags, Floats, InputError, NotInvertibleError, check_choice

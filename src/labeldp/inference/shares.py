@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
+from labeldp.inference.groups import PublicGroups
 from labeldp.inference.intervals import (
     betting,
     clopper_pearson,
@@ -14,7 +15,6 @@ from labeldp.inference.intervals import (
 from labeldp.inference.released import (
     NoisySums,
     Outcomes,
-    PublicGroups,
     entry_level,
     estimate_of,
     outcome_code,

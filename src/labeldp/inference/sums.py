@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.inference.estimate import RULES, Estimate
+from labeldp.inference.groups import PublicGroups
 from labeldp.inference.intervals import (
     geometric_quantile,
     geometric_variance,
@@ -12,15 +13,7 @@ from labeldp.inference.intervals import (
     normal_quantile,
     recovered,
 )
-from labeldp.inference.released import (
-    NoisySums,
-    PublicGroups,
-    entry_level,
-    estimate_of,
-    outcome_code,
-    precision,
-    treated_column,
-)
+from labeldp.inference.released import NoisySums, entry_level, estimate_of, outcome_code, precision, treated_column
 from labeldp.mechanisms import (
     MAX_RESOLUTION,
     Classes,

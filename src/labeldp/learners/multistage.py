@@ -61,7 +61,6 @@ from labeldp.mechanisms import (
     Classes,
     Domain,
     FiniteMechanism,
-    LaplaceHistogram,
     LocalHashing,
     Mechanism,
     RandomizedResponse,
@@ -750,6 +749,8 @@ def cluster_prior(
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 4.
     """
+    from labeldp.mechanisms import LaplaceHistogram
+
     check_curator(curator)
     check_rows(features, curator.records)
     classes = curator.domain.size

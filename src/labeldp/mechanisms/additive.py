@@ -11,8 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.answers import Debiased
-from labeldp.mechanisms.base import FiniteMechanism, LawTable, Mechanism, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Classes, Codes, Interval, require_domain
 from labeldp.privacy import (
     BLOCK,
@@ -211,8 +210,8 @@ class DiscreteLaplace(FiniteMechanism):
     def published(self) -> str:
         return f"one noisy number per record (discrete Laplace noise, scale {self.scale:.3g}, clipped to the range)"
 
-    def tables(self) -> list[LawTable]:
-        return [LawTable(np.array([[*self.half[:0:-1], *self.half]], dtype=object), "noise and clamp")]
+    def tables(self) -> list[Table]:
+        return [Table(np.array([[*self.half[:0:-1], *self.half]], dtype=object), "noise and clamp")]
 
     def weights(self) -> Weights:
         """Return exact weights over the grid, shape (grid, grid)."""

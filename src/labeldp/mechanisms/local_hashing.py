@@ -12,8 +12,15 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.answers import SetAnswers
-from labeldp.mechanisms.base import MAX_EXPANDED, FiniteMechanism, LawTable, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import (
+    MAX_EXPANDED,
+    FiniteMechanism,
+    SetAnswers,
+    Table,
+    Weights,
+    refuse_large,
+    words_for,
+)
 from labeldp.mechanisms.domains import Codes
 from labeldp.mechanisms.information import MAX_CLASSES, best_groups, best_size, local_hashing_bits
 from labeldp.mechanisms.randomized_response import ResponseLaw, require_classes, respond
@@ -139,8 +146,8 @@ class LocalHashing(FiniteMechanism):
             "per label.)"
         )
 
-    def tables(self) -> list[LawTable]:
-        return [LawTable(self.weights(), "groups")]
+    def tables(self) -> list[Table]:
+        return [Table(self.weights(), "groups")]
 
     def weights(self) -> Weights:
         """Exact weights, shape (g, g): of the answered group, for each group of the label."""
@@ -349,8 +356,8 @@ class SubsetSelection(FiniteMechanism):
         """All answers as packed sets, in the order of the columns of `weights`, shape (K choose k, ceil(K / 8))."""
         return _packed(_combinations(self.domain.size, int(self.size)), self.domain.size)
 
-    def tables(self) -> list[LawTable]:
-        return [LawTable(self.weights(), "sets")]
+    def tables(self) -> list[Table]:
+        return [Table(self.weights(), "sets")]
 
     def weights(self) -> Weights:
         """Exact weights, shape (K, K choose k), of the answers in the order of `sets`."""

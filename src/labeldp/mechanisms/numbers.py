@@ -12,8 +12,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.answers import Debiased
-from labeldp.mechanisms.base import FiniteMechanism, LawTable, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Codes, Interval, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
@@ -160,8 +159,8 @@ class UnbiasedNumbers(FiniteMechanism):
             f"mean (noise standard deviation {number(self.noise_stddev)})."
         )
 
-    def tables(self) -> list[LawTable]:
-        return [LawTable(self.law, "table")]
+    def tables(self) -> list[Table]:
+        return [Table(self.law, "table")]
 
     def weights(self) -> Weights:
         """Exact weights, shape (grid, outputs)."""
@@ -306,8 +305,8 @@ class ResponseOnBins(FiniteMechanism):
             f"{self.keep_probability:.3f}."
         )
 
-    def tables(self) -> list[LawTable]:
-        return [LawTable(self.weights(), "table")]
+    def tables(self) -> list[Table]:
+        return [Table(self.weights(), "table")]
 
     def weights(self) -> Weights:
         """Exact weights, shape (grid, bins)."""

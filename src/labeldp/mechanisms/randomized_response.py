@@ -9,8 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.answers import Debiased, SetAnswers
-from labeldp.mechanisms.base import FiniteMechanism, LawTable, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, SetAnswers, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
 from labeldp.mechanisms.domains import Classes, Codes, Domain, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
@@ -135,8 +134,8 @@ class RandomizedResponse(FiniteMechanism):
         """Return the exact loss of K-ary randomized response."""
         return PrivacyLoss.response(self.epsilon, self.domain.size)
 
-    def tables(self) -> list[LawTable]:
-        return [LawTable(self.weights(), "table")]
+    def tables(self) -> list[Table]:
+        return [Table(self.weights(), "table")]
 
     def weights(self) -> Weights:
         """Return exact weights, shape (K, K)."""
@@ -217,10 +216,10 @@ class _CandidateResponse(FiniteMechanism):
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "candidates": self.candidates.digest, "sets": len(self.candidates)}
 
-    def tables(self) -> list[LawTable]:
+    def tables(self) -> list[Table]:
         sizes = self.sizes
         return [
-            LawTable(np.array(law.rows(), dtype=object), "subset response", np.flatnonzero(sizes == size))
+            Table(np.array(law.rows(), dtype=object), "subset response", np.flatnonzero(sizes == size))
             for size, law in self.laws.items()
         ]
 
@@ -464,8 +463,8 @@ class UnaryEncoding(FiniteMechanism):
         flipped = f"Each bit is flipped with probability {self.law.lie / WORD:.3f}."
         return f"Each record releases one bit per class. {flipped}"
 
-    def tables(self) -> list[LawTable]:
-        return [LawTable(np.array(self.law.rows()[:-1], dtype=object), "bits")]
+    def tables(self) -> list[Table]:
+        return [Table(np.array(self.law.rows()[:-1], dtype=object), "bits")]
 
     def weights(self) -> Weights:
         """Return exact weights of each bit by itself, shape (K labels, K bits, 2); the bits are independent."""

@@ -18,7 +18,7 @@ from labeldp.privacy.exact import decimal, decimal_text, float_above, rounded_up
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
 from labeldp.privacy.request import Request
-from labeldp.privacy.stored import stored_fraction
+from labeldp.privacy.validate import stored_fraction
 
 T = TypeVar("T")
 
