@@ -12,25 +12,7 @@ REFUSED = {
     *("told", "made", "most", "least", "whole", "rest", "others"),
 }
 
-LIMITS = {
-    "accounting": 4,
-    "audit": 5,
-    "bags": 4,
-    "cli": 20,
-    "curator": 92,
-    "estimators": 1,
-    "fit": 106,
-    "images": 8,
-    "learners": 208,
-    "mechanisms": 2,
-    "networks": 52,
-    "privacy": 44,
-    "sampling": 2,
-    "serve": 1,
-    "sgd": 3,
-    "streams": 1,
-    "tables": 34,
-}
+LIMITS = {"learners": 50, "mechanisms": 1, "privacy": 1, "tables": 1}
 """How many of these names a subpackage has today; one that is missing here has none. Limits only fall."""
 
 

@@ -35,7 +35,7 @@ SECTIONS = {
 }
 """Where each command is defined, by section and name; its module is imported when the command is used."""
 
-COMMANDS = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
+COMMANDS = {name: target for commands in SECTIONS.values() for name, target in commands.items()}
 """Where each command is defined, by name."""
 
 

@@ -188,10 +188,12 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
 def held_label_options(command: Callable[P, R]) -> Callable[P, R]:
     """Add the options of a command on private labels that are in a file, or that a server holds."""
     command = private_label_options(command)
-    for each in command.__click_params__:  # type: ignore[attr-defined]
-        if each.name in ("label", "ledger"):
-            each.required = False
-            each.help += " Not with --curator." if each.name == "ledger" else " With --curator: that of --test alone."
+    for option in command.__click_params__:  # type: ignore[attr-defined]
+        if option.name in ("label", "ledger"):
+            option.required = False
+            option.help += (
+                " Not with --curator." if option.name == "ledger" else " With --curator: that of --test alone."
+            )
     return command
 
 

@@ -176,8 +176,8 @@ def add_dataset(
     )
     ledger = LedgerFile(path)
     if epsilon is not None and delta is None:
-        known = change and ledger.exists and name in ledger.datasets()
-        delta = ledger.dataset(name).budget.delta if known else "0"
+        exists = change and ledger.exists and name in ledger.datasets()
+        delta = ledger.dataset(name).budget.delta if exists else "0"
     budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta)
     if not change:
         if budget is None and records is not None and name in ledger.datasets():
@@ -193,7 +193,7 @@ def add_dataset(
         ledger.change(name, budget, domain, why, records=records)
     account = ledger.dataset(name)
     declared = account.domains
-    labels = f"; its labels are {' or '.join(each.words for each in declared)}" if declared else ""
+    labels = f"; its labels are {' or '.join(form.words for form in declared)}" if declared else ""
     count = "" if records is None else f"; it has {records:,} records"
     return f"{name!r} in {path} has the budget {account.budget}{labels}{count}. {SECRECY}"
 
@@ -214,8 +214,8 @@ def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> 
     """
     from labeldp.fit import add_cohort
 
-    found = add_cohort(ids, id_column=id_column, ledger=path, dataset=name, cohort=cohort)
-    return f"The cohort {cohort!r} of {name!r} in {path} has {found.records:,} records. {CHOICE} {SECRECY}"
+    result = add_cohort(ids, id_column=id_column, ledger=path, dataset=name, cohort=cohort)
+    return f"The cohort {cohort!r} of {name!r} in {path} has {result.records:,} records. {CHOICE} {SECRECY}"
 
 
 @click.group(cls=CommandGroup)
@@ -304,7 +304,7 @@ def ledger_add(
     cohort: str | None,
     ids: str | None,
     id_column: str | None,
-    **others: Any,
+    **options: Any,
 ) -> None:
     """Add a dataset with its budget, or change it.
 
@@ -322,11 +322,11 @@ def ledger_add(
     them, so certificates of later releases count it. What was spent stays spent.
     """
     warn_if_weak(epsilon)
-    given = (cohort, ids, id_column)
-    if any(each is not None for each in given) and None in given:
+    arguments = (cohort, ids, id_column)
+    if any(argument is not None for argument in arguments) and None in arguments:
         raise click.UsageError("--cohort, --ids and --id go together: a name, and whose ids it is for")
-    if cohort is None or any((epsilon, delta, *others.values())):
-        click.echo(add_dataset(path, dataset, epsilon, delta, **others))
+    if cohort is None or any((epsilon, delta, *options.values())):
+        click.echo(add_dataset(path, dataset, epsilon, delta, **options))
     if cohort is not None and ids is not None and id_column is not None:
         click.echo(add_records(path, dataset, cohort, ids, id_column))
 

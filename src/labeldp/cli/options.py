@@ -115,11 +115,11 @@ _SAME = {"name": "dataset", "columns": "features", "ids": "id_column", "id": "id
 """The option that a function's argument comes from, where the two have different names."""
 
 
-def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def flags_in_errors(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that makes a command's errors name options as they are typed, not arguments of functions.
 
     Args:
-        others: the flags of arguments whose names differ from the option's.
+        names: the flags of arguments whose names differ from the option's.
     """
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
@@ -131,9 +131,13 @@ def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]
                 return command(*args, **kwargs)
             except InputError as error:
                 options = click.get_current_context().command.params
-                flags = {each.name: each.opts[0] for each in options if isinstance(each, click.Option) and each.name}
+                flags = {
+                    option.name: option.opts[0]
+                    for option in options
+                    if isinstance(option, click.Option) and option.name
+                }
                 same = {name: flags[flag] for name, flag in _SAME.items() if flag in flags}
-                raise InputError(error.typed(same | flags | others)) from error
+                raise InputError(error.typed(same | flags | names)) from error
 
         return run
 
@@ -156,9 +160,9 @@ def warn_if_weak(*epsilons: Any, about: str = "one label") -> None:
     """Warn on stderr about each epsilon above 10; what is not a number is refused elsewhere."""
     from labeldp.privacy import InputError, decimal, weak_promise
 
-    for each in epsilons:
+    for value in epsilons:
         with suppress(InputError):
-            sentence = weak_promise(float(decimal(each, "epsilon")), about)
+            sentence = weak_promise(float(decimal(value, "epsilon")), about)
             if sentence:
                 note(sentence)
 
@@ -209,8 +213,8 @@ def remote_curator(options: dict[str, Any]) -> Any:
     address, file = options["curator"], options.pop("token_file")
     more = {"certificate": options.pop("server_certificate"), "reason": options.pop("reason")}
     if address is None:
-        given = {"--token-file": file, "--server-certificate": more["certificate"], "--reason": more["reason"]}
-        if extra := [name for name, value in given.items() if value is not None]:
+        flags = {"--token-file": file, "--server-certificate": more["certificate"], "--reason": more["reason"]}
+        if extra := [name for name, value in flags.items() if value is not None]:
             raise InputError(f"{extra[0]} goes with --curator")
         return None
     if options["ledger"] is not None:

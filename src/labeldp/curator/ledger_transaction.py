@@ -60,8 +60,8 @@ class LedgerTransaction:
     def keep_traces(self, request: PendingCharge) -> None:
         """Store the traces of a request, with which later ones are compared."""
         new = new_traces(traces_of(self.connection, self.state), request, self.scope.span, self.records)
-        place = (*self.state, *self.scope.span)
-        rows = [(*place, *kinds, digest) for kinds, digest in new.items()]
+        key = (*self.state, *self.scope.span)
+        rows = [(*key, *kinds, digest) for kinds, digest in new.items()]
         self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def keep_request(self, request: Request) -> None:

@@ -232,7 +232,7 @@ class FitSettings:
         grid: int | None = None,
         clip: bool = False,
         held: Domain | None = None,
-        **others: Any,
+        **fields: Any,
     ) -> "FitSettings":
         """Settings as they are written on a command line, but for the domain of labels that a server holds: `held`.
 
@@ -252,7 +252,7 @@ class FitSettings:
             features=columns,
             stages=stages or STAGES,
             evaluation=None if evaluation is None else decimal_float(evaluation, "evaluation"),
-            **others,
+            **fields,
         )
 
     def request(self, source: Source, *, cap: int = 0, files: Mapping[str, NamedFile] | None = None) -> Request:

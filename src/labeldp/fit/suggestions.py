@@ -43,21 +43,21 @@ def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[
 
     epsilon, trust = settings.epsilon, settings.trust
     now = best(records, epsilon, trust)
-    others = {
+    changes_of = {
         f"with {MORE_RECORDS * records:,} records": best(MORE_RECORDS * records, epsilon, trust),
         f"with ε = {decimal_text(MORE_EPSILON * epsilon)}": best(records, MORE_EPSILON * epsilon, trust),
         "with central trust at this ε": best(records, epsilon, "central") if trust == "local" else None,
     }
-    found = [
-        f"{_score(each) if now is None else _value(each)} {what}"
-        for what, each in others.items()
-        if each and (now is None or _better(each, now))
+    gains = [
+        f"{_score(result) if now is None else _value(result)} {what}"
+        for what, result in changes_of.items()
+        if result and (now is None or _better(result, now))
     ]
-    if now is None and not found:
+    if now is None and not gains:
         return ()
     reached = "no method learned more than a constant" if now is None else f"the best method reached {_score(now)}"
     changes = (
-        ", ".join(found) or "neither more records nor a larger ε nor another trust is expected to change that much"
+        ", ".join(gains) or "neither more records nor a larger ε nor another trust is expected to change that much"
     )
     return (
         f"On other tables of this size, at this ε, {reached} on average; {changes}. labeldp choose compares methods.",
@@ -82,7 +82,11 @@ def narrower_interval(
     size, value = settings.domain.size, min(max(accuracy.value, 0.0), 1.0)
     enough = _spread(settings.epsilon, size, value) / 2
     epsilons = [settings.epsilon * 1.1**step for step in range(1, 60)]
-    larger = [each for each in epsilons if each <= MOST_EPSILON and one_by_one and _spread(each, size, value) <= enough]
+    larger = [
+        number
+        for number in epsilons
+        if number <= MOST_EPSILON and one_by_one and _spread(number, size, value) <= enough
+    ]
     ways += [f"ε = {larger[0]:.2g}"] if larger else []
     width = 100 * (accuracy.high - accuracy.low) / 2
     return (f"To halve the confidence interval of the accuracy, to {width:.1f} points: {', or '.join(ways)}.",)
@@ -101,18 +105,18 @@ def _better(one: Expected, other: Expected) -> bool:
     return (-change if one.score == "error" else change) >= CLEAR[one.score]
 
 
-def _score(found: Expected) -> str:
+def _score(result: Expected) -> str:
     """Return the name of an expected score, with its value."""
     names = {
         "AUC": "an area under the ROC curve of",
         "accuracy": "an accuracy of",
         "error": "an RMSE, relative to the mean baseline, of",
     }
-    return f"{names[found.score]} {_value(found)}"
+    return f"{names[result.score]} {_value(result)}"
 
 
-def _value(found: Expected) -> str:
-    return f"{100 * found.value if found.score == 'error' else found.value:.0f}%"
+def _value(result: Expected) -> str:
+    return f"{100 * result.value if result.score == 'error' else result.value:.0f}%"
 
 
 NEARLY_ALL = 0.9
@@ -163,20 +167,22 @@ def copy_warnings(model: Model, features: NDArray[Any], encoder: Any) -> tuple[s
             return _margins(evaluation, released, bins, first)
 
     surely = NormalDist().inv_cdf(1 - RISK / len(encoder.names))
-    found = []
+    warnings = []
     for name, categorical, values in zip(encoder.names, encoder.categorical, table.T, strict=True):
         margin = margins(_bins(values, categorical=bool(categorical)))
         if margin.mean() > surely * margin.std() / np.sqrt(len(margin)):
-            found.append(f"{name!r} alone explains nearly all of the label: check that {name!r} is not a copy of it.")
-    return tuple(found)
+            warnings.append(
+                f"{name!r} alone explains nearly all of the label: check that {name!r} is not a copy of it."
+            )
+    return tuple(warnings)
 
 
 def _explains(evaluation: SummedErrors) -> bool:
     """Return whether a model explains nearly all of the labels that it was measured on, beyond the Laplace noise."""
     parts = (evaluation.errors, 1.0), (evaluation.constant_errors, 1 - NEARLY_ALL)
-    error, most = (weight * release.mechanism.mean(release.value) for release, weight in parts)
+    error, limit = (weight * release.mechanism.mean(release.value) for release, weight in parts)
     noise = np.hypot(*(weight * release.mechanism.noise_stddev for release, weight in parts))
-    return bool(most - error > -np.log(2 * RISK) / np.sqrt(2) * noise)
+    return bool(limit - error > -np.log(2 * RISK) / np.sqrt(2) * noise)
 
 
 def _margins(
@@ -189,13 +195,13 @@ def _margins(
         domain = released.mechanism.domain
         by_feature, constant = (
             released.mechanism.unbiased_squares(
-                released.value, np.clip(_means(each, unbiased[:, None], first)[:, 0], domain.low, domain.high)
+                released.value, np.clip(_means(groups, unbiased[:, None], first)[:, 0], domain.low, domain.high)
             )
-            for each in (bins, nothing)
+            for groups in (bins, nothing)
         )
         return np.asarray((1 - NEARLY_ALL) * constant - by_feature)
     rows = np.arange(len(bins))
-    right, constant = (unbiased[rows, _means(each, unbiased, first).argmax(axis=1)] for each in (bins, nothing))
+    right, constant = (unbiased[rows, _means(groups, unbiased, first).argmax(axis=1)] for groups in (bins, nothing))
     return np.asarray(right - (1 - NEARLY_ALL) * constant - NEARLY_ALL)
 
 
@@ -206,8 +212,8 @@ def _means(bins: NDArray[np.intp], values: NDArray[np.float64], first: NDArray[n
         sizes = np.bincount(bins[half], minlength=bins.max() + 1)
         columns = (np.bincount(bins[half], weights=column[half], minlength=len(sizes)) for column in values.T)
         sums = np.stack(list(columns), axis=1)
-        own = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], values[half].mean(axis=0))
-        means[~half] = own[bins[~half]]
+        by_bin = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], values[half].mean(axis=0))
+        means[~half] = by_bin[bins[~half]]
     return means
 
 
@@ -216,8 +222,8 @@ def _bins(values: NDArray[np.float64], *, categorical: bool) -> NDArray[np.intp]
     distinct, places = np.unique(values, return_inverse=True)
     if categorical or len(distinct) <= BINS:
         return places
-    most = int(np.clip(len(values) // RECORDS_IN_BIN, 2, BINS))
+    count = int(np.clip(len(values) // RECORDS_IN_BIN, 2, BINS))
     ranks = np.concatenate([[0], np.cumsum(np.bincount(places))[:-1]])
-    bins = ranks * most // len(values)
-    bins[np.isnan(distinct)] = most
+    bins = ranks * count // len(values)
+    bins[np.isnan(distinct)] = count
     return np.asarray(bins[places])

@@ -84,18 +84,18 @@ def verify(path: str) -> Verdict:
     Raises:
         InputError: the path does not exist, or has no certificate of labeldp.
     """
-    place = Path(path)
-    if not place.exists():
+    folder = Path(path)
+    if not folder.exists():
         raise InputError(f"there is no file or directory {path}")
-    if place.suffix == ".json":
+    if folder.suffix == ".json":
         raise InputError(
             f"{path} is no model and no released file: name the one that it certifies, such as the directory"
         )
-    if not place.is_dir():
-        return verify_file(place)
-    if has_folder_certificate(place):
-        return verify_folder(place)
-    certificate, changed = read_certified(place)
+    if not folder.is_dir():
+        return verify_file(folder)
+    if has_folder_certificate(folder):
+        return verify_folder(folder)
+    certificate, changed = read_certified(folder)
     if changed:
         sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
         return Verdict(certificate, False, sentence)
@@ -253,11 +253,11 @@ def check_charges(certificate: Certificate, ledger: str, *, fit: bool = False) -
     if missing:
         charges = f"the charge{'s' * (len(missing) > 1)} {', '.join(missing)}"
         return Check(False, f"{no}: {charges} is not in it as certified.")
-    whole = account.certificate_of([charge.id for charge in certificate.entries])
-    stated, stored = statements(certificate), statements(whole)
+    joined = account.certificate_of([charge.id for charge in certificate.entries])
+    stated, stored = statements(certificate), statements(joined)
     changed = [name for name in stated if stated[name] != stored[name]]
-    if fit and changed == ["conditions"] and set(whole.assumptions) < set(certificate.assumptions):
-        added = "; ".join(sorted(set(certificate.assumptions) - set(whole.assumptions)))
+    if fit and changed == ["conditions"] and set(joined.assumptions) < set(certificate.assumptions):
+        added = "; ".join(sorted(set(certificate.assumptions) - set(joined.assumptions)))
         return Check(None, f"Unverified: the certificate has conditions that no ledger has: {added}.")
     if changed:
         return Check(False, f"{no}: it states otherwise {', '.join(changed)}.")

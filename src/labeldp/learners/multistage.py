@@ -569,7 +569,7 @@ class MultistageRun:
         prior = prior.map(lambda probabilities: tempered(probabilities, state.temperature))
         mechanism = self._with_prior(prior)
         release = curator.release(mechanism, rng=self.rng, step=stage_name(stage))
-        old, old_rows, guess = state.evidence, state.rows, replace(state.guess, own=None)
+        old, old_rows, guess = state.evidence, state.rows, replace(state.guess, separate=None)
         if self.drops_unlikely(guess.classifier):
             inside = self._inside(state, release.mechanism)
             old, old_rows, guess = old.take(inside), old_rows[inside], guess.take(inside)

@@ -322,7 +322,7 @@ class RandomizedResponseTopK(_CandidateResponse):
         rows = prior_rows(prior, self.domain.size)
         if len(rows) != 1:
             raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
-        k = check_integer(self.k, "k", most=self.domain.size)
+        k = check_integer(self.k, "k", high=self.domain.size)
         set_fields(self, k=k, candidates=CandidateSets.top(rows, k), public_inputs=(PublicInput.of(prior, "prior"),))
         super().__post_init__()
         self._calibrate()

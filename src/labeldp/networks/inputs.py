@@ -69,7 +69,7 @@ class Inputs:
         raw = self.raw[records.to(self.raw.device)].to(device)
         if self.scale is None:
             return raw
-        mean, spread = (each.to(device) for each in (self.scale.mean, self.scale.spread))
+        mean, spread = (moment.to(device) for moment in (self.scale.mean, self.scale.spread))
         if raw.ndim == 4:
             numbers = (raw.float() - mean[:, None, None]) / spread[:, None, None]
             return numbers.contiguous(memory_format=torch.channels_last)
@@ -78,7 +78,7 @@ class Inputs:
     def fit_into(self, shape: tuple[int, ...]) -> bool:
         """Return whether a network for records of this shape accepts these."""
         if _are_ids(self.raw):
-            return len(shape) == 2 and all(own <= most for own, most in zip(self.shape, shape, strict=True))
+            return len(shape) == 2 and all(size <= limit for size, limit in zip(self.shape, shape, strict=True))
         return self.shape == shape
 
     @property

@@ -87,7 +87,7 @@ from .ids import text_ids as text_ids
 from .ledger import Draw as Draw
 from .ledger import LedgerLike as LedgerLike
 from .ledger import PendingCharge as PendingCharge
-from .ledger import Pinned as Pinned
+from .ledger import ProtectedUsers as ProtectedUsers
 from .loss import LARGER_BUDGET as LARGER_BUDGET
 from .loss import Budget as Budget
 from .loss import Largest as Largest

@@ -73,14 +73,14 @@ class Texts(Sequence[bytes]):
         return len(self._edges) - 1
 
     @overload
-    def __getitem__(self, place: int) -> bytes: ...
+    def __getitem__(self, index: int) -> bytes: ...
     @overload
-    def __getitem__(self, place: slice) -> "Texts": ...
-    def __getitem__(self, place: int | slice) -> "bytes | Texts":
-        if isinstance(place, slice):
-            first, last, _ = place.indices(len(self))
+    def __getitem__(self, index: slice) -> "Texts": ...
+    def __getitem__(self, index: int | slice) -> "bytes | Texts":
+        if isinstance(index, slice):
+            first, last, _ = index.indices(len(self))
             return Texts(self._data, self._edges[first : max(first, last) + 1])
-        start, end = self._edges[place : place + 2] if place >= 0 else self._edges[len(self) + place :][:2]
+        start, end = self._edges[index : index + 2] if index >= 0 else self._edges[len(self) + index :][:2]
         return self._data[start:end].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -104,12 +104,12 @@ class Texts(Sequence[bytes]):
             words, begins = self[part]._padded()
             sizes = lengths[part]
             state, shortest = firsts.take(sizes, axis=0), int(sizes.min())
-            for place in range(0, int(sizes.max()), 16):
-                rows: Any = slice(None) if place < shortest else np.flatnonzero(sizes > place)
-                starts = begins[rows] + place
+            for offset in range(0, int(sizes.max()), 16):
+                rows: Any = slice(None) if offset < shortest else np.flatnonzero(sizes > offset)
+                starts = begins[rows] + offset
                 block = np.column_stack([words[starts], words[starts + 8]])
-                if place + 16 > shortest:
-                    left = np.minimum(sizes[rows] - place, 16)
+                if offset + 16 > shortest:
+                    left = np.minimum(sizes[rows] - offset, 16)
                     block &= _KEPT_BYTES.take(left, axis=0)
                 state[rows] = _encrypt(cipher, block ^ state[rows])
             hashes[part] = state
@@ -117,11 +117,11 @@ class Texts(Sequence[bytes]):
 
     def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the texts that an integer of 64 bits prints as, such as "7" and not "07", as integers, and which."""
-        numbers, whole = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.bool_)
+        numbers, integer = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.bool_)
         for start in range(0, len(self), BLOCK):
             part = slice(start, start + BLOCK)
-            self[part]._parse(numbers[part], whole[part])
-        return numbers, whole
+            self[part]._parse(numbers[part], integer[part])
+        return numbers, integer
 
     def _padded(self) -> tuple[Words, NDArray[np.int64]]:
         """The word that begins at each byte of the data, with zeros around it, and where the texts begin there."""
@@ -131,31 +131,31 @@ class Texts(Sequence[bytes]):
         words: Words = np.ndarray((len(padded) - 7,), "<u8", padded.data, 0, (1,))
         return words, self._edges[:-1] - (first - _PADDING)
 
-    def _parse(self, numbers: NDArray[np.int64], whole: NDArray[np.bool_]) -> None:
+    def _parse(self, numbers: NDArray[np.int64], integer: NDArray[np.bool_]) -> None:
         words, begins = self._padded()
         sizes = self.lengths
         leads = words[begins] & np.uint64(0xFF)
         negative = leads == ord("-")
-        np.logical_or(negative, (leads >= ord("0")) & (leads <= ord("9")), out=whole)
-        whole &= (sizes > negative) & (sizes <= 19 + negative)
-        if not whole.any():
+        np.logical_or(negative, (leads >= ord("0")) & (leads <= ord("9")), out=integer)
+        integer &= (sizes > negative) & (sizes <= 19 + negative)
+        if not integer.any():
             return
-        rows: Any = slice(None) if whole.all() else np.flatnonzero(whole)
+        rows: Any = slice(None) if integer.all() else np.flatnonzero(integer)
         minus, ends = negative[rows], begins[rows] + sizes[rows]
         digits = sizes[rows] - minus
         leads = np.where(minus, words[begins[rows] + minus] & np.uint64(0xFF), leads[rows])
         sound = (leads != ord("0")) | ((digits == 1) & ~minus)
         value = np.zeros(len(digits), dtype=np.uint64)
-        for place, scale in ((0, 1), (8, 10**8), (16, 10**16)):
-            if place and int(digits.max()) <= place:
+        for start, scale in ((0, 1), (8, 10**8), (16, 10**16)):
+            if start and int(digits.max()) <= start:
                 break
-            mask = _LAST_BYTES[np.clip(digits - place, 0, 8)]
-            eight = (words[ends - (place + 8)] & mask) | (_ZEROS & ~mask)
+            mask = _LAST_BYTES[np.clip(digits - start, 0, 8)]
+            eight = (words[ends - (start + 8)] & mask) | (_ZEROS & ~mask)
             sound &= (((eight & _HIGH) ^ _ZEROS) | (((eight + _SIX) & _HIGH) ^ _ZEROS)) == 0
             value += _eight_digits(eight) * np.uint64(scale)
         sound &= value <= np.uint64(2**63 - 1) + minus.astype(np.uint64)
         signed = np.where(minus, np.uint64(0) - value, value).view(np.int64)
-        numbers[rows], whole[rows] = np.where(sound, signed, 0), sound
+        numbers[rows], integer[rows] = np.where(sound, signed, 0), sound
 
     def __repr__(self) -> str:
         return f"Texts({len(self)})"
@@ -235,8 +235,10 @@ class RecordIds:
         return cls(blocks)
 
     @classmethod
-    def _of_texts(cls, texts: Texts, integers: NDArray[np.int64], whole: NDArray[np.bool_], key: bytes) -> "RecordIds":
-        rows = np.flatnonzero(~whole)
+    def _of_texts(
+        cls, texts: Texts, integers: NDArray[np.int64], integer: NDArray[np.bool_], key: bytes
+    ) -> "RecordIds":
+        rows = np.flatnonzero(~integer)
         if len(rows) == len(texts):
             return cls(_marked(texts.hashes(key)), texts)
         blocks = np.zeros((len(texts), 2), dtype="<u8")
@@ -329,9 +331,9 @@ def _collide(words: NDArray[Any], turn: int = 0) -> bool:
     rows, slots = np.arange(count, dtype=np.uint32), np.empty(1 << bits, dtype=np.uint32)
     slots[places] = rows
     owners = slots[places]
-    others = np.flatnonzero(owners != rows)
-    left = words[others]
-    return bool((words[owners[others]] == left).any()) or _collide(left, turn + 1)
+    rivals = np.flatnonzero(owners != rows)
+    left = words[rivals]
+    return bool((words[owners[rivals]] == left).any()) or _collide(left, turn + 1)
 
 
 def are_integers(ids: Any) -> bool:
@@ -438,9 +440,9 @@ def add_digests(one: str, other: str, times: int = 1) -> str:
 
     The second counts `times` times; with -1 its records are removed from the first.
     """
-    (sums, count), (more, others) = (text.split("-", 1) for text in (one, other))
+    (sums, count), (more, counts) = (text.split("-", 1) for text in (one, other))
     halves = ((int(sums[part], 16) + times * int(more[part], 16)) % (1 << 64) for part in (slice(0, 16), slice(16, 32)))
-    return "".join(f"{half:016x}" for half in halves) + f"-{int(count) + times * int(others)}"
+    return "".join(f"{half:016x}" for half in halves) + f"-{int(count) + times * int(counts)}"
 
 
 @final

@@ -41,11 +41,11 @@ def set_fields(instance: Any, **values: Any) -> None:
         object.__setattr__(instance, name, value)
 
 
-def check_integer(value: Any, name: str, least: int = 1, most: int | None = None, advice: str = "") -> int:
-    """Return an integer from `least` to `most`, one of Python's; `advice` extends the error."""
+def check_integer(value: Any, name: str, low: int = 1, high: int | None = None, advice: str = "") -> int:
+    """Return an integer from `low` to `high`, one of Python's; `advice` extends the error."""
     integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not integer or value < least or (most is not None and value > most):
-        allowed = f", at least {least}" if most is None else f" from {least} to {most}"
+    if not integer or value < low or (high is not None and value > high):
+        allowed = f", at least {low}" if high is None else f" from {low} to {high}"
         raise InputError(f"must be an integer{allowed}{advice}", argument=name)
     return int(value)
 

@@ -114,7 +114,7 @@ class AliasTable:
     outputs: int
     shift: int
     thresholds: NDArray[np.uint64] = field(repr=False)
-    others: NDArray[np.uint32] = field(repr=False)
+    aliases: NDArray[np.uint32] = field(repr=False)
 
     @classmethod
     def of(cls, weights: Sequence[int]) -> "AliasTable":
@@ -131,13 +131,13 @@ class AliasTable:
         """Return outputs for uniform words, shape (n,)."""
         columns = (words >> np.uint64(self.shift)).astype(np.intp)
         remainder = words & np.uint64((1 << self.shift) - 1)
-        return np.where(remainder < self.thresholds[columns], columns, self.others[columns])
+        return np.where(remainder < self.thresholds[columns], columns, self.aliases[columns])
 
     def weights(self) -> list[int]:
         """Return the exact weights, read back from the columns."""
         total = [0] * len(self.thresholds)
         share = 1 << self.shift
-        for column, (threshold, other) in enumerate(zip(self.thresholds.tolist(), self.others.tolist(), strict=True)):
+        for column, (threshold, other) in enumerate(zip(self.thresholds.tolist(), self.aliases.tolist(), strict=True)):
             total[column] += threshold
             total[other] += share - threshold
         return total[: self.outputs]

@@ -67,8 +67,8 @@ def released_values(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array
     if not isinstance(mechanism.domain, Classes):
         return pa.array(mechanism.values(noisy))
     names = mechanism.domain.names
-    whole = all(isinstance(name, int) for name in names)
-    return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
+    integers = all(isinstance(name, int) for name in names)
+    return pa.array(names if integers else [str(name) for name in names]).take(pa.array(noisy))
 
 
 def _bits(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
