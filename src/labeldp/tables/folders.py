@@ -12,7 +12,7 @@ from typing import Any, final
 import pyarrow as pa
 
 from labeldp.privacy import InputError, LabelDPError, json_value
-from labeldp.tables.atomic import atomic_write, growing_directory
+from labeldp.tables.atomic import atomic_directory, atomic_write
 from labeldp.tables.table import Table, open_table
 from labeldp.tables.values import as_text, plain
 from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
@@ -196,7 +196,7 @@ def release_folder(
     """
     for name in names:
         is_parquet(Path(name))
-    with growing_directory(path, (*names, CERTIFICATE, SUCCESS), RECORDS) as folder:
+    with atomic_directory(path, (*names, CERTIFICATE, SUCCESS), RECORDS) as folder:
         writer = FolderWriter(folder, columns, released, ids)
         yield writer
         writer.finish()
