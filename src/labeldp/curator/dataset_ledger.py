@@ -1,20 +1,19 @@
 """The ledger of one dataset in a ledger file."""
 
-import hashlib
 import json
 import secrets
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from sqlite3 import Connection
 from types import TracebackType
 from typing import Any, Literal, final
 
 from labeldp._version import __version__
-from labeldp.accounting import Account, Books, Cost, Declarations, Entry, Spent, totals_within
+from labeldp.accounting import Account, Books, Cost, Declarations, Spent, totals_within
 from labeldp.curator.cohorts import (
     COHORTS,
     Cohort,
@@ -56,7 +55,15 @@ from labeldp.curator.datasets import (
     unknown_dataset,
 )
 from labeldp.curator.ledger_store import Store
-from labeldp.curator.ledger_transaction import LedgerTransaction, Paid
+from labeldp.curator.ledger_transaction import (
+    Change,
+    Comparisons,
+    LedgerEntry,
+    LedgerTransaction,
+    Paid,
+    commitment,
+    paid_from,
+)
 from labeldp.curator.paid import (
     StoredAccount,
     account_of,
@@ -121,94 +128,6 @@ _OTHER_COUNT = (
     "Where records were added or removed, name the new state (revision, --revision NAME), and if their number was "
     "declared, change it: {} --change --records {}"
 )
-
-
-def paid_from(row: Any) -> Entry:
-    """Return what a release added to the books, from its row."""
-    (low, high), path, cost = row
-    return Entry((low, high), tuple((str(split), int(part)) for split, part in path), Cost.from_texts(*cost))
-
-
-def commitment(secret: bytes, charge: str, labels: str) -> str:
-    """Return a commitment to labels, which tells nothing to whoever has no key of the dataset.
-
-    It is the SHA-256 of a nonce, which follows from the dataset's secret and the charge, and of the keyed digest of the
-    labels: two charges of the same labels have unlike commitments.
-
-    Args:
-        secret: of the dataset.
-        charge: the id of the charge.
-        labels: the keyed digest of the labels.
-    """
-    nonce = derive_key(secret, b"commitment " + charge.encode())
-    return hashlib.sha256(nonce + labels.encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class LedgerEntry:
-    """The public record of one release in a ledger, without its value and keys.
-
-    Args:
-        revision: state of the labels, empty for the first.
-        form: "held" if the ledger stores the value, "stream" if it is recomputed from the labels.
-        step: run and stage of the release, or None.
-        certificate: certificate of the release.
-        created: time of the charge, UTC, ISO 8601.
-        span: numbers of the first and the last cohort that it was about, (0, 0) without cohorts.
-        cohorts: their names, as far as they have some now.
-        part: the part of these records that it used, empty for all of them.
-        column: whose labels it used, empty in a dataset without columns.
-        analyst: whose share it was charged to, empty where nobody was named.
-        generation: number of the keys that its noise was drawn under.
-    """
-
-    revision: str
-    form: str
-    step: str | None
-    certificate: Certificate
-    created: str
-    span: Span = (0, 0)
-    cohorts: tuple[str, ...] = ()
-    part: Path = ()
-    column: str = ""
-    analyst: str = ""
-    generation: int = 1
-
-
-@dataclass(frozen=True)
-class Change:
-    """The public record of a change of a dataset's budget, declared domain, keys or file.
-
-    Args:
-        what: "budget", "declared domain", "keys", or "ledger" where it was restored from a backup.
-        before, after: the old and the new one, in words.
-        why: the reason, or None.
-        created: time of the change, UTC, ISO 8601.
-    """
-
-    what: str
-    before: str
-    after: str
-    why: str | None
-    created: str
-
-
-@dataclass(frozen=True)
-class Comparisons:
-    """A declared domain of a dataset, and how often labels were compared with it.
-
-    Args:
-        words: the domain in words, which is public.
-        passed, refused: how often labels lay in it, or did not.
-        created: time of the declaration, UTC, ISO 8601.
-        column: whose labels they were, empty in a dataset without columns.
-    """
-
-    words: str
-    passed: int
-    refused: int
-    created: str
-    column: str = ""
 
 
 @final
