@@ -91,10 +91,8 @@ def verify(path: str) -> Verdict:
         raise InputError(
             f"{path} is no model and no released file: name the one that it certifies, such as the directory"
         )
-    if not folder.is_dir():
+    if not folder.is_dir() or has_folder_certificate(folder):
         return verify_file(folder)
-    if has_folder_certificate(folder):
-        return verify_folder(folder)
     certificate, changed = read_certified(folder)
     if changed:
         sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
@@ -102,36 +100,20 @@ def verify(path: str) -> Verdict:
     return Verdict(certificate, True, f"{path} still is what was certified.")
 
 
-def verify_folder(path: str | os.PathLike[str]) -> Verdict:
-    """Check a released folder against its certificate.
-
-    Args:
-        path: a folder that `release_file` wrote.
-
-    Raises:
-        InputError: it has no certificate of labeldp.
-    """
-    content = read_folder_certificate(path)
-    certificate = checked_certificate(content["certificate"], path)
-    unchanged = is_folder_as_certified(path)
-    column = f"The column {content['column']!r} of the parts of {path}"
-    verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
-    return Verdict(certificate, unchanged, f"{column} {verdict}.")
-
-
 def verify_file(path: str | os.PathLike[str]) -> Verdict:
-    """Check a released file against its certificate.
+    """Check a released file, or a released folder, against its certificate.
 
     Args:
-        path: a CSV or Parquet file that `release_file` wrote.
+        path: what `release_file` wrote.
 
     Raises:
-        InputError: the file does not exist, or has no certificate of labeldp in or beside it.
+        InputError: it does not exist, or has no certificate of labeldp in or beside it.
     """
-    content = read_certificate(path)
+    is_folder = has_folder_certificate(path)
+    content = (read_folder_certificate if is_folder else read_certificate)(path)
     certificate = checked_certificate(content["certificate"], path)
-    unchanged = is_as_certified(path)
-    column = f"The column {content['column']!r} of {path}"
+    unchanged = (is_folder_as_certified if is_folder else is_as_certified)(path)
+    column = f"The column {content['column']!r} of {'the parts of ' if is_folder else ''}{path}"
     verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
     return Verdict(certificate, unchanged, f"{column} {verdict}.")
 

@@ -10,7 +10,6 @@ from .bag_loss import HiddenWeights as HiddenWeights
 from .bag_loss import NoisyBag as NoisyBag
 from .bag_loss import bag_ends as bag_ends
 from .bag_loss import binomial as binomial
-from .buckets import Buckets as Buckets
 from .certificate import Certificate as Certificate
 from .certificate import CuratorLike as CuratorLike
 from .certificate import Neighbors as Neighbors
@@ -67,6 +66,7 @@ from .exact import smallest_integer as smallest_integer
 from .exact import smallest_positive as smallest_positive
 from .exact import sqrt_above as sqrt_above
 from .ids import BLOCK as BLOCK
+from .ids import Buckets as Buckets
 from .ids import IdDigest as IdDigest
 from .ids import Ids as Ids
 from .ids import LabelDigest as LabelDigest
@@ -95,13 +95,13 @@ from .loss import PrivacyLoss as PrivacyLoss
 from .loss import RecordLoss as RecordLoss
 from .loss import numbers_of as numbers_of
 from .loss import whole_cost as whole_cost
-from .process import NotCopyable as NotCopyable
-from .process import SingleProcess as SingleProcess
 from .randomness import KeyedRandomness as KeyedRandomness
 from .randomness import KeyedStream as KeyedStream
+from .randomness import NotCopyable as NotCopyable
 from .randomness import Randomness as Randomness
 from .randomness import RandomnessKind as RandomnessKind
 from .randomness import RandomSource as RandomSource
+from .randomness import SingleProcess as SingleProcess
 from .randomness import SystemRandomness as SystemRandomness
 from .randomness import as_bound as as_bound
 from .randomness import as_randomness as as_randomness
