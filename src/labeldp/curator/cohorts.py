@@ -140,13 +140,13 @@ def scope_of(
         )
     new = f"Records that came later are one of their own: {cohort_command(*address)}"
     if cohort is not None:
-        named_cohort = next(member for member in cohorts if member.name == cohort)
-        if named_cohort.digest != records:
+        target = next(member for member in cohorts if member.name == cohort)
+        if target.digest != records:
             raise LedgerError(
                 f"these are not the records of the cohort {cohort!r} of {name!r}: a cohort keeps the ids that it was "
                 f"added with; nothing was charged. {new}"
             )
-        return CohortSpan((named_cohort.number, named_cohort.number), (cohort,), len(cohorts) > 1)
+        return CohortSpan((target.number, target.number), (cohort,), len(cohorts) > 1)
     sums = f"{0:032x}-0"
     for member in cohorts:
         sums = add_digests(sums, member.digest)
@@ -231,13 +231,13 @@ class SortedIds:
 
 
 def refuse_known(
-    connection: Connection, dataset: int, name: str, cohorts: Sequence[Cohort], records: SortedIds
+    connection: Connection, dataset: int, name: str, cohorts: Sequence[Cohort], addition: SortedIds
 ) -> None:
     """Raise LedgerError if a new id is in one of some cohorts; sorted digests are compared bucket by bucket."""
     against = {member.number: member.name for member in cohorts}
     query = "SELECT number, ids FROM cohort_ids WHERE dataset = ? AND bucket = ?"
     for bucket in range(BUCKETS if against else 0):
-        new = records.bucket(bucket)
+        new = addition.bucket(bucket)
         for number, ids in connection.execute(query, (dataset, bucket)):
             if number in against and share_rows(np.frombuffer(ids, dtype="<u8").reshape(-1, 2), new):
                 raise LedgerError(
@@ -257,7 +257,7 @@ def share_rows(one: Words, other: Words) -> bool:
 
 
 def insert_cohort(
-    connection: Connection, dataset: Dataset, path: Path, name: str, records: SortedIds, compared: Sequence[Cohort]
+    connection: Connection, dataset: Dataset, path: Path, name: str, addition: SortedIds, compared: Sequence[Cohort]
 ) -> None:
     """Add a cohort in an open transaction. Adding it again changes nothing.
 
@@ -272,37 +272,37 @@ def insert_cohort(
     if protected_of(connection, dataset.id).users is not None:
         raise LedgerError(NO_COHORTS.format(name=dataset.name, why=OF_USERS))
     cohorts = cohorts_of(connection, dataset.id)
-    same_name = next((member for member in cohorts if member.name == name), None)
-    same = next((member for member in cohorts if member.digest == records.digest), None)
-    if same_name is not None and same_name == same:
+    namesake = next((member for member in cohorts if member.name == name), None)
+    same = next((member for member in cohorts if member.digest == addition.digest), None)
+    if namesake is not None and namesake == same:
         return
     if same is not None:
         raise LedgerError(f"these are the records of the cohort {same.name!r} of {dataset.name!r}; nothing was added")
     query = "SELECT 1 FROM release WHERE dataset = ? AND low <= ? AND high >= ? LIMIT 1"
-    if same_name is not None and connection.execute(query, (dataset.id, same_name.number, same_name.number)).fetchall():
+    if namesake is not None and connection.execute(query, (dataset.id, namesake.number, namesake.number)).fetchall():
         raise LedgerError(
             f"the cohort {name!r} of {dataset.name!r} has other records, and was released; nothing was added. Records "
             "that came later are a cohort of another name"
         )
     if not cohorts:
-        _refuse_other_first(connection, dataset, path, records.digest)
-        if dataset.records not in (None, records.records):
+        _refuse_other_first(connection, dataset, path, addition.digest)
+        if dataset.records not in (None, addition.records):
             raise LedgerError(
                 f"{dataset.name!r} has {dataset.records:,} records, and the first cohort must hold all of them; this "
-                f"one holds {records.records:,}, and nothing was added. If the number is wrong, correct it first: "
-                f"{add_command(path, dataset.name)} --change --records {records.records}"
+                f"one holds {addition.records:,}, and nothing was added. If the number is wrong, correct it first: "
+                f"{add_command(path, dataset.name)} --change --records {addition.records}"
             )
-    newer = [member for member in cohorts if member != same_name and member not in compared]
-    refuse_known(connection, dataset.id, dataset.name, newer, records)
-    number = len(cohorts) if same_name is None else same_name.number
+    newer = [member for member in cohorts if member != namesake and member not in compared]
+    refuse_known(connection, dataset.id, dataset.name, newer, addition)
+    number = len(cohorts) if namesake is None else namesake.number
     for table in ("cohort_ids", "cohort"):
         connection.execute(f"DELETE FROM {table} WHERE dataset = ? AND number = ?", (dataset.id, number))
-    row = (dataset.id, number, name, records.records, records.digest, now())
+    row = (dataset.id, number, name, addition.records, addition.digest, now())
     connection.execute(
         "INSERT INTO cohort (dataset, number, name, records, digest, created) VALUES (?, ?, ?, ?, ?, ?)", row
     )
     for bucket in range(BUCKETS):
-        ids = records.bucket(bucket)
+        ids = addition.bucket(bucket)
         if len(ids):
             query = "INSERT INTO cohort_ids (dataset, bucket, number, ids) VALUES (?, ?, ?, ?)"
             connection.execute(query, (dataset.id, bucket, number, ids.tobytes()))

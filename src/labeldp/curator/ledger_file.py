@@ -218,23 +218,23 @@ class LedgerFile(NotCopyable):
             raise LedgerError(f"cohorts are of a whole dataset, {_dataset_and_column(name)[0]!r}, and not of a column")
         account = self.dataset(name)
         key = account.digest_key
-        with closing(SortedIds(account.ids_key, key)) as records:
+        with closing(SortedIds(account.ids_key, key)) as addition:
             for block in ids if isinstance(ids, Iterator) else (ids,):
-                records.add(block)
-            if not records.records:
+                addition.add(block)
+            if not addition.records:
                 raise InputError("must hold at least one record id", argument="ids")
             [(number,)] = self._store.rows("SELECT id FROM dataset WHERE name = ?", (name,))
             # Most of the work, while others may write; the transaction compares what came meanwhile.
             compared = tuple(
-                member for member in account.cohorts if member.name != cohort and member.digest != records.digest
+                member for member in account.cohorts if member.name != cohort and member.digest != addition.digest
             )
             with self._store.connected() as reading:
-                refuse_known(reading, number, name, compared, records)
+                refuse_known(reading, number, name, compared, addition)
             with self._store.writing() as connection:
                 dataset = known_dataset(connection, self.path, name)
                 if derive_key(dataset.secret, b"labels") != key:
                     raise LedgerError(f"the dataset {name!r} was replaced meanwhile: run again")
-                insert_cohort(connection, dataset, self.path, cohort, records, compared)
+                insert_cohort(connection, dataset, self.path, cohort, addition, compared)
 
     def reserve(self, name: str, shares: Mapping[str, Any]) -> None:
         """Reserve a share of a dataset's budget to each analyst: an account of their own.

@@ -43,14 +43,14 @@ def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[
 
     epsilon, trust = settings.epsilon, settings.trust
     now = best(records, epsilon, trust)
-    changes_of = {
+    alternatives = {
         f"with {MORE_RECORDS * records:,} records": best(MORE_RECORDS * records, epsilon, trust),
         f"with ε = {decimal_text(MORE_EPSILON * epsilon)}": best(records, MORE_EPSILON * epsilon, trust),
         "with central trust at this ε": best(records, epsilon, "central") if trust == "local" else None,
     }
     gains = [
         f"{_score(result) if now is None else _value(result)} {what}"
-        for what, result in changes_of.items()
+        for what, result in alternatives.items()
         if result and (now is None or _better(result, now))
     ]
     if now is None and not gains:

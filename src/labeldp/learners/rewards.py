@@ -142,8 +142,8 @@ def preferences(
             model = fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
         else:
             model = learn(curator, np.zeros(curator.records, dtype=np.bool_))[0]
-    given_release = with_given(model, representation, "representation does")
-    return given_release.map(lambda result: _rewards(result, encoded.transformer))
+    fitted = with_given(model, representation, "representation does")
+    return fitted.map(lambda result: _rewards(result, encoded.transformer))
 
 
 def _rewards(model: Model, transformer: Any) -> RewardModel:

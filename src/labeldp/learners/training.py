@@ -176,8 +176,8 @@ def fit_and_measure(
     """
     seen, rows = np.flatnonzero(~held), np.flatnonzero(held)
     table, evidence = take_rows(features, seen), replace(Evidence.of(release), weights=weights).take(seen)
-    rows_prior = None if prior is None else prior[seen]
-    guess = cross_fit(table, evidence, candidates, recipe, prior=rows_prior, callback=callback)
+    training_prior = None if prior is None else prior[seen]
+    guess = cross_fit(table, evidence, candidates, recipe, prior=training_prior, callback=callback)
     model = learn(table, evidence, guess, recipe, release.mechanism.domain)
     if not len(rows):
         return model
