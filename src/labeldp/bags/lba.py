@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, ReleasedSums
+from labeldp.bags.losses import MAX_BAG, HiddenWeights
 from labeldp.mechanisms import Domain, Groups, PublicInput, public_value, real_matrix
 from labeldp.privacy import (
-    MAX_BAG,
     Floats,
-    HiddenWeights,
     InputError,
     Integers,
     Largest,

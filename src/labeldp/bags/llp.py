@@ -10,20 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, Keys, ReleasedSums
+from labeldp.bags.losses import MAX_BAG, NoisyBag, bag_ends, binomial
 from labeldp.mechanisms import CELL_FAILURE, MAX_MU, MIN_MU, Domain
 from labeldp.privacy import (
-    MAX_BAG,
     MAX_EPSILON,
     Argument,
     Floats,
     InputError,
     Integers,
-    NoisyBag,
     PrivacyLoss,
     RandomSource,
     as_bound,
-    bag_ends,
-    binomial,
     check_choice,
     check_delta,
     check_epsilon,

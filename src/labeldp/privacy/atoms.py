@@ -206,6 +206,7 @@ def _require(possible: bool) -> None:
 
 
 NEGLIGIBLE_DELTA = 1e-20
+"""A curve ends where its upper delta is at most this."""
 
 _MOST = 10**18
 

@@ -67,14 +67,10 @@ class Largest(NumericAtom):
 
 
 ATOMS = {
-    "response": "atoms:Response",
-    "discrete": "atoms:Discrete",
-    "gaussian": "atoms:Gaussian",
-    "failure": "atoms:Failure",
-    "noisy bag": "bag_loss:NoisyBag",
-    "hidden weights": "bag_loss:HiddenWeights",
-    "switching": "renyi:Switching",
-    "largest": "loss:Largest",
+    **{atom.kind: f"{atom.__module__}:{atom.__name__}" for atom in (Response, Discrete, Gaussian, Failure, Largest)},
+    "noisy bag": "labeldp.bags.losses:NoisyBag",
+    "hidden weights": "labeldp.bags.losses:HiddenWeights",
+    "switching": "labeldp.online.experts.renyi:Switching",
 }
 """Where each kind of atom is defined, by its name in JSON."""
 
@@ -275,7 +271,7 @@ def _atom_from_json(value: Json) -> Atom:
     if value["kind"] not in ATOMS:
         raise ValueError(f"unknown kind of privacy loss: {value['kind']}")
     module, _, name = ATOMS[value["kind"]].partition(":")
-    atom: Atom = getattr(import_module(f"labeldp.privacy.{module}"), name).from_json(value)
+    atom: Atom = getattr(import_module(module), name).from_json(value)
     return atom
 
 

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from labeldp.privacy.atoms import NEGLIGIBLE_DELTA, Ends, NumericAtom
-from labeldp.privacy.validate import Floats
+from labeldp.privacy import NEGLIGIBLE_DELTA, Ends, Floats, NumericAtom
 
 MAX_BAG = 1 << 20
 """Labels in a bag, and rows of secret weights, at most."""
