@@ -48,12 +48,8 @@ ROOMS = ("privacy", "sampling", "mechanisms", "curator")
 TESTS = [f"{where}/{room}" for room in ROOMS for where in ("tests", "src/labeldp")]
 TESTS += ["tests/oracles", "tests/architecture/test_reprs.py"]
 DECIDE = [
-    *(
-        f"privacy/{name}.py"
-        for name in ("budget", "buckets", "exact", "process", "renyi", "search", "totals", "validate")
-    ),
-    *(f"curator/{name}.py" for name in ("columns", "datasets", "declared", "ledger_accounts", "ledger_totals")),
-    *(f"curator/{name}.py" for name in ("ledger_transaction", "users", "traces")),
+    *(f"privacy/{name}.py" for name in ("exact", "ids", "loss", "randomness", "validate")),
+    *(f"curator/{name}.py" for name in ("datasets", "ledger_transaction", "paid", "users")),
     "mechanisms/additive.py",
 ]
 """Files that decide a charge: what it is, whether it fits, whose it is, if it is made."""
