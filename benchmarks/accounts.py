@@ -16,8 +16,9 @@ import numpy as np
 
 import labeldp as ldp
 from labeldp.accounting import Account, Books
+from labeldp.bags.losses import NoisyBag
 from labeldp.curator import LedgerFile
-from labeldp.privacy import Block, Budget, NoisyBag, PrivacyLoss, Step
+from labeldp.privacy import Block, Budget, PrivacyLoss, Step
 
 BUDGETS = [(1, "1e-6"), (3, "1e-6"), (8, "1e-6"), (3, "1e-9")]
 

@@ -48,12 +48,8 @@ ROOMS = ("privacy", "sampling", "mechanisms", "curator")
 TESTS = [f"{where}/{room}" for room in ROOMS for where in ("tests", "src/labeldp")]
 TESTS += ["tests/oracles", "tests/architecture/test_reprs.py"]
 DECIDE = [
-    *(
-        f"privacy/{name}.py"
-        for name in ("budget", "buckets", "exact", "process", "renyi", "search", "totals", "validate")
-    ),
-    *(f"curator/{name}.py" for name in ("columns", "datasets", "declared", "ledger_accounts", "ledger_totals")),
-    *(f"curator/{name}.py" for name in ("ledger_transaction", "users", "traces")),
+    *(f"privacy/{name}.py" for name in ("exact", "ids", "loss", "randomness", "validate")),
+    *(f"curator/{name}.py" for name in ("datasets", "ledger_transaction", "paid", "users")),
     "mechanisms/additive.py",
 ]
 """Files that decide a charge: what it is, whether it fits, whose it is, if it is made."""
@@ -401,7 +397,7 @@ def shown(sample: int) -> str:
 def run(names: list[str], minutes: float, seconds: float, places: list[str]) -> None:
     """Judge mutants, and keep each finding at once; of the tests of some places alone, what they kill."""
     known, end, count = Map(), time.monotonic() + 60 * minutes, Counter[str]()
-    path = "src/labeldp/privacy/budget.py"
+    path = "src/labeldp/privacy/loss.py"
     text = (ROOT / path).read_text(encoding="utf-8")
     assert test_once(path, text, known.tests[:20], 60) == "survived", "the tests fail without a mutant"
     assert test_once(path, text.replace("0", "1"), known.tests[:200], 60) == "killed", "no mutant is noticed"

@@ -34,7 +34,9 @@ class Outcome(NamedTuple):
 
 def bound(what: str, claim: float, draw: Callable[[int], Any], labels: list[Any], runs: int = RUNS) -> Outcome:
     """Compare a claim with a lower bound from outputs."""
-    lower = audit_sampler(lambda label, count: np.array([draw(label) for _ in range(count)]), labels, runs=runs, level=LEVEL)
+    lower = audit_sampler(
+        lambda label, count: np.array([draw(label) for _ in range(count)]), labels, runs=runs, level=LEVEL
+    )
     verdict = "refuted" if lower.refutes(claim) else "not refuted"
     return Outcome(what, "outputs", claim, f"at least {lower.epsilon:.3f}: {verdict}")
 

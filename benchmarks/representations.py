@@ -29,8 +29,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import labeldp as ldp
 from labeldp.learners import ImageMap, PatchFilters, ScatterFilters
+from labeldp.learners.cluster_prior import _joined, feature_clusters
 from labeldp.learners.evidence import normalized, tempered
-from labeldp.learners.multistage import _joined, feature_clusters
 from labeldp.networks import Recipe, SelfSupervised
 from labeldp.networks.selfsupervised import RECIPE
 
@@ -154,7 +154,7 @@ def prior(name: str, count: int, clusterings: int, epsilon: float, kept: Path) -
     """How often the likeliest class of the prior is the label, in percent, over three noises."""
     _, labels, _, _ = parts()
     scores = []
-    with patch("labeldp.learners.multistage.feature_clusters", lambda _, c, seed: clusters(name, c, seed, kept)):
+    with patch("labeldp.learners.cluster_prior.feature_clusters", lambda _, c, seed: clusters(name, c, seed, kept)):
         for noise in range(3):
             held = ldp.Curator(labels, domain=ldp.Classes(10), budget=ldp.Budget(epsilon))
             options: dict[str, Any] = {"clusters": count, "clusterings": clusterings, "epsilon": epsilon}
@@ -189,8 +189,8 @@ def simulated(count: int, epsilon: float) -> dict[str, float]:
     groups = [feature_clusters(table, count, seed) for seed in range(4)]
     for noise, (rule, join) in product(range(3), RULES.items()):
         with (
-            patch("labeldp.learners.multistage.feature_clusters", lambda _, c, seed: groups[seed]),
-            patch("labeldp.learners.multistage._joined", join),
+            patch("labeldp.learners.cluster_prior.feature_clusters", lambda _, c, seed: groups[seed]),
+            patch("labeldp.learners.cluster_prior._joined", join),
         ):
             held = ldp.Curator(labels, domain=ldp.Classes(10), budget=ldp.Budget(epsilon))
             rng = np.random.default_rng([noise, 17])

@@ -28,10 +28,10 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 import labeldp as ldp
+from labeldp.bags.losses import HiddenWeights
 from labeldp.curator import Ledger, LedgerFile
 from labeldp.fit import add_cohort, release_file
 from labeldp.privacy import PendingCharge, PrivacyLoss
-from labeldp.privacy.bag_loss import HiddenWeights
 
 NAMES = ("no", "yes", "perhaps")
 

@@ -50,7 +50,7 @@ class NaiveBags(Mechanism):
 
     def __post_init__(self) -> None:
         names = ("size", "count", "population")
-        set_fields(self, **{name: check_integer(getattr(self, name), name, most=MAX_RECORDS) for name in names})
+        set_fields(self, **{name: check_integer(getattr(self, name), name, high=MAX_RECORDS) for name in names})
         if self.size * self.count > self.population:
             raise InputError("must not overlap: count times size is at most the number of records", argument="bags")
 

@@ -227,15 +227,15 @@ def partition_moment(loss: ConvexLoss, epsilon: Any, groups: int) -> float:
         classes * (classes - 1) * (classes - 2), 1
     )
     decay = math.exp(-exact)
-    own = 1 / (1 + (count - 1) * decay)
-    other = own * (two + (1 - two) * decay)
-    gap = own * (1 - two) * -math.expm1(-exact)
-    both = own * (three + (two - three) * decay) - other**2  # covariance of two other classes
-    each = other * (1 - other) - both
-    label = own * (1 - own) - 2 * own * (two - other) + both - each
-    rest = (classes - 1) / classes
-    farthest = min(rest * loss.spread(classes), 2 * rest**2 * loss.spread(2))  # of the label's gradient from the mean
-    variance = (each * loss.spread(classes) + max(label, 0.0) * farthest) / gap**2
+    weight = 1 / (1 + (count - 1) * decay)
+    other = weight * (two + (1 - two) * decay)
+    gap = weight * (1 - two) * -math.expm1(-exact)
+    both = weight * (three + (two - three) * decay) - other**2  # covariance of two other classes
+    single = other * (1 - other) - both
+    label = weight * (1 - weight) - 2 * weight * (two - other) + both - single
+    share = (classes - 1) / classes
+    farthest = min(share * loss.spread(classes), 2 * share**2 * loss.spread(2))  # of the label's gradient from the mean
+    variance = (single * loss.spread(classes) + max(label, 0.0) * farthest) / gap**2
     weights = [(1 / classes + (1 - size / classes) / gap, 1 / classes - size / classes / gap, size) for size in sizes]
     worst = max(size * abs(inside) + (classes - size) * abs(outside) for inside, outside, size in weights)
     return min(loss.lipschitz * worst, math.sqrt(loss.lipschitz**2 + variance))
@@ -322,7 +322,7 @@ class _Descent:
 def _top_sets(prior: Any, curator: CuratorLike, top_k: Any) -> Public[CandidateSets] | Release[CandidateSets]:
     """Return the k likeliest classes of each record, public or released as the prior is."""
     size = curator.domain.size
-    count = check_integer(top_k, "top_k", most=size)
+    count = check_integer(top_k, "top_k", high=size)
     sets = CandidateSets.top(np.ascontiguousarray(prior_rows(prior, curator.records, size)), count)
     return prior.map(lambda _: sets) if isinstance(prior, Release) else Public(sets, why=prior.why)
 

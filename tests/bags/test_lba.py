@@ -9,8 +9,9 @@ import pytest
 from labeldp import PrivacyLoss
 from labeldp.bags import HiddenBag, WeightedLBA, cross_bound, lba, lba_delta, lba_required_residual
 from labeldp.bags.lba import MAX_ROWS, span
+from labeldp.bags.losses import HiddenWeights
 from labeldp.mechanisms import Interval
-from labeldp.privacy import HiddenWeights, InputError, KeyedRandomness, Largest, Public
+from labeldp.privacy import InputError, KeyedRandomness, Largest, Public
 from slow import mostly_slow
 
 RANGE = (-1, 1)

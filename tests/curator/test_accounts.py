@@ -15,12 +15,13 @@ import pytest
 import labeldp as ldp
 from curator.ledgers import DOMAIN, LABELS, SYSTEM, curator, people, response
 from labeldp.accounting import Account, Books, Policy
+from labeldp.bags.losses import NoisyBag
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import DatasetLedger, Ledger, LedgerFile
 from labeldp.curator.datasets import Dataset, cost_digest
 from labeldp.curator.ledger_store import SCHEMA
 from labeldp.curator.paid import StoredAccount, read_books, write_payment
-from labeldp.privacy import LedgerError, Neighbors, NoisyBag, PendingCharge, PrivacyLoss, Span, Step, Trust, float_above
+from labeldp.privacy import LedgerError, Neighbors, PendingCharge, PrivacyLoss, Span, Step, Trust, float_above
 from labeldp.privacy.certificate import join_certificates
 
 DELTA = "0.0383"

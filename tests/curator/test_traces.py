@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from labeldp.curator.traces import ANY_KIND, IDS_KIND, expected, new_traces
+from labeldp.curator.datasets import ANY_KIND, IDS_KIND, expected, new_traces
 from labeldp.privacy import LabelDigest, PendingCharge, PrivacyLoss, add_digests
 
 KINDS = "ids", "classes a"

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import labeldp as ldp
 from labeldp.learners import KernelClassifier, cluster_prior, fit_multistage, fit_noisy
-from labeldp.learners.multistage import _joined, default_clusters, default_epsilon, feature_clusters
+from labeldp.learners.cluster_prior import _joined, default_clusters, default_epsilon, feature_clusters
 from labeldp.privacy import BudgetExceeded, InputError, NotInvertibleError, Trust, total_loss
 from learners.data import blobs, curator
 from slow import mostly_slow

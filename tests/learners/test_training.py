@@ -266,11 +266,11 @@ def test_a_head_advises_and_is_not_kept() -> None:
     trees, head = HistGradientBoostingClassifier(max_iter=20), SoftmaxClassifier(FunctionTransformer())
     for candidates in ([trees, head], [head, trees]):
         guess = cross_fit(features, Evidence.of(released(labels)), candidates, Training())
-        assert isinstance(guess.classifier, HistGradientBoostingClassifier) and guess.own is not None
+        assert isinstance(guess.classifier, HistGradientBoostingClassifier) and guess.separate is not None
         evidence = Evidence(None, np.eye(2)[labels], None)
-        assert evidence.score(guess.probabilities) > evidence.score(guess.own)
+        assert evidence.score(guess.probabilities) > evidence.score(guess.separate)
     plain = cross_fit(features, Evidence.of(released(labels)), [trees, head], Training("plain"))
-    assert plain.own is None and plain.probabilities is None
+    assert plain.separate is None and plain.probabilities is None
 
 
 def test_many_records_are_cross_fitted_in_fewer_parts() -> None:

@@ -19,9 +19,8 @@ from labeldp.mechanisms import (
 from labeldp.mechanisms.base import words_for
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import WORD, PrivacyLoss, exp_bounds, positive_epsilon, set_fields
-from labeldp.sampling.alias import AliasTable
 from labeldp.sampling.discrete import discrete_laplace
-from labeldp.sampling.words import WordStream
+from labeldp.sampling.words import AliasTable, WordStream
 
 Rows = list[list[int]]
 

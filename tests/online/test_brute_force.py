@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from labeldp.online.experts.accounting import dartboard_loss, l2p_loss
-from labeldp.privacy import (
+from labeldp.online.experts.renyi import (
     ORDERS,
-    Neighbors,
     Switching,
     bounded_range_rdp,
     coin_rdp,
@@ -17,6 +16,7 @@ from labeldp.privacy import (
     rdp_delta,
     switching_rdp,
 )
+from labeldp.privacy import Neighbors
 from online.laws import (
     dartboard_law,
     everything,

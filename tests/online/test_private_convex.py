@@ -10,8 +10,8 @@ import pytest
 
 from labeldp.curator import Ledger
 from labeldp.online.convex.base import Ball, Box, Unbounded
-from labeldp.online.learner import PrivateOnlineConvex
 from labeldp.online.planning import OnlinePlan, methods_of, plan_convex
+from labeldp.online.private_convex import PrivateOnlineConvex
 from labeldp.online.snapshots import dump_state, load_state
 from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Neighbors, total_loss
 

@@ -4,8 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from labeldp.privacy import HiddenWeights, NoisyBag
-from labeldp.privacy.bag_loss import Counts, binomial, constant, hypergeometric
+from labeldp.bags.losses import Counts, HiddenWeights, NoisyBag, binomial, constant, hypergeometric
 
 mp = mpmath.mp
 

@@ -8,7 +8,8 @@ import pytest
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from labeldp.privacy import PrivacyLoss, Switching
+from labeldp.online.experts.renyi import Switching
+from labeldp.privacy import PrivacyLoss
 
 DELTA = 1e-6
 Curve = Callable[[np.ndarray], np.ndarray]

@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labeldp.privacy import HiddenWeights, Largest, PrivacyLoss
+from labeldp.bags.losses import HiddenWeights
+from labeldp.privacy import Largest, PrivacyLoss
 from labeldp.privacy.composition import (
     MAX_LATTICE_POINTS,
     _curve_lattice,

@@ -181,7 +181,7 @@ def test_smallest_keeps_and_is_within_the_tolerance(border: float) -> None:
     found = smallest(remembered(lambda x: x >= border, kept), 0.0, 2e6, tol=1e-9)
     assert found in kept and border <= found <= border * (1 + 2e-9)
     kept = set()
-    positive = smallest_positive(remembered(lambda x: x >= border, kept), tol=1e-9, most=2.0**30)
+    positive = smallest_positive(remembered(lambda x: x >= border, kept), tol=1e-9, limit=2.0**30)
     assert positive in kept and border <= positive <= border * (1 + 2e-9)
 
 
@@ -194,9 +194,9 @@ def test_largest_keeps_and_is_within_the_tolerance(border: float) -> None:
 
 def test_where_nothing_or_everything_keeps_it() -> None:
     assert smallest(lambda _: False, 0.0, 8.0, tol=1e-3) == 8.0
-    assert largest(lambda _: False, 0.0, 8.0, tol=1e-3, least=1e-6) == 0.0
+    assert largest(lambda _: False, 0.0, 8.0, tol=1e-3, lowest=1e-6) == 0.0
     assert largest(lambda _: True, 0.0, 8.0, tol=1e-3) == pytest.approx(8.0, rel=1e-3)
-    assert smallest_positive(lambda _: False, tol=1e-3, most=64.0) is None
+    assert smallest_positive(lambda _: False, tol=1e-3, limit=64.0) is None
     assert smallest_integer(lambda _: False, 1, 100) is None
     assert smallest_integer(lambda _: True, 7, 100) == 7
 
@@ -208,7 +208,7 @@ def test_the_answer_keeps_it_even_where_rounding_blurs_the_border(coins: random.
     def keeps(x: float) -> bool:
         return blurred.setdefault(x, x > border + coins.choice([-0.01, 0.01]))
 
-    found = smallest_positive(keeps, tol=1e-6, most=64.0)
+    found = smallest_positive(keeps, tol=1e-6, limit=64.0)
     assert found is not None and blurred[found]
 
 

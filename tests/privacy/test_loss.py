@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
-from labeldp.privacy import HiddenWeights, InputError, NoisyBag, PrivacyLoss, Switching, bag_loss
+from labeldp.bags import losses as bag_losses
+from labeldp.bags.losses import HiddenWeights, NoisyBag
+from labeldp.online.experts.renyi import Switching
+from labeldp.privacy import InputError, PrivacyLoss
 from labeldp.privacy.atoms import Atom, BoundedRange, Discrete, Failure, Gaussian, Response
 from labeldp.privacy.loss import ATOMS, Largest, RecordLoss
 
@@ -247,13 +250,13 @@ def test_the_loss_of_a_bag_is_added_up_block_by_block(monkeypatch: pytest.Monkey
     bag, epsilons = NoisyBag("gaussian", 0.7, 40, 20, 400), np.array([0.1, 0.5, 2.0])
     whole = np.concatenate(bag.ends(epsilons))
     for most in (1, 10, 100):
-        monkeypatch.setattr(bag_loss, "_TERMS_AT_ONCE", most)
+        monkeypatch.setattr(bag_losses, "_TERMS_AT_ONCE", most)
         assert np.concatenate(bag.ends(epsilons)) == pytest.approx(whole, rel=1e-12)
 
 
 @pytest.mark.parametrize(("population", "noisy", "draws"), [(399, 20, 39), (50, 45, 20), (9, 9, 4), (9, 1, 9)])
 def test_the_noisy_labels_of_a_bag_are_a_draw_without_replacement(population: int, noisy: int, draws: int) -> None:
-    law, exact = bag_loss.hypergeometric(population, noisy, draws), hypergeom(population, noisy, draws)
+    law, exact = bag_losses.hypergeometric(population, noisy, draws), hypergeom(population, noisy, draws)
     positive = exact.pmf(law.numbers)
     assert law.masses == pytest.approx(positive, rel=1e-10, abs=1e-290) and law.none == pytest.approx(exact.pmf(0))
     assert positive.sum() + exact.pmf(0) == pytest.approx(1, rel=1e-12)
@@ -261,7 +264,7 @@ def test_the_noisy_labels_of_a_bag_are_a_draw_without_replacement(population: in
 
 @pytest.mark.parametrize(("trials", "chance"), [(40, 0.5), (7, 0.01), (300, 0.999), (5, 1.0), (0, 1.0)])
 def test_the_noisy_labels_of_a_bag_are_independent_coins(trials: int, chance: float) -> None:
-    law, exact = bag_loss.binomial(trials, chance), binom(trials, chance)
+    law, exact = bag_losses.binomial(trials, chance), binom(trials, chance)
     assert law.masses == pytest.approx(exact.pmf(law.numbers), rel=1e-10, abs=1e-290)
     assert law.none == pytest.approx(exact.pmf(0), rel=1e-10)
     assert law.masses.sum() + law.none == pytest.approx(1, rel=1e-12)

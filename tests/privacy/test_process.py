@@ -14,8 +14,8 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import Ledger, LedgerFile
-from labeldp.privacy import InputError, KeyedRandomness, Public, process
-from labeldp.privacy.process import NotCopyable, SingleProcess
+from labeldp.privacy import InputError, KeyedRandomness, Public, randomness
+from labeldp.privacy.randomness import NotCopyable, SingleProcess
 
 FORKS = 16
 
@@ -167,11 +167,11 @@ class Alone(SingleProcess):
 
 def test_a_fork_is_refused_where_the_system_gives_it_a_known_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a child runs when it is forked, in the process at hand: its number stays, as one that is given again."""
-    monkeypatch.setattr(process, "_generation", [0])
+    monkeypatch.setattr(randomness, "_generation", [0])
     for _ in range(3):  # a child, its child, and the child of that
         alone = Alone()
         alone._claim_process()
         alone.check_process()
-        process._count_fork()
+        randomness._count_fork()
         with pytest.raises(InputError, match="belongs to the process"):
             alone.check_process()

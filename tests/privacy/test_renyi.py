@@ -6,10 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from labeldp.privacy import (
+from labeldp.online.experts.renyi import (
     ORDERS,
     RENYI_ROUNDING,
-    PrivacyLoss,
     Switching,
     bounded_range_rdp,
     coin_rdp,
@@ -17,6 +16,7 @@ from labeldp.privacy import (
     rdp_delta,
     switching_rdp,
 )
+from labeldp.privacy import PrivacyLoss
 from slow import mostly_slow
 
 mp = mpmath.mpf

@@ -60,14 +60,14 @@ def test_points_of_a_curve(check: Any, taken: list[Any], refused: list[Any]) -> 
 
 def test_integers() -> None:
     assert [check_integer(value, "rows") for value in (1, np.uint8(7), 1 << 80)] == [1, 7, 1 << 80]
-    assert check_integer(0, "rows", least=0, most=2) == 0 and check_integer(2, "rows", most=2) == 2
+    assert check_integer(0, "rows", low=0, high=2) == 0 and check_integer(2, "rows", high=2) == 2
     assert type(check_integer(np.int64(3), "rows")) is int
     for value in (0, -1, True, 1.0, "1", None):
         with pytest.raises(InputError, match=r"rows must be an integer, at least 1$"):
             check_integer(value, "rows")
     for value in (1, 4):
         with pytest.raises(InputError, match=r"rows must be an integer from 2 to 3$"):
-            check_integer(value, "rows", least=2, most=3)
+            check_integer(value, "rows", low=2, high=3)
 
 
 def test_words_and_relations() -> None:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from labeldp.fit import Across, Bin, Numbers, NumberTest, Picture
+from labeldp.fit import Across, Bin, NumberTest, Picture, RegressionSummary
 from labeldp.fit.summary import (
     BudgetUse,
     CertificateRow,
     Confusion,
-    Cost,
+    CostRow,
     Curve,
     CurvePoint,
     Dropped,
@@ -65,7 +65,7 @@ def plain(classes: int = 2) -> FitSummary:
         certificate=(_ROW,),
         published=("The model.", "One noisy label per record, kept beside the model.", "The certificate."),
         secret=("The label column itself.", "The ledger file: it holds the key to the noise."),
-        budget=BudgetUse(Cost(4.0), Cost(1.5), Cost(1.0), Cost(1.5)),
+        budget=BudgetUse(CostRow(4.0), CostRow(1.5), CostRow(1.0), CostRow(1.5)),
         accuracy=Estimated(0.8637, 0.8512, 0.8771, 0.95, "Debiased from the noisy labels of the evaluation part."),
         baseline=Estimated(0.7593, 0.7471, 0.7714, 0.95, "Debiased from all noisy labels."),
         gain=Estimated(0.1044, 0.0911, 0.1172, 0.95, "Debiased, record by record."),
@@ -188,7 +188,7 @@ BINS = tuple(
 def numbers(*, test: bool = True, dark: bool = False) -> FitSummary:
     """A model of prices; `dark` where noise hides everything."""
     method = "debiased from 20,000 released labels; what was evaluated: the model"
-    given = Numbers(
+    given = RegressionSummary(
         start=-5.0,
         end=2e7,
         grid=1025,

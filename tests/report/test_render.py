@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.fit.summary import ClassScore, Cost, Estimated, FitSummary, Importance
+from labeldp.fit.summary import ClassScore, CostRow, Estimated, FitSummary, Importance
 from labeldp.report import render_report, write_report
 
 Samples = dict[str, Callable[[], FitSummary]]
@@ -162,7 +162,7 @@ def test_missing_parts_leave_no_trace(samples: Samples) -> None:
 def test_a_fit_that_costs_nothing_at_the_budget_s_delta_has_no_curve(samples: Samples) -> None:
     """ε = 1 costs no ε at δ = 0.5: the report failed with a bare ValueError, after the charge."""
     summary = samples["complete"]()
-    free = dataclasses.replace(summary.budget, run=Cost(0.0, 0.5))
+    free = dataclasses.replace(summary.budget, run=CostRow(0.0, 0.5))
     assert "Dots and band: simulation." in render_report(summary)
     assert "Dots and band: simulation." not in render_report(dataclasses.replace(summary, budget=free))
 

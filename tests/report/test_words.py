@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.fit.summary import BudgetUse, Confusion, Cost, Curve, CurvePoint, Estimated
+from labeldp.fit.summary import BudgetUse, Confusion, CostRow, Curve, CurvePoint, Estimated
 from labeldp.report import charts, svg, words
 from labeldp.report import charts as matrix
 
@@ -91,9 +91,9 @@ def test_the_curve_stays_inside_its_frame(places: list[tuple[float, float]]) -> 
 
 def test_the_budget_bar_fills_its_width_even_where_parts_exceed_the_whole() -> None:
     for total in (4.0, 1.0, 0.0):
-        bar = charts.budget_bar(BudgetUse(Cost(total), Cost(1.0), Cost(0.5), Cost(0.25)))
+        bar = charts.budget_bar(BudgetUse(CostRow(total), CostRow(1.0), CostRow(0.5), CostRow(0.25)))
         assert sum(map(float, re.findall(r' width="([\d.]+)"', bar))) <= 1000.1
-    assert not words.adds_up(BudgetUse(Cost(4.0), Cost(1.0), Cost(1.0), Cost(1.5)))
+    assert not words.adds_up(BudgetUse(CostRow(4.0), CostRow(1.0), CostRow(1.0), CostRow(1.5)))
 
 
 def test_confused_pairs_are_sorted_and_marked_against_the_margin() -> None:

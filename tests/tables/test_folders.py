@@ -70,7 +70,7 @@ def fill(path: Path, *, fail: BaseException | None = None) -> None:
         folder.certify({"what": "a test"})
 
 
-@pytest.mark.guarantee("labeldp.tables:growing_directory", "whole")
+@pytest.mark.guarantee("labeldp.tables:atomic_directory", "whole")
 @pytest.mark.guarantee("labeldp.tables:release_folder", "whole")
 @pytest.mark.guarantee("labeldp.tables:release_folder", "parts")
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["out", "probe"]
 
 
-@pytest.mark.guarantee("labeldp.tables:growing_directory", "clean")
-@pytest.mark.guarantee("labeldp.tables:growing_directory", "owner_only")
+@pytest.mark.guarantee("labeldp.tables:atomic_directory", "clean")
+@pytest.mark.guarantee("labeldp.tables:atomic_directory", "owner_only")
 def test_an_error_leaves_nothing_and_an_interrupt_what_is_whole(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         fill(tmp_path / "out", fail=ZeroDivisionError())

@@ -4,15 +4,18 @@ from labeldp.accounting.account import (
     PROMISE,
     Account,
     Admission,
+    Books,
+    Declarations,
     Entry,
     Limits,
+    OpenPlan,
+    Payment,
     Policy,
     Spent,
     block_cost,
     totals_within,
 )
 from labeldp.accounting.costs import Cost
-from labeldp.accounting.plans import Books, Declarations, OpenPlan, Payment
 
 __all__ = [
     "PROMISE",

@@ -260,7 +260,7 @@ def relative_records(
     setting: dict[str, Any] = {"dimension": dimension, "beta": beta, "moments": moments}
     goal = balance(records=records, noise=CellNoise(noise.scatter), **setting).error
     multiple = smallest_positive(
-        lambda times: balance(records=records * times, noise=noise, **setting).error <= goal, tol=1e-6, most=1e300
+        lambda times: balance(records=records * times, noise=noise, **setting).error <= goal, tol=1e-6, limit=1e300
     )
     assert multiple is not None
     return multiple

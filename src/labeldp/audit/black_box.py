@@ -122,7 +122,7 @@ def audit_sampler(draw: Callable[[Any, int], Any], labels: Sequence[Any], *, run
         >>> 0.9 < bound.epsilon < 1
         True
     """
-    count = check_integer(runs, "runs", least=4)
+    count = check_integer(runs, "runs", low=4)
     return audit_outputs({label: draw(label, count) for label in labels}, **options)
 
 

@@ -52,8 +52,8 @@ class Canaries:
             or (len(codes) and not 0 <= codes.min() <= codes.max() < classes)
         ):
             raise InputError("must be codes below classes, shape (n,)", argument="labels")
-        many = check_integer(count, "count", most=len(codes))
-        between = check_integer(of, "of", least=2, most=classes)
+        many = check_integer(count, "count", high=len(codes))
+        between = check_integer(of, "of", low=2, high=classes)
         rows = rng.choice(len(codes), many, replace=False)
         choices = rng.permuted(np.tile(np.arange(classes), (many, 1)), axis=1)[:, :between]
         drawn = rng.integers(0, between, many)

@@ -202,32 +202,32 @@ def _digests(path: str) -> dict[str, str]:
 
 def _most_releases(charges: Iterable[Charge]) -> int:
     """Return the most releases that one label is in: parts of a split share no record, different splits may."""
-    whole = 0
+    total = 0
     splits: dict[str, dict[int, list[Charge]]] = {}
     for charge in charges:
         if charge.loss == PrivacyLoss.zero():
             continue  # a note, no release
         if not charge.path:
-            whole += 1
+            total += 1
         else:
-            (split, part), rest = charge.path[0], charge.path[1:]
-            splits.setdefault(split, {}).setdefault(part, []).append(replace(charge, path=rest))
-    return whole + sum(max(map(_most_releases, parts.values())) for parts in splits.values())
+            (split, part), path = charge.path[0], charge.path[1:]
+            splits.setdefault(split, {}).setdefault(part, []).append(replace(charge, path=path))
+    return total + sum(max(map(_most_releases, parts.values())) for parts in splits.values())
 
 
 def _times(certificate: Certificate, checked: bool | None) -> Check:
     """Say how often a label was released for this, by its own certificate, which was checked or was not."""
-    most, count, holds = _most_releases(certificate.entries), len(certificate.entries), True if checked else None
-    if most <= 1:
+    limit, count, holds = _most_releases(certificate.entries), len(certificate.entries), True if checked else None
+    if limit <= 1:
         parts = f", in {count} releases of disjoint parts" if count > 1 else ""
         return Check(holds, f"By its certificate each label was released once{parts}.")
-    return Check(holds, f"By its certificate a label was in up to {most} releases; it charges all of them together.")
+    return Check(holds, f"By its certificate a label was in up to {limit} releases; it charges all of them together.")
 
 
 def _summary_check(path: str, render: Callable[[FitSummary], str] | None) -> Check:
     """Compare summary and report of a model with its certificate."""
-    found = None if render is None else check_summary(path, render)
-    return found or Check(None, f"Unverified: whether summary and report of {path} say what its certificate says.")
+    problems = None if render is None else check_summary(path, render)
+    return problems or Check(None, f"Unverified: whether summary and report of {path} say what its certificate says.")
 
 
 def _ledger_checks(certificate: Certificate, path: str, is_fit: bool) -> tuple[list[Check], Request | None]:

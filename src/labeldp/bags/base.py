@@ -72,7 +72,7 @@ class Bagged(Mechanism):
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         if not isinstance(self.domain, Domain) or not self.domain.has_sums:
             raise InputError("must be Interval, such as Interval(0, 100), or two classes", argument="domain")
-        set_fields(self, size=check_integer(self.size, "size", most=MAX_RECORDS))
+        set_fields(self, size=check_integer(self.size, "size", high=MAX_RECORDS))
         source = bags_of(bags, self.size, features, seed)
         partition = _checked(source, self.size)
         if partition.of_record is None and not self.takes_sizes:
@@ -251,7 +251,7 @@ def random_bags(records: int, size: int, *, seed: int = 0) -> Public[Keys]:
     """
     count = _count(records, size)
     of_record = np.empty(records, dtype=np.int64)
-    order = np.random.default_rng(check_integer(seed, "seed", least=0)).permutation(records)
+    order = np.random.default_rng(check_integer(seed, "seed", low=0)).permutation(records)
     of_record[order] = np.arange(records) * count // records
     return Public(of_record, why=f"bags were drawn from the public seed {seed}")
 
@@ -317,7 +317,7 @@ def halved_at_medians(columns: Iterable[Floats], shape: tuple[int, ...], size: i
 
 def _count(records: int, size: int) -> int:
     """Return the number of bags; raise InputError if records are too few."""
-    if records < check_integer(size, "size", most=MAX_RECORDS):
+    if records < check_integer(size, "size", high=MAX_RECORDS):
         raise InputError(f"must be at most the number of records, {records}", argument="size")
     return records // size
 

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, ReleasedSums
+from labeldp.bags.losses import MAX_BAG, HiddenWeights
 from labeldp.mechanisms import Domain, Groups, PublicInput, public_value, real_matrix
 from labeldp.privacy import (
-    MAX_BAG,
     Floats,
-    HiddenWeights,
     InputError,
     Integers,
     Largest,
@@ -87,7 +86,7 @@ class HiddenBag:
         if decimal(self.cross, "cross") < 0:
             raise InputError("must not be negative: it is a sum of absolute values", argument="cross")
         label_width(self.label_range)
-        set_fields(self, rows=check_integer(self.rows, "rows", most=MAX_WEIGHTED_SUMS))
+        set_fields(self, rows=check_integer(self.rows, "rows", high=MAX_WEIGHTED_SUMS))
         if self.weights().stretch > MAX_STRETCH:
             raise InputError("is so small that the released sums give the label away", argument="residual_square")
 
@@ -212,7 +211,7 @@ class WeightedLBA(Bagged):
                 "of WeightedLBA are secret: published beside the sums they give the labels away", argument="weights"
             )
         super().__post_init__(bags, features, seed)
-        set_fields(self, rows=check_integer(self.rows, "rows", most=MAX_ROWS))
+        set_fields(self, rows=check_integer(self.rows, "rows", high=MAX_ROWS))
         table = finite_rows(features, self.records)
         digest = hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest()
         set_fields(self, table=table, digest=digest, leverages=Leverages.of(table, self.partition))
@@ -459,7 +458,7 @@ def cross_bound(size: int, leverage: Any) -> float:
 
     The true sum is often a fifth smaller. Source: `docs/proofs/bags.md`, by the Cauchy-Schwarz inequality.
     """
-    size = check_integer(size, "size", most=1 << 50)
+    size = check_integer(size, "size", high=1 << 50)
     share = _share(leverage)
     return math.sqrt(share * (1 - share) * (size - 1)) * _UP
 
@@ -518,10 +517,10 @@ def lba_required_residual(
         return HiddenBag(residual, leverage=leverage, cross=cross, label_range=label_range, rows=rows)
 
     unit = float(label_width(label_range) / 2) ** 2 * (1 + float(decimal(cross, "cross")))
-    found = smallest_below(lambda share: _read(bag(share * unit), at), aim, 1e-9, 1e15)
-    if found is None:
+    share_of_unit = smallest_below(lambda share: _read(bag(share * unit), at), aim, 1e-9, 1e15)
+    if share_of_unit is None:
         raise InputError(f"no residual keeps epsilon = {epsilon} and delta = {delta}: take larger ones")
-    return found * unit
+    return share_of_unit * unit
 
 
 MAX_HAT_MATRIX = 2048

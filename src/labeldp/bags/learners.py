@@ -198,8 +198,8 @@ class BagRegressor(GapTags, RegressorMixin, BaseEstimator):  # type: ignore[misc
         else:
             centers = bag_product(bags, 1 / sizes[bags]) @ table
             weighted = has_fit_parameter(self.estimator, "sample_weight")
-            given = {"sample_weight": variances.min() / variances} if weighted else {}
-            self.estimator_ = clone(self.estimator).fit(centers, means, **given)
+            weights = {"sample_weight": variances.min() / variances} if weighted else {}
+            self.estimator_ = clone(self.estimator).fit(centers, means, **weights)
         self.certificate_ = release.certificate
         return self
 

@@ -10,20 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, Keys, ReleasedSums
+from labeldp.bags.losses import MAX_BAG, NoisyBag, bag_ends, binomial
 from labeldp.mechanisms import CELL_FAILURE, MAX_MU, MIN_MU, Domain
 from labeldp.privacy import (
-    MAX_BAG,
     MAX_EPSILON,
     Argument,
     Floats,
     InputError,
     Integers,
-    NoisyBag,
     PrivacyLoss,
     RandomSource,
     as_bound,
-    bag_ends,
-    binomial,
     check_choice,
     check_delta,
     check_epsilon,
@@ -144,7 +141,7 @@ class NoisyBags:
     records: int | None = None
 
     def __post_init__(self) -> None:
-        set_fields(self, size=check_integer(self.size, "size", most=MAX_BAG))
+        set_fields(self, size=check_integer(self.size, "size", high=MAX_BAG))
         exact_positive(self.stddev, "stddev")
         label_width(self.label_range)
         check_choice(self.weights, "weights", WEIGHTS)
@@ -183,7 +180,7 @@ class NoisyBags:
                 ": a stratified set promises the same for any number",
                 argument="records",
             )
-        if check_integer(records, "records", most=MAX_RECORDS) < self.size:
+        if check_integer(records, "records", high=MAX_RECORDS) < self.size:
             raise InputError(f"must be at least size = {self.size}: a bag holds so many labels", argument="records")
 
     @property
@@ -303,7 +300,7 @@ class NoisyWeightedLLP(Bagged):
             )
         if isinstance(self.noisy, int) and self.noisy < 1:
             raise InputError("must be at least 1: a bag without a noisy label reveals its labels", argument="noisy")
-        set_fields(self, noisy=check_integer(self.noisy, "noisy", most=1 << 40))
+        set_fields(self, noisy=check_integer(self.noisy, "noisy", high=1 << 40))
         if self.noisy > self.size:
             raise InputError("must be at most size: so many labels does a bag hold", argument="noisy")
         if users is not None:
@@ -362,7 +359,9 @@ class NoisyWeightedLLP(Bagged):
             raise InputError(f"must be above {float(self.failure + WEIGHT_FAILURE):.3g} here", argument="delta")
         if self.owners is not None:
             at = exact_positive(self.epsilon, "epsilon")
-            mu = largest(lambda mu: PrivacyLoss.gaussian(mu).within(at, remainder), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
+            mu = largest(
+                lambda mu: PrivacyLoss.gaussian(mu).within(at, remainder), 0.0, MAX_MU, tol=1e-9, lowest=MIN_MU
+            )
             if not mu:
                 raise InputError("cannot be kept with users here: take larger ones", argument=("epsilon", "delta"))
             return float(self.width) * math.sqrt(self.moves[1] / self.noisy) / mu * (1 + 1e-9)
@@ -603,7 +602,7 @@ Reader = Callable[[NoisyBags], float]
 
 def _smallest_size(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
     records = design.get("records")
-    largest = MAX_BAG if records is None else min(MAX_BAG, check_integer(records, "records", most=MAX_RECORDS))
+    largest = MAX_BAG if records is None else min(MAX_BAG, check_integer(records, "records", high=MAX_RECORDS))
     stratified = design.get("noisy_set", "stratified") == "stratified"
     widest = _bags(design, size=largest)
     size = smallest_integer(

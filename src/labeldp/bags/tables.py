@@ -139,13 +139,13 @@ def release_bags(
     account.refuse_private(name for name in table.columns if name != label)
     records = _Records.read(table, label, id_column, domain, bags, user_column)
     values = {"noisy": noisy, "weights": weights, "rows": rows}
-    own = {name: values[name] for name in row.options if name in values}
+    parameters = {name: values[name] for name in row.options if name in values}
     arguments = records.public(kind, row.command, size, bags or str(signature(kind).parameters["bags"].default))
     if records.users is not None:
         arguments["users"] = Public(numbered(user_names(records.users, b"")), why=WHOSE)
-    sums = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
+    sums = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **parameters, **arguments)
     source = Source.of(data, label, id_column, user_column)
-    options: dict[str, Any] = {"size": size, "bags": bags, **own, "other_ids": other_ids or None}
+    options: dict[str, Any] = {"size": size, "bags": bags, **parameters, "other_ids": other_ids or None}
     options |= {"cohort": cohort, "revision": revision, "domain": domain}
     request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, **options)
     account = account.of_request(request)

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import note
+from labeldp.cli.options import CommandGroup, note
 
 __all__ = ["COMMANDS", "cli", "main"]
 _EPILOG = "Every command has examples: labeldp COMMAND --help."
@@ -36,7 +35,7 @@ SECTIONS = {
 }
 """Where each command is defined, by section and name; its module is imported when the command is used."""
 
-COMMANDS = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
+COMMANDS = {name: target for commands in SECTIONS.values() for name, target in commands.items()}
 """Where each command is defined, by name."""
 
 

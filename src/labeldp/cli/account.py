@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import add_options, flags_in_errors
+from labeldp.cli.options import CommandGroup, add_options, flags_in_errors
 
 LLP_EXAMPLES = """\b
 Examples:

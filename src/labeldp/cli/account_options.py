@@ -1,11 +1,13 @@
-"""The ledger and the dataset of labels in a file, where the options of a command leave them out."""
+"""The ledger and the dataset of labels in a file, where options leave them out; the line on a budget."""
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -16,6 +18,9 @@ from labeldp.cli.options import FILE, add_options, new_budget_option, program, s
 
 if TYPE_CHECKING:
     from labeldp.privacy import Budget
+
+if TYPE_CHECKING:
+    from labeldp.curator import DatasetLedger
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -168,8 +173,46 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
 def held_label_options(command: Callable[P, R]) -> Callable[P, R]:
     """Add the options of a command on private labels that are in a file, or that a server holds."""
     command = private_label_options(command)
-    for each in command.__click_params__:  # type: ignore[attr-defined]
-        if each.name in ("label", "ledger"):
-            each.required = False
-            each.help += " Not with --curator." if each.name == "ledger" else " With --curator: that of --test alone."
+    for option in command.__click_params__:  # type: ignore[attr-defined]
+        if option.name in ("label", "ledger"):
+            option.required = False
+            option.help += (
+                " Not with --curator." if option.name == "ledger" else " With --curator: that of --test alone."
+            )
     return command
+
+
+def describe_budget(path: str, name: str) -> str:
+    """Return the line on the budget of a dataset in the ledger file `path`."""
+    from labeldp.curator import LedgerFile
+
+    return balance_line(LedgerFile(path).dataset(name))
+
+
+def balance_line(account: DatasetLedger) -> str:
+    """Return a dataset and how much of its budget is spent, as a line."""
+    return f"{account.name!r}: {balance(account)} spent"
+
+
+def budget_share(account: DatasetLedger) -> Fraction:
+    """Return how much of a budget is spent."""
+    from labeldp.privacy import decimal
+
+    if decimal(account.budget.delta, "delta"):
+        return max(account.used_by.values(), default=Fraction(0))
+    return Fraction(account.spent.epsilon()) / decimal(account.budget.epsilon, "epsilon")
+
+
+def balance(account: DatasetLedger) -> str:
+    """Return what is spent of a budget; with a delta, where remaining budgets are no differences, the share."""
+    from labeldp.privacy import decimal, decimal_text, rounded_up_text
+
+    epsilon, delta = decimal_text(account.budget.epsilon), decimal(account.budget.delta, "delta")
+    if delta:
+        return f"{percent(budget_share(account))} of ε = {epsilon}, δ = {decimal_text(account.budget.delta)}"
+    return f"ε {rounded_up_text(account.spent.epsilon(), 12)} of {epsilon}"
+
+
+def percent(share: Fraction) -> str:
+    """Return a share in percent, rounded up to a hundredth."""
+    return f"{math.ceil(share * 10_000) / 100:g} %"

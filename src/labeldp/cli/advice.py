@@ -128,9 +128,9 @@ def advice_lines(advice: Advice) -> Iterator[str]:
     for line, text in zip(
         table, ["What it does", *(option.why.partition(": ")[2] for option in advice.options)], strict=True
     ):
-        first, *rest = wrap(text.rstrip("."), WIDTH - width - 2)
+        first, *tail = wrap(text.rstrip("."), WIDTH - width - 2)
         yield f"  {line.ljust(width)}{first}"
-        yield from (f"{'':{width + 2}}{part}" for part in rest)
+        yield from (f"{'':{width + 2}}{part}" for part in tail)
     yield ""
     yield f"At this ε, {information}."
     yield ""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labeldp.cli.certificate import worst_first
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, PATH, flags_in_errors, progress
+from labeldp.cli.options import FILE, PATH, CommandGroup, flags_in_errors, progress
 
 if TYPE_CHECKING:
     from labeldp.fit import Check
@@ -158,25 +157,25 @@ def table(path: str, epsilon: str | None, delta: str | None, picture: str | None
     """
     from labeldp.audit import audit_csv, describe_table
 
-    found = audit_csv(path)
+    columns_of = audit_csv(path)
     if picture is not None:
-        _draw(found, picture, epsilon, delta)
+        _draw(columns_of, picture, epsilon, delta)
     if as_json:
-        click.echo(json.dumps(found.to_json(epsilon, delta), indent=2))
+        click.echo(json.dumps(columns_of.to_json(epsilon, delta), indent=2))
     else:
-        for sentence in describe_table(found, epsilon, delta):
+        for sentence in describe_table(columns_of, epsilon, delta):
             click.echo(sentence)
-    if epsilon is not None and not found.holds(epsilon, 0 if delta is None else delta):
+    if epsilon is not None and not columns_of.holds(epsilon, 0 if delta is None else delta):
         sys.exit(1)
 
 
-def _draw(found: Any, picture: str, epsilon: str | None, delta: str | None) -> None:
+def _draw(result: Any, picture: str, epsilon: str | None, delta: str | None) -> None:
     """Write the picture of a table's curve."""
     from labeldp.privacy import InputError
     from labeldp.report import draw_loss
     from labeldp.tables import atomic_write
 
-    curve = found.curve()
+    curve = result.curve()
     if curve is None:
         raise InputError("--picture needs delta at many epsilons, and the table is too large for it")
     claim = None if epsilon is None else (float(epsilon), float(delta or 0))
@@ -195,7 +194,7 @@ def _draw(found: Any, picture: str, epsilon: str | None, delta: str | None) -> N
 @click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the bound.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
-def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bool, **asked: Any) -> None:
+def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bool, **options: Any) -> None:
     """Bound the epsilon of a program from its outputs.
 
     Runs the program on two neighboring inputs.
@@ -210,17 +209,17 @@ def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bo
     claim = None if epsilon is None else float(decimal(epsilon, "epsilon"))
     share = float(decimal(delta, "delta"))
     with progress("running") as show:
-        found = audit_command(words, delta=share, progress=show, **asked)
-    refuted = claim is not None and found.refutes(claim)
+        result = audit_command(words, delta=share, progress=show, **options)
+    refuted = claim is not None and result.refutes(claim)
     if as_json:
-        bound = {"epsilon": found.epsilon, "delta": found.delta, "level": found.level, "how": found.how}
+        bound = {"epsilon": result.epsilon, "delta": result.delta, "level": result.level, "how": result.how}
         click.echo(json.dumps({"lower_bound": bound, "refuted": refuted}, indent=2))
     else:
-        text = str(found)
+        text = str(result)
         click.echo(f"{text[0].upper()}{text[1:]}.")
         if claim is not None:
-            told = "is REFUTED" if refuted else "is not refuted"
-            click.echo(f"The claim epsilon = {epsilon}, delta = {delta} {told}.")
+            verdict = "is REFUTED" if refuted else "is not refuted"
+            click.echo(f"The claim epsilon = {epsilon}, delta = {delta} {verdict}.")
     if refuted:
         sys.exit(1)
 

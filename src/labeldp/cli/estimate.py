@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.account_options import budget_of_new_ledger
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.ledger import describe_budget
+from labeldp.cli.account_options import budget_of_new_ledger, describe_budget
 from labeldp.cli.options import (
     FILE,
     PATH,
+    CommandGroup,
     add_options,
     align_columns,
     domain_options,

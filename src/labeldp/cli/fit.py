@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.account_options import held_label_options
-from labeldp.cli.help import SectionedCommand
-from labeldp.cli.ledger import describe_budget
+from labeldp.cli.account_options import describe_budget, held_label_options
 from labeldp.cli.options import (
     FILE,
     PATH,
     WIDTH,
+    SectionedCommand,
     curator_options,
     domain_options,
     flags_in_errors,
@@ -36,7 +35,7 @@ from labeldp.cli.options import progress as _progress
 from labeldp.learners import LEARNERS, TRUSTS
 
 if TYPE_CHECKING:
-    from labeldp.fit import Estimated, FitSettings, FitSummary, Numbers
+    from labeldp.fit import Estimated, FitSettings, FitSummary, RegressionSummary
 
 
 def summary_rows(summary: FitSummary) -> Iterator[tuple[str, str]]:
@@ -97,7 +96,7 @@ def _share(estimate: Estimated, how: str) -> str:
     return f"{value}  ({100 * estimate.level:.0f} % CI {low}–{high}, {how})"
 
 
-def _errors(numbers: Numbers, how: str) -> Iterator[tuple[str, str]]:
+def _errors(numbers: RegressionSummary, how: str) -> Iterator[tuple[str, str]]:
     """Yield the rows on the errors of predicted numbers."""
     from labeldp.learners import format_number
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, PATH, WIDTH, align_columns, flags_in_errors, json_option, warn_if_weak
+from labeldp.cli.account_options import balance, budget_share, percent
+from labeldp.cli.options import (
+    FILE,
+    PATH,
+    WIDTH,
+    CommandGroup,
+    align_columns,
+    flags_in_errors,
+    json_option,
+    warn_if_weak,
+)
 
 if TYPE_CHECKING:
     from labeldp.curator import DatasetLedger
@@ -68,9 +75,9 @@ def _dataset(account: DatasetLedger) -> Iterator[str]:
         column = f" of {domain.column!r}" if domain.column else ""
         yield from _folded(f"  Labels{column}: {domain.words} (declared {domain.created[:10]}{refused})")
     filtered = bool(decimal(account.budget.delta, "delta"))
-    share = _share(account)
+    share = budget_share(account)
     full = min(BAR, math.ceil(share * BAR))
-    yield f"  Budget        {_balance(account)}   {'█' * full}{'░' * (BAR - full)}  {percent(share)}"
+    yield f"  Budget        {balance(account)}   {'█' * full}{'░' * (BAR - full)}  {percent(share)}"
     if filtered:
         yield f"  Note          {PROMISE}"
     if str(account.promised) != str(account.budget):
@@ -158,38 +165,6 @@ def _cost(charge: Charge) -> tuple[str, str]:
     return ("no finite ε" if bound is None else decimal_text(float_above(bound))), "0"
 
 
-def describe_budget(path: str | os.PathLike[str], name: str) -> str:
-    """Return the line on the budget of a dataset in the ledger file `path`."""
-    from labeldp.curator import LedgerFile
-
-    account = LedgerFile(path).dataset(name)
-    return f"{account.name!r}: {_balance(account)} spent"
-
-
-def _share(account: DatasetLedger) -> Fraction:
-    """Return how much of a budget is spent."""
-    from labeldp.privacy import decimal
-
-    if decimal(account.budget.delta, "delta"):
-        return max(account.used_by.values(), default=Fraction(0))
-    return Fraction(account.spent.epsilon()) / decimal(account.budget.epsilon, "epsilon")
-
-
-def _balance(account: DatasetLedger) -> str:
-    """Return what is spent of a budget; with a delta, where remaining budgets are no differences, the share."""
-    from labeldp.privacy import decimal, decimal_text, rounded_up_text
-
-    epsilon, delta = decimal_text(account.budget.epsilon), decimal(account.budget.delta, "delta")
-    if delta:
-        return f"{percent(_share(account))} of ε = {epsilon}, δ = {decimal_text(account.budget.delta)}"
-    return f"ε {rounded_up_text(account.spent.epsilon(), 12)} of {epsilon}"
-
-
-def percent(share: Fraction) -> str:
-    """Return a share in percent, rounded up to a hundredth."""
-    return f"{math.ceil(share * 10_000) / 100:g} %"
-
-
 def add_dataset(
     path: str,
     name: str,
@@ -233,8 +208,8 @@ def add_dataset(
     )
     ledger = LedgerFile(path)
     if epsilon is not None and delta is None:
-        known = change and ledger.exists and name in ledger.datasets()
-        delta = ledger.dataset(name).budget.delta if known else "0"
+        exists = change and ledger.exists and name in ledger.datasets()
+        delta = ledger.dataset(name).budget.delta if exists else "0"
     budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta)
     if not change:
         if budget is None and records is not None and name in ledger.datasets():
@@ -250,7 +225,7 @@ def add_dataset(
         ledger.change(name, budget, domain, why, records=records)
     account = ledger.dataset(name)
     declared = account.domains
-    labels = f"; its labels are {' or '.join(each.words for each in declared)}" if declared else ""
+    labels = f"; its labels are {' or '.join(form.words for form in declared)}" if declared else ""
     count = "" if records is None else f"; it has {records:,} records"
     return f"{name!r} in {path} has the budget {account.budget}{labels}{count}. {SECRECY}"
 
@@ -271,8 +246,8 @@ def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> 
     """
     from labeldp.fit import add_cohort
 
-    found = add_cohort(ids, id_column=id_column, ledger=path, dataset=name, cohort=cohort)
-    return f"The cohort {cohort!r} of {name!r} in {path} has {found.records:,} records. {CHOICE} {SECRECY}"
+    result = add_cohort(ids, id_column=id_column, ledger=path, dataset=name, cohort=cohort)
+    return f"The cohort {cohort!r} of {name!r} in {path} has {result.records:,} records. {CHOICE} {SECRECY}"
 
 
 @click.group(cls=CommandGroup)
@@ -307,7 +282,7 @@ def _to_json(path: str) -> dict[str, Any]:
     return {
         account.name: {
             "budget": {"epsilon": str(account.budget.epsilon), "delta": str(account.budget.delta)},
-            "spent_share": math.ceil(_share(account) * 10_000) / 10_000,
+            "spent_share": math.ceil(budget_share(account) * 10_000) / 10_000,
             "releases": [
                 {"charged": entry.created, **entry.certificate.entries[0].to_json()} for entry in account.entries
             ],
@@ -361,7 +336,7 @@ def ledger_add(
     cohort: str | None,
     ids: str | None,
     id_column: str | None,
-    **others: Any,
+    **options: Any,
 ) -> None:
     """Add a dataset with its budget, or change it.
 
@@ -379,11 +354,11 @@ def ledger_add(
     them, so certificates of later releases count it. What was spent stays spent.
     """
     warn_if_weak(epsilon)
-    given = (cohort, ids, id_column)
-    if any(each is not None for each in given) and None in given:
+    arguments = (cohort, ids, id_column)
+    if any(argument is not None for argument in arguments) and None in arguments:
         raise click.UsageError("--cohort, --ids and --id go together: a name, and whose ids it is for")
-    if cohort is None or any((epsilon, delta, *others.values())):
-        click.echo(add_dataset(path, dataset, epsilon, delta, **others))
+    if cohort is None or any((epsilon, delta, *options.values())):
+        click.echo(add_dataset(path, dataset, epsilon, delta, **options))
     if cohort is not None and ids is not None and id_column is not None:
         click.echo(add_records(path, dataset, cohort, ids, id_column))
 

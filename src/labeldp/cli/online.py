@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labeldp.cli.account_options import budget_of_new_ledger
-from labeldp.cli.help import CommandGroup
 from labeldp.cli.options import (
     FILE,
+    CommandGroup,
     align_columns,
     flags_in_errors,
     new_budget_option,
@@ -111,7 +111,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     The same command resumes an interrupted run. Until it is finished, OUT.unfinished holds its state, which is as
     secret as the losses.
     """
-    from labeldp.cli.ledger import describe_budget
+    from labeldp.cli.account_options import describe_budget
     from labeldp.online import OnlineRun, run_online
     from labeldp.privacy import InputError
 

@@ -1,4 +1,4 @@
-"""Options, messages and progress that commands share."""
+"""Options, help texts, messages and progress that commands share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,94 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from pathlib import Path
 from shutil import which
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import click
+
+__all__ = ["CommandGroup", "SectionedCommand"]
+
+WIDEST = 34
+"""The most characters of an option and its values; a longer list of choices is named in the option's help."""
+
+
+class CommandGroup(click.Group):
+    """A group of commands whose help shows the whole first sentence of each."""
+
+    sections: Mapping[str, Iterable[str]] = MappingProxyType({})
+    """The commands of each section; without any, all commands are in one."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, a section after the other."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        width = max(map(len, commands), default=0)
+        for title, names in (self.sections or {"Commands": tuple(commands)}).items():
+            with formatter.section(title):
+                rows = [(name.ljust(width), command) for name in names if (command := commands[name])]
+                formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in rows])
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has the main options in sections, and --help-all every option.
+
+    Args:
+        sections: the names of the options in each section; options that none names are in the last.
+        frequent: the names of those that --help shows.
+    """
+
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Sequence[str]], frequent: Sequence[str], **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.sections, self.frequent = sections, frequent
+        self.params.append(
+            click.Option(
+                ["--help-all"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=self._show_all,
+                help="Show every option.",
+            )
+        )
+
+    @staticmethod
+    def _show_all(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            ctx.meta["labeldp.help_all"] = True
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each section; of the main ones alone the first sentence."""
+        everything = ctx.meta.get("labeldp.help_all", False)
+        records = {}
+        for option in self.get_params(ctx):
+            frequent = option.name in self.frequent or {"--help", "--help-all"} & set(option.opts)
+            if (everything or frequent) and (record := option.get_help_record(ctx)):
+                names, text = record
+                names = names if len(names) <= WIDEST else f"{option.opts[0]} NAME"
+                records[str(option.name)] = (names, text if everything else _first_sentence(text))
+        *_, last = self.sections
+        for title, wanted in self.sections.items():
+            rows = [records.pop(name) for name in wanted if name in records]
+            rows += records.values() if title == last else ()
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a help text, and what stands in brackets after it: a default."""
+    sentences, bracket, default = text.partition("  [")
+    sentence, stop, _ = sentences.partition(". ")
+    return sentence + (stop and ".") + bracket + default
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,11 +115,11 @@ _SAME = {"name": "dataset", "columns": "features", "ids": "id_column", "id": "id
 """The option that a function's argument comes from, where the two have different names."""
 
 
-def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def flags_in_errors(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that makes a command's errors name options as they are typed, not arguments of functions.
 
     Args:
-        others: the flags of arguments whose names differ from the option's.
+        names: the flags of arguments whose names differ from the option's.
     """
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
@@ -51,9 +131,13 @@ def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]
                 return command(*args, **kwargs)
             except InputError as error:
                 options = click.get_current_context().command.params
-                flags = {each.name: each.opts[0] for each in options if isinstance(each, click.Option) and each.name}
+                flags = {
+                    option.name: option.opts[0]
+                    for option in options
+                    if isinstance(option, click.Option) and option.name
+                }
                 same = {name: flags[flag] for name, flag in _SAME.items() if flag in flags}
-                raise InputError(error.typed(same | flags | others)) from error
+                raise InputError(error.typed(same | flags | names)) from error
 
         return run
 
@@ -79,9 +163,9 @@ def warn_if_weak(*epsilons: Any, about: str = "one label") -> None:
     """Warn on stderr about each epsilon above 10; what is not a number is refused elsewhere."""
     from labeldp.privacy import InputError, decimal, weak_promise
 
-    for each in epsilons:
+    for value in epsilons:
         with suppress(InputError):
-            sentence = weak_promise(float(decimal(each, "epsilon")), about)
+            sentence = weak_promise(float(decimal(value, "epsilon")), about)
             if sentence:
                 note(sentence)
 
@@ -132,8 +216,8 @@ def remote_curator(options: dict[str, Any]) -> Any:
     address, file = options["curator"], options.pop("token_file")
     more = {"certificate": options.pop("server_certificate"), "reason": options.pop("reason")}
     if address is None:
-        given = {"--token-file": file, "--server-certificate": more["certificate"], "--reason": more["reason"]}
-        if extra := [name for name, value in given.items() if value is not None]:
+        flags = {"--token-file": file, "--server-certificate": more["certificate"], "--reason": more["reason"]}
+        if extra := [name for name, value in flags.items() if value is not None]:
             raise InputError(f"{extra[0]} goes with --curator")
         return None
     if options["ledger"] is not None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from labeldp.cli.account_options import private_label_options
-from labeldp.cli.help import SectionedCommand
-from labeldp.cli.ledger import describe_budget
+from labeldp.cli.account_options import describe_budget, private_label_options
 from labeldp.cli.options import (
     PATH,
+    SectionedCommand,
     bag_options,
     domain_options,
     flags_in_errors,

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli.help import CommandGroup
-from labeldp.cli.options import FILE, flags_in_errors
+from labeldp.cli.options import FILE, CommandGroup, flags_in_errors
 
 SHOWN_LINES = 20
 """How many lines of the log are shown, where nothing else is asked for."""
@@ -64,13 +63,13 @@ def admin_budget(config: str) -> None:
 
     Run it as the user who may read the ledgers.
     """
-    from labeldp.cli.ledger import describe_budget, percent
+    from labeldp.cli.account_options import describe_budget, percent
     from labeldp.curator import LedgerFile
     from labeldp.serve import Config
 
     for served in Config.read(config).datasets.values():
         file = LedgerFile(served.ledger)
-        click.echo(describe_budget(served.ledger, served.name))
+        click.echo(describe_budget(str(served.ledger), served.name))
         for analyst, share in served.shares.items():
             used = percent(file.dataset(served.name, analyst=analyst).used())
             click.echo(f"  {analyst}: has a share of {share}, used {used} of it")

@@ -8,8 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.curator.datasets import Dataset, add_command, now, pinned_of
-from labeldp.curator.traces import first_records
+from labeldp.curator.datasets import Dataset, add_command, first_records, now, protected_of
 from labeldp.privacy import (
     Buckets,
     IdDigest,
@@ -117,40 +116,44 @@ def cohorts_of(connection: Connection, dataset: int) -> tuple[Cohort, ...]:
     return cohorts_from(connection.execute(f"{COHORTS} WHERE dataset = ? ORDER BY number", (dataset,)).fetchall())
 
 
-def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None, place: tuple[Path, str]) -> CohortSpan:
+def scope_of(
+    cohorts: Sequence[Cohort], cohort: str | None, records: str | None, address: tuple[Path, str]
+) -> CohortSpan:
     """Return whose labels a release is about.
 
     Args:
         cohort: the name that was asked for, or None for all records, now or before later ones were added.
         records: a digest of the ids, None without ids.
-        place: path of the ledger and name of the dataset.
+        address: path of the ledger and name of the dataset.
 
     Raises:
         LedgerError: the records are not those of the cohort, or of the dataset; nothing was charged.
     """
     if not cohorts:
         return CohortSpan()
-    name = place[1]
-    listed = named([each.name for each in cohorts])
+    name = address[1]
+    listed = named([member.name for member in cohorts])
     if records is None:
         raise LedgerError(
             f"the dataset {name!r} has cohorts ({listed}), which are told apart by record ids: give them (ids, --id "
             "COLUMN); nothing was charged"
         )
-    new = f"Records that came later are one of their own: {cohort_command(*place)}"
+    new = f"Records that came later are one of their own: {cohort_command(*address)}"
     if cohort is not None:
-        own = next(each for each in cohorts if each.name == cohort)
-        if own.digest != records:
+        target = next(member for member in cohorts if member.name == cohort)
+        if target.digest != records:
             raise LedgerError(
                 f"these are not the records of the cohort {cohort!r} of {name!r}: a cohort keeps the ids that it was "
                 f"added with; nothing was charged. {new}"
             )
-        return CohortSpan((own.number, own.number), (cohort,), len(cohorts) > 1)
+        return CohortSpan((target.number, target.number), (cohort,), len(cohorts) > 1)
     sums = f"{0:032x}-0"
-    for each in cohorts:
-        sums = add_digests(sums, each.digest)
+    for member in cohorts:
+        sums = add_digests(sums, member.digest)
         if sums == records:
-            return CohortSpan((0, each.number), tuple(one.name for one in cohorts[: each.number + 1]), len(cohorts) > 1)
+            return CohortSpan(
+                (0, member.number), tuple(one.name for one in cohorts[: member.number + 1]), len(cohorts) > 1
+            )
     raise LedgerError(
         f"these are neither all records of {name!r} (of the cohorts {listed}) nor those that it had before later ones "
         f"came; nothing was charged. One cohort alone is asked for by its name: cohort=…, --cohort NAME. {new}"
@@ -159,10 +162,10 @@ def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None,
 
 def unknown_cohort(path: Path, name: str, cohort: str, cohorts: Sequence[Cohort]) -> LedgerError:
     """Return the error for a name that no cohort has, with a similar name if there is one."""
-    names = [each.name for each in cohorts]
-    known = did_you_mean(cohort, names) or f"it has {named(names) or 'none'}."
+    names = [member.name for member in cohorts]
+    hint = did_you_mean(cohort, names) or f"it has {named(names) or 'none'}."
     return LedgerError(
-        f"the dataset {name!r} has no cohort {cohort!r}; {known} Add records that came later with their ids: "
+        f"the dataset {name!r} has no cohort {cohort!r}; {hint} Add records that came later with their ids: "
         f"{cohort_command(path, name)}"
     )
 
@@ -227,12 +230,14 @@ class SortedIds:
         return f"SortedIds({self.records})"
 
 
-def refuse_known(connection: Connection, dataset: int, name: str, cohorts: Sequence[Cohort], found: SortedIds) -> None:
+def refuse_known(
+    connection: Connection, dataset: int, name: str, cohorts: Sequence[Cohort], addition: SortedIds
+) -> None:
     """Raise LedgerError if a new id is in one of some cohorts; sorted digests are compared bucket by bucket."""
-    against = {each.number: each.name for each in cohorts}
+    against = {member.number: member.name for member in cohorts}
     query = "SELECT number, ids FROM cohort_ids WHERE dataset = ? AND bucket = ?"
     for bucket in range(BUCKETS if against else 0):
-        new = found.bucket(bucket)
+        new = addition.bucket(bucket)
         for number, ids in connection.execute(query, (dataset, bucket)):
             if number in against and share_rows(np.frombuffer(ids, dtype="<u8").reshape(-1, 2), new):
                 raise LedgerError(
@@ -252,7 +257,7 @@ def share_rows(one: Words, other: Words) -> bool:
 
 
 def insert_cohort(
-    connection: Connection, dataset: Dataset, path: Path, name: str, found: SortedIds, compared: Sequence[Cohort]
+    connection: Connection, dataset: Dataset, path: Path, name: str, addition: SortedIds, compared: Sequence[Cohort]
 ) -> None:
     """Add a cohort in an open transaction. Adding it again changes nothing.
 
@@ -264,40 +269,40 @@ def insert_cohort(
     Raises:
         LedgerError: an id is known already, or the first cohort is not what was released; nothing was added.
     """
-    if pinned_of(connection, dataset.id).users is not None:
+    if protected_of(connection, dataset.id).users is not None:
         raise LedgerError(NO_COHORTS.format(name=dataset.name, why=OF_USERS))
     cohorts = cohorts_of(connection, dataset.id)
-    own = next((each for each in cohorts if each.name == name), None)
-    same = next((each for each in cohorts if each.digest == found.digest), None)
-    if own is not None and own == same:
+    namesake = next((member for member in cohorts if member.name == name), None)
+    same = next((member for member in cohorts if member.digest == addition.digest), None)
+    if namesake is not None and namesake == same:
         return
     if same is not None:
         raise LedgerError(f"these are the records of the cohort {same.name!r} of {dataset.name!r}; nothing was added")
     query = "SELECT 1 FROM release WHERE dataset = ? AND low <= ? AND high >= ? LIMIT 1"
-    if own is not None and connection.execute(query, (dataset.id, own.number, own.number)).fetchall():
+    if namesake is not None and connection.execute(query, (dataset.id, namesake.number, namesake.number)).fetchall():
         raise LedgerError(
             f"the cohort {name!r} of {dataset.name!r} has other records, and was released; nothing was added. Records "
             "that came later are a cohort of another name"
         )
     if not cohorts:
-        _refuse_other_first(connection, dataset, path, found.digest)
-        if dataset.records not in (None, found.records):
+        _refuse_other_first(connection, dataset, path, addition.digest)
+        if dataset.records not in (None, addition.records):
             raise LedgerError(
                 f"{dataset.name!r} has {dataset.records:,} records, and the first cohort must hold all of them; this "
-                f"one holds {found.records:,}, and nothing was added. If the number is wrong, correct it first: "
-                f"{add_command(path, dataset.name)} --change --records {found.records}"
+                f"one holds {addition.records:,}, and nothing was added. If the number is wrong, correct it first: "
+                f"{add_command(path, dataset.name)} --change --records {addition.records}"
             )
-    others = [each for each in cohorts if each != own and each not in compared]
-    refuse_known(connection, dataset.id, dataset.name, others, found)
-    number = len(cohorts) if own is None else own.number
+    newer = [member for member in cohorts if member != namesake and member not in compared]
+    refuse_known(connection, dataset.id, dataset.name, newer, addition)
+    number = len(cohorts) if namesake is None else namesake.number
     for table in ("cohort_ids", "cohort"):
         connection.execute(f"DELETE FROM {table} WHERE dataset = ? AND number = ?", (dataset.id, number))
-    row = (dataset.id, number, name, found.records, found.digest, now())
+    row = (dataset.id, number, name, addition.records, addition.digest, now())
     connection.execute(
         "INSERT INTO cohort (dataset, number, name, records, digest, created) VALUES (?, ?, ?, ?, ?, ?)", row
     )
     for bucket in range(BUCKETS):
-        ids = found.bucket(bucket)
+        ids = addition.bucket(bucket)
         if len(ids):
             query = "INSERT INTO cohort_ids (dataset, bucket, number, ids) VALUES (?, ?, ?, ?)"
             connection.execute(query, (dataset.id, bucket, number, ids.tobytes()))
@@ -305,11 +310,11 @@ def insert_cohort(
 
 def _refuse_other_first(connection: Connection, dataset: Dataset, path: Path, digest: str) -> None:
     """Raise LedgerError unless the first cohort is what the dataset has released so far."""
-    known = set(first_records(connection, dataset.id).values())
-    if known <= {digest}:
+    digests = set(first_records(connection, dataset.id).values())
+    if digests <= {digest}:
         return
     command = cohort_command(path, dataset.name)
-    if "" in known or len(known) > 1:
-        why = WITHOUT_IDS if "" in known else OTHER_REVISIONS
+    if "" in digests or len(digests) > 1:
+        why = WITHOUT_IDS if "" in digests else OTHER_REVISIONS
         raise LedgerError(NO_COHORTS.format(name=dataset.name, why=why))
     raise LedgerError(OTHER_FIRST.format(name=dataset.name, command=command))

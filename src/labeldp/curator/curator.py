@@ -11,8 +11,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.curator.datasets import ANY_KIND, IDS_KIND
 from labeldp.curator.memory_ledger import Ledger
-from labeldp.curator.traces import ANY_KIND, IDS_KIND
 from labeldp.curator.users import (
     ONE_USER,
     PUBLIC_USERS,
@@ -75,8 +75,8 @@ class Fingerprint:
         if len(self._counts) <= len(codes):
             self._counts += np.bincount(codes, minlength=len(self._counts))
         else:
-            found, counts = np.unique(codes, return_counts=True)
-            self._counts[found] += counts
+            present, counts = np.unique(codes, return_counts=True)
+            self._counts[present] += counts
 
     def merge(self, other: "Fingerprint") -> None:
         """Add the records of another fingerprint under the same key and domain."""
@@ -188,8 +188,8 @@ class Subscribers:
 
     def after(self, step: str | None, release: Release[Any], rows: NDArray[np.intp]) -> None:
         """Tell everyone of a release of some rows."""
-        for whole, callback, _ in self._calls:
-            callback(Recorded(step or "release", release, np.searchsorted(whole, rows)))
+        for complete, callback, _ in self._calls:
+            callback(Recorded(step or "release", release, np.searchsorted(complete, rows)))
 
 
 class Curator(NotCopyable):
@@ -331,8 +331,8 @@ class Curator(NotCopyable):
             )
         mechanism.check_records(self.records)
         self._subscribers.before(step, mechanism)
-        randomness, own = as_randomness(rng), self._ledger.randomness
-        if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
+        randomness, keyed = as_randomness(rng), self._ledger.randomness
+        if randomness.kind is RandomnessKind.KEYED and (keyed is None or randomness.identity != keyed.identity):
             raise InputError(
                 "rng: keyed noise for a curator is that of its ledger file, rng=curator.ledger.randomness with "
                 "ledger=LedgerFile(path).dataset(name). Under another key, two columns of labels or two states of one "
@@ -392,8 +392,8 @@ class Curator(NotCopyable):
             mechanism: what would be released.
             step: its name; without a `run` of the curator, which names steps, any release with this cost counts.
         """
-        asked = PendingCharge({}, self.cost(mechanism), self._path, step=self._step_name(step))
-        return bool(self._ledger.has_charged(asked))
+        request = PendingCharge({}, self.cost(mechanism), self._path, step=self._step_name(step))
+        return bool(self._ledger.has_charged(request))
 
     def check_labels(self) -> None:
         """Raise LedgerError if the labels are not those of earlier releases; charge nothing.
@@ -405,8 +405,8 @@ class Curator(NotCopyable):
             traces = self._whole._fingerprint(key).traces(scheme)
             labels = self._fingerprint(key).labels
             zero = PrivacyLoss.zero()
-            asked = PendingCharge({}, zero, self._path, labels=labels, scheme=scheme, traces=traces, users=self._map)
-            self._ledger.check_labels(asked)
+            request = PendingCharge({}, zero, self._path, labels=labels, scheme=scheme, traces=traces, users=self._map)
+            self._ledger.check_labels(request)
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
         """Return one curator for each part of the records; the ledger charges the largest loss of the parts.
@@ -434,24 +434,24 @@ class Curator(NotCopyable):
         count = int(numbers.max(initial=-1)) + 1
         return [self._part(np.flatnonzero(numbers == part), ((name, part),), reasons) for part in range(count)]
 
-    def limited(self, most: int) -> tuple["Curator", NDArray[np.intp]]:
-        """Return a curator of at most `most` records of each user, and the row numbers of those that it holds.
+    def limited(self, cap: int) -> tuple["Curator", NDArray[np.intp]]:
+        """Return a curator of at most `cap` records of each user, and the row numbers of those that it holds.
 
         Which ones depends on ids and users alone: those whose ids have the smallest digests. Take the features of
         these rows. What the other records' labels are is not released by it.
 
         Args:
-            most: how many records of a user are kept, at least 1.
+            cap: how many records of a user are kept, at least 1.
 
         Raises:
             InputError: not such a number, or a curator without users.
         """
         if self._users is None:
             raise InputError("a curator without users has one record of each: there is nothing to limit")
-        rows = first_records(self._users, self._ids, most)
+        rows = first_records(self._users, self._ids, cap)
         return self._part(rows, (), self._reasons), rows
 
-    def _part(self, rows: NDArray[np.intp], place: Path, reasons: tuple[str, ...]) -> "Curator":
+    def _part(self, rows: NDArray[np.intp], path: Path, reasons: tuple[str, ...]) -> "Curator":
         """Return a curator of some of the rows, which keep their ids; it shares all other fields."""
         if self._ids is None:
             ids: Any = rows.astype(np.uint64)
@@ -463,7 +463,7 @@ class Curator(NotCopyable):
         part.__dict__.update(self.__dict__)
         part._users = None if self._users is None else self._users[rows]
         part._codes, part._rows, part._ids = self._codes[rows], self._rows[rows], ids
-        part._path, part._reasons, part._fingerprints = (*self._path, *place), reasons, {}
+        part._path, part._reasons, part._fingerprints = (*self._path, *path), reasons, {}
         return part
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> PendingCharge:
@@ -525,14 +525,14 @@ def _distinct(ids: Any, key: bytes | None) -> Any:
     values = None if isinstance(ids, RecordIds | Texts) else np.array(ids)  # a copy: others would share noise later
     if values is not None and values.ndim != 1:
         raise InputError("ids must be one integer, or one text, for each record")
-    whole = values if values is not None and values.dtype.kind in "iu" else None
+    integers = values if values is not None and values.dtype.kind in "iu" else None
     if key is not None:
-        records = RecordIds.of(ids if whole is None else whole, key)
+        records = RecordIds.of(ids if integers is None else integers, key)
         refuse_repeats(records.blocks if records.are_texts.any() else records.blocks[:, 0])
         return records
-    if whole is not None:
-        refuse_repeats(integer_ids(whole, len(whole)))
-        return whole
+    if integers is not None:
+        refuse_repeats(integer_ids(integers, len(integers)))
+        return integers
     texts = [value if isinstance(value, bytes) else str(value) for value in ids]
     if len(set(_texts(texts))) < len(texts):
         raise InputError("ids must be distinct: records with the same id would share their noise")

@@ -1,13 +1,12 @@
 """The ledger of one dataset in a ledger file."""
 
-import hashlib
 import json
 import secrets
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from sqlite3 import Connection
 from types import TracebackType
@@ -15,7 +14,6 @@ from typing import Any, Literal, final
 
 from labeldp._version import __version__
 from labeldp.accounting import Account, Books, Cost, Declarations, Spent, totals_within
-from labeldp.accounting import Entry as PaidEntry
 from labeldp.curator.cohorts import (
     COHORTS,
     Cohort,
@@ -27,6 +25,8 @@ from labeldp.curator.cohorts import (
     without_cohort,
 )
 from labeldp.curator.datasets import (
+    ANY_KIND,
+    IDS_KIND,
     OPENS,
     USERS,
     Dataset,
@@ -45,16 +45,25 @@ from labeldp.curator.datasets import (
     known_dataset,
     made_digest,
     now,
-    pin_users,
-    pinned_from,
-    pinned_of,
+    protect_users,
+    protected_from,
+    protected_of,
     refuse_closed,
     refuse_undeclared,
     text_of,
+    traces_of,
     unknown_dataset,
 )
 from labeldp.curator.ledger_store import Store
-from labeldp.curator.ledger_transaction import LedgerTransaction, Paid
+from labeldp.curator.ledger_transaction import (
+    Change,
+    Comparisons,
+    LedgerEntry,
+    LedgerTransaction,
+    Paid,
+    commitment,
+    paid_from,
+)
 from labeldp.curator.paid import (
     StoredAccount,
     account_of,
@@ -65,7 +74,6 @@ from labeldp.curator.paid import (
     whole_span,
     write_payment,
 )
-from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
 from labeldp.mechanisms import GAPS, Domain
 from labeldp.privacy import (
     Budget,
@@ -81,8 +89,8 @@ from labeldp.privacy import (
     NotCopyable,
     Path,
     PendingCharge,
-    Pinned,
     PrivacyLoss,
+    ProtectedUsers,
     Release,
     Request,
     Scope,
@@ -120,94 +128,6 @@ _OTHER_COUNT = (
     "Where records were added or removed, name the new state (revision, --revision NAME), and if their number was "
     "declared, change it: {} --change --records {}"
 )
-
-
-def paid_from(row: Any) -> PaidEntry:
-    """Return what a release added to the books, from its row."""
-    (low, high), path, cost = row
-    return PaidEntry((low, high), tuple((str(split), int(part)) for split, part in path), Cost.from_texts(*cost))
-
-
-def commitment(secret: bytes, charge: str, labels: str) -> str:
-    """Return a commitment to labels, which tells nothing to anyone who has no key of the dataset.
-
-    It is the SHA-256 of a nonce, which follows from the dataset's secret and the charge, and of the keyed digest of the
-    labels: two charges of the same labels have unlike commitments.
-
-    Args:
-        secret: of the dataset.
-        charge: the id of the charge.
-        labels: the keyed digest of the labels.
-    """
-    nonce = derive_key(secret, b"commitment " + charge.encode())
-    return hashlib.sha256(nonce + labels.encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The public record of one release in a ledger, without its value and keys.
-
-    Args:
-        revision: state of the labels, empty for the first.
-        form: "held" if the ledger stores the value, "stream" if it is recomputed from the labels.
-        step: run and stage of the release, or None.
-        certificate: certificate of the release.
-        created: time of the charge, UTC, ISO 8601.
-        span: numbers of the first and the last cohort that it was about, (0, 0) without cohorts.
-        cohorts: their names, as far as they have some now.
-        part: the part of these records that it used, empty for all of them.
-        column: whose labels it used, empty in a dataset without columns.
-        analyst: whose share it was charged to, empty where nobody was named.
-        generation: number of the keys that its noise was drawn under.
-    """
-
-    revision: str
-    form: str
-    step: str | None
-    certificate: Certificate
-    created: str
-    span: Span = (0, 0)
-    cohorts: tuple[str, ...] = ()
-    part: Path = ()
-    column: str = ""
-    analyst: str = ""
-    generation: int = 1
-
-
-@dataclass(frozen=True)
-class Change:
-    """The public record of a change of a dataset's budget, declared domain, keys or file.
-
-    Args:
-        what: "budget", "declared domain", "keys", or "ledger" where it was restored from a backup.
-        before, after: the old and the new one, in words.
-        why: the reason, or None.
-        created: time of the change, UTC, ISO 8601.
-    """
-
-    what: str
-    before: str
-    after: str
-    why: str | None
-    created: str
-
-
-@dataclass(frozen=True)
-class Comparisons:
-    """A declared domain of a dataset, and how often labels were compared with it.
-
-    Args:
-        words: the domain in words, which is public.
-        passed, refused: how often labels lay in it, or did not.
-        created: time of the declaration, UTC, ISO 8601.
-        column: whose labels they were, empty in a dataset without columns.
-    """
-
-    words: str
-    passed: int
-    refused: int
-    created: str
-    column: str = ""
 
 
 @final
@@ -284,8 +204,8 @@ class DatasetLedger(NotCopyable):
             without: ids of charges that are left out.
         """
         books = self._books(without)
-        own = whole_span(len(self.cohorts)) if self._records is None else self._scope().span
-        span = own if cohort is None else (cohort, cohort)
+        default = whole_span(len(self.cohorts)) if self._records is None else self._scope().span
+        span = default if cohort is None else (cohort, cohort)
         return books.account.used(totals_within(books.entries, span))
 
     @property
@@ -337,7 +257,7 @@ class DatasetLedger(NotCopyable):
         """
         cohorts, scope = self.cohorts, self._scope()
         if scope.names:
-            return sum(each.records for each in cohorts[scope.span[0] : scope.span[1] + 1])
+            return sum(member.records for member in cohorts[scope.span[0] : scope.span[1] + 1])
         kinds = "AND scheme = ? AND domain = ?"
         rows = self._state_rows("SELECT digest FROM labels", kinds, ANY_KIND, ANY_KIND, order="rowid")
         return int(rows[0][0]) if rows else self.declared_records
@@ -352,10 +272,10 @@ class DatasetLedger(NotCopyable):
         """Raise LedgerError if a release of so many records would be of a part of them; see `records`."""
         self._check_count(self.records, records)
 
-    def _check_count(self, known: int | None, records: int) -> None:
-        if known not in (None, records):
+    def _check_count(self, count: int | None, records: int) -> None:
+        if count not in (None, records):
             command = add_command(self._store.path, self._dataset)
-            raise LedgerError(_OTHER_COUNT.format(self._called, known, records, command, records))
+            raise LedgerError(_OTHER_COUNT.format(self._called, count, records, command, records))
 
     @property
     def promised(self) -> Budget:
@@ -381,7 +301,7 @@ class DatasetLedger(NotCopyable):
 
     def spent_of(self, cohort: str) -> Spent:
         """Return what a record of one cohort was charged, by sums."""
-        [number] = [each.number for each in self.cohorts if each.name == cohort]
+        [number] = [member.number for member in self.cohorts if member.name == cohort]
         return self._spent((number, number))
 
     def _spent(self, span: Span) -> Spent:
@@ -398,29 +318,29 @@ class DatasetLedger(NotCopyable):
         return cohorts_from(self._rows(COHORTS, order="number"))
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """Every release of all revisions, oldest first."""
         rows = self._rows(
             "SELECT revision, form, step, certificate, created, low, high, label_column, analyst, generation "
             "FROM release"
         )
-        names = [each.name for each in self.cohorts]
-        found = []
+        names = [member.name for member in self.cohorts]
+        entries = []
         for revision, form, step, text, created, low, high, *scope in rows:
             certificate = read_stored(text, Certificate.from_json)
             part, cohorts = self.part(certificate.entries[0].path), tuple(names[low : high + 1])
-            found.append(Entry(revision, form, step, certificate, created, (low, high), cohorts, part, *scope))
-        return tuple(found)
+            entries.append(LedgerEntry(revision, form, step, certificate, created, (low, high), cohorts, part, *scope))
+        return tuple(entries)
 
     @property
-    def own_entries(self) -> tuple[Entry, ...]:
+    def own_entries(self) -> tuple[LedgerEntry, ...]:
         """Every release to this analyst of these records, this column and this revision, oldest first."""
         rows = self._store.rows("SELECT generation FROM dataset WHERE name = ?", (self._dataset,))
-        own = (self._column, *(rows[0] if rows else ()), self.revision, self._scope().span, self.analyst)
+        scope = (self._column, *(rows[0] if rows else ()), self.revision, self._scope().span, self.analyst)
         return tuple(
             entry
             for entry in self.entries
-            if (entry.column, entry.generation, entry.revision, entry.span, entry.analyst) == own
+            if (entry.column, entry.generation, entry.revision, entry.span, entry.analyst) == scope
         )
 
     @property
@@ -443,7 +363,7 @@ class DatasetLedger(NotCopyable):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that labels were declared for, in that order; none for a dataset of one column without a name."""
-        return tuple(dict.fromkeys(each.column for each in self.domains if each.column))
+        return tuple(dict.fromkeys(domain.column for domain in self.domains if domain.column))
 
     def refuse_private(self, columns: Iterable[str | None]) -> None:
         """Raise InputError if a column that is read as public has private labels of the dataset."""
@@ -460,8 +380,8 @@ class DatasetLedger(NotCopyable):
 
     def _rows(self, query: str, where: str = "", *values: Any, order: str = "id") -> list[tuple[Any, ...]]:
         """Return the rows of a query on this dataset."""
-        place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
-        return self._store.rows(f"{query} {place}", (self._dataset, *values))
+        condition = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
+        return self._store.rows(f"{query} {condition}", (self._dataset, *values))
 
     def _state_rows(self, query: str, where: str, *values: Any, order: str = "id") -> list[tuple[Any, ...]]:
         """Return the rows of a query on this column and revision, under the present keys."""
@@ -474,10 +394,10 @@ class DatasetLedger(NotCopyable):
 
         What a dataset released before it got cohorts is about its first one, which keeps that noise.
         """
-        own = [self._cohort.name] if self._cohort is not None and self._cohort.number else []
+        name = [self._cohort.name] if self._cohort is not None and self._cohort.number else []
         if self._column:
-            own = [*(own or [""]), self._column]
-        return KeyedRandomness(self._secret, json.dumps(["noise", self._dataset, self.revision, *own]).encode())
+            name = [*(name or [""]), self._column]
+        return KeyedRandomness(self._secret, json.dumps(["noise", self._dataset, self.revision, *name]).encode())
 
     @property
     def digest_key(self) -> bytes:
@@ -515,9 +435,9 @@ class DatasetLedger(NotCopyable):
     def of_cohort(self, cohort: str) -> "DatasetLedger":
         """Return the ledger of the records of one cohort; raise LedgerError if there is none of that name."""
         cohorts = self.cohorts
-        for each in cohorts:
-            if each.name == cohort:
-                return self._with(_cohort=each, _records=None)
+        for member in cohorts:
+            if member.name == cohort:
+                return self._with(_cohort=member, _records=None)
         raise unknown_cohort(self._store.path, self.name, cohort, cohorts)
 
     def of_records(self, records: str | None) -> "DatasetLedger":
@@ -528,11 +448,11 @@ class DatasetLedger(NotCopyable):
                 none now, or the other way around; no label was looked at, and nothing was charged.
         """
         self.check_ids(records is not None)
-        own = self._with(_records=records)
-        if not own._scope().names and records is not None:
+        ledger = self._with(_records=records)
+        if not ledger._scope().names and records is not None:
             rows = self._state_rows("SELECT digest FROM labels", "AND domain = ?", IDS_KIND, order="rowid")
-            own._refuse_others({digest for (digest,) in rows})
-        return own
+            ledger._refuse_others({digest for (digest,) in rows})
+        return ledger
 
     def check_ids(self, named: bool) -> None:
         """Raise LedgerError if this state of the labels was only released under the other kind of ids.
@@ -550,19 +470,19 @@ class DatasetLedger(NotCopyable):
 
     def check_users(self, users: str | None) -> None:
         """Raise LedgerError if charges were made for other users, or for users and this is for single records."""
-        self._check_users(pinned_from(self._rows(USERS, order="digest")), users, self.cohorts)
+        self._check_users(protected_from(self._rows(USERS, order="digest")), users, self.cohorts)
 
-    def _check_users(self, pinned: Pinned, users: str | None, cohorts: Sequence[Cohort]) -> None:
+    def _check_users(self, protected: ProtectedUsers, users: str | None, cohorts: Sequence[Cohort]) -> None:
         if users is not None and cohorts:
             raise LedgerError(
                 f"users do not go with cohorts, and {self.name!r} has some: a user may have records in several, "
                 "which nobody counts; nothing was charged. It protects single records"
             )
-        pinned.check(users, self.name)
+        protected.check(users, self.name)
 
-    def _refuse_others(self, known: set[str]) -> None:
+    def _refuse_others(self, digests: set[str]) -> None:
         """Raise LedgerError if these records are not those on record; an empty digest stands for unknown ones."""
-        if self._records is not None and not known <= {self._records, ""}:
+        if self._records is not None and not digests <= {self._records, ""}:
             raise LedgerError(_OTHER_RECORDS.format(self._called, add_command(self._store.path, self.name)))
 
     @property
@@ -571,15 +491,15 @@ class DatasetLedger(NotCopyable):
 
     def _scope(self, cohorts: Sequence[Cohort] | None = None) -> CohortSpan:
         """Return whose labels these are; raise LedgerError if they are neither of the cohort nor of the dataset."""
-        known = self.cohorts if cohorts is None else cohorts
+        members = self.cohorts if cohorts is None else cohorts
         cohort = None if self._cohort is None else self._cohort.name
-        return scope_of(known, cohort, self._records, (self._store.path, self.name))
+        return scope_of(members, cohort, self._records, (self._store.path, self.name))
 
     def check_domain(self, domain: Domain | Declared) -> None:
         """Raise LedgerError if another domain was declared; no label is read, and nothing is declared."""
         declared = domain if isinstance(domain, Declared) else as_declared(domain)
-        known = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self._column))
-        refuse_undeclared(declared, known, self._store.path, self._dataset)
+        domains = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self._column))
+        refuse_undeclared(declared, domains, self._store.path, self._dataset)
 
     def comparing(self, domain: Domain | Declared) -> AbstractContextManager[None]:
         """Let the body compare labels with a domain that is on disk; the outcome is on disk before it is disclosed.
@@ -614,9 +534,9 @@ class DatasetLedger(NotCopyable):
 
     def require(self, requests: Sequence[PendingCharge]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
-        asked = Counter((request.step, request.path, request.loss) for request in requests)
+        wanted_times = Counter((request.step, request.path, request.loss) for request in requests)
         span, steps = self._scope().span, []
-        for (step, path, loss), times in asked.items():
+        for (step, path, loss), times in wanted_times.items():
             if (missing := times - self._known(span, step, path, loss)) > 0:
                 steps.append(Step(step or "", loss, path, missing, span))
         self._refuse_closed(steps)
@@ -674,8 +594,8 @@ class DatasetLedger(NotCopyable):
         Of records that are not known yet only the first cohort is: then a release of more of them counts, too.
         """
         where = "AND made = ? AND low = ? AND analyst = ?"
-        found = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
-        return any(self._records is None or high == span[1] for (high,) in found)
+        ends = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
+        return any(self._records is None or high == span[1] for (high,) in ends)
 
     @contextmanager
     def charging(self, request: PendingCharge, mechanism: Any) -> Iterator[Draw]:
@@ -770,13 +690,13 @@ class DatasetLedger(NotCopyable):
     def _begin(self, connection: Connection, dataset: Dataset, request: PendingCharge) -> LedgerTransaction:
         """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
-        self._check_users(pinned_of(connection, dataset.id), request.users, cohorts)
+        self._check_users(protected_of(connection, dataset.id), request.users, cohorts)
         scope, state = self._scope(cohorts), (dataset.id, self._column, dataset.generation, self.revision)
         if not scope.names:
-            known = traces_of(connection, state)
-            self._refuse_others(set(known.get((ANY_KIND, IDS_KIND), {}).values()))
+            traces = traces_of(connection, state)
+            self._refuse_others(set(traces.get((ANY_KIND, IDS_KIND), {}).values()))
             counts = [int(digest) for *kinds, digest in request.traces if kinds == [ANY_KIND, ANY_KIND]]
-            if counts and (ANY_KIND, ANY_KIND) not in known:  # else the traces tell
+            if counts and (ANY_KIND, ANY_KIND) not in traces:  # else the traces tell
                 self._check_count(dataset.records, counts[0])
         return LedgerTransaction(connection, dataset, state, scope, self._records)
 
@@ -784,20 +704,20 @@ class DatasetLedger(NotCopyable):
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:
         """Open a transaction on the dataset, which is added if it is the first of a new file."""
         with self._store.writing(create=self._proposed is not None) as connection:
-            known = find_dataset(connection, self._dataset)
-            if known is None and self._proposed is not None:
-                if others := dataset_names(connection):
-                    raise unknown_dataset(self._store.path, self._dataset, others)  # the file appeared meanwhile
+            row = find_dataset(connection, self._dataset)
+            if row is None and self._proposed is not None:
+                if names := dataset_names(connection):
+                    raise unknown_dataset(self._store.path, self._dataset, names)  # the file appeared meanwhile
                 insert_dataset(connection, self._dataset, self._proposed, self._secret)
                 warnings.warn(
                     f"{self.creation(self._store.path)}. If these labels were released before, name their ledger",
                     NewLedgerWarning,
                     stacklevel=2,
                 )
-                known = find_dataset(connection, self._dataset)
-            if known is None or known.secret != self._secret:
+                row = find_dataset(connection, self._dataset)
+            if row is None or row.secret != self._secret:
                 raise LedgerError(f"the dataset {self._dataset!r} was added or replaced meanwhile: run again")
-            yield connection, replace(known, name=self.name)
+            yield connection, replace(row, name=self.name)
 
     def _charge(self, transaction: LedgerTransaction, request: PendingCharge) -> Paid:
         """Charge a request; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
@@ -807,7 +727,7 @@ class DatasetLedger(NotCopyable):
         step = Step(request.step or "", request.loss, request.path, 1, scope.span)
         payment = read_books(connection, dataset, account).charge(step, self._declared.plans)
         if request.users is not None:
-            pin_users(connection, dataset.id, request.users)
+            protect_users(connection, dataset.id, request.users)
         prefix, name = scope.path(dataset.secret), secrets.token_hex(8)
         path = (*prefix, *request.path)
         if request.loss == PrivacyLoss.zero():  # a note, no release
@@ -823,9 +743,9 @@ class DatasetLedger(NotCopyable):
             "commitment": commitment(dataset.secret, name, request.labels),
             "share": (repr(self.analyst) if self.analyst else "those who name no analyst") if shared else "",
         }
-        given = {fact: text for fact, text in facts.items() if text}
+        stated = {fact: text for fact, text in facts.items() if text}
         number = derive_key(dataset.secret, b"account", self.analyst.encode()).hex()[:16]
-        return Paid(Charge(name, path, request.loss, request.mechanism, given, plan, number, versions), payment)
+        return Paid(Charge(name, path, request.loss, request.mechanism, stated, plan, number, versions), payment)
 
     def holds(self, charge: Charge) -> bool:
         """Return whether a charge is in this ledger as it is in a certificate, and its commitment is to the labels.
@@ -833,15 +753,15 @@ class DatasetLedger(NotCopyable):
         The labels are those that were charged, of which the ledger has a keyed digest.
         """
         for text, identity in self._rows("SELECT charge, identity FROM release"):
-            if (known := charge_from(text)).id == charge.id:
-                labels = read_stored(identity, lambda asked: asked["labels"])
-                opened = known.facts.get("commitment") in (None, commitment(self._secret, charge.id, labels))
-                return opened and known == charge
+            if (stored := charge_from(text)).id == charge.id:
+                labels = read_stored(identity, lambda request: request["labels"])
+                opened = stored.facts.get("commitment") in (None, commitment(self._secret, charge.id, labels))
+                return opened and stored == charge
         return False
 
     def certificate_of(self, charges: Sequence[str]) -> Certificate:
         """Return the certificate of the releases with these charges, at least one, joined as `gather` joins them."""
-        certificates = {each.certificate.entries[0].id: each.certificate for each in self.entries}
+        certificates = {entry.certificate.entries[0].id: entry.certificate for entry in self.entries}
         return gather([Release(None, certificates[charge]) for charge in charges], lambda *_: None).certificate
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The datasets of a ledger file: their names, budgets, keys, and the domains that labels are compared with."""
+"""The datasets of a ledger file: names, budgets, keys, domains, and traces of labels and ids."""
 
 import hashlib
 import json
@@ -19,8 +19,11 @@ from labeldp.privacy import (
     InputError,
     LedgerError,
     Numbers,
-    Pinned,
+    PendingCharge,
     PrivacyLoss,
+    ProtectedUsers,
+    Span,
+    add_digests,
     as_written,
     did_you_mean,
     numbers_of,
@@ -57,20 +60,20 @@ def find_dataset(connection: Connection, name: str) -> Dataset | None:
     return None if row is None else Dataset(row[0], name, budget_from(*row[1:3]), *row[3:])
 
 
-def pinned_from(rows: Sequence[tuple[Any, ...]]) -> Pinned:
+def protected_from(rows: Sequence[tuple[Any, ...]]) -> ProtectedUsers:
     """Return whom the charges of a dataset protect, from the rows of `USERS`."""
-    return Pinned(rows[0][0], bool(rows[0][1])) if rows else Pinned()
+    return ProtectedUsers(rows[0][0], bool(rows[0][1])) if rows else ProtectedUsers()
 
 
 USERS = "SELECT digest, whole FROM user"
 
 
-def pinned_of(connection: Connection, dataset: int) -> Pinned:
+def protected_of(connection: Connection, dataset: int) -> ProtectedUsers:
     """Return whom the charges of a dataset protect."""
-    return pinned_from(connection.execute(f"{USERS} WHERE dataset = ?", (dataset,)).fetchall())
+    return protected_from(connection.execute(f"{USERS} WHERE dataset = ?", (dataset,)).fetchall())
 
 
-def pin_users(connection: Connection, dataset: int, users: str) -> None:
+def protect_users(connection: Connection, dataset: int, users: str) -> None:
     """Write down the map from records to users of a dataset with the first charge that is made for it."""
     charged = connection.execute("SELECT 1 FROM release WHERE dataset = ? LIMIT 1", (dataset,)).fetchall()
     connection.execute("INSERT OR IGNORE INTO user VALUES (?, ?, ?)", (dataset, users, not charged))
@@ -83,18 +86,18 @@ def dataset_names(connection: Connection) -> list[str]:
 
 def known_dataset(connection: Connection, path: Path, name: str) -> Dataset:
     """Return the dataset of a name; raise LedgerError if it does not exist."""
-    found = find_dataset(connection, name)
-    if found is None:
+    dataset = find_dataset(connection, name)
+    if dataset is None:
         raise unknown_dataset(path, name, dataset_names(connection))
-    return found
+    return dataset
 
 
-def unknown_dataset(path: Path, name: str, others: Sequence[str]) -> LedgerError:
+def unknown_dataset(path: Path, name: str, names: Sequence[str]) -> LedgerError:
     """Return the error for a name that no dataset has, with a similar name if there is one."""
-    listed = ", ".join(repr(other) for other in others) or "none"
-    known = did_you_mean(name, others) or f"it has {listed}."
+    listed = ", ".join(repr(other) for other in names) or "none"
+    hint = did_you_mean(name, names) or f"it has {listed}."
     return LedgerError(
-        f"the ledger {path} has no dataset {name!r}; {known} A column of labels has one name and one budget; "
+        f"the ledger {path} has no dataset {name!r}; {hint} A column of labels has one name and one budget; "
         f"for another column: {add_command(path, name)} --epsilon …. Columns that share a budget are called "
         "DATASET/COLUMN"
     )
@@ -280,18 +283,99 @@ def as_declared(domain: Any) -> Declared:
 
 def declare_first(connection: Connection, dataset: Dataset, column: str, declared: Declared, path: Path) -> None:
     """Declare the first domain of a column; raise LedgerError if others were declared and this one was not."""
-    known = declared_domains(connection, dataset.id, column)
-    refuse_undeclared(declared, known, path, dataset.name)
-    if not known:
+    domains = declared_domains(connection, dataset.id, column)
+    refuse_undeclared(declared, domains, path, dataset.name)
+    if not domains:
         declare(connection, dataset.id, column, declared, now())
 
 
-def refuse_undeclared(declared: Declared, known: Mapping[str, str], path: Path, name: str) -> None:
-    """Raise LedgerError if others than a domain were declared; `known` has their words by form."""
-    if known and declared.form not in known:
+def refuse_undeclared(declared: Declared, domains: Mapping[str, str], path: Path, name: str) -> None:
+    """Raise LedgerError if others than a domain were declared; `domains` has their words by form."""
+    if domains and declared.form not in domains:
         raise LedgerError(
-            f"the declared domain of {name!r} is {' or '.join(known.values())}, and not {declared.words}; "
+            f"the declared domain of {name!r} is {' or '.join(domains.values())}, and not {declared.words}; "
             "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare another "
             "is a step of its own that certificates will count, "
             f"{add_command(path, name)} --change {declared.options}"
         )
+
+
+ANY_KIND = "any"
+"""The kind of a trace that can be compared whatever the ids, or the labels, are."""
+
+IDS_KIND = "ids"
+"""The kind of ids that tell records apart in another file, too. As the kind of labels it marks a trace of ids alone,
+whose digest is empty where some release did not say whose labels it was about."""
+
+Kinds = tuple[str, str]
+"""Kind of ids and kind of labels."""
+
+Traces = dict[Kinds, dict[Span, str]]
+"""The digest of the labels, by kinds and by the cohorts that they are of."""
+
+
+def traces_of(connection: Connection, state: State) -> Traces:
+    """Return the traces of a state of the labels."""
+    query = f"SELECT scheme, domain, low, high, digest FROM labels WHERE {STATE}"
+    traces: Traces = {}
+    for scheme, domain, low, high, digest in connection.execute(query, state):
+        traces.setdefault((scheme, domain), {})[low, high] = digest
+    return traces
+
+
+def expected(stored: Traces, kinds: Kinds, span: Span) -> str | None:
+    """Return the digest that labels of some cohorts must have, None if nothing tells.
+
+    Digests of labels with their ids are sums over records: those of cohorts add up to that of all of them.
+    """
+    traces = stored.get(kinds, {})
+    digest = traces.get(span)
+    return _sum(traces, span) if digest is None and kinds[0] == IDS_KIND else digest
+
+
+def _sum(traces: Mapping[Span, str], span: Span) -> str | None:
+    """Return the digest of a span from those of others, None if they do not give it."""
+    start, end = span[0], span[1] + 1
+    reached: dict[int, str] = {start: f"{0:032x}-0"}
+    waiting = [start]
+    while waiting and end not in reached:
+        here = waiting.pop()
+        for (low, high), digest in traces.items():
+            for first, last, times in ((low, high + 1, 1), (high + 1, low, -1)):
+                if first == here and last not in reached:
+                    reached[last] = add_digests(reached[here], digest, times)
+                    waiting.append(last)
+    return reached.get(end)
+
+
+def are_expected(traces: Traces, request: PendingCharge, span: Span) -> bool:
+    """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
+    pairs = ((expected(traces, (ids, labels), span), digest) for ids, labels, digest in request.traces)
+    return all(before in (None, now) for before, now in pairs)
+
+
+def new_traces(traces: Traces, request: PendingCharge, span: Span, records: str | None) -> dict[Kinds, str]:
+    """Return what is new of the traces of a request and of its ids, whose digest is None if nobody gave it."""
+    new = {(ids, labels): digest for ids, labels, digest in request.traces if span not in traces.get((ids, labels), {})}
+    if request.scheme == IDS_KIND:
+        before = traces.get((ANY_KIND, IDS_KIND), {}).get(span)
+        digest_of_ids = "" if records is None or before == "" else records
+        if before != digest_of_ids:
+            new[ANY_KIND, IDS_KIND] = digest_of_ids
+    return new
+
+
+def first_records(connection: Connection, dataset: int) -> dict[State, str]:
+    """Return a digest of the ids that a dataset without cohorts was released of, by the state of the labels.
+
+    It is empty where some release had no ids, or did not say them.
+    """
+    query = "SELECT dataset, label_column, generation, revision, scheme, domain, digest FROM labels WHERE dataset = ?"
+    digests: dict[State, str] = {}
+    for *row, scheme, domain, digest in connection.execute(query, (dataset,)):
+        state: State = (row[0], row[1], row[2], row[3])
+        if (scheme, domain) == (ANY_KIND, IDS_KIND):
+            digests.setdefault(state, digest)
+        elif scheme not in (ANY_KIND, IDS_KIND):
+            digests[state] = ""
+    return digests

@@ -12,6 +12,7 @@ from typing import Any, final
 from labeldp.curator.cohorts import SortedIds, cohorts_of, insert_cohort, refuse_known, unknown_cohort
 from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import (
+    ANY_KIND,
     SECRET_BYTES,
     Dataset,
     Declared,
@@ -30,7 +31,6 @@ from labeldp.curator.datasets import (
 )
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.paid import OWNER, accounts_of, change_budget, reserve
-from labeldp.curator.traces import ANY_KIND
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Budget, InputError, LedgerError, NotCopyable, Scope, decimal, derive_key, numbers_of
 
@@ -105,17 +105,17 @@ class LedgerFile(NotCopyable):
             raise InputError("must be a Budget, such as Budget(epsilon=1.0)", argument="budget")
         declared = None if domain is None else as_declared(domain)
         with self._store.writing(create=True) as connection:
-            known, (whole, column) = find_dataset(connection, name), _dataset_and_column(name)
-            if known is None and column and find_dataset(connection, whole) is not None:
+            row, (parent, column) = find_dataset(connection, name), _dataset_and_column(name)
+            if row is None and column and find_dataset(connection, parent) is not None:
                 raise LedgerError(
-                    f"{name!r} is a column of the dataset {whole!r} and shares its budget: it need not be added. To "
+                    f"{name!r} is a column of the dataset {parent!r} and shares its budget: it need not be added. To "
                     "declare its domain, compare labels with it"
                 )
-            if known is None:
+            if row is None:
                 insert_dataset(connection, name, budget)
-            elif numbers_of(known.budget) != numbers_of(budget):
+            elif numbers_of(row.budget) != numbers_of(budget):
                 raise LedgerError(
-                    f"the dataset {name!r} has a budget already ({known.budget}); "
+                    f"the dataset {name!r} has a budget already ({row.budget}); "
                     "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
                 )
             dataset = known_dataset(connection, self.path, name)
@@ -178,18 +178,18 @@ class LedgerFile(NotCopyable):
             _require_text(why, "why", "the questionnaire has a new answer")
         declared = None if domain is None else as_declared(domain)
         with self._store.writing() as connection:
-            whole, column = _dataset_and_column(name) if find_dataset(connection, name) is None else (name, "")
-            known = known_dataset(connection, self.path, name if find_dataset(connection, whole) is None else whole)
+            parent, column = _dataset_and_column(name) if find_dataset(connection, name) is None else (name, "")
+            dataset = known_dataset(connection, self.path, name if find_dataset(connection, parent) is None else parent)
             if budget is not None and column:
-                raise LedgerError(f"{name!r} is a column of the dataset {whole!r}: change the budget of that")
+                raise LedgerError(f"{name!r} is a column of the dataset {parent!r}: change the budget of that")
             if budget is not None:
-                _change_budget(connection, known, budget, why)
+                _change_budget(connection, dataset, budget, why)
             if declared is not None:
-                _change_domain(connection, known, column, declared, why)
-            if records is not None and records != known.records:
-                _pin(connection, known, records)
-                before = "not declared" if known.records is None else f"{known.records:,}"
-                record_change(connection, known, "number of records", before, f"{records:,}", why)
+                _change_domain(connection, dataset, column, declared, why)
+            if records is not None and records != dataset.records:
+                _pin(connection, dataset, records)
+                before = "not declared" if dataset.records is None else f"{dataset.records:,}"
+                record_change(connection, dataset, "number of records", before, f"{records:,}", why)
 
     def add_cohort(self, name: str, cohort: str, ids: Any) -> None:
         """Add records to a dataset as a cohort, or name those that it has; nothing is charged.
@@ -218,21 +218,23 @@ class LedgerFile(NotCopyable):
             raise LedgerError(f"cohorts are of a whole dataset, {_dataset_and_column(name)[0]!r}, and not of a column")
         account = self.dataset(name)
         key = account.digest_key
-        with closing(SortedIds(account.ids_key, key)) as found:
+        with closing(SortedIds(account.ids_key, key)) as addition:
             for block in ids if isinstance(ids, Iterator) else (ids,):
-                found.add(block)
-            if not found.records:
+                addition.add(block)
+            if not addition.records:
                 raise InputError("must hold at least one record id", argument="ids")
             [(number,)] = self._store.rows("SELECT id FROM dataset WHERE name = ?", (name,))
             # Most of the work, while others may write; the transaction compares what came meanwhile.
-            compared = tuple(each for each in account.cohorts if each.name != cohort and each.digest != found.digest)
+            compared = tuple(
+                member for member in account.cohorts if member.name != cohort and member.digest != addition.digest
+            )
             with self._store.connected() as reading:
-                refuse_known(reading, number, name, compared, found)
+                refuse_known(reading, number, name, compared, addition)
             with self._store.writing() as connection:
-                known = known_dataset(connection, self.path, name)
-                if derive_key(known.secret, b"labels") != key:
+                dataset = known_dataset(connection, self.path, name)
+                if derive_key(dataset.secret, b"labels") != key:
                     raise LedgerError(f"the dataset {name!r} was replaced meanwhile: run again")
-                insert_cohort(connection, known, self.path, cohort, found, compared)
+                insert_cohort(connection, dataset, self.path, cohort, addition, compared)
 
     def reserve(self, name: str, shares: Mapping[str, Any]) -> None:
         """Reserve a share of a dataset's budget to each analyst: an account of their own.
@@ -318,15 +320,15 @@ class LedgerFile(NotCopyable):
         scope = Scope(name, revision=revision or "", analyst=analyst)
         rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
         if not rows:
-            whole, column = _dataset_and_column(name)
-            scope = replace(scope, dataset=whole, column=column)
-            rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (whole,))
+            parent, column = _dataset_and_column(name)
+            scope = replace(scope, dataset=parent, column=column)
+            rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (parent,))
         if rows:
-            found = DatasetLedger(self._store, scope, rows[0][0], other_ids=other_ids)
-            return found if cohort is None else found.of_cohort(cohort)
-        others = self.datasets()
-        if budget is None or others:
-            raise unknown_dataset(self.path, name, others)
+            account = DatasetLedger(self._store, scope, rows[0][0], other_ids=other_ids)
+            return account if cohort is None else account.of_cohort(cohort)
+        names = self.datasets()
+        if budget is None or names:
+            raise unknown_dataset(self.path, name, names)
         if cohort is not None:
             raise unknown_cohort(self.path, name, cohort, ())
         if analyst:
@@ -352,8 +354,8 @@ def copy_ledger(path: str | os.PathLike[str], target: Path, *, values: bool) -> 
         LedgerError: not a ledger.
     """
     LedgerFile(path).datasets()
-    place = f"{Path(path).absolute().as_uri()}?mode=ro"
-    with closing(connect(place, uri=True)) as source, closing(connect(target)) as copy:
+    address = f"{Path(path).absolute().as_uri()}?mode=ro"
+    with closing(connect(address, uri=True)) as source, closing(connect(target)) as copy:
         source.backup(copy)
         if not values:
             copy.execute("UPDATE release SET form = 'stream', value = NULL")
@@ -382,10 +384,10 @@ def _pin_first(connection: Connection, dataset: Dataset, records: int, path: Pat
     """Declare how many records a dataset has; raise LedgerError if it is known to have another number."""
     query = "SELECT digest FROM labels WHERE dataset = ? AND scheme = ? AND domain = ?"
     released = [int(count) for (count,) in connection.execute(query, (dataset.id, ANY_KIND, ANY_KIND))]
-    known = [dataset.records] if dataset.records is not None else released
-    if known and records not in known:
+    counts = [dataset.records] if dataset.records is not None else released
+    if counts and records not in counts:
         raise LedgerError(
-            f"{dataset.name!r} has {known[-1]:,} records, and not {records:,}. For a new revision of its labels, "
+            f"{dataset.name!r} has {counts[-1]:,} records, and not {records:,}. For a new revision of its labels, "
             f"change the number: {add_command(path, dataset.name)} --change --records {records}"
         )
     if dataset.records is None:

@@ -251,8 +251,8 @@ def _check_content(path: Path, connection: sqlite3.Connection) -> None:
     if application == BACKUP:
         raise LedgerError(f"{path} is a backup of a ledger, and no ledger: {restore_command(path)}")
     if application == MOVED:
-        [place] = connection.execute("SELECT path FROM moved").fetchone()
-        raise LedgerError(f"the ledger {path} was moved: it is {place} now; nothing was charged")
+        [target] = connection.execute("SELECT path FROM moved").fetchone()
+        raise LedgerError(f"the ledger {path} was moved: it is {target} now; nothing was charged")
     if application != APPLICATION:
         raise LedgerError(f"{path} {_REASONS[sqlite3.SQLITE_NOTADB]}")
     if schema != SCHEMA_NUMBER:

@@ -1,5 +1,6 @@
-"""Releases of a ledger file in an open transaction: compared with earlier ones, found again, or written."""
+"""Releases of a ledger file in a transaction: compared with earlier ones, found again, or written; their records."""
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from sqlite3 import Connection
 from typing import Any, NamedTuple
@@ -7,23 +8,37 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.accounting import Payment
+from labeldp.accounting import Cost, Entry, Payment
 from labeldp.curator.cohorts import CohortSpan
 from labeldp.curator.datasets import (
     STATE,
     Dataset,
     State,
+    are_expected,
     charge_from,
     cost_digest,
     disclosures,
     made_digest,
+    new_traces,
     now,
     restorations,
     text_of,
+    traces_of,
 )
 from labeldp.curator.ledger_store import pack, unpack
-from labeldp.curator.traces import are_expected, new_traces, traces_of
-from labeldp.privacy import Certificate, Charge, Draw, PendingCharge, RandomnessKind, Request, Trust, read_stored
+from labeldp.privacy import (
+    Certificate,
+    Charge,
+    Draw,
+    Path,
+    PendingCharge,
+    RandomnessKind,
+    Request,
+    Span,
+    Trust,
+    derive_key,
+    read_stored,
+)
 
 
 class Paid(NamedTuple):
@@ -58,8 +73,8 @@ class LedgerTransaction:
     def keep_traces(self, request: PendingCharge) -> None:
         """Store the traces of a request, with which later ones are compared."""
         new = new_traces(traces_of(self.connection, self.state), request, self.scope.span, self.records)
-        place = (*self.state, *self.scope.span)
-        rows = [(*place, *kinds, digest) for kinds, digest in new.items()]
+        key = (*self.state, *self.scope.span)
+        rows = [(*key, *kinds, digest) for kinds, digest in new.items()]
         self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def keep_request(self, request: Request) -> None:
@@ -152,3 +167,91 @@ def by_row(array: NDArray[Any], request: PendingCharge) -> NDArray[Any]:
     rows = np.empty_like(array)
     rows[request.order] = array
     return rows
+
+
+def paid_from(row: Any) -> Entry:
+    """Return what a release added to the books, from its row."""
+    (low, high), path, cost = row
+    return Entry((low, high), tuple((str(split), int(part)) for split, part in path), Cost.from_texts(*cost))
+
+
+def commitment(secret: bytes, charge: str, labels: str) -> str:
+    """Return a commitment to labels, which tells nothing to whoever has no key of the dataset.
+
+    It is the SHA-256 of a nonce, which follows from the dataset's secret and the charge, and of the keyed digest of the
+    labels: two charges of the same labels have unlike commitments.
+
+    Args:
+        secret: of the dataset.
+        charge: the id of the charge.
+        labels: the keyed digest of the labels.
+    """
+    nonce = derive_key(secret, b"commitment " + charge.encode())
+    return hashlib.sha256(nonce + labels.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """The public record of one release in a ledger, without its value and keys.
+
+    Args:
+        revision: state of the labels, empty for the first.
+        form: "held" if the ledger stores the value, "stream" if it is recomputed from the labels.
+        step: run and stage of the release, or None.
+        certificate: certificate of the release.
+        created: time of the charge, UTC, ISO 8601.
+        span: numbers of the first and the last cohort that it was about, (0, 0) without cohorts.
+        cohorts: their names, as far as they have some now.
+        part: the part of these records that it used, empty for all of them.
+        column: whose labels it used, empty in a dataset without columns.
+        analyst: whose share it was charged to, empty where nobody was named.
+        generation: number of the keys that its noise was drawn under.
+    """
+
+    revision: str
+    form: str
+    step: str | None
+    certificate: Certificate
+    created: str
+    span: Span = (0, 0)
+    cohorts: tuple[str, ...] = ()
+    part: Path = ()
+    column: str = ""
+    analyst: str = ""
+    generation: int = 1
+
+
+@dataclass(frozen=True)
+class Change:
+    """The public record of a change of a dataset's budget, declared domain, keys or file.
+
+    Args:
+        what: "budget", "declared domain", "keys", or "ledger" where it was restored from a backup.
+        before, after: the old and the new one, in words.
+        why: the reason, or None.
+        created: time of the change, UTC, ISO 8601.
+    """
+
+    what: str
+    before: str
+    after: str
+    why: str | None
+    created: str
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """A declared domain of a dataset, and how often labels were compared with it.
+
+    Args:
+        words: the domain in words, which is public.
+        passed, refused: how often labels lay in it, or did not.
+        created: time of the declaration, UTC, ISO 8601.
+        column: whose labels they were, empty in a dataset without columns.
+    """
+
+    words: str
+    passed: int
+    refused: int
+    created: str
+    column: str = ""

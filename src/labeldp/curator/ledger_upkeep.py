@@ -14,7 +14,7 @@ from labeldp.curator.datasets import (
     dataset_names,
     known_dataset,
     now,
-    pinned_of,
+    protected_of,
     record_change,
     record_restored,
 )
@@ -29,7 +29,7 @@ from labeldp.curator.ledger_store import (
     copy_database,
     opened,
 )
-from labeldp.privacy import InputError, LedgerError, Pinned
+from labeldp.privacy import InputError, LedgerError, ProtectedUsers
 
 
 def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Path:
@@ -104,33 +104,33 @@ def move(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Ledger
         InputError: there is a file at `target`.
         LedgerError: there is no ledger at `path`, it was moved elsewhere, or the new one cannot be written.
     """
-    old, place = Path(path).absolute(), Path(target).absolute()
+    old, new = Path(path).absolute(), Path(target).absolute()
     with opened(old) as connection:
         moved = application_of(connection) == MOVED
         begun = moved and _tables(connection) != ["moved"]
-        whither = connection.execute("SELECT path FROM moved").fetchone()[0] if moved else str(place)
+        whither = connection.execute("SELECT path FROM moved").fetchone()[0] if moved else str(new)
     if not moved:
         _new(target, "target")
         with Store(old).writing() as connection:
             connection.execute("CREATE TABLE moved (path TEXT NOT NULL)")
-            connection.execute("INSERT INTO moved VALUES (?)", (str(place),))
+            connection.execute("INSERT INTO moved VALUES (?)", (str(new),))
             connection.execute(f"PRAGMA application_id = {MOVED}")
-    elif not begun or whither != str(place):
+    elif not begun or whither != str(new):
         ends = f"; {_words('move', old, whither)} ends that" if begun else ""
         raise LedgerError(f"the ledger {old} was moved: it is {whither} now{ends}")
     with opened(old) as connection:
-        if not os.path.lexists(place):
+        if not os.path.lexists(new):
             try:
-                with appearing(place) as hidden:
+                with appearing(new) as hidden:
                     copy_database(connection, hidden, MOVED)
                     with opened(hidden) as copy:
                         _be_ledger(copy)
             except Exception:  # such as a full disk: the ledger stays where it is
                 _be_ledger(connection)
                 raise
-        LedgerFile(place)  # it is whole before the other goes
+        LedgerFile(new)  # it is whole before the other goes
         _empty(connection)
-    return LedgerFile(place)
+    return LedgerFile(new)
 
 
 def rotate_keys(path: str | os.PathLike[str], name: str, why: str | None = None) -> None:
@@ -157,8 +157,8 @@ def rotate_keys(path: str | os.PathLike[str], name: str, why: str | None = None)
         dataset = known_dataset(connection, store.path, name)
         _refuse_known_by_keys(connection, dataset)
         number = dataset.generation
-        place = (secrets.token_bytes(SECRET_BYTES), number + 1, dataset.id)
-        connection.execute("UPDATE dataset SET secret = ?, generation = ? WHERE id = ?", place)
+        values = (secrets.token_bytes(SECRET_BYTES), number + 1, dataset.id)
+        connection.execute("UPDATE dataset SET secret = ?, generation = ? WHERE id = ?", values)
         record_change(connection, dataset, "keys", f"number {number}", f"number {number + 1}", why)
 
 
@@ -167,7 +167,7 @@ def _refuse_known_by_keys(connection: Connection, dataset: Dataset) -> None:
     charges = connection.execute("SELECT charge FROM release WHERE dataset = ?", (dataset.id,))
     if cohorts_of(connection, dataset.id):
         what = "ids of a cohort are compared with those of others"
-    elif pinned_of(connection, dataset.id) != Pinned():
+    elif protected_of(connection, dataset.id) != ProtectedUsers():
         what = "the records of a user are told"
     elif any("run" in charge_from(text).mechanism for (text,) in charges):
         what = "a learner of rounds is known, and a snapshot that was used"

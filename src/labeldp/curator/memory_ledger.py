@@ -14,7 +14,7 @@ from labeldp.privacy import (
     Draw,
     InputError,
     PendingCharge,
-    Pinned,
+    ProtectedUsers,
     SingleProcess,
     Step,
     numbers_of,
@@ -63,7 +63,7 @@ class Ledger(SingleProcess):
         limits = None if policy is None else Limits.of(budget, policy)
         self._books = Books(Account(repr(name), budget, policy, limits))
         self._declared = Declarations()
-        self._pinned = Pinned()
+        self._protected = ProtectedUsers()
         self._curators = 0
         self._lock = threading.Lock()
         self._token = secrets.token_hex(8)
@@ -96,8 +96,8 @@ class Ledger(SingleProcess):
         return self
 
     def check_users(self, users: str | None) -> None:
-        """See `Pinned.check`."""
-        self._pinned.check(users, self.name)
+        """See `ProtectedUsers.check`."""
+        self._protected.check(users, self.name)
 
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Do nothing: a ledger in memory remembers neither domains nor refusals."""
@@ -119,7 +119,7 @@ class Ledger(SingleProcess):
         self.check_process()
         release = self._step(request)
         with self._lock:
-            self._pinned.check(request.users, self.name)
+            self._protected.check(request.users, self.name)
             books, plan, _ = self._books.charge(release, self._declared.plans)
             warn_of_weak_budget(self._budget.epsilon, self._budget.delta, request.records)
             self._books = books
@@ -133,8 +133,8 @@ class Ledger(SingleProcess):
                 account=self._token,
                 budgets=(numbers_of(self._budget),),
             )
-            if request.users is not None and self._pinned.users is None:
-                self._pinned = Pinned(request.users, not self._charges)
+            if request.users is not None and self._protected.users is None:
+                self._protected = ProtectedUsers(request.users, not self._charges)
             self._charges.append(charge)
         return charge
 

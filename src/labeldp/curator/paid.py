@@ -117,13 +117,13 @@ def promised_of(budget: Budget, accounts: Sequence[StoredAccount]) -> Budget:
 
 def read_books(connection: Connection, dataset: Dataset, account: StoredAccount) -> Books:
     """Return an account with what was charged to it."""
-    place = (dataset.id, account.analyst)
+    key = (dataset.id, account.analyst)
     rows = connection.execute(
-        "SELECT low, high, path, loss, tail, rate, failure FROM paid WHERE dataset = ? AND analyst = ?", place
+        "SELECT low, high, path, loss, tail, rate, failure FROM paid WHERE dataset = ? AND analyst = ?", key
     )
     entries = [entry_from(row) for row in rows]
     query = "SELECT low, high, steps, taken FROM plan WHERE dataset = ? AND analyst = ? AND done = 0 ORDER BY rowid"
-    plans = [_open_plan(dataset, *row) for row in connection.execute(query, place)]
+    plans = [_open_plan(dataset, *row) for row in connection.execute(query, key)]
     return Books(account.account, tuple(entries), tuple(plans))
 
 
@@ -153,7 +153,7 @@ def write_payment(
         account: as it was before.
         prefix: the cohort of the records, as certificates have it.
     """
-    place = (dataset.id, account.analyst)
+    key = (dataset.id, account.analyst)
     versions = tuple(dict.fromkeys((*account.versions, numbers_of(account.account.budget))))
     paid = payment.books.account
     assert paid.limits is not None and paid.policy is not None
@@ -163,12 +163,12 @@ def write_payment(
         "INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
         "versions = excluded.versions, policy = excluded.policy, loss = excluded.loss, tail = excluded.tail, "
         "rate = excluded.rate, failure = excluded.failure, reserve = excluded.reserve",
-        (*place, *numbers, *limits),
+        (*key, *numbers, *limits),
     )
     if payment.entry is not None:
         span, path, _ = payment.entry
         [cost] = [entry.cost for entry in payment.books.entries if entry[:2] == (span, path)]
-        row = (*place, *span, json.dumps(path), *cost.to_texts())
+        row = (*key, *span, json.dumps(path), *cost.to_texts())
         connection.execute("INSERT OR REPLACE INTO paid VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     if payment.plan is None:
         return None, versions
@@ -179,7 +179,7 @@ def write_payment(
             tuple(replace(step, path=(*prefix, *step.path), span=(0, 0)) for step in plan.plan.steps),
         )
         steps = json.dumps(public.to_json(), sort_keys=True)
-        values = (plan.plan.name, *place, *plan.plan.steps[0].span, steps)
+        values = (plan.plan.name, *key, *plan.plan.steps[0].span, steps)
         connection.execute("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, '[]', 0)", values)
     taken = [[number, *step.span, step.path, step.times] for number, step in plan.taken]
     connection.execute(
@@ -231,8 +231,8 @@ def change_budget(connection: Connection, dataset: Dataset, budget: Budget) -> N
         BudgetExceeded: it is less than the accounts of its analysts have together; nothing was changed.
     """
     accounts = accounts_of(connection, dataset)
-    place = (*map(str, numbers_of(budget)), dataset.id)
-    connection.execute("UPDATE dataset SET epsilon = ?, delta = ? WHERE id = ?", place)
+    values = (*map(str, numbers_of(budget)), dataset.id)
+    connection.execute("UPDATE dataset SET epsilon = ?, delta = ? WHERE id = ?", values)
     if set(accounts) == {OWNER}:
         account = accounts[OWNER].account.under(budget)
         assert account.limits is not None
@@ -240,7 +240,7 @@ def change_budget(connection: Connection, dataset: Dataset, budget: Budget) -> N
         connection.execute(
             "UPDATE account SET epsilon = ?, delta = ?, loss = ?, tail = ?, rate = ?, failure = ?, reserve = ? "
             "WHERE dataset = ?",
-            (*place[:2], *limits, dataset.id),
+            (*values[:2], *limits, dataset.id),
         )
     elif min(unopened(budget, accounts.values())) < 0:
         raise BudgetExceeded(

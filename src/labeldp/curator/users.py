@@ -44,9 +44,9 @@ def user_names(users: Any, key: bytes) -> RecordIds:
         raise InputError(NO_USER, argument="users")
     if values.dtype.kind in "OUS":
         listed = values.tolist()
-        if any(_is_missing(each) for each in listed):
+        if any(_is_missing(name) for name in listed):
             raise InputError(NO_USER, argument="users")
-        if not all(isinstance(each, str | bytes | int) and not isinstance(each, bool) for each in listed):
+        if not all(isinstance(name, str | bytes | int) and not isinstance(name, bool) for name in listed):
             raise InputError(ONE_USER, argument="users")
         return RecordIds.of(Texts.of(listed), key)
     if values.dtype.kind not in "iu":
@@ -77,18 +77,18 @@ def users_digest(ids: Any, users: RecordIds, key: bytes) -> str:
     return digest.hexdigest()
 
 
-def first_records(users: NDArray[np.int64], ids: Any, most: int) -> NDArray[np.intp]:
-    """Return the row numbers of at most `most` records of each user, ascending: those of the smallest digests.
+def first_records(users: NDArray[np.int64], ids: Any, cap: int) -> NDArray[np.intp]:
+    """Return the row numbers of at most `cap` records of each user, ascending: those of the smallest digests.
 
     Args:
         users: whose each record is, numbers, shape (n,).
         ids: record ids, which alone decide beside it; None for row numbers.
-        most: how many are kept of each, at least 1.
+        cap: how many are kept of each, at least 1.
     """
-    check_integer(most, "most")
+    check_integer(cap, "most")
     blocks = RecordIds.of(np.arange(len(users)) if ids is None else ids, PUBLIC_KEY).blocks
     words = hidden_ids(blocks, PUBLIC_KEY)
     order = np.lexsort((words[:, 1], words[:, 0], users))
     starts = np.flatnonzero(np.diff(users[order], prepend=-1))
     ranks = np.arange(len(order)) - np.repeat(starts, np.diff([*starts.tolist(), len(order)]))
-    return np.sort(order[ranks < most])
+    return np.sort(order[ranks < cap])

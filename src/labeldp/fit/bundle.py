@@ -113,12 +113,12 @@ class Bundle:
                 raise ValueError
             model = Model(Domain.from_json(content.get("range", content)), estimator, noise)
             kind = ImageShape if "images" in content["features"] else TableEncoder
-            found = cls(model, kind.from_json(content["features"]))
-            if isinstance(found.encoder, TableEncoder):
-                columns = len(found.encoder.columns)
+            bundle = cls(model, kind.from_json(content["features"]))
+            if isinstance(bundle.encoder, TableEncoder):
+                columns = len(bundle.encoder.columns)
                 if getattr(estimator, "n_features_in_", columns) != columns:
                     raise ValueError
-            return found
+            return bundle
         except (KeyError, TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError, too
             problem = f"{path} is damaged: it does not describe a model of labeldp"
         raise InputError(problem)
@@ -204,9 +204,9 @@ def _number_nodes(schema: Any, names: dict[str, str], files: Collection[str]) ->
         if isinstance(node, list):
             waiting += reversed(node)
         elif isinstance(node, dict):
-            known, name = node.get("__id__"), node.get("file")
-            if isinstance(known, int):
-                key = len(numbers) if node.get("__loader__") == "JsonNode" else ("object", known)
+            number, name = node.get("__id__"), node.get("file")
+            if isinstance(number, int):
+                key = len(numbers) if node.get("__loader__") == "JsonNode" else ("object", number)
                 node["__id__"] = numbers.setdefault(key, len(numbers) + 1)
             if isinstance(name, str) and name in files:
                 node["file"] = names.setdefault(name, f"{len(names) + 1}{Path(name).suffix}")

@@ -7,7 +7,7 @@ from math import ceil, floor, log10, sqrt, tanh
 from pathlib import Path
 from typing import Any
 
-from labeldp.fit.parsing import domain_words, epsilon_of
+from labeldp.fit.settings import domain_words, epsilon_of
 from labeldp.learners import TRUSTS
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, Trust, check_integer, decimal, decimal_text, float_above
@@ -166,7 +166,7 @@ class Expected:
     def __str__(self) -> str:
         digits = 2 if self.score == "error" else 0
         name, unit = ("RMSE", " times that of the mean") if self.score == "error" else (self.score, " %")
-        value, low, high = (f"{each:.{digits}f}" for each in (self.value, self.low, self.high))
+        value, low, high = (f"{number:.{digits}f}" for number in (self.value, self.low, self.high))
         return f"{name} {value}{unit} ({low} to {high})"
 
 
@@ -230,13 +230,13 @@ class Command:
 
     Args:
         file, label: names of the file and of the private column.
-        others: more options.
+        options: more of them.
         epsilon: what is paid, where the advice is for another one; None where it is not.
     """
 
     file: str = "DATA"
     label: str = "LABEL"
-    others: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     epsilon: float | None = None
 
     def words(self, domain: Classes | Interval, epsilon: float, settings: Mapping[str, Any]) -> str:
@@ -246,7 +246,7 @@ class Command:
         words += ["--epsilon", decimal_text(epsilon if self.epsilon is None else self.epsilon)]
         for name, value in settings.items():
             words += [f"--{name}", decimal_text(value) if name == "delta" else value]
-        words += [*self.others, "--ledger", f"{stem}.ledger", "--dataset", self.label, "--out", "model"]
+        words += [*self.options, "--ledger", f"{stem}.ledger", "--dataset", self.label, "--out", "model"]
         return shlex.join(words)
 
 
@@ -331,19 +331,19 @@ def _constant(domain: Domain) -> float:
 
 def _rank(option: Option) -> float:
     """Return what options are sorted by: the score, and that local trust guarantees more."""
-    found = option.expected
-    bonus = ALIKE[found.score] * (option.settings["trust"] == "local")
-    return found.value - bonus if found.score == "error" else -found.value - bonus
+    score = option.expected
+    bonus = ALIKE[score.score] * (option.settings["trust"] == "local")
+    return score.value - bonus if score.score == "error" else -score.value - bonus
 
 
 def _enough(way: Way, records: int, domain: Classes | Interval, budget: Budget) -> bool:
     """Return whether a way is expected to learn more than a constant."""
     if records < LEAST_RECORDS or way.curves[kind_of(domain)].left(records, budget.epsilon) < LEAST_LEFT:
         return False
-    found = expected(way, records, domain, budget.epsilon)
+    result = expected(way, records, domain, budget.epsilon)
     if domain.target == "numbers":
-        return found.value <= LEAST_GAIN["error"]
-    return found.value >= _constant(domain) + LEAST_GAIN[found.score]
+        return result.value <= LEAST_GAIN["error"]
+    return result.value >= _constant(domain) + LEAST_GAIN[result.score]
 
 
 def _option(way: Way, records: int, domain: Classes | Interval, budget: Budget, command: Command) -> Option:
@@ -390,10 +390,10 @@ def _remedy(records: int, domain: Classes | Interval, budget: Budget, trust: str
     )
 
 
-def _first(enough: Callable[[float], bool], most: float) -> float | None:
+def _first(enough: Callable[[float], bool], limit: float) -> float | None:
     """Return the first factor in steps of a tenth that is enough, None if none up to the most is."""
     factor = 1.1
-    while factor <= most:
+    while factor <= limit:
         if enough(factor):
             return factor
         factor *= 1.1

@@ -62,7 +62,7 @@ def _write_tables(train: Path, test: Path) -> None:
 
     data = load_breast_cancer()
     names = [name.replace(" ", "_") for name in data.feature_names]
-    columns = {name: data.data[:, place] for place, name in enumerate(names)}
+    columns = {name: data.data[:, column] for column, name in enumerate(names)}
     columns["diagnosis"] = np.array(CLASSES.split(","))[data.target]
     table = pa.table(columns)
     rows = np.random.default_rng(0).permutation(table.num_rows)

@@ -164,7 +164,7 @@ class Job:
         public: the rows of a test file, or None.
         init: a network whose weights the training starts from, or None.
         choice: what `--model auto` chose just now; None where nothing was, or the ledger held a choice.
-        given: whether a program made the learner.
+        has_learner: whether a program made the learner.
         all_rows: all private rows, where `rows` are those of each user that are used.
         owners: whose they are, where users are protected.
     """
@@ -177,7 +177,7 @@ class Job:
     public: PublicRows | None = None
     init: PretrainedModel | None = None
     choice: Option | None = None
-    given: bool = False
+    has_learner: bool = False
     all_rows: Rows | None = None
     owners: Owners | None = None
 
@@ -209,7 +209,7 @@ class Job:
     @property
     def times(self) -> int:
         """How often a user pays for a release that answers records one by one."""
-        return self.owners.most if self.owners is not None and self.settings.trust == "local" else 1
+        return self.owners.cap if self.owners is not None and self.settings.trust == "local" else 1
 
     @cached_property
     def run(self) -> str:
@@ -226,7 +226,7 @@ class Job:
         request = settings.request(source, cap=self.request.cap, files=files)
         if self.learner.shares_releases(self.task):
             request = replace(request, does="labels", source=replace(source, digest=""), options={})
-        elif self.given:
+        elif self.has_learner:
             request = replace(request, options={**request.options, "learner": repr(self.learner)})
         return request.digest
 
@@ -247,7 +247,7 @@ class Job:
             run=self.run,
             users=None if self.owners is None else self.owners.names,
         )
-        return curator if self.owners is None else curator.limited(self.owners.most)[0]
+        return curator if self.owners is None else curator.limited(self.owners.cap)[0]
 
     def charged(self) -> dict[str, Charge]:
         """Return the charges so far of this run's steps, by step.
@@ -335,8 +335,8 @@ class Job:
         if checkpoints is not None:
             learner = replace(learner, checkpoints=checkpoints)  # type: ignore[call-arg]
         model = fit_repeatably(learner, self.inputs, self.curator, task, rng=rng, progress=progress)
-        given = None if task.weights is None else Public(task.weights, why="who called fit says so")
-        return with_given(model, given, "sample weights do")
+        weights = None if task.weights is None else Public(task.weights, why="who called fit says so")
+        return with_given(model, weights, "sample weights do")
 
 
 def prepare(
@@ -415,7 +415,7 @@ def _job(
     learner: Learner | None = None,
 ) -> Job:
     """Return a fit whose model is chosen."""
-    taken, given = settings, learner is not None
+    taken, has_learner = settings, learner is not None
     if settings.chosen:
         options = {way.name: way.settings(settings.delta) for way in WAYS}.get(settings.chosen)
         if options is None:
@@ -432,13 +432,13 @@ def _job(
         used = rows.take(owners.rows)  # type: ignore[union-attr]
     files = {} if init is None else {"init": NamedFile(Path(str(settings.init)).name, init.digest)}
     files |= {} if public is None else {"test": NamedFile(public.file, public.digest())}
-    cap = 0 if owners is None else owners.most
+    cap = 0 if owners is None else owners.cap
     request = replace(settings, model=learner.name or type(learner).__name__.lower()).request(
         source, cap=cap, files=files
     )
     if isinstance(account, DatasetLedger):
         account = account.of_request(request)
-    return Job(request, taken, learner, used, account, public, init, None, given, rows, owners)
+    return Job(request, taken, learner, used, account, public, init, None, has_learner, rows, owners)
 
 
 def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners]:
@@ -455,9 +455,9 @@ def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSetting
         sizes = Owners.of(rows.users, rows.ids, None, account).sizes
         cap = best_cap(sizes, settings.epsilon, settings.delta, settings.domain)
     owners = Owners.of(rows.users, rows.ids, cap, account)
-    shared = replace(settings, per_user=owners.most)
+    shared = replace(settings, per_user=owners.cap)
     if one_by_one:
-        answer = answer_epsilon(settings.epsilon, settings.delta, owners.most)
+        answer = answer_epsilon(settings.epsilon, settings.delta, owners.cap)
         shared = replace(shared, epsilon=answer, shared=settings.epsilon)
     key = account.ids_key or b""
     account.check_users(users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key))

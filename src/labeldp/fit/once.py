@@ -83,5 +83,5 @@ class FitCost:
 
     def used(self, *, without: Collection[str] = ()) -> Fraction:
         """Return the share that is used up; nothing without this fit."""
-        whole = decimal(self.budget.epsilon, "epsilon")
-        return Fraction(0) if without else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / whole
+        budget = decimal(self.budget.epsilon, "epsilon")
+        return Fraction(0) if without else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / budget

@@ -143,7 +143,7 @@ def release_file(
         LabelDPError: the disk is full or the file changed meanwhile. Nothing was published, and the release stays
             charged: run the same command again.
     """
-    choices = tuple(name for name, each in COMMANDS.items() if not each.on_bags)
+    choices = tuple(name for name, entry in COMMANDS.items() if not entry.on_bags)
     row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     table = open_table(data)
     LedgerFile(ledger).refuse_private(dataset, (id_column, user_column))  # before a message tells of their values
@@ -153,12 +153,12 @@ def release_file(
         raise InputError("goes with --user: one answer needs none", argument="delta")
 
     def mechanism_at(answer: float) -> FiniteMechanism:
-        made: FiniteMechanism = row.load()(domain=domain, epsilon=answer)
-        return made
+        mechanism: FiniteMechanism = row.load()(domain=domain, epsilon=answer)
+        return mechanism
 
     answer = epsilon
     if users is not None:
-        answer = answer_epsilon(epsilon, delta, users.most, lambda answer: mechanism_at(answer).privacy_loss())
+        answer = answer_epsilon(epsilon, delta, users.cap, lambda answer: mechanism_at(answer).privacy_loss())
     chosen = mechanism_at(answer)
     stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, users)
     source = Source.of(data, label, id_column, user_column)
@@ -192,7 +192,7 @@ def release_file(
         if account.is_new and note:
             note(account.creation(ledger))
         if users is not None and note:
-            note(f"a user has {users.most:,} records at most; each answer costs its user epsilon = {answer:.6g}")
+            note(f"a user has {users.cap:,} records at most; each answer costs its user epsilon = {answer:.6g}")
         pending, digests = stream.check(account, spool, seen)
         certificate = account.charge_stream(pending, chosen)
         if isinstance(output, ReleaseWriter):
@@ -258,12 +258,12 @@ class ColumnRelease:
     @property
     def times(self) -> int:
         """How many answers someone pays for."""
-        return 1 if self.users is None else self.users.most
+        return 1 if self.users is None else self.users.cap
 
     @classmethod
-    def of(cls, table: Table, label: str, id_column: str | None, *rest: Any) -> "ColumnRelease":
+    def of(cls, table: Table, label: str, id_column: str | None, *arguments: Any) -> "ColumnRelease":
         """Return the release after a check of the table's columns."""
-        stream = cls(table, label, id_column, *rest)
+        stream = cls(table, label, id_column, *arguments)
         table.require(label, "label")
         if id_column is not None:
             table.require(id_column, "id_column")
@@ -294,16 +294,16 @@ class ColumnRelease:
         """Refuse, before anything is charged, a column that cannot be written as text where the output is CSV."""
         parts = self.table.parts
         if self.is_folder and has_suffix(target):
-            kept = [name for name in self.columns if name != self.released]
+            names = [name for name in self.columns if name != self.released]
             for part in parts:
-                if any(part.schema.field(name).type != parts[0].schema.field(name).type for name in kept):
+                if any(part.schema.field(name).type != parts[0].schema.field(name).type for name in names):
                     raise InputError(
                         f"{part.path} has other types of columns than {parts[0].path}: one file cannot hold both; "
                         "name a folder as the output"
                     )
         for name, part in zip(self.table.names, parts, strict=True):
-            place = target if has_suffix(target) or not self.is_folder else Path(name)
-            if is_parquet(place) or is_arrow(place):
+            path = target if has_suffix(target) or not self.is_folder else Path(name)
+            if is_parquet(path) or is_arrow(path):
                 continue
             for column in part.schema:
                 kept_too = column.name in self.columns and column.name != self.label
@@ -335,11 +335,11 @@ class ColumnRelease:
             for part in range(len(self.table.parts)):
                 first, begin = len(spool), start
                 for batch in self._read(part):
-                    kept, ids = self._set_aside(account, batch)
+                    codes, ids = self._set_aside(account, batch)
                     if ids is not None:
                         distinct.add(ids)
                         records.update(RecordIds.of(ids, account.digest_key).blocks)
-                    spool.add(kept)
+                    spool.add(codes)
                     start += batch.num_rows
                     self._tell("checked", start, self.table.rows)
                 seen.append(Seen(begin, start - begin, first, len(spool)))
@@ -352,8 +352,8 @@ class ColumnRelease:
             What is asked of the ledger, and a digest of each part's labels.
         """
         with account.comparing(self.mechanism.domain):
-            found, scheme, digests = self._fingerprinted(account, spool, seen)
-        pending = found.request(account, self.mechanism, scheme)
+            fingerprint, scheme, digests = self._fingerprinted(account, spool, seen)
+        pending = fingerprint.request(account, self.mechanism, scheme)
         return (pending if self.users is None else self.users.charged(pending, account)), digests
 
     def _fingerprinted(
@@ -363,22 +363,22 @@ class ColumnRelease:
 
         A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
         """
-        found, scheme = self._fingerprint(account), kind_of_ids(self.id_column)
+        result, scheme = self._fingerprint(account), kind_of_ids(self.id_column)
         digests: list[str] = []
         refused: DomainError | None = None
         for part in seen:
-            own = self._fingerprint(account)
+            fingerprint = self._fingerprint(account)
             for block, ids in self._kept(account, spool, part):
                 try:
-                    own.update(ids, codes_of(block, self.label, self.in_file))
+                    fingerprint.update(ids, codes_of(block, self.label, self.in_file))
                 except DomainError as error:
                     refused = error.with_traceback(None)
-            found.merge(own)
-            digests.append(own.labels)
+            result.merge(fingerprint)
+            digests.append(fingerprint.labels)
         self.require_same_files("checked: nothing was charged")
         if refused is not None:
             raise refused
-        return found, scheme, digests
+        return result, scheme, digests
 
     def draw(
         self,
@@ -398,13 +398,15 @@ class ColumnRelease:
             f"{self.table.parts[part].path} changed while it was being released: nothing was published"
         )
         again = _readable(self._read(part), changed) if self.in_place else None
-        start, rows = seen[part].start, sum(each.rows for each in seen)
+        start, rows = seen[part].start, sum(piece.rows for piece in seen)
         for block, ids in self._kept(account, spool, seen[part]):
-            whole = block if again is None else next(again, None)
-            if again is not None and (whole is None or not self._set_aside(account, whole)[0].equals(block)):
+            rows_of_file = block if again is None else next(again, None)
+            if again is not None and (
+                rows_of_file is None or not self._set_aside(account, rows_of_file)[0].equals(block)
+            ):
                 raise changed
             noisy = self.mechanism.randomize(codes_of(block, self.label, self.in_file), rng=noise, ids=ids)
-            writer.write(released_values(self.mechanism, noisy), whole)
+            writer.write(released_values(self.mechanism, noisy), rows_of_file)
             start += block.num_rows
             self._tell("released", start, rows)
         if again is not None and next(again, None) is not None:

@@ -127,8 +127,8 @@ class GivenRows(TableRows):
 
         inputs = None if self.inputs is None else take_rows(self.inputs, rows)
         weights = None if self.weights is None else self.weights[rows]
-        kept = replace(self, features=self.features[rows], ids=ids, labels=None, order=self.order[rows], users=None)
-        return replace(kept, inputs=inputs, weights=weights)
+        part = replace(self, features=self.features[rows], ids=ids, labels=None, order=self.order[rows], users=None)
+        return replace(part, inputs=inputs, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ class PrivateRows(TableRows):
         private = [settings.label] if settings.curator is None else []
         if private:
             check_kind(table.schema, settings.label, settings.domain)
-        others = [each for each in (*private, settings.id_column, settings.user_column) if each]
-        content: pa.Table = table.read([*columns, *others])
+        reserved = [column for column in (*private, settings.id_column, settings.user_column) if column]
+        content: pa.Table = table.read([*columns, *reserved])
         ids = None
         if settings.id_column is not None:
             ids = distinct_ids(content, settings.id_column)
@@ -180,22 +180,22 @@ class PrivateRows(TableRows):
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
         users = None if settings.user_column is None else user_column(content, settings.user_column)
         owner = owner_like(content, columns) if users is None else None
-        found = () if settings.features else tuple(name for name in columns if name in table.index)
-        features = content.select([name for name in columns if name not in found])
+        index = () if settings.features else tuple(name for name in columns if name in table.index)
+        features = content.select([name for name in columns if name not in index])
         if not features.num_columns:
             raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
         encoder = TableEncoder.fit(features)
         labels = content.select(private)
-        notes = (*(f"left out {name!r}: {INDEX}" for name in found), *encoder.notes)
+        notes = (*(f"left out {name!r}: {INDEX}" for name in index), *encoder.notes)
         rows = encoder.transform(features)
-        given = columns, labels, found, users, owner
-        return cls(replace(encoder, notes=notes), rows, ids, settings.domain, *given)
+        fields = columns, labels, index, users, owner
+        return cls(replace(encoder, notes=notes), rows, ids, settings.domain, *fields)
 
     def take(self, rows: NDArray[np.intp]) -> "PrivateRows":
         """Return some of the rows, in order."""
         ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
-        own = ids[rows] if isinstance(ids, np.ndarray) else ids
-        return replace(self, features=self.features[rows], ids=own, labels=self.labels.take(pa.array(rows)))
+        names = ids[rows] if isinstance(ids, np.ndarray) else ids
+        return replace(self, features=self.features[rows], ids=names, labels=self.labels.take(pa.array(rows)))
 
 
 @dataclass(frozen=True)
@@ -263,16 +263,16 @@ def _feature_columns(table: Table, settings: FitSettings) -> tuple[str, ...]:
         table.require(settings.label, "--label")
     elif settings.label in table.columns:
         raise InputError(f"--curator: {table.path} must hold features alone, and has a column {settings.label!r}")
-    others = {settings.label, settings.id_column}
+    reserved = {settings.label, settings.id_column}
     if settings.id_column is not None:
         table.require(settings.id_column, "--id")
-    if len(others) == 1:
+    if len(reserved) == 1:
         raise InputError("--id must be another column than the label")
     check_user(settings.user_column, (settings.label, settings.id_column), settings.per_user)
     if settings.user_column is not None:
         table.require(settings.user_column, "--user")
-        others.add(settings.user_column)
-    columns = settings.features or tuple(name for name in table.columns if name not in others)
+        reserved.add(settings.user_column)
+    columns = settings.features or tuple(name for name in table.columns if name not in reserved)
     if settings.label in columns:
         raise InputError("--features must not hold the label column")
     if settings.id_column in columns:
@@ -297,12 +297,12 @@ def id_table(ids: Any, records: int) -> pa.Table:
         InputError: they are no column of integers or texts, or not one for each record.
     """
     try:
-        found = pa.table({IDS: ids if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)})
+        table = pa.table({IDS: ids if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)})
     except (pa.ArrowException, TypeError, ValueError):
-        found = None
-    if found is None or found.num_rows != records:
+        table = None
+    if table is None or table.num_rows != records:
         raise InputError("must be one integer, or one text, for each row", argument=IDS)
-    return found
+    return table
 
 
 @dataclass(frozen=True)
@@ -332,9 +332,9 @@ class ImageShape:
 
     def transform(self, images: Any) -> NDArray[Any]:
         """Return images as they are; refuse those of another shape."""
-        found = np.asarray(images)
-        self.require(found, "features")
-        return found
+        pixels = np.asarray(images)
+        self.require(pixels, "features")
+        return pixels
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape as a JSON value."""
@@ -415,16 +415,16 @@ def public_images(path: str, data: str, settings: FitSettings, private: ImageRow
     """
     from labeldp.images import open_images
 
-    found = open_images(path, label=settings.label)
-    part, name = found.test or found.train, Path(path).name
+    pictures = open_images(path, label=settings.label)
+    part, name = pictures.test or pictures.train, Path(path).name
     private.encoder.require(part.features, f"--test: {path}")
-    if (found.test is None and os.path.samefile(path, data)) or same_rows(part.features, private.features):
+    if (pictures.test is None and os.path.samefile(path, data)) or same_rows(part.features, private.features):
         raise InputError(PRIVATE_TEST.format(path))
     try:
         codes = _codes(part.labels, settings.label, settings.domain)
     except DomainError:
         raise InputError(OUTSIDE_TEST.format(path, settings.domain)) from None
-    return PublicRows(f"{name} (test part)" if found.test else name, part.features, codes)
+    return PublicRows(f"{name} (test part)" if pictures.test else name, part.features, codes)
 
 
 def _codes(labels: NDArray[Any], name: str, domain: Domain) -> NDArray[Any]:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from labeldp._version import __version__
 from labeldp.curator import DatasetLedger
-from labeldp.fit.copies import copy_warnings
 from labeldp.fit.job import Job, RemoteAccount
-from labeldp.fit.remedies import better_models, narrower_interval
 from labeldp.fit.rows import PublicRows
 from labeldp.fit.simulate import TWO_SIDED, importances, simulated_curve
+from labeldp.fit.suggestions import better_models, copy_warnings, narrower_interval
 from labeldp.fit.summary import (
     Across,
     Bin,
@@ -22,15 +21,15 @@ from labeldp.fit.summary import (
     CertificateRow,
     ClassScore,
     Confusion,
-    Cost,
+    CostRow,
     Dropped,
     Estimated,
     FitSummary,
     Importance,
-    Numbers,
     NumberTest,
     Picture,
     PublicTest,
+    RegressionSummary,
     Stage,
 )
 from labeldp.inference import clopper_pearson
@@ -186,7 +185,7 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
     assert isinstance(evaluation, NumberEvaluation | SummedErrors) and isinstance(domain, Interval)
     error, constant, gain = evaluation.error(), evaluation.constant_error(), evaluation.gain()
     explained = evaluation.explained()
-    known = np.isfinite([explained.value, explained.low]).all()
+    finite = np.isfinite([explained.value, explained.low]).all()
     against = "; labels outside of the range count as its ends" if domain.clip else ""
     if isinstance(evaluation, SummedErrors):
         other = "of the mean prediction, by a noisy sum over the same records" + against
@@ -195,7 +194,7 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
         other = "debiased; the mean is learned from one half of the released labels and measured on the other" + against
         difference = "debiased, record by record, so that most of the noise cancels out"
     share = "the same as a share of that constant's squared error"
-    numbers = Numbers(
+    numbers = RegressionSummary(
         start=float(domain.low),
         end=float(domain.high),
         grid=domain.grid,
@@ -203,7 +202,7 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
         error=_within_interval(error, _source(evaluation) + against),
         constant=_within_interval(constant, other),
         gain=_within_interval(gain, difference),
-        explained=_within_interval(explained, share) if known else None,
+        explained=_within_interval(explained, share) if finite else None,
         residuals=()
         if isinstance(evaluation, SummedErrors)
         else binned(evaluation.predictions, evaluation.residuals()),
@@ -225,13 +224,13 @@ def _remedies(job: Job, model: Model) -> tuple[str, ...]:
     settings, (records, *shape) = job.settings, job.rows.features.shape
     if job.owners is not None:
         return ()
-    found = better_models(settings, records, shape[0]) if job.rows.encoder.names else ()
+    sentences = better_models(settings, records, shape[0]) if job.rows.encoder.names else ()
     if not isinstance(model.evaluation, Evaluation):
-        return found
+        return sentences
     release = model.evaluation.release
     plain = isinstance(release.mechanism, RandomizedResponse)
     accuracy = model.evaluation.accuracy()
-    return found + narrower_interval(settings, accuracy, len(release.value), records, one_by_one=plain)
+    return sentences + narrower_interval(settings, accuracy, len(release.value), records, one_by_one=plain)
 
 
 def _held_out(model: Model, records: int) -> int:
@@ -247,8 +246,8 @@ def _class_scores(model: Model, evaluation: Evaluation, matrix: NDArray[np.float
     size = model.domain.size
     shares = np.bincount(evaluation.predictions, minlength=size) / len(evaluation.predictions)
 
-    def of(found: ScoreEstimate, code: int) -> Estimated | None:
-        one = ScoreEstimate(found.value[code], found.low[code], found.high[code], found.level)
+    def of(score: ScoreEstimate, code: int) -> Estimated | None:
+        one = ScoreEstimate(score.value[code], score.low[code], score.high[code], score.level)
         return _within_interval(one, "debiased") if np.isfinite([one.value, one.low, one.high]).all() else None
 
     return tuple(
@@ -276,12 +275,12 @@ def constant_accuracy(release: Release[NDArray[Any]], chosen: NDArray[np.intp]) 
     """
     first = _first_half(len(chosen))
     level = (1 + ScoreEstimate.level) / 2
-    found = [
+    estimates = [
         debiased_accuracy(replace(release, value=release.value[half]), chosen[half], level=level)
         for half in (first, ~first)
         if half.any()
     ]
-    value, low, high = np.mean([(each.value, each.low, each.high) for each in found], axis=0)
+    value, low, high = np.mean([(estimate.value, estimate.low, estimate.high) for estimate in estimates], axis=0)
     return ScoreEstimate(float(value), float(low), float(high))
 
 
@@ -308,7 +307,7 @@ def _within_interval(estimate: ScoreEstimate, method: str) -> Estimated:
 
 def _finite(estimate: ScoreEstimate, method: str) -> Estimated | None:
     """Return an estimate, or None where too few records gave it an interval."""
-    value, low, high = (float(each) for each in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (float(number) for number in (estimate.value, estimate.low, estimate.high))
     return Estimated(value, low, high, float(estimate.level), method) if np.isfinite([value, low, high]).all() else None
 
 
@@ -369,8 +368,8 @@ def _published(job: Job, release: Release[Model]) -> tuple[str, ...]:
 
 def _records(job: Job, path: Path) -> str:
     """Return whose labels a charge was about, in words."""
-    whole = "all records" if job.settings.cohort is None else f"the cohort {job.settings.cohort!r}"
-    return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in job.account.part(path)) or whole
+    records = "all records" if job.settings.cohort is None else f"the cohort {job.settings.cohort!r}"
+    return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in job.account.part(path)) or records
 
 
 def _created(account: DatasetLedger | RemoteAccount, certificate: Certificate, ids: set[str]) -> str:
@@ -407,20 +406,20 @@ def budget_use(
     else:
         used = account.used(without=later)
         earlier = account.used(without={*ids, *later}) * total
-    rest = (1 - used) * total
-    parts = (total, earlier, certificate.epsilon(delta), rest if rest > total / 10_000 else 0)
-    return BudgetUse(*(Cost(float(part), delta) for part in parts))
+    balance = (1 - used) * total
+    parts = (total, earlier, certificate.epsilon(delta), balance if balance > total / 10_000 else 0)
+    return BudgetUse(*(CostRow(float(part), delta) for part in parts))
 
 
 def _dropped(job: Job) -> tuple[Dropped, ...]:
     """Return the columns that were asked for and are not used, and what the encoder says of them."""
-    found, encoder = [], job.rows.encoder
+    names, encoder = [], job.rows.encoder
     for column in job.rows.columns:
         if column not in encoder.names:
             start = f"{LEFT_OUT}{column!r}: "
             why = [note.removeprefix(start) for note in encoder.notes if note.startswith(start)]
-            found.append(Dropped(column, "; ".join(why) or "it cannot be used"))
-    return tuple(found)
+            names.append(Dropped(column, "; ".join(why) or "it cannot be used"))
+    return tuple(names)
 
 
 BINS = 20
@@ -436,8 +435,8 @@ def binned(along: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[Bin
         along: what records are put in order by, shape (n,); those without a finite value are left out.
         values: unbiased numbers, shape (n,).
     """
-    known = np.flatnonzero(np.isfinite(along))
-    order = known[np.argsort(along[known], kind="stable")]
+    finite = np.flatnonzero(np.isfinite(along))
+    order = finite[np.argsort(along[finite], kind="stable")]
     ordered = along[order]
     count = max(min(BINS, len(order) // MIN_RECORDS_IN_BIN), 1)
     # Equal quantities stay together, so that a bin does not depend on how records lie in the file.
@@ -487,9 +486,9 @@ def _across(column: Any, values: NDArray[np.float64], count: int) -> Across:
     if column.kind == "category":
         names = (*column.categories, *(("the rest",) if column.rest else ()))
         return Across(column.name, column.kind, tuple(map(float, range(len(names)))), names)
-    known = values[np.isfinite(values)]
-    low, high = np.quantile(known, [TAIL_SHARE, 1 - TAIL_SHARE])
-    low, high = (low, high) if low < high else (known.min(), known.max())
+    finite = values[np.isfinite(values)]
+    low, high = np.quantile(finite, [TAIL_SHARE, 1 - TAIL_SHARE])
+    low, high = (low, high) if low < high else (finite.min(), finite.max())
     return Across(
         column.name, column.kind, tuple(np.linspace(low, high, 2 if column.kind == "boolean" else count).tolist())
     )

@@ -30,7 +30,7 @@ class FiniteFields:
 
 
 @dataclass(frozen=True)
-class Cost(FiniteFields):
+class CostRow(FiniteFields):
     """An amount of privacy loss: epsilon at a delta."""
 
     epsilon: float
@@ -48,10 +48,10 @@ class BudgetUse:
         left: what a further release may still cost.
     """
 
-    total: Cost
-    before: Cost
-    run: Cost
-    left: Cost
+    total: CostRow
+    before: CostRow
+    run: CostRow
+    left: CostRow
 
 
 @dataclass(frozen=True)
@@ -274,8 +274,8 @@ class NumberTest(FiniteFields):
 
 
 @dataclass(frozen=True)
-class Numbers(FiniteFields):
-    """What takes the place of classes, accuracy and confusion where labels are numbers.
+class RegressionSummary(FiniteFields):
+    """Errors of a fit to numbers, in place of classes, accuracy and confusion.
 
     Args:
         start, end: the declared range.
@@ -423,7 +423,7 @@ class FitSummary(FiniteFields):
     request: str = ""
     images: str = ""
     certificate_digest: str = ""
-    numbers: Numbers | None = None
+    numbers: RegressionSummary | None = None
     picture: Picture | None = None
     gain: Estimated | None = None
     held_out: int = 0
@@ -445,8 +445,8 @@ class FitSummary(FiniteFields):
     @property
     def crossed(self) -> bool:
         """Whether the accuracy, or the error, is that of models of cross-validation, not of the model itself."""
-        found = self.accuracy if self.numbers is None else self.numbers.error
-        return found is not None and "models of cross-validation" in found.method
+        score = self.accuracy if self.numbers is None else self.numbers.error
+        return score is not None and "models of cross-validation" in score.method
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as plain JSON values: objects, lists, strings, numbers, booleans and null."""
@@ -491,7 +491,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if get_origin(kind) is tuple:
         if not isinstance(value, list):
             raise InputError(f"{where} must be a list.")
-        return tuple(_read(get_args(kind)[0], part, f"{where}[{place}]") for place, part in enumerate(value))
+        return tuple(_read(get_args(kind)[0], part, f"{where}[{index}]") for index, part in enumerate(value))
     if dataclasses.is_dataclass(kind):
         return _record(kind, value, where)  # type: ignore[arg-type]
     if kind is float and type(value) is int:

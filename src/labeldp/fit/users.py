@@ -17,7 +17,7 @@ from labeldp.curator import (
     user_names,
     users_digest,
 )
-from labeldp.mechanisms import Domain, response_bits
+from labeldp.mechanisms import Domain
 from labeldp.privacy import InputError, PendingCharge, PrivacyLoss, RecordIds, float_below, positive_epsilon
 from labeldp.streams import check_user, joined_ids, user_column
 from labeldp.tables import Table, is_text, record_ids
@@ -78,10 +78,12 @@ def best_cap(sizes: NDArray[np.int64], epsilon: float, delta: float, domain: Dom
         epsilon, delta: what a user pays; see `answer_epsilon`.
         domain: of the labels.
     """
+    from labeldp.mechanisms import response_bits
+
     classes = max(domain.columns, 2)
 
-    def bits(most: int) -> float:
-        return float(np.minimum(sizes, most).sum() * response_bits(classes, answer_epsilon(epsilon, delta, most)))
+    def bits(cap: int) -> float:
+        return float(np.minimum(sizes, cap).sum() * response_bits(classes, answer_epsilon(epsilon, delta, cap)))
 
     largest, useful = int(sizes.max()), max(1, int(4 * epsilon))
     tried = list(range(1, min(largest, useful) + 1))
@@ -91,7 +93,7 @@ def best_cap(sizes: NDArray[np.int64], epsilon: float, delta: float, domain: Dom
 
 
 def counted(
-    sizes: NDArray[np.int64], most: int | None, epsilon: float, delta: float, domain: Domain, trust: str
+    sizes: NDArray[np.int64], per_user: int | None, epsilon: float, delta: float, domain: Domain, trust: str
 ) -> tuple[int, float]:
     """Return as how many records, of which epsilon, those of users count in advice on what to fit.
 
@@ -99,14 +101,14 @@ def counted(
 
     Args:
         sizes: how many records each user has.
-        most: of how many each is answered at most; None to choose.
+        per_user: of how many each is answered at most; None to choose.
         epsilon, delta: what a user pays.
         domain: of the labels.
         trust: "local" or "central".
     """
     if trust == "central":
         return len(sizes), epsilon
-    cap = min(best_cap(sizes, epsilon, delta, domain) if most is None else most, int(sizes.max()))
+    cap = min(best_cap(sizes, epsilon, delta, domain) if per_user is None else per_user, int(sizes.max()))
     return int(np.minimum(sizes, cap).sum()), answer_epsilon(epsilon, delta, cap)
 
 
@@ -117,29 +119,29 @@ class Owners:
     Args:
         names: integers or texts, shape (n,).
         sizes: how many records each user has.
-        most: how many of one user are used.
+        cap: how many of one user are used.
         rows: the row numbers of these, ascending.
     """
 
     names: Any = field(repr=False)
     sizes: NDArray[np.int64] = field(repr=False)
-    most: int
+    cap: int
     rows: NDArray[np.intp] = field(repr=False)
 
     @classmethod
-    def of(cls, names: Any, ids: Any, most: int | None, account: DatasetLedger) -> "Owners":
+    def of(cls, names: Any, ids: Any, per_user: int | None, account: DatasetLedger) -> "Owners":
         """Return the users of a file whose records a curator of the dataset will hold.
 
         Args:
             names: integers or texts, shape (n,).
             ids: record ids, or None for row numbers.
-            most: of how many records at most; None for all.
+            per_user: of how many records at most; None for all.
             account: the dataset, whose keys name texts.
         """
         numbers = numbered(user_names(names, account.ids_key or b""))
         sizes = np.bincount(numbers)
-        kept = int(sizes.max()) if most is None else min(most, int(sizes.max()))
-        return cls(names, sizes, kept, first_records(numbers, named_ids(ids, account), kept))
+        cap = int(sizes.max()) if per_user is None else min(per_user, int(sizes.max()))
+        return cls(names, sizes, cap, first_records(numbers, named_ids(ids, account), cap))
 
     def describe(self, epsilon: float | None) -> str:
         """Return how many records of how many users are used, in a sentence.
@@ -150,7 +152,7 @@ class Owners:
         count, records = len(self.sizes), int(self.sizes.sum())
         text = f"{count:,} users have {records:,} records, {int(self.sizes.max()):,} at most"
         if len(self.rows) < records:
-            text += f"; {len(self.rows):,} are used, at most {self.most:,} of each user (--per-user)"
+            text += f"; {len(self.rows):,} are used, at most {self.cap:,} of each user (--per-user)"
         return text if epsilon is None else f"{text}; each answer costs its user epsilon = {epsilon:.6g}"
 
 
@@ -161,36 +163,38 @@ class FileUsers:
     Args:
         names: integers or texts, shape (n,).
         ids: record ids, or None for row numbers.
-        most: the most records that one user has.
+        cap: the most records that one user has.
     """
 
     names: Any = field(repr=False)
     ids: Any = field(repr=False)
-    most: int
+    cap: int
 
     @classmethod
-    def of(cls, table: Table, column: str, others: tuple[str, str | None]) -> "FileUsers":
+    def of(cls, table: Table, column: str, reserved: tuple[str, str | None]) -> "FileUsers":
         """Read the users, and the ids, of a file.
 
         Args:
             table: the file.
             column: says whose each record is.
-            others: the columns of the labels and of the ids, or None.
+            reserved: the columns of the labels and of the ids, or None.
 
         Raises:
             InputError: several files, or a column that cannot be used.
         """
-        check_user(column, others, None)
+        check_user(column, reserved, None)
         if len(table.parts) > 1:
             raise InputError("--user is for one file: the records of a user may lie in several parts of a folder")
-        id_column = others[1]
+        id_column = reserved[1]
         table.require(column, "--user")
         if id_column is not None:
             table.require(id_column, "id_column")
         read = [column, *([] if id_column is None else [id_column])]
         content = pa.Table.from_batches(list(table.blocks(read)))
         names = user_column(content, column)
-        ids = None if id_column is None else joined_ids([record_ids(each, id_column) for each in content.to_batches()])
+        ids = (
+            None if id_column is None else joined_ids([record_ids(batch, id_column) for batch in content.to_batches()])
+        )
         return cls(names, ids, int(np.bincount(numbered(user_names(names, b""))).max()))
 
     def digest(self, account: DatasetLedger) -> str:
@@ -201,7 +205,7 @@ class FileUsers:
     def charged(self, request: PendingCharge, account: DatasetLedger) -> PendingCharge:
         """Return a request for answers to all records as users pay for it."""
         conditions = (*request.conditions, PUBLIC_USERS)
-        return replace(request, loss=request.loss * self.most, users=self.digest(account), conditions=conditions)
+        return replace(request, loss=request.loss * self.cap, users=self.digest(account), conditions=conditions)
 
 
 def named_ids(ids: Any, account: DatasetLedger) -> Any:
@@ -223,8 +227,8 @@ def owner_like(content: pa.Table, columns: tuple[str, ...]) -> str | None:
             continue
         if not (pa.types.is_integer(values.type) or is_text(values.type)):
             continue
-        known = len(values.unique())
-        if LEAST_OWNERS <= known < len(values):
+        distinct = len(values.unique())
+        if LEAST_OWNERS <= distinct < len(values):
             return name
     return None
 

@@ -21,7 +21,7 @@ from labeldp.fit.bundle import (
     read_json,
 )
 from labeldp.fit.settings import public_digest
-from labeldp.fit.summary import Cost, FitSummary
+from labeldp.fit.summary import CostRow, FitSummary
 from labeldp.images import names_images, open_images
 from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
 from labeldp.tables import (
@@ -84,54 +84,36 @@ def verify(path: str) -> Verdict:
     Raises:
         InputError: the path does not exist, or has no certificate of labeldp.
     """
-    place = Path(path)
-    if not place.exists():
+    folder = Path(path)
+    if not folder.exists():
         raise InputError(f"there is no file or directory {path}")
-    if place.suffix == ".json":
+    if folder.suffix == ".json":
         raise InputError(
             f"{path} is no model and no released file: name the one that it certifies, such as the directory"
         )
-    if not place.is_dir():
-        return verify_file(place)
-    if has_folder_certificate(place):
-        return verify_folder(place)
-    certificate, changed = read_certified(place)
+    if not folder.is_dir() or has_folder_certificate(folder):
+        return verify_file(folder)
+    certificate, changed = read_certified(folder)
     if changed:
         sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
         return Verdict(certificate, False, sentence)
     return Verdict(certificate, True, f"{path} still is what was certified.")
 
 
-def verify_folder(path: str | os.PathLike[str]) -> Verdict:
-    """Check a released folder against its certificate.
-
-    Args:
-        path: a folder that `release_file` wrote.
-
-    Raises:
-        InputError: it has no certificate of labeldp.
-    """
-    content = read_folder_certificate(path)
-    certificate = checked_certificate(content["certificate"], path)
-    unchanged = is_folder_as_certified(path)
-    column = f"The column {content['column']!r} of the parts of {path}"
-    verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
-    return Verdict(certificate, unchanged, f"{column} {verdict}.")
-
-
 def verify_file(path: str | os.PathLike[str]) -> Verdict:
-    """Check a released file against its certificate.
+    """Check a released file, or a released folder, against its certificate.
 
     Args:
-        path: a CSV or Parquet file that `release_file` wrote.
+        path: what `release_file` wrote.
 
     Raises:
-        InputError: the file does not exist, or has no certificate of labeldp in or beside it.
+        InputError: it does not exist, or has no certificate of labeldp in or beside it.
     """
-    content = read_certificate(path)
+    is_folder = has_folder_certificate(path)
+    content = (read_folder_certificate if is_folder else read_certificate)(path)
     certificate = checked_certificate(content["certificate"], path)
-    unchanged = is_as_certified(path)
-    column = f"The column {content['column']!r} of {path}"
+    unchanged = (is_folder_as_certified if is_folder else is_as_certified)(path)
+    column = f"The column {content['column']!r} of {'the parts of ' if is_folder else ''}{path}"
     verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
     return Verdict(certificate, unchanged, f"{column} {verdict}.")
 
@@ -173,7 +155,7 @@ def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | Non
     same = (
         rows == [(charge.loss.epsilon(delta), delta, *words) for charge in certificate.entries]
         and summary.sentence == certificate.at(delta)
-        and summary.budget.run == Cost(certificate.epsilon(of), of)
+        and summary.budget.run == CostRow(certificate.epsilon(of), of)
         and summary.dataset == certificate.dataset
     )
     if not same:
@@ -253,11 +235,11 @@ def check_charges(certificate: Certificate, ledger: str, *, fit: bool = False) -
     if missing:
         charges = f"the charge{'s' * (len(missing) > 1)} {', '.join(missing)}"
         return Check(False, f"{no}: {charges} is not in it as certified.")
-    whole = account.certificate_of([charge.id for charge in certificate.entries])
-    stated, stored = statements(certificate), statements(whole)
+    joined = account.certificate_of([charge.id for charge in certificate.entries])
+    stated, stored = statements(certificate), statements(joined)
     changed = [name for name in stated if stated[name] != stored[name]]
-    if fit and changed == ["conditions"] and set(whole.assumptions) < set(certificate.assumptions):
-        added = "; ".join(sorted(set(certificate.assumptions) - set(whole.assumptions)))
+    if fit and changed == ["conditions"] and set(joined.assumptions) < set(certificate.assumptions):
+        added = "; ".join(sorted(set(certificate.assumptions) - set(joined.assumptions)))
         return Check(None, f"Unverified: the certificate has conditions that no ledger has: {added}.")
     if changed:
         return Check(False, f"{no}: it states otherwise {', '.join(changed)}.")

@@ -96,9 +96,9 @@ def open_images(path: str | os.PathLike[str], *, label: str = "labels") -> Image
         ...     open_images(f"{folder}/made.npz")
         ImageData(train=LabeledArrays(features of shape (2, 8, 8), labels private), test=None)
     """
-    place = Path(path)
-    is_folder = parse_or_refuse(place, place.is_dir, SOURCES_NEEDED)
-    data = _open_folder(place, label) if is_folder else _open_file(place, label)
+    location = Path(path)
+    is_folder = parse_or_refuse(location, location.is_dir, SOURCES_NEEDED)
+    data = _open_folder(location, label) if is_folder else _open_file(location, label)
     if data.test and data.test.shape[1:] != data.train.shape[1:]:
         shapes = f"{data.train.shape[1:]} and {data.test.shape[1:]}"
         raise InputError(f"{path}: training and test images must have one shape; they have {shapes}")
@@ -117,31 +117,31 @@ def open_unlabeled_images(path: str | os.PathLike[str]) -> NDArray[Any]:
     Raises:
         InputError: as `open_images` does.
     """
-    place = Path(path)
-    if place.is_file() and IDX_IMAGES.fullmatch(place.name):
-        images = _read(place, 3)
-    elif place.is_file() and place.suffix.lower() == ".npz":
-        images = images_of_archive(place)
+    location = Path(path)
+    if location.is_file() and IDX_IMAGES.fullmatch(location.name):
+        images = _read(location, 3)
+    elif location.is_file() and location.suffix.lower() == ".npz":
+        images = images_of_archive(location)
     else:
         return open_images(path).train.features
-    return labeled_images(images, np.zeros(len(images)), place).features
+    return labeled_images(images, np.zeros(len(images)), location).features
 
 
 def names_images(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is for `open_images` and not a table: a folder, or named like a file of images."""
-    place = Path(path)
-    return place.is_dir() or place.suffix.lower() == ".npz" or bool(IDX_IMAGES.fullmatch(place.name))
+    location = Path(path)
+    return location.is_dir() or location.suffix.lower() == ".npz" or bool(IDX_IMAGES.fullmatch(location.name))
 
 
-def _open_file(place: Path, label: str) -> ImageData:
-    if not place.is_file():
-        raise InputError(f"no such file or folder: {place}; {SOURCES_NEEDED}")
-    if IDX_IMAGES.fullmatch(place.name):
-        _require_only(label, place)
-        return open_idx(place)
-    if place.suffix.lower() == ".npz":
-        return open_archive(place, label)
-    raise InputError(f"{place} is not named as a file of images; {SOURCES_NEEDED}")
+def _open_file(path: Path, label: str) -> ImageData:
+    if not path.is_file():
+        raise InputError(f"no such file or folder: {path}; {SOURCES_NEEDED}")
+    if IDX_IMAGES.fullmatch(path.name):
+        _require_only(label, path)
+        return open_idx(path)
+    if path.suffix.lower() == ".npz":
+        return open_archive(path, label)
+    raise InputError(f"{path} is not named as a file of images; {SOURCES_NEEDED}")
 
 
 def _open_folder(folder: Path, label: str) -> ImageData:
@@ -245,12 +245,12 @@ def images_of_archive(path: Path) -> NDArray[Any]:
     """Return the only array of images of an .npz file, unchecked."""
     names = array_names(path)
     wanted = [form.format(name) for name in IMAGES for form in (*TRAIN, *TEST)]
-    found = [name for name in wanted if name in names]
-    if len(found) != 1:
+    files = [name for name in wanted if name in names]
+    if len(files) != 1:
         raise InputError(
-            f"{path} must have one array of images, named {' or '.join(IMAGES)}; it has {', '.join(found) or 'none'}"
+            f"{path} must have one array of images, named {' or '.join(IMAGES)}; it has {', '.join(files) or 'none'}"
         )
-    return read_array(path, found[0])
+    return read_array(path, files[0])
 
 
 def _unclear(path: Path, label: str) -> InputError:
@@ -307,8 +307,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 def image_files(folder: Path) -> list[Path]:
     """Return the training images of each data set in a folder; count a file that is there plain and as .gz once."""
     names = {path.name: IDX_IMAGES.fullmatch(path.name) for path in folder.iterdir()}
-    found = sorted(name for name, parts in names.items() if parts and parts["part"] == "train-")
-    return [folder / name for name in found if not (name.endswith(".gz") and name.removesuffix(".gz") in found)]
+    files = sorted(name for name, parts in names.items() if parts and parts["part"] == "train-")
+    return [folder / name for name in files if not (name.endswith(".gz") and name.removesuffix(".gz") in files)]
 
 
 def open_idx(images: Path) -> ImageData:
@@ -400,8 +400,8 @@ def open_cifar(folder: Path, label: str) -> ImageData:
     if label not in columns:
         raise InputError(f"must be {' or '.join(map(repr, columns))} for {folder}", argument="label")
     test = folder / ("test.bin" if of_100 else "test_batch.bin")
-    place = (columns.index(label), len(columns))
-    return ImageData(_cifar_part(train, *place), _cifar_part([test], *place) if test.is_file() else None)
+    position = (columns.index(label), len(columns))
+    return ImageData(_cifar_part(train, *position), _cifar_part([test], *position) if test.is_file() else None)
 
 
 def _cifar_part(files: Sequence[Path], column: int, columns: int) -> LabeledArrays:
@@ -466,7 +466,7 @@ def _folder_part(folder: Path) -> LabeledArrays:
 def _files(folder: Path) -> list[Path]:
     """Return the image files of all class folders, without hidden ones."""
     classes = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
-    files = [file for place in classes for file in place.iterdir() if file.suffix.lower() in SUFFIXES]
+    files = [file for directory in classes for file in directory.iterdir() if file.suffix.lower() in SUFFIXES]
     return [file for file in files if file.is_file() and not file.name.startswith(".")]
 
 

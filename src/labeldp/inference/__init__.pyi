@@ -2,7 +2,6 @@ from . import designs as designs
 from .conformal import METHODS as METHODS
 from .conformal import PredictionSets as PredictionSets
 from .conformal import conformal as conformal
-from .curves import ThresholdCurve as ThresholdCurve
 from .curves import area_terms as area_terms
 from .designs import answers as answers
 from .effects import difference as difference
@@ -12,9 +11,11 @@ from .estimate import Rule as Rule
 from .evaluation import RATIO_TERMS as RATIO_TERMS
 from .evaluation import CalibrationBins as CalibrationBins
 from .evaluation import Scores as Scores
+from .evaluation import ThresholdCurve as ThresholdCurve
 from .evaluation import compare as compare
 from .evaluation import evaluate as evaluate
 from .evaluation import log_losses as log_losses
+from .groups import PublicGroups as PublicGroups
 from .intervals import clopper_pearson as clopper_pearson
 from .intervals import fieller as fieller
 from .intervals import laplace_quantile as laplace_quantile
@@ -25,7 +26,6 @@ from .power import power as power
 from .regression import odds_ratio as odds_ratio
 from .regression import regression as regression
 from .released import Outcomes as Outcomes
-from .released import PublicGroups as PublicGroups
 from .sequences import monitor as monitor
 from .shares import mean as mean
 from .shares import quantile as quantile

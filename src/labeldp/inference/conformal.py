@@ -8,8 +8,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from labeldp.inference.estimate import CLUSTERED, Rule
+from labeldp.inference.groups import PublicGroups, means_of
 from labeldp.inference.intervals import clopper_pearson, earlier_variances
-from labeldp.inference.released import Outcomes, PublicGroups, means_of, public_numbers
+from labeldp.inference.released import Outcomes, public_numbers
 from labeldp.inference.shares import ORDER
 from labeldp.mechanisms import ResponseOnBins
 from labeldp.privacy import Certificate, Flags, Floats, InputError, check_choice, check_integer

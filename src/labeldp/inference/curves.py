@@ -1,31 +1,14 @@
 """Curves of a score over thresholds, and the areas below them, as sums and pairs of unbiased indicators."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.inference.estimate import Estimate
+from labeldp.inference.groups import BLOCK, Codes, covariance_of
 from labeldp.inference.intervals import fieller
-from labeldp.inference.released import BLOCK, Codes, covariance_of
 from labeldp.privacy import Floats
-
-
-@dataclass(frozen=True)
-class ThresholdCurve:
-    """Two rates of a classifier at thresholds that were fixed by its public probabilities.
-
-    Args:
-        thresholds: a record is flagged from this probability on, falling, shape (T,).
-        across: false-positive rate of a ROC curve, recall of a precision-recall curve.
-        up: true-positive rate of a ROC curve, precision of a precision-recall curve.
-    """
-
-    thresholds: Floats = field(repr=False)
-    across: Estimate
-    up: Estimate
 
 
 class PairTerms(NamedTuple):

@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 
 from labeldp.inference.estimate import LEVEL, RULES, Estimate
+from labeldp.inference.groups import Codes, PublicGroups, means_of
 from labeldp.inference.intervals import normal_quantile, recovered, student, wilson
 from labeldp.inference.released import (
-    Codes,
     Outcomes,
-    PublicGroups,
     entry_level,
     estimate_of,
-    means_of,
     outcome_code,
     precision,
     public_numbers,

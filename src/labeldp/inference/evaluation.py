@@ -7,20 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.inference.curves import PairTerms, ThresholdCurve, area_terms, precision_terms, ratio_of_pairs
+from labeldp.inference.curves import PairTerms, area_terms, precision_terms, ratio_of_pairs
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
+from labeldp.inference.groups import Codes, Means, PublicGroups
 from labeldp.inference.intervals import exact_shares, fieller, recovered, sidak, student
-from labeldp.inference.released import (
-    Codes,
-    Means,
-    Outcomes,
-    PublicGroups,
-    Sums,
-    entry_level,
-    estimate_of,
-    precision,
-    public_numbers,
-)
+from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, precision, public_numbers
 from labeldp.inference.sums import (
     area_of_sums,
     cell_means,
@@ -74,10 +65,10 @@ def evaluate(
         InputError: probabilities that are not public or do not fit the release.
     """
     check_level(level)
-    source = Sums.of(release) if is_sums(release) else Outcomes.of(release, users)
-    if isinstance(source, Sums):
+    source = NoisySums.of(release) if is_sums(release) else Outcomes.of(release, users)
+    if isinstance(source, NoisySums):
         refuse_users(users)
-    records = source.mechanism.records if isinstance(source, Sums) else source.records
+    records = source.mechanism.records if isinstance(source, NoisySums) else source.records
     classes = len(source.names)
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")
@@ -87,6 +78,21 @@ def evaluate(
     if table.min() < 0 or (table.max() > 1 if single else np.abs(table.sum(axis=1) - 1).max() > 1e-3):
         raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
     return Scores(source, table, public, PublicGroups.of(groups, records), level, simultaneous)
+
+
+@dataclass(frozen=True)
+class ThresholdCurve:
+    """Two rates of a classifier at thresholds that were fixed by its public probabilities.
+
+    Args:
+        thresholds: a record is flagged from this probability on, falling, shape (T,).
+        across: false-positive rate of a ROC curve, recall of a precision-recall curve.
+        up: true-positive rate of a ROC curve, precision of a precision-recall curve.
+    """
+
+    thresholds: Floats = field(repr=False)
+    across: Estimate
+    up: Estimate
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class Scores:
 
     def accuracy(self) -> Estimate:
         """Estimate how often the predicted class is the true one."""
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             return self._accuracy_of_sums()
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
         chosen = self.predictions
@@ -195,7 +201,7 @@ class Scores:
         cells = self.cells.crossed(predicted)
         entry = entry_level(self.source, cells, self.level, self.simultaneous)
         axes = (*self.cells.axes, ("class", self.source.names))
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             check_cells(self.source, cells)
             value, low, high, variance, sampling = self._of_cells(cells, entry)
             sizes = np.maximum(cells.sizes, 1)
@@ -212,7 +218,7 @@ class Scores:
 
         Of two classes the second has the true-positive rate, and the first one minus the false-positive rate.
         """
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             return self._recall_of_sums()
         return self._ratios("recall")
 
@@ -298,7 +304,7 @@ class Scores:
         Each pair of records is weighted by the product of its unbiased indicators.
         """
         self._need_two("an area under the ROC curve")
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             if self.cells.codes is not None:
                 raise InputError("must be left out: the sums of an area are over all records", argument="groups")
             return area_of_sums(self.source.release, self._scores, self.level)
@@ -526,7 +532,7 @@ class Scores:
             raise InputError(f"must be of two classes for {score}", argument="release")
 
     def _need_answers(self, score: str) -> None:
-        if isinstance(self.source, Sums):
+        if isinstance(self.source, NoisySums):
             raise NotInvertibleError(f"sums by predicted class do not tell {score}: release answers one by one")
 
     def _estimate(
@@ -575,7 +581,7 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
     """
     check_level(level)
     summed = is_sums(release)
-    outcomes: Any = Sums.of(release) if summed else Outcomes.of(release, users)
+    outcomes: Any = NoisySums.of(release) if summed else Outcomes.of(release, users)
     classes, records = len(outcomes.names), outcomes.mechanism.records if summed else outcomes.records
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")

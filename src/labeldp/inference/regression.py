@@ -9,16 +9,9 @@ from scipy.special import expit
 
 from labeldp.inference.effects import least_squares, values_of
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
+from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student
-from labeldp.inference.released import (
-    Codes,
-    Outcomes,
-    Sums,
-    estimate_of,
-    outcome_code,
-    precision,
-    refuse_exact,
-)
+from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code, precision, refuse_exact
 from labeldp.inference.sums import arms, design_matrix, is_sums, odds_of_sums, regression_of_sums
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Flags, Floats, InputError, NotInvertibleError, check_choice
@@ -267,7 +260,7 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
     return _odds(outcomes, RULES["odds ratio"], share, low, high, level)
 
 
-def _odds(source: Outcomes | Sums, rule: Rule, share: Floats, low: Floats, high: Floats, level: float) -> Estimate:
+def _odds(source: Outcomes | NoisySums, rule: Rule, share: Floats, low: Floats, high: Floats, level: float) -> Estimate:
     """Return the odds ratio of two shares, each at the root of the level, shape (2,): without and with exposure."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value, lower, upper = (

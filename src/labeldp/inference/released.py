@@ -1,6 +1,6 @@
 """Released outcomes as estimators read them: in blocks, as sums by group, with or without users of several records."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -9,85 +9,21 @@ from numpy.typing import NDArray
 
 from labeldp.inference.designs import DeclaredAnswers
 from labeldp.inference.estimate import CLUSTERED, CLUSTERS, INDEPENDENT, Estimate, Rule, check_level
+from labeldp.inference.groups import (
+    BLOCK,
+    Codes,
+    Means,
+    PublicGroups,
+    Terms,
+    distinct,
+    means_of,
+    public_column,
+)
 from labeldp.inference.intervals import sidak
 from labeldp.mechanisms import Classes, FiniteMechanism, ResponseOnBins
 from labeldp.privacy import Certificate, Floats, InputError, Neighbors, Public, Release
 
-BLOCK = 1 << 18
-"""Records that are looked at together."""
-
-Codes = NDArray[np.signedinteger[Any]]
-Terms = Callable[[slice], Floats]
-"""Numbers of a block of records, shape (m, columns, terms)."""
-
 RELEASE = "must be what Curator.release returned for a mechanism that answers each record, or inference.answers"
-
-
-@dataclass(frozen=True)
-class PublicGroups:
-    """Public groups of records.
-
-    Args:
-        names: of the groups, sorted; one without a name if there are none.
-        codes: the group of each record, shape (n,); None for one group.
-        sizes: how many records each has.
-    """
-
-    names: tuple[str, ...]
-    codes: Codes | None = field(repr=False)
-    sizes: Codes = field(repr=False)
-
-    @classmethod
-    def of(cls, groups: Any, records: int, argument: str = "groups") -> "PublicGroups":
-        """Return groups from a column of names or numbers, `Public` or plain."""
-        if groups is None:
-            return cls(("all",), None, np.array([records]))
-        column = public_column(groups, records, argument)
-        names, codes = distinct(column)
-        return cls(tuple(map(str, names)), codes, np.bincount(codes, minlength=len(names)))
-
-    @property
-    def count(self) -> int:
-        """How many groups there are."""
-        return len(self.names)
-
-    @property
-    def axes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The axis of an estimate for each group; none where there is one group."""
-        return () if self.codes is None else (("group", self.names),)
-
-    def block(self, rows: slice, size: int) -> Codes:
-        """Return the groups of a block of records."""
-        return np.zeros(size, dtype=np.int64) if self.codes is None else self.codes[rows].astype(np.int64)
-
-    def crossed(self, other: "PublicGroups") -> "PublicGroups":
-        """Return the cells of two groupings: the cell of group g and other group h is g * other.count + h."""
-        kind = np.int32 if self.count * other.count < 1 << 31 else np.int64
-        codes: Codes = np.zeros(int(self.sizes.sum()), dtype=np.dtype(kind))
-        if self.codes is not None:
-            codes += self.codes
-            codes *= other.count
-        if other.codes is not None:
-            codes += other.codes
-        names = tuple(f"{a}, {b}" for a in self.names for b in other.names)
-        return PublicGroups(names, codes, np.bincount(codes, minlength=len(names)))
-
-
-@dataclass(frozen=True)
-class Means:
-    """Means of terms by group, with the covariance of these means.
-
-    Args:
-        records: in each group, shape (G,).
-        mean: shape (G, columns, terms).
-        covariance: shape (G, columns, terms, terms), of the means; infinite where there are less than two users.
-        freedom: degrees of freedom, shape (G,).
-    """
-
-    records: Codes
-    mean: Floats
-    covariance: Floats
-    freedom: Codes
 
 
 @dataclass(frozen=True)
@@ -231,7 +167,7 @@ class Outcomes:
 
 
 @dataclass(frozen=True)
-class Sums:
+class NoisySums:
     """Released noisy sums over records, from a trusted curator.
 
     Args:
@@ -242,7 +178,7 @@ class Sums:
     clustered: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, release: Any) -> "Sums":
+    def of(cls, release: Any) -> "NoisySums":
         """Return what may be estimated from.
 
         Raises:
@@ -277,63 +213,6 @@ def class_names(domain: Any) -> tuple[str, ...]:
     return tuple(map(str, domain.decode(np.arange(domain.size)).tolist())) if isinstance(domain, Classes) else ()
 
 
-def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: int) -> Means:
-    """Return means of terms by group, and the covariance of these means; see `Means`."""
-    clusters = None
-    if users is not None:
-        cells = groups.block(slice(None), records) * (int(users.max()) + 1) + users
-        firsts, clusters = np.unique(cells, return_index=True, return_inverse=True)[1:]
-        group_of = groups.block(slice(None), records)[firsts]
-        clusters = clusters.reshape(-1)
-    sums: Any = None
-    squares: Any = None
-    for start in range(0, records, BLOCK):
-        rows = slice(start, min(start + BLOCK, records))
-        block = terms(rows)
-        codes = groups.block(rows, len(block)) if clusters is None else clusters[rows]
-        cell_count = groups.count if clusters is None else len(firsts)
-        if sums is None:
-            sums = np.zeros((cell_count, *block.shape[1:]))
-            squares = np.zeros((cell_count, *block.shape[1:], block.shape[2]))
-        if cell_count == 1:
-            sums[0] += block.sum(axis=0)
-            squares[0] += np.einsum("mcs,mct->cst", block, block)
-            continue
-        order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        present = codes[order][starts]
-        ordered = block[order]
-        sums[present] += np.add.reduceat(ordered, starts, axis=0)
-        if clusters is None:
-            products = ordered[:, :, :, None] * ordered[:, :, None, :]
-            squares[present] += np.add.reduceat(products, starts, axis=0)
-    sizes = groups.sizes
-    count = np.maximum(sizes, 1)[:, None, None]
-    if clusters is None:
-        mean = sums / count
-        spread = squares - count[..., None] * mean[..., :, None] * mean[..., None, :]
-        units = sizes
-    else:
-        totals = np.zeros((groups.count, *sums.shape[1:]))
-        np.add.at(totals, group_of, sums)
-        mean = totals / count
-        apart = sums - np.bincount(clusters, minlength=len(firsts))[:, None, None] * mean[group_of]
-        spread = np.zeros((groups.count, *squares.shape[1:]))
-        np.add.at(spread, group_of, apart[..., :, None] * apart[..., None, :])
-        units = np.bincount(group_of, minlength=groups.count)
-    less = np.where(units > 1, units - 1, np.nan)
-    scale = units / less / np.maximum(sizes, 1) ** 2
-    covariance = spread * scale[:, None, None, None]
-    covariance = np.where(np.isnan(covariance), np.inf, covariance)
-    return Means(sizes, np.where(sizes[:, None, None] > 0, mean, np.nan), covariance, units - 1)
-
-
-def covariance_of(terms: Callable[[slice], Floats], records: int, users: Codes | None) -> Floats:
-    """Return the covariance of the means of terms (m, t), clustered where users have several records, shape (t, t)."""
-    result = means_of(lambda rows: terms(rows)[:, None, :], PublicGroups.of(None, records), users, records)
-    return np.asarray(result.covariance[0, 0])
-
-
 def check_users(certificate: Certificate, users: Any, records: int) -> Codes | None:
     """Return whose each record is, or None where no one has several.
 
@@ -351,20 +230,6 @@ def check_users(certificate: Certificate, users: Any, records: int) -> Codes | N
     return None if len(names) == records else codes
 
 
-def distinct(column: NDArray[Any]) -> tuple[list[Any], Codes]:
-    """Return the sorted values of a column, and the place of each entry among them; small integers are not sorted."""
-    if column.dtype.kind in "iub":
-        low, high = int(column.min()), int(column.max())
-        if high - low < 4 * BLOCK:
-            numbers = column.astype(np.int32) - low if abs(low) < 1 << 30 else (column - low).astype(np.int32)
-            present = np.flatnonzero(np.bincount(numbers))
-            places = np.zeros(high - low + 1, dtype=np.int32)
-            places[present] = np.arange(len(present))
-            return (present + low).astype(column.dtype).tolist(), places[numbers]
-    names, codes = np.unique(column, return_inverse=True)
-    return names.tolist(), codes.astype(np.int32).reshape(-1)
-
-
 def refuse_exact(outcomes: Outcomes, method: str, choices: tuple[str, ...]) -> None:
     """Refuse a method that is none, and exact intervals where users have several records."""
     if method not in choices:
@@ -375,14 +240,6 @@ def refuse_exact(outcomes: Outcomes, method: str, choices: tuple[str, ...]) -> N
             "method='auto', with errors clustered by user",
             argument="method",
         )
-
-
-def public_column(values: Any, records: int, argument: str) -> NDArray[Any]:
-    """Return a public column with an entry for each record, `Public` or plain."""
-    column = np.asarray(values.value if isinstance(values, Public) else values)
-    if column.shape != (records,):
-        raise InputError(f"must be one entry for each of the {records} records", argument=argument)
-    return column
 
 
 def treated_column(treated: Any, records: int) -> NDArray[np.bool_]:
@@ -420,7 +277,7 @@ def public_numbers(
     return array, f"the {argument} were not computed from these labels ({values.why})"
 
 
-def outcome_code(outcomes: Outcomes | Sums, outcome: Any) -> int:
+def outcome_code(outcomes: Outcomes | NoisySums, outcome: Any) -> int:
     """Return the class that is meant: the second of two by default.
 
     Raises:
@@ -437,7 +294,7 @@ def outcome_code(outcomes: Outcomes | Sums, outcome: Any) -> int:
 
 
 def entry_level(
-    outcomes: Outcomes | Sums, cells: PublicGroups, level: float, simultaneous: bool, dependent: int = 1
+    outcomes: Outcomes | NoisySums, cells: PublicGroups, level: float, simultaneous: bool, dependent: int = 1
 ) -> float:
     """Return the level of each interval: groups are independent of each other unless they share users."""
     check_level(level)
@@ -459,7 +316,7 @@ def precision(variance: Any, sampling: Any, sizes: Any) -> tuple[Any, Any]:
 
 
 def estimate_of(
-    outcomes: Outcomes | Sums,
+    outcomes: Outcomes | NoisySums,
     rule: Rule,
     quantity: str,
     axes: Any,

@@ -7,8 +7,9 @@ from scipy.special import betaln, xlog1py, xlogy
 
 from labeldp.inference.effects import values_of
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
+from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import earlier_variances
-from labeldp.inference.released import Codes, Outcomes, estimate_of, outcome_code, treated_column
+from labeldp.inference.released import Outcomes, estimate_of, outcome_code, treated_column
 from labeldp.privacy import Floats, InputError, check_integer
 
 IN_ORDER = "answers stand in the order in which records arrived"

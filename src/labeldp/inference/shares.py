@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
+from labeldp.inference.groups import PublicGroups
 from labeldp.inference.intervals import (
     betting,
     clopper_pearson,
@@ -13,9 +14,8 @@ from labeldp.inference.intervals import (
     student,
 )
 from labeldp.inference.released import (
+    NoisySums,
     Outcomes,
-    PublicGroups,
-    Sums,
     entry_level,
     estimate_of,
     outcome_code,
@@ -237,7 +237,7 @@ def quantile(
 
 
 def _in_order(
-    source: Outcomes | Sums, cells: PublicGroups, below: Floats, low: Floats, high: Floats, rule: Rule, at: float,
+    source: Outcomes | NoisySums, cells: PublicGroups, below: Floats, low: Floats, high: Floats, rule: Rule, at: float,
     level: float, simultaneous: bool,
 ) -> Estimate:  # fmt: skip
     """Return the quantile whose classes are not refused: one is where the share up to it may be `at` or more."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.inference.estimate import RULES, Estimate
+from labeldp.inference.groups import PublicGroups
 from labeldp.inference.intervals import (
     geometric_quantile,
     geometric_variance,
@@ -12,15 +13,7 @@ from labeldp.inference.intervals import (
     normal_quantile,
     recovered,
 )
-from labeldp.inference.released import (
-    PublicGroups,
-    Sums,
-    entry_level,
-    estimate_of,
-    outcome_code,
-    precision,
-    treated_column,
-)
+from labeldp.inference.released import NoisySums, entry_level, estimate_of, outcome_code, precision, treated_column
 from labeldp.mechanisms import (
     MAX_RESOLUTION,
     Classes,
@@ -162,7 +155,7 @@ def is_sums(release: Any) -> bool:
     return isinstance(mechanism, LaplaceSum | LaplaceHistogram | LaplaceMoment)
 
 
-def check_cells(sums: Sums, cells: PublicGroups) -> None:
+def check_cells(sums: NoisySums, cells: PublicGroups) -> None:
     """Refuse other groups than those that the sums are of."""
     mechanism = sums.mechanism
     if isinstance(mechanism, LaplaceMoment):
@@ -176,14 +169,14 @@ def check_cells(sums: Sums, cells: PublicGroups) -> None:
         )
 
 
-def sums_of_cells(sums: Sums, count: int) -> Floats:
+def sums_of_cells(sums: NoisySums, count: int) -> Floats:
     """Return noisy sums or counts as integers, shape (cells, classes or 1); cells at the end may be empty."""
     released = np.asarray(sums.release.value, dtype=np.float64)
     table = released[:, None] if released.ndim == 1 else released
     return np.concatenate([table, np.zeros((count - len(table), table.shape[1]))])
 
 
-def cell_means(sums: Sums, cells: PublicGroups, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def cell_means(sums: NoisySums, cells: PublicGroups, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return value, low, high, variance and sampling variance of each cell, shape (cells, classes or 1).
 
     Of two classes it is the share of the second one; of a number its mean, whose sampling variance is the largest that
@@ -221,7 +214,7 @@ def mean_of_sums(
     release: Any, groups: Any, outcome: Any, users: Any, target: str, level: float, simultaneous: bool
 ) -> Estimate:
     """Return shares or means by group from noisy sums; see `mean`."""
-    sums = Sums.of(release)
+    sums = NoisySums.of(release)
     refuse_users(users)
     cells = PublicGroups.of(groups, sums.mechanism.records)
     check_cells(sums, cells)
@@ -258,7 +251,7 @@ def difference_of_sums(
     release: Any, treated: Any, groups: Any, outcome: Any, users: Any, level: float, simultaneous: bool
 ) -> Estimate:
     """Return effects by group from the noisy sums of both arms; see `difference`."""
-    sums = Sums.of(release)
+    sums = NoisySums.of(release)
     refuse_users(users)
     records = sums.mechanism.records
     by_group = PublicGroups.of(groups, records)
@@ -290,12 +283,12 @@ def difference_of_sums(
 
 def quantile_of_sums(
     release: Any, at: float, groups: Any, users: Any, level: float, simultaneous: bool
-) -> tuple[Sums, PublicGroups, Floats, Floats, Floats]:
+) -> tuple[NoisySums, PublicGroups, Floats, Floats, Floats]:
     """Return cumulated shares of ordered classes by group, with their ends, shape (G, K).
 
     The classes up to one are counted, or those after it, whichever are fewer: they have less noise.
     """
-    sums = Sums.of(release)
+    sums = NoisySums.of(release)
     refuse_users(users)
     if not sums.names:
         raise NotInvertibleError("sums of numbers have no quantiles: declare classes in their order, such as bins")
@@ -318,9 +311,9 @@ def quantile_of_sums(
 
 def odds_of_sums(
     release: Any, exposed: Any, outcome: Any, users: Any, level: float
-) -> tuple[Sums, Floats, Floats, Floats]:
+) -> tuple[NoisySums, Floats, Floats, Floats]:
     """Return the shares of a class without and with an exposure, and their ends, each shape (2,)."""
-    sums = Sums.of(release)
+    sums = NoisySums.of(release)
     refuse_users(users)
     if not sums.names:
         raise InputError("must be of classes: the outcome is a number", argument="release")
@@ -335,7 +328,7 @@ def odds_of_sums(
 
 def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level: float) -> Estimate:
     """Return by how much more often one model is right, from the noisy counts of records on which two differ."""
-    sums = Sums.of(release)
+    sums = NoisySums.of(release)
     refuse_users(users)
     require_two(sums.mechanism.domain)
     records = sums.mechanism.records
@@ -371,7 +364,7 @@ def area_rows(scores: Any) -> Floats:
     return np.column_stack([np.full(len(values), COUNT_SHARE), 2 * (1 - COUNT_SHARE) * (ranks - 0.5)])
 
 
-def second_class_sums(sums: Sums) -> tuple[Floats, float]:
+def second_class_sums(sums: NoisySums) -> tuple[Floats, float]:
     """Return the noisy sums of rows over records of the second class, or weighted by labels, and their noise variance.
 
     Of two classes the sum of all rows is public: both columns tell the same, and their mean has half the variance.
@@ -391,7 +384,7 @@ def area_of_sums(release: Any, scores: Floats, level: float) -> Estimate:
 
     Source: Hanley for the variance.
     """
-    sums = Sums.of(release)
+    sums = NoisySums.of(release)
     rows = area_rows(scores)
     if not isinstance(sums.mechanism, LaplaceMoment) or sums.mechanism.rows != on_grid(rows):
         raise InputError("must be of plan_sums('auc', …) with the same scores", argument="release")
@@ -451,9 +444,9 @@ def influence_rows(design: Floats) -> tuple[Floats, Floats]:
     return weights / scales, scales
 
 
-def regression_of_sums(release: Any, features: Any, level: float) -> tuple[Sums, Floats, Floats, Floats]:
+def regression_of_sums(release: Any, features: Any, level: float) -> tuple[NoisySums, Floats, Floats, Floats]:
     """Return coefficients of least squares from noisy sums, with their variance and that of the sampling alone."""
-    sums, design = Sums.of(release), design_matrix(features)
+    sums, design = NoisySums.of(release), design_matrix(features)
     rows, scales = influence_rows(design)
     mechanism = sums.mechanism
     if not isinstance(mechanism, LaplaceMoment) or mechanism.rows != on_grid(rows):

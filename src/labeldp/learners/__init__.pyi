@@ -35,6 +35,9 @@ from .classifiers import classifiers_of as classifiers_of
 from .classifiers import default_classifiers as default_classifiers
 from .classifiers import distances as distances
 from .classifiers import indicators as indicators
+from .cluster_prior import cluster_prior as cluster_prior
+from .cluster_prior import default_clusters as default_clusters
+from .cluster_prior import default_epsilon as default_epsilon
 from .evaluation import HELD_OUT as HELD_OUT
 from .evaluation import Calibration as Calibration
 from .evaluation import Evaluation as Evaluation
@@ -97,9 +100,6 @@ from .multistage import Multistage as Multistage
 from .multistage import Response as Response
 from .multistage import SoftmaxStages as SoftmaxStages
 from .multistage import Staged as Staged
-from .multistage import cluster_prior as cluster_prior
-from .multistage import default_clusters as default_clusters
-from .multistage import default_epsilon as default_epsilon
 from .multistage import first_response as first_response
 from .multistage import fit_multistage as fit_multistage
 from .neighbors import NeighborsClassifier as NeighborsClassifier

@@ -112,7 +112,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _evidence(self, y: Any, likelihood: Any) -> tuple[Classes, Evidence]:
         """Return the classes, and what the labels say about the true ones."""
         if isinstance(y, Release):
-            if any(given is not None for given in (self.mechanism, self.epsilon, self.classes, likelihood)):
+            if any(argument is not None for argument in (self.mechanism, self.epsilon, self.classes, likelihood)):
                 raise InputError("mechanism, epsilon, classes and likelihood must be left out where y is a release")
             evidence = Evidence.of(y)
             return y.mechanism.domain, evidence
@@ -279,20 +279,20 @@ def _score(
     if indicators is None and mechanism is None:
         raise InputError("indicators must be passed: debias(mechanism, noisy).values, through metadata routing")
     if mechanism is None:
-        known = indicators
+        weights = indicators
     elif are_sets(mechanism):
-        known = debias(mechanism, labels).values
+        weights = debias(mechanism, labels).values
     else:
-        known = inverse_table(mechanism)[released_codes(domain, labels)]
-    values = np.asarray(known, dtype=np.float64)
+        weights = inverse_table(mechanism)[released_codes(domain, labels)]
+    values = np.asarray(weights, dtype=np.float64)
     if values.shape != (len(labels), domain.size):
         raise InputError("indicators must have one row for each label and one column for each class")
     if metric == "accuracy":
         return float(values[np.arange(len(values)), released_codes(domain, answers)].mean())
     if metric in RATIOS:
         hits = np.eye(domain.size, dtype=np.bool_)[released_codes(domain, answers)]
-        part, whole = (terms.sum(axis=0) for terms in RATIO_TERMS[RATIOS[metric]](values, hits))
-        shares = np.divide(part, whole, out=np.full(domain.size, np.nan), where=whole > 0)
+        part, total = (terms.sum(axis=0) for terms in RATIO_TERMS[RATIOS[metric]](values, hits))
+        shares = np.divide(part, total, out=np.full(domain.size, np.nan), where=total > 0)
         return float(shares[1] if metric in ("recall", "precision", "f1") else shares.mean())
     answers = np.asarray(answers, dtype=np.float64)
     if metric == "roc_auc":

@@ -173,7 +173,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         targets=(BOTH, BOTH),
         options=("cells",),
         stores={
-            "labeldp.learners.cells.local": "CellClassifier CellRegressor NonEmptyCells Scale",
+            "labeldp.learners.cells.local": "CellClassifier CellRegressor NonEmptyCells FeatureScale",
             "labeldp.learners.cells.partitions": "MedianPartition",
             "labeldp.learners.cells.central": "CellTreesClassifier CellTreesRegressor",
             "sklearn.ensemble._hist_gradient_boosting.gradient_boosting": "HistGradientBoostingClassifier",

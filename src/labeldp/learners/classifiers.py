@@ -65,7 +65,9 @@ def as_candidates(classifier: Any, features: Any, classes: int, *, argument: str
         check_numbers(features, argument)
         return default_classifiers(features, classes=classes)
     candidates = list(classifier) if isinstance(classifier, list | tuple) else [classifier]
-    if not candidates or not all(hasattr(each, "fit") and hasattr(each, "predict_proba") for each in candidates):
+    if not candidates or not all(
+        hasattr(candidate, "fit") and hasattr(candidate, "predict_proba") for candidate in candidates
+    ):
         raise InputError(f"{argument} must be a scikit-learn classifier with predict_proba, or a list of such")
     return candidates
 
@@ -298,7 +300,7 @@ def pooled(opinions: Sequence[Probabilities], evidence: Evidence) -> Probabiliti
             shape (n, K).
         evidence: what was released of these records. Only as many numbers are learned from it as there are opinions.
     """
-    logs = np.stack([np.log(normalized(each, MIN_PROBABILITY)) for each in opinions])
+    logs = np.stack([np.log(normalized(opinion, MIN_PROBABILITY)) for opinion in opinions])
     likelihood = normalized(evidence.likelihood)
 
     def chances(weights: NDArray[np.float64]) -> Probabilities:
@@ -376,9 +378,9 @@ class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _regression(self) -> HistGradientBoostingRegressor:
-        given = HistGradientBoostingClassifier() if self.trees is None else self.trees
+        trees = HistGradientBoostingClassifier() if self.trees is None else self.trees
         shared = set(HistGradientBoostingRegressor().get_params()) - {"loss", "scoring"}
-        settings = {name: value for name, value in given.get_params().items() if name in shared}
+        settings = {name: value for name, value in trees.get_params().items() if name in shared}
         settings |= {"early_stopping": False}
         return HistGradientBoostingRegressor(loss=HalfBinomialLoss(), **settings)
 

@@ -65,8 +65,8 @@ class Evidence:
         likelihood = mechanism.likelihood(noisy)
         if np.ndim(noisy) == 1:
             return cls(mechanism.domain.check_codes(noisy), likelihood, _invertible_matrix(mechanism))
-        own, other = mechanism.answers.own, mechanism.answers.other
-        shares = np.full((mechanism.domain.size,) * 2, other) + (own - other) * np.eye(mechanism.domain.size)
+        hit, other = mechanism.answers.own, mechanism.answers.other
+        shares = np.full((mechanism.domain.size,) * 2, other) + (hit - other) * np.eye(mechanism.domain.size)
         matrix = shares / shares.sum(axis=1, keepdims=True)
         return cls(None, likelihood, matrix, mechanism.named(noisy), mechanism.unbiased(noisy).values)
 
@@ -150,15 +150,15 @@ def released_codes(domain: Classes, labels: Any) -> NDArray[Any]:
     Integers are codes if all names are texts in sorted order. In any other order they could be scikit-learn's own
     codes, which follow the sorted order, so that names are required.
     """
-    given = np.asarray(labels)
-    if given.dtype.kind not in "iu" or not all(isinstance(name, str) for name in domain.names):
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu" or not all(isinstance(name, str) for name in domain.names):
         return domain.encode(labels)
     if list(domain.names) != sorted(map(str, domain.names)):
         raise InputError(
             "labels must be class names, as in domain.decode(release.value), or the release itself: integers could "
             "mean the order of the domain or scikit-learn's sorted one"
         )
-    return domain.check_codes(given)
+    return domain.check_codes(array)
 
 
 def _both(one: NDArray[Any] | None, other: NDArray[Any] | None) -> NDArray[Any] | None:
@@ -221,9 +221,9 @@ def unmixed(noisy: Any, matrix: NDArray[np.float64]) -> Probabilities:
 
 def expanded(estimator: Any, features: Any, classes: int) -> Probabilities:
     """Return a fitted classifier's probabilities for all K codes, 0 for classes that it never met."""
-    given = np.asarray(estimator.predict_proba(features), dtype=np.float64)
-    result = np.zeros((len(given), classes))
-    result[:, np.asarray(estimator.classes_, dtype=np.intp)] = given
+    columns = np.asarray(estimator.predict_proba(features), dtype=np.float64)
+    result = np.zeros((len(columns), classes))
+    result[:, np.asarray(estimator.classes_, dtype=np.intp)] = columns
     return normalized(result)
 
 
@@ -237,8 +237,8 @@ def projected(shares: Any) -> Probabilities:
     rows = np.asarray(shares, dtype=np.float64)
     falling = -np.sort(-rows, axis=1)
     excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
-    kept = np.count_nonzero(falling > excess, axis=1)
-    return np.maximum(rows - excess[np.arange(len(rows)), kept - 1][:, None], 0.0)
+    count = np.count_nonzero(falling > excess, axis=1)
+    return np.maximum(rows - excess[np.arange(len(rows)), count - 1][:, None], 0.0)
 
 
 BLOCK_ROWS = 8192
@@ -332,10 +332,10 @@ def fit_softmax(
         gradient = (rows.T @ slope).astype(np.float64) + penalty * coefficients
         return value, gradient.ravel()
 
-    found = minimize(
+    optimum = minimize(
         objective, np.asarray(start, dtype=np.float64).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps}
     )
-    return np.asarray(found.x.reshape(shape))
+    return np.asarray(optimum.x.reshape(shape))
 
 
 @dataclass(frozen=True)
@@ -372,12 +372,12 @@ class Posterior:
         Args:
             probabilities: what the model says, shape (n, K).
         """
-        found = [_of_sums(term, probabilities) for term in self.sums]
+        distances = [_of_sums(term, probabilities) for term in self.sums]
         if self.likelihood is not None:
-            known = np.asarray(probabilities) * self.likelihood
-            known /= known.sum(axis=1, keepdims=True)
-            found.append(_of_slopes(self.rows, known - probabilities))
-        return float(np.mean(found))
+            posterior = np.asarray(probabilities) * self.likelihood
+            posterior /= posterior.sum(axis=1, keepdims=True)
+            distances.append(_of_slopes(self.rows, posterior - probabilities))
+        return float(np.mean(distances))
 
     def largest(self, start: AnyFloats, *, offset: AnyFloats | None = None, ridge: float = 1.0) -> AnyFloats:
         """Return the coefficients of largest density, shape (d, K).
@@ -445,7 +445,7 @@ def _of_slopes(rows: AnyFloats, residuals: AnyFloats) -> float:
     sums, squares = np.zeros(shape), np.zeros(shape)
     for start in range(0, len(rows), BLOCK_ROWS):
         part = rows[start : start + BLOCK_ROWS]
-        rest = residuals[start : start + BLOCK_ROWS].astype(part.dtype)
-        sums += part.T @ rest
-        squares += (part**2).T @ rest**2
+        block = residuals[start : start + BLOCK_ROWS].astype(part.dtype)
+        sums += part.T @ block
+        squares += (part**2).T @ block**2
     return float((sums**2 / np.maximum(squares, np.finfo(np.float64).tiny)).mean())

@@ -181,7 +181,7 @@ def image_array(images: Any, learner: Any, *, fit: bool = False) -> NDArray[Any]
     shape = (learner.side, learner.side, learner.channels)
     allowed = (shape, shape[:2] if learner.channels == 1 else shape, (math.prod(shape),))
     if array.shape[1:] not in allowed:
-        shapes = " or ".join(f"(n, {', '.join(map(str, each))})" for each in dict.fromkeys(allowed))
+        shapes = " or ".join(f"(n, {', '.join(map(str, sides))})" for sides in dict.fromkeys(allowed))
         raise InputError(f"images must be numbers, shape {shapes}{f'. {RESHAPE_HINT}' * (array.ndim == 1)}")
     if array.dtype.kind == "f":
         array = array.astype(np.promote_types(array.dtype, np.float32), copy=False)
@@ -230,10 +230,10 @@ class TrialRows:
     rows: NDArray[np.intp]
     single: NDArray[np.bool_]
 
-    def among(self, count: int, most: int, seed: int) -> "TrialRows":
-        """Add random rows of a table of `count` records, up to `most` rows in all."""
-        others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(count), self.rows))
-        rows = np.union1d(self.rows, others[: most - len(self.rows)])
+    def among(self, count: int, limit: int, seed: int) -> "TrialRows":
+        """Add random rows of a table of `count` records, up to `limit` rows in all."""
+        candidates = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(count), self.rows))
+        rows = np.union1d(self.rows, candidates[: limit - len(self.rows)])
         return TrialRows(rows, np.isin(rows, self.rows[self.single]))
 
 
@@ -249,13 +249,13 @@ def trial_rows(features: Any, seed: int) -> TrialRows:
         rows = np.arange(count)
     else:
         gaps = rows_with_gaps(features)
-        found = np.array([] if issparse(features) else sorted(_extremes(features)), dtype=np.intp)
-        kept = np.union1d(gaps, rng.permutation(np.setdiff1d(found, gaps))[: MAX_TRIAL_ROWS // 2])
+        extremes = np.array([] if issparse(features) else sorted(_extremes(features)), dtype=np.intp)
+        chosen = np.union1d(gaps, rng.permutation(np.setdiff1d(extremes, gaps))[: MAX_TRIAL_ROWS // 2])
         mixed = rng.permutation(len(firsts))
         rarest = mixed[np.argsort(times[mixed], kind="stable")]
-        kept = np.union1d(kept, firsts[rarest[: MAX_TRIAL_ROWS // 4]])
-        others = np.setdiff1d(rng.permutation(count)[:MAX_TRIAL_ROWS], kept)
-        rows = np.sort(np.concatenate([kept, rng.permutation(others)[: MAX_TRIAL_ROWS - len(kept)]]))
+        chosen = np.union1d(chosen, firsts[rarest[: MAX_TRIAL_ROWS // 4]])
+        candidates = np.setdiff1d(rng.permutation(count)[:MAX_TRIAL_ROWS], chosen)
+        rows = np.sort(np.concatenate([chosen, rng.permutation(candidates)[: MAX_TRIAL_ROWS - len(chosen)]]))
     return TrialRows(rows, np.isin(rows, firsts[times == 1]))
 
 
@@ -284,33 +284,33 @@ def _first_occurrences(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[
     listed = values.tolist()
     often_each = Counter(listed)
     first_each = dict(zip(reversed(listed), range(len(listed) - 1, -1, -1), strict=True))
-    known = [value for value in often_each if not (isinstance(value, float) and value != value)]
-    first, often = (np.array([each[v] for v in known], dtype=np.intp) for each in (first_each, often_each))
+    names = [value for value in often_each if not (isinstance(value, float) and value != value)]
+    first, often = (np.array([counts[v] for v in names], dtype=np.intp) for counts in (first_each, often_each))
     return first, often
 
 
 def _extremes(features: Any) -> set[int]:
     """Return the first row with a gap, the smallest and the largest number of each column."""
-    found: set[int] = set()
+    rows: set[int] = set()
     for column in _each_column(features):
         if np.ndim(column) != 1:
             continue
         if hasattr(column, "isna"):
-            found.add(int(np.argmax(column.isna())))
+            rows.add(int(np.argmax(column.isna())))
         try:
             numbers = np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError):
             continue
         gaps = np.isnan(numbers)
-        known = np.where(gaps, 0.0, numbers)
-        found |= {int(gaps.argmax()), int(known.argmin()), int(known.argmax())}
-    return found
+        filled = np.where(gaps, 0.0, numbers)
+        rows |= {int(gaps.argmax()), int(filled.argmin()), int(filled.argmax())}
+    return rows
 
 
 def _each_column(features: Any) -> Any:
     """Return the columns of a data frame or of a two-dimensional array; anything else has none."""
     if hasattr(features, "columns"):  # in pyarrow the columns themselves, elsewhere their names
-        return (each if hasattr(each, "__array__") else features[each] for each in features.columns)
+        return (column if hasattr(column, "__array__") else features[column] for column in features.columns)
     array = np.asarray(features)
     return array.T if array.ndim == 2 else ()
 
@@ -330,8 +330,8 @@ def rows_with_gaps(features: Any) -> NDArray[np.intp]:
     """Return the first row with a gap and the first with an infinite number, if any, of what `row_table` made."""
     if issparse(features):
         features = features.tocsr()
-        found = np.searchsorted(features.indptr, np.flatnonzero(~np.isfinite(features.data))[:1], side="right") - 1
-        return np.asarray(found, dtype=np.intp)
+        rows = np.searchsorted(features.indptr, np.flatnonzero(~np.isfinite(features.data))[:1], side="right") - 1
+        return np.asarray(rows, dtype=np.intp)
     if hasattr(features, "isna"):
         gaps = np.flatnonzero(np.asarray(features.isna()).reshape(len(features), -1).any(axis=1))[:1]
         features = features.select_dtypes("number") if hasattr(features, "select_dtypes") else features
@@ -348,16 +348,16 @@ def rows_with_gaps(features: Any) -> NDArray[np.intp]:
 
 def column_medians(table: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Return the median of the known values of each column, 0 where there are none, shape (d,)."""
-    known = [column[~np.isnan(column)] for column in table.T]
-    return np.array([np.median(column) if column.size else 0.0 for column in known])
+    columns = [column[~np.isnan(column)] for column in table.T]
+    return np.array([np.median(column) if column.size else 0.0 for column in columns])
 
 
 def means_and_spreads(table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and standard deviation of the known values of each column; a constant column has spread 1."""
-    known = ~np.isnan(table)
-    counts = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, table, 0).sum(axis=0, dtype=np.float64) / counts
-    spread = np.sqrt(np.where(known, (table - mean) ** 2, 0).sum(axis=0, dtype=np.float64) / counts)
+    finite = ~np.isnan(table)
+    counts = np.maximum(finite.sum(axis=0), 1)
+    mean = np.where(finite, table, 0).sum(axis=0, dtype=np.float64) / counts
+    spread = np.sqrt(np.where(finite, (table - mean) ** 2, 0).sum(axis=0, dtype=np.float64) / counts)
     return mean, np.where(spread > 0, spread, 1.0)
 
 
@@ -368,7 +368,7 @@ def check_count(value: Any, argument: str, records: int) -> int:
         InputError: any other value; the message names the argument.
     """
     try:
-        return check_integer(value, argument, most=records)
+        return check_integer(value, argument, high=records)
     except InputError:
         raise InputError(
             f"{argument} must be an integer from 1 to the number of records: n_samples = {records}"
@@ -428,7 +428,7 @@ def intrinsic_dimension(features: Any, *, neighbors: int = 20, seed: int = 0) ->
     Source: Levina, eq. (8), with the mean taken over the inverses, as MacKay and Ghahramani (2005) advise.
     """
     table = np.asarray(number_table(features), dtype=np.float64)
-    most = check_integer(neighbors, "neighbors")
+    nearest = check_integer(neighbors, "neighbors")
     if len(table) > MAX_RECORDS:
         table = table[np.random.default_rng(seed).choice(len(table), MAX_RECORDS, replace=False)]
     table = np.where(np.isnan(table), column_medians(table), table)
@@ -436,7 +436,7 @@ def intrinsic_dimension(features: Any, *, neighbors: int = 20, seed: int = 0) ->
     rows = np.unique(table / table.std(axis=0), axis=0)
     if len(rows) < 3:
         raise InputError("features must have at least three different rows")
-    count = int(np.clip(most, 2, len(rows) - 1))
+    count = int(np.clip(nearest, 2, len(rows) - 1))
     distances, _ = NearestNeighbors(n_neighbors=count).fit(rows).kneighbors()
     inverse = np.mean(np.log(distances[:, -1:] / distances[:, :-1]))
     return float(min(1 / inverse, rows.shape[1])) if inverse > 0 else float(rows.shape[1])

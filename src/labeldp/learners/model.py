@@ -70,8 +70,8 @@ class Model:
 
     def predict_proba(self, features: Any) -> Probabilities:
         """Return probabilities of the true class, shape (n, K), in the order of the domain."""
-        given = expanded(self.estimator, self._encoded(features), self._classes.size)
-        return given if self.noise is None else unmixed(given, self.noise)
+        columns = expanded(self.estimator, self._encoded(features), self._classes.size)
+        return columns if self.noise is None else unmixed(columns, self.noise)
 
     def predict(self, features: Any) -> NDArray[Any]:
         """Return the name of the likeliest class, ties to the first, or numbers clipped to the range, shape (n,)."""
@@ -153,24 +153,24 @@ def fit_and_evaluate(
     """
     held = held_out(curator, share, seed)
     why = f"records are assigned at random from the public seed {seed}, without their labels"
-    training, kept = curator.split(Public(held.astype(np.int64), why=why))
+    training, measured = curator.split(Public(held.astype(np.int64), why=why))
     summed = errors == "summed" and curator.users is None
-    steps = evaluation_steps(kept.domain, epsilon, summed=summed)
+    steps = evaluation_steps(measured.domain, epsilon, summed=summed)
     if len(steps) > 1:
-        kept.require({step.name: step.loss for step in steps})
+        measured.require({step.name: step.loss for step in steps})
         model, predicted = learn(training, held)
-        given = model.map(lambda _: np.asarray(predicted))
-        sums = release_errors(kept, given, epsilon=epsilon, source=HELD_OUT, rows=np.flatnonzero(held), rng=rng)
+        public = model.map(lambda _: np.asarray(predicted))
+        sums = release_errors(measured, public, epsilon=epsilon, source=HELD_OUT, rows=np.flatnonzero(held), rng=rng)
         releases = [model, sums.errors, sums.constant_errors]
         return gather(releases, lambda model, *_: replace(model, evaluation=sums))
-    rows = np.arange(kept.records)
+    rows = np.arange(measured.records)
     if curator.users is not None:
-        kept, rows = kept.limited(1)
-    response = evaluation_mechanism(kept.domain, epsilon)
+        measured, rows = measured.limited(1)
+    response = evaluation_mechanism(measured.domain, epsilon)
     [step] = steps
-    kept.require({step.name: kept.cost(response)})
+    measured.require({step.name: measured.cost(response)})
     model, predicted = learn(training, held)
-    release = kept.release(response, rng=rng, step=step.name)
+    release = measured.release(response, rng=rng, step=step.name)
     seen = evaluate(release, predicted[rows], HELD_OUT, np.flatnonzero(held)[rows])
     return gather([model, release], lambda model, _: replace(model, evaluation=seen))
 

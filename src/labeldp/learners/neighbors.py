@@ -86,13 +86,13 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
         """Return the mean of the values of the nearest records, shape (n,) or (n, K)."""
         check_is_fitted(self, "values_")
         table = number_table(X, self, gaps=False)
-        found = np.empty((len(table), *self.values_.shape[1:]))
+        means = np.empty((len(table), *self.values_.shape[1:]))
         block = max(BLOCK_CELLS // (self.neighbors_ * max(self.values_[0].size, 1)), 1)
         for start in range(0, len(table), block):
             rows = slice(start, start + block)
             nearest = self.search_.kneighbors(table[rows], return_distance=False)
-            found[rows] = self.values_[nearest].mean(axis=1)
-        return found
+            means[rows] = self.values_[nearest].mean(axis=1)
+        return means
 
 
 class NeighborsRegressor(RegressorMixin, _Neighbors):  # type: ignore[misc]

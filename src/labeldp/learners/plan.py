@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, CuratorLike, InputError, Path, Plan, RandomSource, Release
 
+CLUSTER_PRIOR = "cluster prior"
 EVALUATED = 0.1
 """The share of the records that a model is measured on, and does not learn from, where nobody asks for another."""
 

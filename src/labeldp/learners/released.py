@@ -159,8 +159,8 @@ class ReleasedLabels(Learner):
         seen, tests = (replace(release, value=release.value[mask]) for mask in (~held, held))
         table = take_rows(features, ~held)
         if len(learners) == 1:
-            kept = () if weights is None else (np.asarray(weights)[~held],)
-            learner = clone(learners[0]).fit(table, _coded(seen), *kept)
+            measured = () if weights is None else (np.asarray(weights)[~held],)
+            learner = clone(learners[0]).fit(table, _coded(seen), *measured)
         else:
             candidates = self._candidates(learners, table, seen)
             learner = tune(candidates, table, _coded(seen), folds=fold_count(len(seen.value))).learner

@@ -73,7 +73,7 @@ class TableMap(TableTransformer):
         spreads = [float(block.var(axis=0).sum()) for block in plain]
         if self.forest_ is not None:
             spreads.append(self._leaf_variance(np.hstack(plain)))
-        self.weights_ = [1 / np.sqrt(max(each, 1e-9)) for each in spreads]
+        self.weights_ = [1 / np.sqrt(max(number, 1e-9)) for number in spreads]
         return self
 
     def _leaf_variance(self, plain: Floats) -> float:
@@ -134,9 +134,12 @@ class TableMap(TableTransformer):
         """Return the leaf of each tree that a record falls into, numbered over all trees, shape (n, trees)."""
         names = self.forest_.one_hot_encoder_.categories_
         first = np.cumsum([0, *map(len, names)])
-        found = self.forest_.apply(plain)
+        leaves_of = self.forest_.apply(plain)
         return np.column_stack(
-            [np.searchsorted(own, leaves) + start for own, leaves, start in zip(names, found.T, first, strict=False)]
+            [
+                np.searchsorted(tree, leaves) + start
+                for tree, leaves, start in zip(names, leaves_of.T, first, strict=False)
+            ]
         )
 
 
@@ -378,17 +381,17 @@ def encode(
     Raises:
         InputError: it cannot take them, or does not make a finite matrix; or it is fitted, and nothing says to what.
     """
-    whole = features if sampled and rows_of(features) > STREAMED_RECORDS else None
-    if whole is not None:
+    rows = features if sampled and rows_of(features) > STREAMED_RECORDS else None
+    if rows is not None:
         features = take_rows(features, sample_places(rows_of(features)))
     if isinstance(representation, Public):
-        known = representation.value
-        if not hasattr(known, "transform"):
+        fitted = representation.value
+        if not hasattr(fitted, "transform"):
             raise InputError("must hold a fitted transformer where it is Public", argument="representation")
         if source is not None:
             raise InputError("must be unfitted where features are a Release", argument="representation")
         why = f"rows computed from public features by an encoder of which is said: {representation.why}"
-        return EncodedFeatures(known, _table(known, features, "representation"), why=why, whole=whole)
+        return EncodedFeatures(fitted, _table(fitted, features, "representation"), why=why, whole=rows)
     if isinstance(representation, FrozenEstimator):
         raise InputError(
             'must be Public(encoder, why="…") where it is fitted: it may not have seen the private labels',
@@ -398,14 +401,14 @@ def encode(
         raise InputError("representation must be a scikit-learn transformer, such as TableMap()")
     with _taking(representation):
         transformer = clone(representation).fit(features)
-    return EncodedFeatures(transformer, _table(transformer, features, "representation"), source, whole=whole)
+    return EncodedFeatures(transformer, _table(transformer, features, "representation"), source, whole=rows)
 
 
 def _table(transformer: Any, features: Any, argument: str) -> AnyFloats:
     """Return what a fitted transformer makes of features, shape (n, p), or raise an `InputError`."""
     with _taking(transformer), np.errstate(over="ignore"):
-        found = transformer.transform(features)
-        table = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+        result = transformer.transform(features)
+        table = np.asarray(result.toarray() if hasattr(result, "toarray") else result)
         single = table.astype(np.float32, copy=False) if table.dtype.kind in "buif" else np.array(np.nan)
     if single.ndim != 2 or len(single) != rows_of(features) or not np.all(np.isfinite(single)):
         raise InputError(f"{argument} must make a finite matrix of numbers, one row for each record")

@@ -114,7 +114,7 @@ def preferences(
         )
     if trust == "local" and decimal(delta, "delta"):
         raise InputError('must be 0 with trust="local": randomized preferences need none', argument="delta")
-    sides = [row_table(each) for each in (features_a, features_b)]
+    sides = [row_table(features) for features in (features_a, features_b)]
     for side in sides:
         check_rows(side, curator.records)
     if np.shape(sides[0]) != np.shape(sides[1]):
@@ -142,8 +142,8 @@ def preferences(
             model = fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
         else:
             model = learn(curator, np.zeros(curator.records, dtype=np.bool_))[0]
-    known = with_given(model, representation, "representation does")
-    return known.map(lambda found: _rewards(found, encoded.transformer))
+    fitted = with_given(model, representation, "representation does")
+    return fitted.map(lambda result: _rewards(result, encoded.transformer))
 
 
 def _rewards(model: Model, transformer: Any) -> RewardModel:

@@ -96,7 +96,7 @@ class ScatterFilters(TableTransformer):
         spread = high - low
         spectrum = scipy.fft.fft2((planes - (high + low)) / np.where(spread > 0, spread, 1))
         fine = _magnitude(scipy.fft.ifft2(spectrum * self.fine_[:, None]))
-        coarse = [self._coarse(spectrum), *(self._coarse(scipy.fft.fft2(each)) for each in fine)]
+        coarse = [self._coarse(spectrum), *(self._coarse(scipy.fft.fft2(answer)) for answer in fine)]
         answers = np.concatenate([fine.reshape(*fine.shape[:2], -1) @ self.fine_means_, *coarse])
         means = planes.reshape(1, len(planes), -1) @ self.fine_means_
         signed = np.concatenate([np.sign(means) * np.sqrt(np.abs(means)), np.sqrt(answers) * np.sqrt(spread[..., 0])])
@@ -200,9 +200,9 @@ class ImageMap(TableTransformer):
         if self.side < patches.patch:
             raise InputError(f"side must be at least {patches.patch}, the pixels in a row of a patch")
         images = image_array(X, self, fit=True)
-        self.maps_ = [each.fit(images) for each in (patches, ScatterFilters(**shape))]
+        self.maps_ = [part.fit(images) for part in (patches, ScatterFilters(**shape))]
         sample = images[:: -(-len(images) // SAMPLED_IMAGES)]
-        tables = [each.transform(sample) for each in self.maps_]
+        tables = [part.transform(sample) for part in self.maps_]
         variances = [float(table.var(axis=0, dtype=np.float64).sum()) for table in tables]
         self.weights_ = [1 / np.sqrt(variance) if variance > 0 else 1.0 for variance in variances]
         self.width_ = sum(table.shape[1] for table in tables)
@@ -221,7 +221,7 @@ class ImageMap(TableTransformer):
     def _scaled(self, images: NDArray[Any]) -> list[Floats]:
         """Return what each map makes of images, times its weight."""
         return [
-            each.transform(images) * np.float32(weight) for each, weight in zip(self.maps_, self.weights_, strict=True)
+            part.transform(images) * np.float32(weight) for part, weight in zip(self.maps_, self.weights_, strict=True)
         ]
 
 

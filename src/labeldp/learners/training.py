@@ -140,7 +140,7 @@ def fit_noisy(
     evidence = Evidence.of(release)
     features = row_table(features)
     check_rows(features, len(evidence))
-    recipe, known = Training.of(training), [prior] if isinstance(prior, Release) else []
+    recipe, releases = Training.of(training), [prior] if isinstance(prior, Release) else []
     rows = None if prior is None else prior_rows(prior, len(evidence), evidence.classes)
     candidates = as_candidates(classifier, features, evidence.classes)
     check_evaluation(evaluation)
@@ -150,7 +150,7 @@ def fit_noisy(
     def build(*_: Any) -> Model:
         return fit_and_measure(features, release, candidates, recipe, held, prior=rows, weights=weights)
 
-    return with_initial_certificate(gather([release, *known], build), candidates[0])
+    return with_initial_certificate(gather([release, *releases], build), candidates[0])
 
 
 def fit_and_measure(
@@ -176,8 +176,8 @@ def fit_and_measure(
     """
     seen, rows = np.flatnonzero(~held), np.flatnonzero(held)
     table, evidence = take_rows(features, seen), replace(Evidence.of(release), weights=weights).take(seen)
-    known = None if prior is None else prior[seen]
-    guess = cross_fit(table, evidence, candidates, recipe, prior=known, callback=callback)
+    training_prior = None if prior is None else prior[seen]
+    guess = cross_fit(table, evidence, candidates, recipe, prior=training_prior, callback=callback)
     model = learn(table, evidence, guess, recipe, release.mechanism.domain)
     if not len(rows):
         return model
@@ -209,19 +209,21 @@ class CrossFit:
     Args:
         classifier: the one to learn with.
         probabilities: out-of-fold probabilities of the true class, if they are needed, shape (n, K).
-        own: such probabilities by this classifier alone, where those are of several together; else None.
+        separate: such probabilities by this classifier alone, where those are of several together; else None.
         fold: such a model by this classifier alone, fitted to released labels as they are, where one was; else None.
     """
 
     classifier: Any
     probabilities: Probabilities | None
-    own: Probabilities | None = None
+    separate: Probabilities | None = None
     fold: "Fold | None" = None
 
     def take(self, rows: NDArray[np.intp]) -> "CrossFit":
         """Return the same of some records."""
-        probabilities, own = (None if each is None else each[rows] for each in (self.probabilities, self.own))
-        return CrossFit(self.classifier, probabilities, own, self.fold)
+        probabilities, separate = (
+            None if table is None else table[rows] for table in (self.probabilities, self.separate)
+        )
+        return CrossFit(self.classifier, probabilities, separate, self.fold)
 
 
 @dataclass(frozen=True)
@@ -252,10 +254,10 @@ def cross_fit(
     Training by the posterior learns more from what all of them say together, each with the weight that the released
     labels ask for: see `pooled`. A noise-aware candidate among several is there for that alone, and not kept.
     """
-    learners = [each for each in candidates if not is_noise_aware(each)]
+    learners = [candidate for candidate in candidates if not is_noise_aware(candidate)]
     if not learners:
-        known = evidence.class_prior()[None, :] if prior is None else prior
-        return CrossFit(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
+        start = evidence.class_prior()[None, :] if prior is None else prior
+        return CrossFit(candidates[0], np.broadcast_to(start, (len(evidence), evidence.classes)))
     together = recipe.method == "posterior" and len(candidates) > 1
     if len(learners) == 1 and recipe.method in ("plain", "debiased") and not always:
         return CrossFit(learners[0], None)
@@ -265,17 +267,18 @@ def cross_fit(
         return callback and (lambda text, done: callback(text, (number + done) / steps))
 
     guesses = [
-        _first_guess(features, evidence, each, recipe, prior, telling(number)) for number, each in enumerate(learners)
+        _first_guess(features, evidence, candidate, recipe, prior, telling(number))
+        for number, candidate in enumerate(learners)
     ]
     best = max(guesses, key=lambda guess: evidence.score(guess.probabilities))
-    advisers = [each for each in candidates if is_noise_aware(each)] if together else []
+    advisers = [candidate for candidate in candidates if is_noise_aware(candidate)] if together else []
     opinions = [guess.probabilities for guess in guesses if guess.probabilities is not None]
-    for number, each in enumerate(advisers, start=len(learners)):
+    for number, candidate in enumerate(advisers, start=len(learners)):
         if callback:
-            callback(f"training: {type(each).__name__}", number / steps)
+            callback(f"training: {type(candidate).__name__}", number / steps)
         with suppress(InputError):  # of features that it cannot take
-            found = clone(each).held_out(features, evidence, _parts(len(evidence), recipe), prior=prior)
-            opinions.append(calibrated(found, evidence))
+            prediction = clone(candidate).held_out(features, evidence, _parts(len(evidence), recipe), prior=prior)
+            opinions.append(calibrated(prediction, evidence))
     if not together or len(opinions) == 1:
         return best
     return CrossFit(best.classifier, pooled(opinions, evidence), best.probabilities, best.fold)
@@ -290,25 +293,29 @@ def with_initial_certificate(model: Release[Model], classifier: Any) -> Release[
     """Return a model whose certificate also covers the first weights of its classifier, and a fitted representation."""
     if not is_noise_aware(classifier):
         return model
-    given = {"init": "first weights do", "module_weights": "first weights do", "representation": "representation does"}
-    for name, words in given.items():
+    sources = {
+        "init": "first weights do",
+        "module_weights": "first weights do",
+        "representation": "representation does",
+    }
+    for name, words in sources.items():
         model = with_given(model, getattr(classifier, name, None), words)
     return model
 
 
-def with_given(model: Release[Model], given: Any, words: str) -> Release[Model]:
+def with_given(model: Release[Model], source: Any, words: str) -> Release[Model]:
     """Return a model whose certificate also covers what it was given.
 
     Args:
-        given: a `Release`, whose charges the certificate lists; something `Public`, whose reason it quotes; or anything
-            else, which changes nothing.
+        source: a `Release`, whose charges the certificate lists; something `Public`, whose reason it quotes; or
+            anything else, which changes nothing.
         words: what it is, and its verb, such as "representation does".
     """
-    if isinstance(given, Release):
-        return gather([model, given], lambda model, _: model)
-    if not isinstance(given, Public):
+    if isinstance(source, Release):
+        return gather([model, source], lambda model, _: model)
+    if not isinstance(source, Public):
         return model
-    assumptions = (*model.certificate.assumptions, f"the {words} not depend on the private labels ({given.why})")
+    assumptions = (*model.certificate.assumptions, f"the {words} not depend on the private labels ({source.why})")
     return replace(model, certificate=replace(model.certificate, assumptions=assumptions))
 
 
@@ -336,7 +343,7 @@ def learn(
         return Model(domain, _fit_answers(classifier, features, evidence, recipe), evidence.matrix)
     if recipe.method == "debiased":
         return Model(domain, fit_soft(classifier, features, _unbiased(evidence), recipe.seed, evidence.weights))
-    priors = [each for each in (guess.own, probabilities) if each is not None]
+    priors = [table for table in (guess.separate, probabilities) if table is not None]
     for _ in range(recipe.rounds - 1):
         priors = [
             _soft_out_of_fold(features, classifier, evidence.posterior(prior), recipe, evidence.weights)
@@ -344,7 +351,7 @@ def learn(
         ]
     if recipe.method == "consensus":
         return Model(domain, _fit_agreed(classifier, features, evidence, priors[-1]))
-    posteriors = [evidence.posterior(each) for each in priors]
+    posteriors = [evidence.posterior(table) for table in priors]
     if recipe.method == "reweighted":
         codes = evidence.codes_for('training="reweighted"')
         trusted = posteriors[0][np.arange(len(codes)), codes]
@@ -421,9 +428,9 @@ def fit_soft(
     count, classes = soft.shape
     if weight_name(classifier) is not None:
         weights = soft.T.ravel()
-        kept = np.flatnonzero(np.abs(weights) > MIN_WEIGHT)
-        copies = weights[kept] if record_weights is None else weights[kept] * record_weights[kept % count]
-        return fit_codes(classifier, take_rows(features, kept % count), kept // count, copies)
+        rows = np.flatnonzero(np.abs(weights) > MIN_WEIGHT)
+        copies = weights[rows] if record_weights is None else weights[rows] * record_weights[rows % count]
+        return fit_codes(classifier, take_rows(features, rows % count), rows // count, copies)
     drawn = np.random.default_rng(seed).random((DRAWN_LABELS, count, 1))
     labels = (drawn > np.cumsum(soft, axis=1)[None]).sum(axis=2).clip(0, classes - 1)
     return fit_codes(classifier, take_rows(features, np.tile(np.arange(count), DRAWN_LABELS)), labels.ravel())
@@ -468,9 +475,9 @@ def _crossed(
     """Return what `out_of_fold` does, and the last of the models."""
     count = rows_of(features)
     result = np.empty((count, classes))
-    for number, (others, held) in enumerate(_parts(count, recipe)):
+    for number, (fitted, held) in enumerate(_parts(count, recipe)):
         callback(number, recipe.parts(count))
-        fold = Fold(fitter(others), held)
+        fold = Fold(fitter(fitted), held)
         result[held] = expanded(fold.estimator, take_rows(features, held), classes)
     return result, fold
 
@@ -554,27 +561,31 @@ def dry_run(
     Raises:
         InputError: a classifier failed; nothing was charged.
     """
-    if len(candidates) > 1 and any(is_noise_aware(each) and not hasattr(each, "held_out") for each in candidates):
+    if len(candidates) > 1 and any(
+        is_noise_aware(candidate) and not hasattr(candidate, "held_out") for candidate in candidates
+    ):
         raise InputError("classifier must be one alone if it is noise-aware: it is not compared with others")
     if len(candidates) > 1:  # those that are noise-aware advise: where they fail they are left out
-        candidates = [each for each in candidates if not is_noise_aware(each)]
+        candidates = [candidate for candidate in candidates if not is_noise_aware(candidate)]
     size, count = response.domain.size, rows_of(features)
-    most = min(count if records is None else records, max(MAX_TRIAL_SIZE // size, 1))
+    limit = min(count if records is None else records, max(MAX_TRIAL_SIZE // size, 1))
     trial: TrialRows | None = None
-    for each in candidates:
-        if is_noise_aware(each):
-            each.dry_run(features, size)
+    for candidate in candidates:
+        if is_noise_aware(candidate):
+            candidate.dry_run(features, size)
             continue
         trial = trial or trial_rows(features, recipe.seed)
         try:
-            _dry_run_of(each, features, trial, recipe, response)
+            _dry_run_of(candidate, features, trial, recipe, response)
         except InputError:
-            if most <= len(trial.rows):
+            if limit <= len(trial.rows):
                 raise
-            _dry_run_of(each, features, trial.among(count, most, recipe.seed), recipe, response)
+            _dry_run_of(candidate, features, trial.among(count, limit, recipe.seed), recipe, response)
 
 
-def _dry_run_of(each: Any, features: Any, trial: TrialRows, recipe: Training, response: RandomizedResponse) -> None:
+def _dry_run_of(
+    classifier: Any, features: Any, trial: TrialRows, recipe: Training, response: RandomizedResponse
+) -> None:
     """Try a classifier on some records; see `dry_run`."""
     domain, rng, rows = response.domain, np.random.default_rng(recipe.seed), trial.rows
     table, each_row = take_rows(features, rows), np.arange(len(rows))
@@ -588,25 +599,25 @@ def _dry_run_of(each: Any, features: Any, trial: TrialRows, recipe: Training, re
     # Of two classes none is missing: one class alone would be fitted by a constant.
     fewer = drawn if domain.size == 2 else np.where(places == 0, classes[1], drawn)
 
-    def fit(codes: NDArray[Any], learned: NDArray[np.intp] = each_row, asked: NDArray[np.intp] = each_row) -> None:
-        fitted = fit_codes(_short(each), take_rows(table, learned), codes[learned])
-        expanded(fitted, take_rows(table, asked), domain.size)
+    def fit(codes: NDArray[Any], learned: NDArray[np.intp] = each_row, predicted: NDArray[np.intp] = each_row) -> None:
+        fitted = fit_codes(_short(classifier), take_rows(table, learned), codes[learned])
+        expanded(fitted, take_rows(table, predicted), domain.size)
 
-    with _undisturbed(), _naming(each, features, "cannot learn from these features", len(rows)):
-        guess = CrossFit(_short(each), halves)
+    with _undisturbed(), _naming(classifier, features, "cannot learn from these features", len(rows)):
+        guess = CrossFit(_short(classifier), halves)
         learn(table, evidence, guess, replace(recipe, rounds=1), domain).predict_proba(table)
-    with _undisturbed(), _naming(each, features, "cannot learn where a class is missing among released labels"):
+    with _undisturbed(), _naming(classifier, features, "cannot learn where a class is missing among released labels"):
         try:
             fit(fewer)
         except Exception:
-            with _naming(each, features, "cannot learn from these features", len(rows)):
+            with _naming(classifier, features, "cannot learn from these features", len(rows)):
                 fit(drawn)
             raise
     held = rng.permutation(np.flatnonzero(trial.single))[: len(rows) // recipe.parts(len(rows))]
     if len(held):
         learned = each_row.copy()
         learned[held] = rng.choice(np.setdiff1d(each_row, held), len(held))
-        with _undisturbed(), _naming(each, features, "cannot predict values that it did not learn from"):
+        with _undisturbed(), _naming(classifier, features, "cannot predict values that it did not learn from"):
             fit(drawn, learned, held)
 
 
@@ -663,7 +674,7 @@ def released_anyway(candidates: Sequence[Any]) -> Iterator[None]:
     except (LabelDPError, MemoryError):
         raise
     except Exception as error:
-        names = " or ".join(dict.fromkeys(type(each).__name__ for each in candidates))
+        names = " or ".join(dict.fromkeys(type(candidate).__name__ for candidate in candidates))
         raise LabelDPError(
             f"classifier {names} failed after labels were released: {error}. The released labels stay charged. With a "
             "ledger file the same call with another classifier finds those of the first stage at no further cost; a "

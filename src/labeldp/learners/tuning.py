@@ -212,8 +212,8 @@ def _held_out(
     predicted = np.empty((len(part), domain.size) if domain.target == "classes" else len(part))
     for fold in np.unique(part):
         held = part == fold
-        known = Release(release.value[~held], release.certificate, release.mechanism)
-        fitted, table = clone(learner).fit(take_rows(features, ~held), known), take_rows(features, held)
+        training = Release(release.value[~held], release.certificate, release.mechanism)
+        fitted, table = clone(learner).fit(take_rows(features, ~held), training), take_rows(features, held)
         predicted[held] = fitted.predict_proba(table) if domain.target == "classes" else fitted.predict(table)
     return predicted, (fitted, np.flatnonzero(held))
 

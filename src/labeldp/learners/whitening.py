@@ -73,17 +73,17 @@ class Space:
             raise InputError("features must not be constant, nor of one sample: there is nothing to learn from")
         return cls(mean, vectors[:, order] / np.sqrt(values[order]), values[order])
 
-    def rows(self, table: AnyFloats, kept: NDArray[np.intp] | None = None) -> NDArray[np.float32]:
+    def rows(self, table: AnyFloats, columns: NDArray[np.intp] | None = None) -> NDArray[np.float32]:
         """Return a table along the constant and the directions, shape (n, 1 + d); or some of these columns, in order.
 
         Columns that were chosen lie one after the other in memory, so that sums over them are the same to the bit
         wherever they are added up.
         """
-        if kept is not None:
-            some = np.empty((len(table), len(kept)), dtype=np.float32, order="F")
+        if columns is not None:
+            some = np.empty((len(table), len(columns)), dtype=np.float32, order="F")
             for start in range(0, len(table), BLOCK_ROWS):
                 part = slice(start, start + BLOCK_ROWS)
-                some[part] = self.rows(table[part])[:, kept]
+                some[part] = self.rows(table[part])[:, columns]
             return some
         result = np.ones((len(table), 1 + len(self.variances)), dtype=np.float32)
         basis = self.basis.astype(table.dtype)
@@ -213,8 +213,8 @@ def best_linear(
         ridge: factor on the noise; above 1 shrinks more than the priors ask for.
         factor: records for each row, where rows are those of a sample.
     """
-    cross, own = (factor * blockwise(released, other) for other in (rows, released))
-    noise = np.diag(np.broadcast_to(np.square(spread), len(own))) + residual * own
+    cross, inner = (factor * blockwise(released, other) for other in (rows, released))
+    noise = np.diag(np.broadcast_to(np.square(spread), len(inner))) + residual * inner
     spanned = cross * signal
     gain = signal[:, None] * np.linalg.solve(spanned @ cross.T + ridge * noise, cross).T
     return Estimator(gain, np.diag(signal) - gain @ spanned, noise)
@@ -270,9 +270,9 @@ def best_clip(
     clips = np.quantile(np.linalg.norm(metric, axis=1), CLIP_SHARES)
 
     def error(clip: float) -> float:
-        kept = clipped(metric, clip)
-        longest = float(np.abs(kept).sum(axis=1).max()) if pure else clip
-        return best_linear(kept, probe, signal, noise * longest / factor, residual / factor, ridge).error(probe)
+        rows = clipped(metric, clip)
+        longest = float(np.abs(rows).sum(axis=1).max()) if pure else clip
+        return best_linear(rows, probe, signal, noise * longest / factor, residual / factor, ridge).error(probe)
 
     return float(min(clips[clips > 0].tolist(), key=error))
 
@@ -305,21 +305,21 @@ def best_user_clip(
     probe, factor = rows[::every], len(rows) / len(rows[::every])
     metric = rows * np.sqrt(shares).astype(rows.dtype)
     norms = np.linalg.norm(metric, axis=1)
-    found: tuple[float, float, AnyFloats] | None = None
+    best: tuple[float, float, AnyFloats] | None = None
     for clip in np.unique(np.quantile(norms, CLIP_SHARES)).tolist():
         if not clip:
             continue
-        kept = clipped(metric, clip)
-        lengths = np.abs(kept).sum(axis=1) if pure else np.minimum(norms, clip)
+        clipped_rows = clipped(metric, clip)
+        lengths = np.abs(clipped_rows).sum(axis=1) if pure else np.minimum(norms, clip)
         totals = np.bincount(users, weights=lengths)
         for bound in np.unique(np.quantile(totals[totals > 0], USER_SHARES)).tolist():
             weights = np.minimum(1.0, bound / np.maximum(totals, bound))[users]
-            measured = kept[::every] * weights[::every, None].astype(rows.dtype)
+            measured = clipped_rows[::every] * weights[::every, None].astype(rows.dtype)
             rule = best_linear(measured, probe, signal, noise * bound / factor, residual / factor, ridge)
-            if found is None or rule.error(probe) < found[0]:
-                found = rule.error(probe), clip, weights
-    assert found is not None  # some row is not zero
-    return found[1:]
+            if best is None or rule.error(probe) < best[0]:
+                best = rule.error(probe), clip, weights
+    assert best is not None  # some row is not zero
+    return best[1:]
 
 
 def equal_noise(signal: AnyFloats, noise: float) -> AnyFloats:
@@ -333,8 +333,8 @@ def equal_noise(signal: AnyFloats, noise: float) -> AnyFloats:
     """
     sizes = np.arange(1, len(signal) + 1)
     spread = 0.64 * noise * sizes**2
-    kept = [
+    rows = [
         float((signal[:d] * v / (signal[:d] + v)).sum() + signal[d:].sum()) for d, v in zip(sizes, spread, strict=True)
     ]
-    size = int(np.argmin(kept)) + 1
+    size = int(np.argmin(rows)) + 1
     return np.where(np.arange(len(signal)) < size, 1.0 / size, 0.0)

@@ -5,11 +5,11 @@ from .additive import DiscreteLaplace as DiscreteLaplace
 from .additive import GaussianOneHot as GaussianOneHot
 from .additive import gaussian_loss as gaussian_loss
 from .additive import smallest_stddev as smallest_stddev
-from .answers import Debiased as Debiased
-from .answers import SetAnswers as SetAnswers
+from .base import Debiased as Debiased
 from .base import Description as Description
 from .base import FiniteMechanism as FiniteMechanism
 from .base import Mechanism as Mechanism
+from .base import SetAnswers as SetAnswers
 from .base import Table as Table
 from .base import debias as debias
 from .base import joint_laws as joint_laws

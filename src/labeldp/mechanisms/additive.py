@@ -11,8 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.answers import Debiased
-from labeldp.mechanisms.base import FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, Mechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Classes, Codes, Interval, require_domain
 from labeldp.privacy import (
     BLOCK,
@@ -74,7 +73,7 @@ def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
 
     It depends on nothing else: a charge of this loss is fixed before earlier outputs may decide what is summed.
     """
-    mu = largest(lambda mu: loss_of(mu).within(epsilon, delta), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
+    mu = largest(lambda mu: loss_of(mu).within(epsilon, delta), 0.0, MAX_MU, tol=1e-9, lowest=MIN_MU)
     if not mu:
         raise _too_small("take larger ones")
     return mu

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.answers import Debiased
-from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Codes, Interval, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.answers import Debiased, SetAnswers
-from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, SetAnswers, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
 from labeldp.mechanisms.domains import Classes, Codes, Domain, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
@@ -323,7 +322,7 @@ class RandomizedResponseTopK(_CandidateResponse):
         rows = prior_rows(prior, self.domain.size)
         if len(rows) != 1:
             raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
-        k = check_integer(self.k, "k", most=self.domain.size)
+        k = check_integer(self.k, "k", high=self.domain.size)
         set_fields(self, k=k, candidates=CandidateSets.top(rows, k), public_inputs=(PublicInput.of(prior, "prior"),))
         super().__post_init__()
         self._calibrate()

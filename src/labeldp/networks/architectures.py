@@ -153,8 +153,8 @@ class PairEncoder(nn.Module):  # type: ignore[misc]
 
     def forward(self, pairs: Tensor) -> Tensor:
         """Return embeddings of pairs of ids, shape (n, 2 width)."""
-        factors = [table(pairs[:, place]) for place, table in enumerate(self.factors)]
-        profiles = [table(pairs[:, place]) for place, table in enumerate(self.profiles)]
+        factors = [table(pairs[:, index]) for index, table in enumerate(self.factors)]
+        profiles = [table(pairs[:, index]) for index, table in enumerate(self.profiles)]
         return torch.cat([factors[0] * factors[1], self.mixer(torch.cat(profiles, dim=1))], dim=1)
 
 

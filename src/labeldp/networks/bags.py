@@ -48,7 +48,7 @@ class BagTargets:
         bags, sums, weights = shown.bags, shown.sums, shown.weights
         starts = np.concatenate([[0], np.cumsum(np.bincount(bags, minlength=len(sums)))])
         order = np.argsort(bags, kind="stable")
-        numbers = (torch.tensor(each, dtype=torch.float32) for each in (weights, sums))
+        numbers = (torch.tensor(values, dtype=torch.float32) for values in (weights, sums))
         return cls(torch.from_numpy(order), torch.from_numpy(starts), *numbers)
 
     def __len__(self) -> int:
@@ -71,9 +71,9 @@ class BagTargets:
         Source: Brahmbhatt, Section 1.1: (1/mk) Σ over bags (released sum − Σ w f(x))².
         """
         records, places = self.members(bags)
-        found = torch.zeros(len(bags), dtype=predictions.dtype)
-        found = found.index_add(0, places, self.weights[records].to(predictions.dtype) * predictions)
-        return ((self.sums[bags] - found) ** 2).sum() / len(records)
+        totals = torch.zeros(len(bags), dtype=predictions.dtype)
+        totals = totals.index_add(0, places, self.weights[records].to(predictions.dtype) * predictions)
+        return ((self.sums[bags] - totals) ** 2).sum() / len(records)
 
 
 def appendix_network(features: int) -> nn.Sequential:
@@ -97,12 +97,12 @@ def two_pass(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tensor,
         micro: records in memory at a time.
     """
     records, places = targets.members(bags)
-    weights, found = targets.weights[records], torch.zeros(len(bags))
+    weights, sums = targets.weights[records], torch.zeros(len(bags))
     parts = torch.arange(len(records)).split(micro)
     with torch.no_grad():
         for part in parts:
-            found.index_add_(0, places[part], weights[part] * module(rows[records[part]]).reshape(-1))
-    residuals = targets.sums[bags] - found
+            sums.index_add_(0, places[part], weights[part] * module(rows[records[part]]).reshape(-1))
+    residuals = targets.sums[bags] - sums
     for part in parts:
         factors = -2 * residuals[places[part]] * weights[part] / len(records)
         (factors * module(rows[records[part]]).reshape(-1)).sum().backward()
@@ -154,7 +154,7 @@ def train_bags(
     held, training = mixed[: int(held_out * len(mixed))], mixed[int(held_out * len(mixed)) :]
     bags_in_step = max(1, round(batch * len(targets) / len(rows)))
     optimizer = torch.optim.Adam(module.parameters(), lr=peak)
-    best, kept, waited = math.inf, copy.deepcopy(module.state_dict()), 0
+    best, state, waited = math.inf, copy.deepcopy(module.state_dict()), 0
     for epoch in range(1, epochs + 1):
         rate = peak * (0.001 + 0.999 * (1 + math.cos(math.pi * (epoch - 1) / epochs)) / 2)
         optimizer.param_groups[0]["lr"] = rate
@@ -164,12 +164,12 @@ def train_bags(
             error = held_error(module, rows, targets, held, micro)
             waited = 0 if error < best else waited + 1
             if error < best:
-                best, kept = error, copy.deepcopy(module.state_dict())
+                best, state = error, copy.deepcopy(module.state_dict())
         yield Record(epoch, sum(losses) / len(losses), rate)
         if len(held) and waited >= patience:
             break
     if len(held):
-        module.load_state_dict(kept)
+        module.load_state_dict(state)
 
 
 def _check(positive: dict[str, float], held_out: float) -> None:
@@ -239,5 +239,5 @@ def appendix_predictions(
     module.eval()
     with torch.no_grad():
         parts = torch.as_tensor(np.asarray(test), dtype=torch.float32).split(1 << 16)
-        found = torch.cat([module(part).reshape(-1) for part in parts])
-    return np.asarray(found.numpy(), dtype=np.float64)
+        predictions = torch.cat([module(part).reshape(-1) for part in parts])
+    return np.asarray(predictions.numpy(), dtype=np.float64)

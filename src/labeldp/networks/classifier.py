@@ -19,7 +19,7 @@ from torch.nn import functional
 from labeldp.learners import LEARNERS, MIN_RECORDS, Evidence, Model, Progress, Staged, Task, no_progress
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.networks.architectures import build
-from labeldp.networks.inputs import Inputs, Scale
+from labeldp.networks.inputs import Inputs, InputScale
 from labeldp.networks.losses import Loss, Objective, objective_of, targets
 from labeldp.networks.training import PRESETS, Recipe, Record, State, mixed_precision, train
 from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
@@ -189,8 +189,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             with torch.no_grad():
                 module.eval()
                 batch = inputs.batch(torch.arange(min(len(inputs), 2)), self._device())
-                found = module(batch.contiguous(memory_format=_layout(batch)))
-            shape = tuple(found.shape)
+                output = module(batch.contiguous(memory_format=_layout(batch)))
+            shape = tuple(output.shape)
         except Exception as error:
             text = str(error).splitlines()[:1]
             raise InputError(f"cannot take these features: {''.join(text)}", argument="module") from error
@@ -271,9 +271,9 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return
         self.__init__(state["network"], views=tuple(state.get("views", ())))  # type: ignore[misc]
         self.shape_, self.classes_ = tuple(state["shape"]), np.arange(state["classes"])
-        self.scale_ = None if state["scale"] is None else Scale(*map(torch.from_numpy, state["scale"]))
+        self.scale_ = None if state["scale"] is None else InputScale(*map(torch.from_numpy, state["scale"]))
         network = build(self.network, self.shape_, state["classes"], 0)
-        network.load_state_dict({name: torch.as_tensor(each) for name, each in state["weights"].items()})
+        network.load_state_dict({name: torch.as_tensor(array) for name, array in state["weights"].items()})
         self.network_ = network.to(device=self._device(), memory_format=torch.channels_last).eval()
 
     def __sklearn_clone__(self) -> "NetworkClassifier":
@@ -316,12 +316,12 @@ def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.T
     if not inputs.fit_into(fitted.shape_):
         raise InputError(f"features must have the shape of those in training: {fitted.shape_} for each record")
     device = next(fitted.network_.parameters()).device
-    found = []
+    parts = []
     for start in range(0, max(len(inputs), 1), PREDICT_BATCH):
         batch = inputs.batch(torch.arange(start, min(start + PREDICT_BATCH, len(inputs))), device)
         with torch.no_grad(), mixed_precision(device):
-            found.append(function(fitted.network_, batch).float().cpu())
-    return torch.cat(found)
+            parts.append(function(fitted.network_, batch).float().cpu())
+    return torch.cat(parts)
 
 
 @dataclass(frozen=True)
@@ -390,7 +390,7 @@ class Checkpoint:
         state.taken = content["taken"]
         state.optimizer.load_state_dict(content["optimizer"])
         state.generator.set_state(content["generator"])
-        state.records = [Record(**each) for each in content["records"]]
+        state.records = [Record(**entry) for entry in content["records"]]
         state.epoch = len(state.records)
 
 

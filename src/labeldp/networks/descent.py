@@ -121,7 +121,7 @@ def fit_descent(
     table = np.asarray(features, dtype=np.float32)
     if table.ndim != 2 or len(table) != curator.records or not np.all(np.isfinite(table)):
         raise InputError(f"must be finite numbers, shape ({curator.records}, d)", argument="features")
-    times, count = check_integer(epochs, "epochs"), check_integer(batches, "batches", most=len(table) // 2)
+    times, count = check_integer(epochs, "epochs"), check_integer(batches, "batches", high=len(table) // 2)
     pace = check_positive(rate, "rate")
     if curator.users is not None:
         raise InputError("curator must protect records, and not users: its parts would share them")
@@ -139,20 +139,20 @@ def fit_descent(
     for number in range(total):
         epoch, part = divmod(number, count)
         rows = gradients.of(places[part])
-        given: Any = Public(rows, why="gradients of the first weights")
+        public: Any = Public(rows, why="gradients of the first weights")
         if releases:
-            given = gather(releases, lambda *_, rows=rows: rows)
-        mechanism = GaussianChoice(domain=curator.domain, epsilon=share.epsilon, delta=delta, rows=given)
+            public = gather(releases, lambda *_, rows=rows: rows)
+        mechanism = GaussianChoice(domain=curator.domain, epsilon=share.epsilon, delta=delta, rows=public)
         release = holders[part].release(mechanism, rng=rng, step=f"step {epoch + 1}")
         releases.append(release)
         mean = release.mechanism.total(release.value) / len(rows)
         if project:
-            others = gradients.of(places[(part + 1) % count][:ALTERNATIVES])
-            mean = projected(mean, others.reshape(-1, gradients.size))
+            alternatives = gradients.of(places[(part + 1) % count][:ALTERNATIVES])
+            mean = projected(mean, alternatives.reshape(-1, gradients.size))
         speed = MOMENTUM * speed + (1 - MOMENTUM) * torch.as_tensor(mean, dtype=torch.float32)
         gradients.move(pace * (1 - number / total) * speed)
-    found = gather(releases, lambda *_: Model(curator.domain, ModuleClassifier(trained, curator.domain.size)))
-    return with_given(found, module, "first weights do")
+    model = gather(releases, lambda *_: Model(curator.domain, ModuleClassifier(trained, curator.domain.size)))
+    return with_given(model, module, "first weights do")
 
 
 UNIT = Public(np.ones((1, 1)), why="one row of norm one")
@@ -181,8 +181,10 @@ class _Gradients:
 
     def __init__(self, module: nn.Module, inputs: Tensor, classes: int) -> None:
         self._module, self._inputs = module, inputs
-        self._parameters = {name: each.detach() for name, each in module.named_parameters() if each.requires_grad}
-        self.size = sum(each.numel() for each in self._parameters.values())
+        self._parameters = {
+            name: parameter.detach() for name, parameter in module.named_parameters() if parameter.requires_grad
+        }
+        self.size = sum(parameter.numel() for parameter in self._parameters.values())
         with torch.no_grad():
             scores = module(inputs[:2])
         if tuple(scores.shape) != (len(inputs[:2]), classes) or not self.size:
@@ -198,17 +200,17 @@ class _Gradients:
             return torch.as_tensor(functional_call(self._module, parameters, (one[None],)))[0]
 
         slopes = vmap(jacrev(scores), in_dims=(None, 0))(self._parameters, inputs)
-        flat = torch.cat([each.flatten(start_dim=2) for each in slopes.values()], dim=2)
+        flat = torch.cat([slope.flatten(start_dim=2) for slope in slopes.values()], dim=2)
         with torch.no_grad():
             chances = torch.softmax(self._module(inputs), dim=1)
         return np.asarray((flat - torch.einsum("bk,bkp->bp", chances, flat)[:, None]).double().numpy())
 
     def move(self, step: Tensor) -> None:
         """Add a step to all parameters."""
-        place = 0
-        for each in self._parameters.values():
-            each += step[place : place + each.numel()].reshape(each.shape)
-            place += each.numel()
+        start = 0
+        for parameter in self._parameters.values():
+            parameter += step[start : start + parameter.numel()].reshape(parameter.shape)
+            start += parameter.numel()
 
 
 def projected(noisy: Floats, gradients: Floats) -> Floats:

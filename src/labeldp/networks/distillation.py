@@ -410,22 +410,22 @@ def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     return (float(np.mean(classes == mirrored)) - chance) / (1 - chance) if chance < 1 else 1.0
 
 
-def leaves_out_a_class(own: NDArray[np.float64], before: NDArray[np.float64]) -> bool:
+def leaves_out_a_class(shares: NDArray[np.float64], before: NDArray[np.float64]) -> bool:
     """Return whether a network never answers a class that the model before it answers often: it has collapsed.
 
     Args:
-        own, before: their probabilities for the same records, (n, K) each.
+        shares, before: their probabilities for the same records, (n, K) each.
     """
-    records, classes = own.shape
-    counts, counts_before = (np.bincount(table.argmax(axis=1), minlength=classes) for table in (own, before))
+    records, classes = shares.shape
+    counts, counts_before = (np.bincount(table.argmax(axis=1), minlength=classes) for table in (shares, before))
     return bool(np.any((counts == 0) & (counts_before >= max(SMALLEST_SHARE * records / classes, 1))))
 
 
 def largest_weight(
     discrepancy: Callable[[NDArray[np.float64]], float],
     before: NDArray[np.float64],
-    own: NDArray[np.float64],
-    most: float,
+    shares: NDArray[np.float64],
+    limit: float,
     allowed: float,
 ) -> float:
     """Return the largest weight of a network in a geometric mean that the release does not contradict.
@@ -433,13 +433,13 @@ def largest_weight(
     Args:
         discrepancy: see `Posterior.discrepancy`.
         before: probabilities of the classifier below, for the training records, shape (n, K).
-        own: those of the network.
-        most: the largest weight that is tried; if every mean is contradicted, the one is taken that is least so.
+        shares: those of the network.
+        limit: the largest weight that is tried; if every mean is contradicted, the one is taken that is least so.
         allowed: the largest discrepancy that is no contradiction.
     """
     discrepancies = {}
-    for weight in (share for share in WEIGHTS if share <= most):
-        discrepancies[weight] = discrepancy(geometric_mean(before, own, weight))
+    for weight in (share for share in WEIGHTS if share <= limit):
+        discrepancies[weight] = discrepancy(geometric_mean(before, shares, weight))
         if discrepancies[weight] <= allowed:
             return weight
     return min(discrepancies, key=discrepancies.__getitem__)

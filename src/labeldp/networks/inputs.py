@@ -15,14 +15,14 @@ SHAPES = "images of bytes, shape (n, h, w) or (n, h, w, 3), numbers, shape (n, d
 
 
 @dataclass(frozen=True)
-class Scale:
+class InputScale:
     """Mean and standard deviation of each channel or column, to scale inputs to mean 0 and variance 1."""
 
     mean: Any = field(repr=False)
     spread: Any = field(repr=False)
 
     @classmethod
-    def of(cls, raw: Tensor) -> "Scale":
+    def of(cls, raw: Tensor) -> "InputScale":
         """Learn the scale of each channel of images, or each column of numbers."""
         places = (0, 2, 3) if raw.ndim == 4 else (0,)
         sample = raw[:: max(len(raw) // 10_000, 1)].float()
@@ -40,10 +40,10 @@ class Inputs:
     """
 
     raw: Tensor = field(repr=False)
-    scale: Scale | None = field(repr=False)
+    scale: InputScale | None = field(repr=False)
 
     @classmethod
-    def of(cls, features: Any, scale: Scale | None = None, *, ids: bool = False) -> "Inputs":
+    def of(cls, features: Any, scale: InputScale | None = None, *, ids: bool = False) -> "Inputs":
         """Check features, and take the given scale or learn one from these records.
 
         Args:
@@ -55,7 +55,7 @@ class Inputs:
             InputError: the features are of none of the three kinds.
         """
         raw = _tensor(features, ids)
-        return cls(raw, scale if scale is not None or _are_ids(raw) else Scale.of(raw))
+        return cls(raw, scale if scale is not None or _are_ids(raw) else InputScale.of(raw))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ class Inputs:
         raw = self.raw[records.to(self.raw.device)].to(device)
         if self.scale is None:
             return raw
-        mean, spread = (each.to(device) for each in (self.scale.mean, self.scale.spread))
+        mean, spread = (moment.to(device) for moment in (self.scale.mean, self.scale.spread))
         if raw.ndim == 4:
             numbers = (raw.float() - mean[:, None, None]) / spread[:, None, None]
             return numbers.contiguous(memory_format=torch.channels_last)
@@ -78,7 +78,7 @@ class Inputs:
     def fit_into(self, shape: tuple[int, ...]) -> bool:
         """Return whether a network for records of this shape accepts these."""
         if _are_ids(self.raw):
-            return len(shape) == 2 and all(own <= most for own, most in zip(self.shape, shape, strict=True))
+            return len(shape) == 2 and all(size <= limit for size, limit in zip(self.shape, shape, strict=True))
         return self.shape == shape
 
     @property

@@ -206,13 +206,13 @@ def released_loss(module: nn.Module, inputs: Tensor, posterior: Posterior, micro
         chances = torch.cat([functional.softmax(module(inputs[part]).double(), dim=1) for part in parts])
     value, pulls = 0.0, torch.zeros_like(chances)
     for term in posterior.sums:
-        rows, moment, variance = (torch.as_tensor(each).double() for each in (term.rows, term.moment, term.variance))
+        rows, moment, variance = (torch.as_tensor(array).double() for array in (term.rows, term.moment, term.variance))
         gap = rows.T @ chances - moment
         pull = gap / variance[:, None]
         value += 0.5 * float((gap * pull).sum())
         pulls += rows @ pull
-    known = {"likelihood": posterior.likelihood, "soft": posterior.soft}
-    tables = {name: torch.as_tensor(table).double() for name, table in known.items() if table is not None}
+    fields = {"likelihood": posterior.likelihood, "soft": posterior.soft}
+    tables = {name: torch.as_tensor(table).double() for name, table in fields.items() if table is not None}
     for part in parts:
         logarithms = functional.log_softmax(module(inputs[part]).double(), dim=1)
         labels = _of_labels({name: table[part] for name, table in tables.items()}, logarithms)

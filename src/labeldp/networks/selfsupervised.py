@@ -78,7 +78,10 @@ class Bootstrap(nn.Module):  # type: ignore[misc]
         predictions = [self.predictor(self.projector(self.network.encoder(view))).float() for view in views]
         with torch.no_grad():
             aims = [self.target[1](self.target[0](view)).float() for view in reversed(views)]
-        likeness = [functional.cosine_similarity(own, aim).mean() for own, aim in zip(predictions, aims, strict=True)]
+        likeness = [
+            functional.cosine_similarity(prediction, aim).mean()
+            for prediction, aim in zip(predictions, aims, strict=True)
+        ]
         return 2 - likeness[0] - likeness[1]
 
     def follow(self, done: float) -> None:
@@ -86,8 +89,8 @@ class Bootstrap(nn.Module):  # type: ignore[misc]
         step = (1 - TARGET_MOMENTUM) * (math.cos(math.pi * done) + 1) / 2
         leading = [*self.network.encoder.parameters(), *self.projector.parameters()]
         with torch.no_grad():
-            for own, led in zip(self.target.parameters(), leading, strict=True):
-                own.lerp_(led, step)
+            for parameter, led in zip(self.target.parameters(), leading, strict=True):
+                parameter.lerp_(led, step)
 
 
 LOSSES: dict[str, Callable[[Network], Any]] = {"contrast": Contrast, "byol": Bootstrap}

@@ -55,8 +55,8 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole = (self.epochs, self.least_steps, self.batch, self.seed)
-        if any(isinstance(each, bool) or not isinstance(each, int) for each in whole):
+        integers = (self.epochs, self.least_steps, self.batch, self.seed)
+        if any(isinstance(number, bool) or not isinstance(number, int) for number in integers):
             raise InputError("epochs, least_steps, batch and seed must be integers")
         if self.epochs < 1 or self.least_steps < 0 or self.batch < 2 or self.seed < 0:
             raise InputError("epochs must be at least 1, batch at least 2, least_steps and seed not negative")
@@ -216,10 +216,10 @@ def _step(
         plain = inputs.batch(records, device)
         changed = augment(plain, recipe.augment, state.generator)
         if recipe.mixup:
-            changed, others, weight = mixup(changed, recipe.mixup, state.generator)
+            changed, partners, weight = mixup(changed, recipe.mixup, state.generator)
             logarithms = functional.log_softmax(model(changed).float(), dim=1)
-            own, other = (objective(logarithms, each, smoothing) for each in (records, records[others]))
-            losses = weight * own + (1 - weight) * other
+            main, other = (objective(logarithms, targets, smoothing) for targets in (records, records[partners]))
+            losses = weight * main + (1 - weight) * other
         else:
             losses = objective(functional.log_softmax(model(changed).float(), dim=1), records, smoothing)
         loss, confident = losses.mean(), torch.zeros((), device=device)
@@ -238,8 +238,8 @@ def _consistency(model: Any, state: State, plain: Tensor, recipe: Recipe) -> tup
     Source: Sohn et al., FixMatch (2020), eq. (4).
     """
     with torch.no_grad():
-        own = functional.softmax(model(augment(plain, ("crop",), state.generator)).float(), dim=1)
-    confidence, answers = own.max(dim=1)
+        probabilities = functional.softmax(model(augment(plain, ("crop",), state.generator)).float(), dim=1)
+    confidence, answers = probabilities.max(dim=1)
     mask = (confidence >= CONFIDENT).float()
     flips = tuple(name for name in recipe.augment if name == "flip")
     strong = augment(plain, (*flips, "warp", "crop", "cutout"), state.generator)

@@ -47,9 +47,6 @@ from .experts.softmax import MatrixFactorization as MatrixFactorization
 from .experts.softmax import TreeNoise as TreeNoise
 from .experts.softmax import softmax_regret_bound as softmax_regret_bound
 from .learner import HorizonCharge as HorizonCharge
-from .learner import NamedExperts as NamedExperts
-from .learner import PrivateExperts as PrivateExperts
-from .learner import PrivateOnlineConvex as PrivateOnlineConvex
 from .planning import METHODS as METHODS
 from .planning import Alternative as Alternative
 from .planning import ConvexTask as ConvexTask
@@ -66,6 +63,9 @@ from .prefix_sums import ToeplitzSums as ToeplitzSums
 from .prefix_sums import square_root_norm as square_root_norm
 from .prefix_sums import toeplitz_factor as toeplitz_factor
 from .prefix_sums import toeplitz_stddev as toeplitz_stddev
+from .private_convex import PrivateOnlineConvex as PrivateOnlineConvex
+from .private_experts import NamedExperts as NamedExperts
+from .private_experts import PrivateExperts as PrivateExperts
 from .run import OnlineRun as OnlineRun
 from .run import count as count
 from .run import run_online as run_online

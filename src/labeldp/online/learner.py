@@ -1,11 +1,11 @@
-"""Online learners, charged before they play and continued once from a snapshot."""
+"""What online learners share: they are charged before they play, and continued once from a snapshot."""
 
 import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, final
 
 import numpy as np
@@ -13,27 +13,12 @@ from numpy.typing import NDArray
 
 from labeldp.accounting import Policy
 from labeldp.curator import Ledger
-from labeldp.online.convex.base import (
-    NEEDS_SAMPLER,
-    Ball,
-    Body,
-    Box,
-    Sampler,
-    Unbounded,
-    checked_gradients,
-    finite_array,
-    real,
-)
-from labeldp.online.convex.gradient import NoisyLeader
-from labeldp.online.convex.regularized import SampledWeights
-from labeldp.online.experts.kernel import Actions, Losses, check_levels, paired, quantize
-from labeldp.online.planning import OnlinePlan, plan_convex, plan_experts
+from labeldp.online.planning import OnlinePlan
 from labeldp.online.snapshots import NOT_A_STATE, SECRET_WARNING, SnapshotClaims, from_plain, to_plain
 from labeldp.privacy import (
     Budget,
     Certificate,
     Charge,
-    Floats,
     InputError,
     LedgerLike,
     Neighbors,
@@ -64,9 +49,6 @@ _USED = (
     "this state was continued already, and to do so again is a second release of the same losses: give pay=True and a "
     "ledger that admits the whole horizon once more"
 )
-_BODIES: dict[str, type[Body]] = {kind.__name__: kind for kind in (Unbounded, Ball, Box)}
-"""The bodies that a snapshot may name."""
-_cached_plan = lru_cache(maxsize=64)(plan_experts)
 
 
 class OnlineLedger(LedgerLike, Protocol):
@@ -500,305 +482,6 @@ class ChargedLearner(SingleProcess):
             self._snapped = False
 
 
-def _floats_below(epsilon: Any, delta: Any) -> tuple[float, float]:
+def floats_below(epsilon: Any, delta: Any) -> tuple[float, float]:
     """Return floats that are not above epsilon and delta."""
     return float_below(decimal(epsilon, "epsilon")), float_below(decimal(delta, "delta"))
-
-
-@final
-@dataclass(frozen=True)
-class ExpertsSettings(Settings):
-    """The public arguments of `PrivateExperts`."""
-
-    d: int
-    horizon: int | None
-    epsilon: float
-    delta: float
-    method: str
-    neighbors: str
-    loss_bits: int
-    name = "PrivateExperts"
-
-    def planned(self, rounds: int) -> OnlinePlan:
-        return _cached_plan(**{**asdict(self), "horizon": rounds})
-
-
-@final
-class PrivateExperts(ChargedLearner):
-    """Privately picks one of d experts in every round, before it sees the losses of that round.
-
-    The plan is made and the whole horizon charged before the first action, both from the arguments alone. Only the
-    sequence of actions is released; the state, the randomness and the regret are as secret as the losses. Losses may
-    depend on earlier actions, as those of an adversary do; the regret bound of the plan is for losses that do not.
-
-    Args:
-        horizon: the number of rounds; None if it is not known, for epochs of 1024, 2048, … rounds, each with its own
-            plan. A round lies in one epoch, so epsilon is paid once; the regret is about 4 times as large.
-        d, epsilon, delta, method, neighbors, loss_bits: see `plan_experts`.
-        rng: `SystemRandomness()`, or a numpy generator for a simulation.
-        ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
-        dataset: the name of the losses in a new ledger.
-
-    Guarantee (charged_first, shown, refusal, paid_once): the guarantee of the whole horizon is charged before the first
-        action is drawn; the first action that `update` returns is the one that `predict` showed; of an update that is
-        refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/keys.md`.
-
-    Raises:
-        InputError: an argument is wrong; nothing was charged.
-        BudgetExceeded: nothing was charged and nothing drawn.
-
-    Examples:
-        >>> import numpy as np
-        >>> learner = PrivateExperts(d=3, horizon=1000, epsilon=1, delta=1e-6)
-        >>> action = learner.predict()
-        >>> played = learner.update(np.random.default_rng(0).random((1000, 3)))
-        >>> len(played), bool(played[0] == action), learner.ledger.spent.epsilon(1e-6) <= 1
-        (1000, True, True)
-    """
-
-    _why_no_copy = f"{ChargedLearner._why_no_copy}. Use state_dict() and PrivateExperts.from_state_dict"
-    _kind = ExpertsSettings
-
-    def __init__(
-        self,
-        d: int,
-        horizon: int | None,
-        epsilon: Any,
-        delta: Any = 1e-6,
-        method: str = "auto",
-        neighbors: str = "replace",
-        loss_bits: int = 8,
-        *,
-        rng: RandomSource | None = None,
-        ledger: OnlineLedger | None = None,
-        dataset: str = "losses",
-    ) -> None:
-        budget = Budget(epsilon, delta)
-        settings = ExpertsSettings(d, horizon, *_floats_below(epsilon, delta), method, neighbors, loss_bits)
-        self._open(settings, rng, ledger, budget, dataset)
-
-    def predict(self) -> int:
-        """Return the expert of the coming round. It draws nothing and stays the same until `update`.
-
-        Raises:
-            InputError: the horizon is over.
-        """
-        return int(self._next())
-
-    def update(self, losses: Any) -> Actions:
-        """Play one or more rounds and learn from their losses.
-
-        Args:
-            losses: numbers in [0, 1], including integers 0 and 1, shape (d,) for one round or (rounds, d), dense or
-                scipy.sparse; or a tuple (indices, values) for one round in which all other experts lose nothing:
-                `([], [])` if nobody loses.
-
-        Returns:
-            The experts that were played in these rounds, shape (rounds,).
-
-        Raises:
-            InputError: losses are not of this kind, or there are more rounds than the horizon has left.
-            BudgetExceeded: the ledger does not admit the next epoch, since others have charged it meanwhile.
-        """
-        s = self._settings
-        return self._played(quantize(paired(losses, s.d), s.loss_bits, experts=s.d))
-
-    def update_levels(self, levels: Any) -> Actions:
-        """Do the same as `update` with losses that are rounded already: integers from 0 to 2^loss_bits - 1.
-
-        Here 1 means 1/255, or 1/65535: give losses that are 0 or 1, such as clicks, to `update`.
-        """
-        s = self._settings
-        return self._played(check_levels(paired(levels, s.d), s.loss_bits, experts=s.d))
-
-    def _played(self, levels: Losses) -> Actions:
-        """Play rounds whose losses were checked."""
-        with self._lock:
-            return self._advance(levels)
-
-    def __repr__(self) -> str:
-        s = self._settings
-        return f"PrivateExperts(d={s.d}, horizon={s.horizon}, rounds={self._rounds}, method={self.plan.method!r})"
-
-
-@final
-class NamedExperts:
-    """A learner whose experts have names. Unlike a bandit, it sees the losses of all experts.
-
-    Args:
-        names: the names of the experts, all different.
-        learner: the learner that decides, on as many experts.
-
-    Examples:
-        >>> choice = NamedExperts(["up", "down"], PrivateExperts(d=2, horizon=100, epsilon=1))
-        >>> choice.pull() in ("up", "down")
-        True
-        >>> choice.update({"up": 0.5, "down": 1.0})
-    """
-
-    def __init__(self, names: Sequence[str], learner: PrivateExperts) -> None:
-        if len(set(names)) != len(names) or len(names) != learner.plan.task.experts:
-            raise InputError(f"names must be different, one for each of {learner.plan.task.experts} experts")
-        self.names, self.learner = tuple(names), learner
-
-    def pull(self) -> str:
-        """Return the name of the expert of the coming round."""
-        return self.names[self.learner.predict()]
-
-    def update(self, losses: Mapping[str, Any]) -> None:
-        """Learn from the losses of the round, in [0, 1], by name."""
-        if set(losses) != set(self.names):
-            raise InputError("losses must be given for each expert by its name")
-        self.learner.update(finite_array([losses[name] for name in self.names], "losses", 1))
-
-
-@final
-@dataclass(frozen=True)
-class ConvexSettings(Settings):
-    """The public arguments of `PrivateOnlineConvex`."""
-
-    body: Body
-    horizon: int | None
-    epsilon: float
-    delta: float
-    lipschitz: float
-    method: str
-    losses: str
-    neighbors: str
-    clip: bool
-    sampler: Sampler | None = field(default=None, repr=False)
-    name = "PrivateOnlineConvex"
-
-    def planned(self, rounds: int) -> OnlinePlan:
-        settings = (self.epsilon, self.delta, self.lipschitz, self.method, self.losses, self.neighbors)
-        return plan_convex(self.body, rounds, *settings, self.sampler)
-
-    def to_json(self) -> dict[str, Any]:
-        if self.sampler is not None:
-            raise InputError("a learner with a sampler of your own has no snapshots: losses of any kind are its state")
-        kind = type(self.body).__name__
-        if _BODIES.get(kind) is not type(self.body):
-            raise InputError("a learner has snapshots only where body is Unbounded, a Box or a Ball")
-        body = {"kind": kind, **asdict(self.body)}  # type: ignore[call-overload]
-        fields = ("horizon", "epsilon", "delta", "lipschitz", "method", "losses", "neighbors", "clip")
-        return {"body": body, **{name: getattr(self, name) for name in fields}}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        kind, body = value["body"]["kind"], {k: v for k, v in value["body"].items() if k != "kind"}
-        return cls(**{**value, "body": _BODIES[kind](**body)})
-
-
-@final
-class PrivateOnlineConvex(ChargedLearner):
-    """Privately plays a point in every round, before it sees the convex loss of that round.
-
-    The plan is made and the whole horizon charged before the first point, both from the arguments alone. Only the
-    sequence of points is released; the state and the randomness are as secret as the losses.
-
-    Args:
-        body: where points lie: `Unbounded`, `Box` or `Ball`.
-        horizon: the number of rounds; None if it is not known, for epochs of 1024, 2048, … rounds, each with its own
-            plan and starting anew. A round lies in one epoch, so epsilon is paid once; the regret is 3 to 4 times as
-            large, and up to once an epoch where noise is most of it.
-        epsilon, delta: privacy parameters, positive.
-        lipschitz, method, losses, neighbors, sampler: see `plan_convex`.
-        clip: scale longer gradients down instead of refusing them.
-        rng, ledger, dataset: as for `PrivateExperts`.
-
-    Guarantee (charged_first, shown, refusal, paid_once): the guarantee of all rounds is charged before the first point
-        is drawn; the first point that an update returns is the one that the learner showed before; of gradients that
-        are refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/keys.md`.
-
-    Raises:
-        InputError: an argument is wrong; nothing was charged.
-        BudgetExceeded: nothing was charged and nothing drawn.
-
-    Examples:
-        >>> import numpy as np
-        >>> from labeldp.online import Ball
-        >>> learner = PrivateOnlineConvex(Ball(3, 1.0), horizon=1000, epsilon=1, delta=1e-6)
-        >>> played = learner.update(np.random.default_rng(0).uniform(-0.5, 0.5, (999, 3)))
-        >>> learner.update(lambda point: (point - 0.1) / 2).shape
-        (1, 3)
-        >>> learner.certificate.epsilon(1e-6) <= 1
-        True
-    """
-
-    _why_no_copy = f"{ChargedLearner._why_no_copy}. Use state_dict() and PrivateOnlineConvex.from_state_dict"
-    _kind = ConvexSettings
-
-    def __init__(
-        self,
-        body: Body,
-        horizon: int | None,
-        epsilon: Any,
-        delta: Any,
-        lipschitz: Any = 1.0,
-        method: str = "auto",
-        losses: str = "linear",
-        neighbors: str = "replace",
-        *,
-        clip: bool = False,
-        sampler: Sampler | None = None,
-        rng: RandomSource | None = None,
-        ledger: OnlineLedger | None = None,
-        dataset: str = "losses",
-    ) -> None:
-        settings = ConvexSettings(
-            body,
-            horizon,
-            *_floats_below(epsilon, delta),
-            real(lipschitz, "lipschitz"),
-            method,
-            losses,
-            neighbors,
-            clip,
-            sampler,
-        )
-        self._open(settings, rng, ledger, Budget(epsilon, delta), dataset)
-
-    def predict(self) -> Floats:
-        """Return the point of the coming round, shape (dimension,). It draws nothing and stays the same until `update`.
-
-        Raises:
-            InputError: the horizon is over.
-        """
-        return np.array(self._next())
-
-    def update(self, gradients: Any) -> Floats:
-        """Play one or more rounds and learn from their losses.
-
-        Args:
-            gradients: of the losses, shape (dimension,) for one round or (rounds, dimension) for several linear ones;
-                or a function that gives the gradient of one round at the point that is played. With a sampler of your
-                own, a list of losses as it takes them. What such a function raises is passed on as it is, with whatever
-                its text tells of the losses; nothing of that update is used, and the point stays.
-
-        Returns:
-            The points that were played in these rounds, shape (rounds, dimension).
-
-        Raises:
-            InputError: gradients are not finite, longer than `lipschitz` or more than the horizon has left.
-            BudgetExceeded: the ledger does not admit the next epoch, since others have charged it meanwhile.
-        """
-        self.check_process()
-        with self._lock:
-            return self._advance(self._checked(gradients))
-
-    def _checked(self, gradients: Any) -> Any:
-        """Return what the kernel takes: rows of gradients, or the losses of a sampler."""
-        kernel = self._epoch.mechanism.kernel
-        if isinstance(kernel, SampledWeights):
-            return list(gradients)
-        if callable(gradients):
-            if not isinstance(kernel, NoisyLeader):
-                raise InputError(NEEDS_SAMPLER)
-            gradients = finite_array(gradients(self.predict()), "gradients", 1, 2)
-            if gradients.ndim != 1:
-                raise InputError("gradients must have shape (dimension,) where a function gives them")
-        return checked_gradients(gradients, kernel.body.dimension, kernel.lipschitz, clip=self._settings.clip)
-
-    def __repr__(self) -> str:
-        settings = (self._settings.horizon, self._rounds, self.plan.method)
-        return "PrivateOnlineConvex(horizon={}, rounds={}, method={!r})".format(*settings)

@@ -332,7 +332,7 @@ def smallest_stddev(sums: Callable[[float], NoisyPrefixSums[Any]], reach: float,
         except InputError:
             return False
 
-    stddev = smallest_positive(keeps, tol=1e-6, most=2.0**60)
+    stddev = smallest_positive(keeps, tol=1e-6, limit=2.0**60)
     if stddev is None:
         raise InputError("is too small for Gaussian noise on so many rounds: take a larger one", argument="delta")
     return stddev

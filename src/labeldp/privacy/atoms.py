@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from labeldp.privacy.exact import exp_bounds, float_above
-from labeldp.privacy.stored import stored_fraction
-from labeldp.privacy.validate import Floats
+from labeldp.privacy.validate import Floats, stored_fraction
 
 Json = dict[str, Any]
 
@@ -250,6 +249,7 @@ def _require(possible: bool) -> None:
 
 
 NEGLIGIBLE_DELTA = 1e-20
+"""A curve ends where its upper delta is at most this."""
 
 _CURVE_ERROR = 1e-14
 

@@ -18,7 +18,7 @@ from labeldp.privacy.exact import decimal, decimal_text, float_above, rounded_up
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
 from labeldp.privacy.request import Request
-from labeldp.privacy.stored import stored_fraction
+from labeldp.privacy.validate import stored_fraction
 
 T = TypeVar("T")
 
@@ -140,8 +140,8 @@ class Certificate:
     def _guarantee(self, promise: Promise, other: str) -> tuple[str, list[str]]:
         """Return what is guaranteed under `other` values of the unit of protection, and on which further conditions."""
         if self.trust is Trust.NONE:
-            least = total_loss(self.entries).delta(_LARGEST_EPSILON)
-            return f"NONE. No ε gives δ below {rounded_up_text(least)}.", []
+            smallest = total_loss(self.entries).delta(_LARGEST_EPSILON)
+            return f"NONE. No ε gives δ below {rounded_up_text(smallest)}.", []
         if promise.epsilon == float("inf"):
             return f"NONE at δ = {decimal_text(float_above(promise.delta))}{_nothing(promise)}", []
         epsilon, delta = rounded_up_text(promise.epsilon), decimal_text(float_above(promise.delta))
@@ -157,13 +157,13 @@ class Certificate:
                 meant += f", plus {delta}"
         weak = " WARNING: weak guarantee." if promise.epsilon > WEAK_EPSILON else ""
         if promise.uncovered is not None:
-            others, share = rounded_up_text(promise.uncovered[0]), decimal_text(float_above(promise.uncovered[1]))
-            weak = f" Records of the other parts: ε = {others}, δ = {share}.{weak}"
+            uncovered, share = rounded_up_text(promise.uncovered[0]), decimal_text(float_above(promise.uncovered[1]))
+            weak = f" Records of the other parts: ε = {uncovered}, δ = {share}.{weak}"
         if promise.kind != "sum" and any(part.kind == "sum" for part in promise.others):
             weak = f" Records of some parts: a sum for these outputs; others might have cost more.{weak}"
         parts = (promise, *promise.others)
-        kept = [text for part in parts if part.kind == "budget" for text in self._kept(part)[2]]
-        more = list(dict.fromkeys([*kept, *[SHOWN for part in parts if part.kind == "block" and part.blocks]]))
+        sentences = [text for part in parts if part.kind == "budget" for text in self._kept(part)[2]]
+        more = list(dict.fromkeys([*sentences, *[SHOWN for part in parts if part.kind == "block" and part.blocks]]))
         if promise.kind == "budget":
             which, beyond, _ = self._kept(promise)
             return f"{said} ({which}){meant}{beyond}.{weak}", more
@@ -430,8 +430,8 @@ class CuratorLike(Protocol):
     def split(self, parts: Public[NDArray[np.integer[Any]]]) -> Sequence["CuratorLike"]:
         """Return one curator for each part; the parts are disjoint by construction."""
 
-    def limited(self, most: int) -> tuple["CuratorLike", NDArray[np.intp]]:
-        """Return a curator of at most `most` records of each user, and which ones these are."""
+    def limited(self, cap: int) -> tuple["CuratorLike", NDArray[np.intp]]:
+        """Return a curator of at most `cap` records of each user, and which ones these are."""
 
 
 def requested_delta(charges: Iterable[Charge]) -> Fraction:
@@ -441,8 +441,8 @@ def requested_delta(charges: Iterable[Charge]) -> Fraction:
         InputError: the delta of a mechanism is not a number from 0 to 1.
     """
     try:
-        asked = [charge.mechanism.get("delta") for charge in charges]
-        delta = max((stored_fraction(each) for each in asked if each is not None), default=Fraction(0))
+        deltas = [charge.mechanism.get("delta") for charge in charges]
+        delta = max((stored_fraction(number) for number in deltas if number is not None), default=Fraction(0))
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InputError("this is not a certificate of labeldp") from error
     if not 0 <= delta <= 1:
@@ -450,12 +450,12 @@ def requested_delta(charges: Iterable[Charge]) -> Fraction:
     return delta
 
 
-def checked_certificate(content: Any, place: object) -> Certificate:
+def checked_certificate(content: Any, path: object) -> Certificate:
     """Return the certificate in a JSON value, after checking its types.
 
     Args:
         content: the value.
-        place: what it is the certificate of, for the message.
+        path: what it is the certificate of, for the message.
 
     Raises:
         InputError: not a certificate of labeldp, or a damaged one.
@@ -465,11 +465,11 @@ def checked_certificate(content: Any, place: object) -> Certificate:
         requested_delta(certificate.entries)
         texts = (certificate.dataset, certificate.published, *certificate.assumptions, *certificate.cohorts)
         lists = (content["assumptions"], content.get("cohorts", []))
-        whole = all(isinstance(text, str) for text in texts) and all(isinstance(each, list) for each in lists)
+        readable = all(isinstance(text, str) for text in texts) and all(isinstance(part, list) for part in lists)
     except InputError:
-        whole = False
-    if not whole:
-        raise InputError(f"the certificate of {place} is damaged, or this is not a certificate of labeldp")
+        readable = False
+    if not readable:
+        raise InputError(f"the certificate of {path} is damaged, or this is not a certificate of labeldp")
     if not certificate.entries:
-        raise InputError(f"the certificate of {place} lists no charge, and so certifies no release; do not rely on it")
+        raise InputError(f"the certificate of {path} lists no charge, and so certifies no release; do not rely on it")
     return certificate

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from labeldp.privacy.atoms import Response
 from labeldp.privacy.exact import decimal, float_above
 from labeldp.privacy.loss import PrivacyLoss, RecordLoss
-from labeldp.privacy.stored import stored_fraction
+from labeldp.privacy.validate import stored_fraction
 
 T = TypeVar("T")
 

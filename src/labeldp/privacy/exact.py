@@ -167,32 +167,32 @@ def smallest(keeps: Callable[[float], bool], low: float, high: float, *, tol: fl
     return high
 
 
-def largest(keeps: Callable[[float], bool], low: float, high: float, *, tol: float, least: float = 0.0) -> float:
+def largest(keeps: Callable[[float], bool], low: float, high: float, *, tol: float, lowest: float = 0.0) -> float:
     """Return the largest number that keeps a guarantee, up to a relative `tol` too small, by bisection.
 
     Args:
         low: a number that keeps it; never asked, and returned where no larger one keeps it.
         high: a number that does not keep it, positive; never asked.
-        least: the search ends where the answer is known to be at most this.
+        lowest: the search ends where the answer is known to be at most this.
     """
-    while high - low > tol * high and high > least:
+    while high - low > tol * high and high > lowest:
         middle = (low + high) / 2
         low, high = (middle, high) if keeps(middle) else (low, middle)
     return low
 
 
-def smallest_positive(keeps: Callable[[float], bool], *, tol: float, most: float) -> float | None:
+def smallest_positive(keeps: Callable[[float], bool], *, tol: float, limit: float) -> float | None:
     """Return the smallest positive number that keeps a guarantee, up to a relative `tol` too large.
 
     It doubles or halves from 1 until the answer lies between two powers of two, and bisects.
 
     Returns:
-        None where no power of two up to `most` keeps it.
+        None where no power of two up to `limit` keeps it.
     """
     high = 1.0
     while not keeps(high):
         high *= 2
-        if high > most:
+        if high > limit:
             return None
     low = high / 2
     while keeps(low):
@@ -200,40 +200,40 @@ def smallest_positive(keeps: Callable[[float], bool], *, tol: float, most: float
     return smallest(keeps, low, high, tol=tol)
 
 
-def smallest_integer(keeps: Callable[[int], bool], least: int, most: int) -> int | None:
-    """Return the smallest integer from `least` to `most` that keeps a guarantee, or None.
+def smallest_integer(keeps: Callable[[int], bool], first: int, last: int) -> int | None:
+    """Return the smallest integer from `first` to `last` that keeps a guarantee, or None.
 
-    It doubles from `least`, as large numbers may be slow to ask, and bisects.
+    It doubles from `first`, as large numbers may be slow to ask, and bisects.
     """
-    low, high = least - 1, least
+    low, high = first - 1, first
     while not keeps(high):
-        if high == most:
+        if high == last:
             return None
-        low, high = high, min(2 * high, most)
+        low, high = high, min(2 * high, last)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if keeps(middle) else (middle, high)
     return high
 
 
-def smallest_below(curve: Callable[[float], float], target: float, least: float, most: float) -> float | None:
+def smallest_below(curve: Callable[[float], float], target: float, lowest: float, highest: float) -> float | None:
     """Return a number at which a falling, positive curve is at most `target`, up to a relative 1e-9 too large.
 
     For smooth curves that are slow to compute: it walks from 1 towards the answer, interpolates, and asks nothing
     twice.
 
     Args:
-        least, most: ends of the search, around 1; an answer at `least` may not be the smallest.
+        lowest, highest: ends of the search, around 1; an answer at `lowest` may not be the smallest.
 
     Returns:
-        None where the curve is above the target at `most`.
+        None where the curve is above the target at `highest`.
     """
     from scipy.optimize import brentq
 
-    bottom, top = math.log(least), math.log(most)
+    bottom, top = math.log(lowest), math.log(highest)
 
     def number(log: float) -> float:
-        return min(max(math.exp(log), least), most)
+        return min(max(math.exp(log), lowest), highest)
 
     @cache
     def log_excess(log: float) -> float:
@@ -246,7 +246,7 @@ def smallest_below(curve: Callable[[float], float], target: float, least: float,
         low, high = high, min(high + 2, top)
     while log_excess(low) <= 0:
         if low <= bottom:
-            return least
+            return lowest
         low, high = max(low - 2, bottom), low
     log = brentq(log_excess, low, high, xtol=_LOG_TOL, rtol=_LOG_TOL)
     while log_excess(log) > 0:

@@ -1,15 +1,17 @@
-"""Record ids, hashed under a key; digests of labeled records."""
+"""Record ids, hashed under a key; digests of labeled records; rows of words by bucket."""
 
 import hashlib
 import hmac
+import secrets
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Self, final, overload
+from typing import IO, Any, ClassVar, Self, final, overload
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from labeldp.privacy.errors import InputError
+from labeldp.privacy.errors import InputError, explain_full_disk
 
 Words = NDArray[np.uint64]
 """Uniform words of 64 bits."""
@@ -73,14 +75,14 @@ class Texts(Sequence[bytes]):
         return len(self._edges) - 1
 
     @overload
-    def __getitem__(self, place: int) -> bytes: ...
+    def __getitem__(self, index: int) -> bytes: ...
     @overload
-    def __getitem__(self, place: slice) -> "Texts": ...
-    def __getitem__(self, place: int | slice) -> "bytes | Texts":
-        if isinstance(place, slice):
-            first, last, _ = place.indices(len(self))
+    def __getitem__(self, index: slice) -> "Texts": ...
+    def __getitem__(self, index: int | slice) -> "bytes | Texts":
+        if isinstance(index, slice):
+            first, last, _ = index.indices(len(self))
             return Texts(self._data, self._edges[first : max(first, last) + 1])
-        start, end = self._edges[place : place + 2] if place >= 0 else self._edges[len(self) + place :][:2]
+        start, end = self._edges[index : index + 2] if index >= 0 else self._edges[len(self) + index :][:2]
         return self._data[start:end].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -104,12 +106,12 @@ class Texts(Sequence[bytes]):
             words, begins = self[part]._padded()
             sizes = lengths[part]
             state, shortest = firsts.take(sizes, axis=0), int(sizes.min())
-            for place in range(0, int(sizes.max()), 16):
-                rows: Any = slice(None) if place < shortest else np.flatnonzero(sizes > place)
-                starts = begins[rows] + place
+            for offset in range(0, int(sizes.max()), 16):
+                rows: Any = slice(None) if offset < shortest else np.flatnonzero(sizes > offset)
+                starts = begins[rows] + offset
                 block = np.column_stack([words[starts], words[starts + 8]])
-                if place + 16 > shortest:
-                    left = np.minimum(sizes[rows] - place, 16)
+                if offset + 16 > shortest:
+                    left = np.minimum(sizes[rows] - offset, 16)
                     block &= _KEPT_BYTES.take(left, axis=0)
                 state[rows] = _encrypt(cipher, block ^ state[rows])
             hashes[part] = state
@@ -117,11 +119,11 @@ class Texts(Sequence[bytes]):
 
     def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the texts that an integer of 64 bits prints as, such as "7" and not "07", as integers, and which."""
-        numbers, whole = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.bool_)
+        numbers, integer = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.bool_)
         for start in range(0, len(self), BLOCK):
             part = slice(start, start + BLOCK)
-            self[part]._parse(numbers[part], whole[part])
-        return numbers, whole
+            self[part]._parse(numbers[part], integer[part])
+        return numbers, integer
 
     def _padded(self) -> tuple[Words, NDArray[np.int64]]:
         """Return the word that begins at each byte of the data, padded with zeros, and where the texts begin."""
@@ -131,31 +133,31 @@ class Texts(Sequence[bytes]):
         words: Words = np.ndarray((len(padded) - 7,), "<u8", padded.data, 0, (1,))
         return words, self._edges[:-1] - (first - _PADDING)
 
-    def _parse(self, numbers: NDArray[np.int64], whole: NDArray[np.bool_]) -> None:
+    def _parse(self, numbers: NDArray[np.int64], integer: NDArray[np.bool_]) -> None:
         words, begins = self._padded()
         sizes = self.lengths
         leads = words[begins] & np.uint64(0xFF)
         negative = leads == ord("-")
-        np.logical_or(negative, (leads >= ord("0")) & (leads <= ord("9")), out=whole)
-        whole &= (sizes > negative) & (sizes <= 19 + negative)
-        if not whole.any():
+        np.logical_or(negative, (leads >= ord("0")) & (leads <= ord("9")), out=integer)
+        integer &= (sizes > negative) & (sizes <= 19 + negative)
+        if not integer.any():
             return
-        rows: Any = slice(None) if whole.all() else np.flatnonzero(whole)
+        rows: Any = slice(None) if integer.all() else np.flatnonzero(integer)
         minus, ends = negative[rows], begins[rows] + sizes[rows]
         digits = sizes[rows] - minus
         leads = np.where(minus, words[begins[rows] + minus] & np.uint64(0xFF), leads[rows])
         sound = (leads != ord("0")) | ((digits == 1) & ~minus)
         value = np.zeros(len(digits), dtype=np.uint64)
-        for place, scale in ((0, 1), (8, 10**8), (16, 10**16)):
-            if place and int(digits.max()) <= place:
+        for start, scale in ((0, 1), (8, 10**8), (16, 10**16)):
+            if start and int(digits.max()) <= start:
                 break
-            mask = _LAST_BYTES[np.clip(digits - place, 0, 8)]
-            eight = (words[ends - (place + 8)] & mask) | (_ZEROS & ~mask)
+            mask = _LAST_BYTES[np.clip(digits - start, 0, 8)]
+            eight = (words[ends - (start + 8)] & mask) | (_ZEROS & ~mask)
             sound &= (((eight & _HIGH) ^ _ZEROS) | (((eight + _SIX) & _HIGH) ^ _ZEROS)) == 0
             value += _eight_digits(eight) * np.uint64(scale)
         sound &= value <= np.uint64(2**63 - 1) + minus.astype(np.uint64)
         signed = np.where(minus, np.uint64(0) - value, value).view(np.int64)
-        numbers[rows], whole[rows] = np.where(sound, signed, 0), sound
+        numbers[rows], integer[rows] = np.where(sound, signed, 0), sound
 
     def __repr__(self) -> str:
         return f"Texts({len(self)})"
@@ -235,8 +237,10 @@ class RecordIds:
         return cls(blocks)
 
     @classmethod
-    def _of_texts(cls, texts: Texts, integers: NDArray[np.int64], whole: NDArray[np.bool_], key: bytes) -> "RecordIds":
-        rows = np.flatnonzero(~whole)
+    def _of_texts(
+        cls, texts: Texts, integers: NDArray[np.int64], integer: NDArray[np.bool_], key: bytes
+    ) -> "RecordIds":
+        rows = np.flatnonzero(~integer)
         if len(rows) == len(texts):
             return cls(_marked(texts.hashes(key)), texts)
         blocks = np.zeros((len(texts), 2), dtype="<u8")
@@ -329,9 +333,9 @@ def _collide(words: NDArray[Any], turn: int = 0) -> bool:
     rows, slots = np.arange(count, dtype=np.uint32), np.empty(1 << bits, dtype=np.uint32)
     slots[places] = rows
     owners = slots[places]
-    others = np.flatnonzero(owners != rows)
-    left = words[others]
-    return bool((words[owners[others]] == left).any()) or _collide(left, turn + 1)
+    rivals = np.flatnonzero(owners != rows)
+    left = words[rivals]
+    return bool((words[owners[rivals]] == left).any()) or _collide(left, turn + 1)
 
 
 def are_integers(ids: Any) -> bool:
@@ -438,9 +442,9 @@ def add_digests(one: str, other: str, times: int = 1) -> str:
 
     The second counts `times` times; with -1 its records are removed from the first.
     """
-    (sums, count), (more, others) = (text.split("-", 1) for text in (one, other))
+    (sums, count), (more, counts) = (text.split("-", 1) for text in (one, other))
     halves = ((int(sums[part], 16) + times * int(more[part], 16)) % (1 << 64) for part in (slice(0, 16), slice(16, 32)))
-    return "".join(f"{half:016x}" for half in halves) + f"-{int(count) + times * int(others)}"
+    return "".join(f"{half:016x}" for half in halves) + f"-{int(count) + times * int(counts)}"
 
 
 @final
@@ -455,3 +459,84 @@ class IdDigest(RecordDigest):
     """Tells whether records are the same as before, whatever their labels; see `RecordDigest`."""
 
     purpose = b"id digest"
+
+
+BUCKETS = 256
+
+
+@final
+class Buckets:
+    """Rows of one or two words, kept in memory or, if they are many, by bucket in an anonymous temporary file.
+
+    Close it when it is done with.
+
+    Args:
+        held: the most rows that memory holds; of those in the file it holds a bucket at a time.
+        width: words in a row, 1 or 2.
+        buckets: how many, 256 or 1.
+        spread: draw the bucket of a row by a secret hash of its first word. Without, it is the first byte of that word,
+            so that sorted buckets in order are sorted rows.
+    """
+
+    def __init__(self, held: int, width: int, *, buckets: int = BUCKETS, spread: bool = True) -> None:
+        self._limit, self._width, self._buckets = held, width, buckets
+        self._odd = np.uint64(secrets.randbits(64) | 1 if spread else 1)
+        self._waiting: list[Words] = []
+        self._count = 0
+        self._spilled: list[NDArray[np.int64]] = []
+        self._file: IO[bytes] | None = None
+
+    def add(self, words: Words) -> None:
+        """Add rows, shape (n,) or (n, 2)."""
+        self._waiting.append(words)
+        self._count += len(words)
+        if self._count > self._limit:
+            self._spill()
+
+    def runs(self) -> Iterator[Words]:
+        """Yield what was added, a bucket of a run, or a block in memory, at a time."""
+        for bucket in range(self._buckets):
+            for run in self._spilled:
+                yield self._read(run, bucket)
+        yield from self._waiting
+
+    def bucket(self, number: int) -> Words:
+        """Return the rows of one bucket, in no order."""
+        if self._count:
+            self._spill()
+        parts = [self._read(run, number) for run in self._spilled]
+        return np.concatenate(parts) if parts else np.zeros((0, self._width)[: self._width], dtype=np.uint64)
+
+    def repeated(self) -> bool:
+        """Return whether a row was added twice, one bucket at a time."""
+        if self._file is None:
+            return bool(self._waiting) and has_repeats(np.concatenate(self._waiting))
+        return any(has_repeats(self.bucket(number)) for number in range(self._buckets))
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _spill(self) -> None:
+        """Write the waiting rows as one run, ordered by bucket, and remember where each bucket starts in it."""
+        words = np.concatenate(self._waiting)
+        ends = np.array([len(words)])
+        if self._buckets > 1:
+            first = words if self._width == 1 else words[:, 0]
+            bucket = ((first * self._odd) >> np.uint64(56)).astype(np.uint8)
+            words = words.take(np.argsort(bucket, kind="stable"), axis=0)
+            ends = np.cumsum(np.bincount(bucket, minlength=self._buckets))
+        with explain_full_disk("the temporary file of record ids"):
+            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  (`close` closes it)
+            start = self._file.seek(0, 2)
+            self._file.write(np.ascontiguousarray(words).data)
+            self._file.flush()
+        self._spilled.append(start + np.concatenate([[0], ends]) * words.itemsize * self._width)
+        self._waiting, self._count = [], 0
+
+    def _read(self, run: NDArray[np.int64], bucket: int) -> Words:
+        assert self._file is not None
+        self._file.seek(int(run[bucket]))
+        words: NDArray[Any] = np.frombuffer(self._file.read(int(run[bucket + 1] - run[bucket])), dtype=np.uint64)
+        return words if self._width == 1 else words.reshape(-1, self._width)

@@ -152,7 +152,7 @@ class LedgerLike(Protocol):
         """Return the ledger for records with this digest of ids; refuse other records before labels are compared."""
 
     def check_users(self, users: str | None) -> None:
-        """Refuse a digest of the users that differs from earlier charges; see `Pinned`."""
+        """Refuse a digest of the users that differs from earlier charges; see `ProtectedUsers`."""
 
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Let the body compare labels with a declared domain; a ledger file remembers that and the outcome."""
@@ -177,16 +177,16 @@ class LedgerLike(Protocol):
 
 
 @dataclass(frozen=True)
-class Pinned:
+class ProtectedUsers:
     """What the first charges of a dataset fixed for good: whom they protect.
 
     Args:
         users: digest of the map from records to users, or None if no charge was for users.
-        whole: whether every charge was for users: then what protects single records only is refused.
+        users_only: whether every charge was for users: then what protects single records only is refused.
     """
 
     users: str | None = None
-    whole: bool = True
+    users_only: bool = True
 
     def check(self, users: str | None, name: str) -> None:
         """Refuse a request for records, or for other users.
@@ -207,7 +207,7 @@ class Pinned:
                 f"these are not the users that {name!r} was charged for: a dataset has one map from records to "
                 "users; nothing was charged. Records of other people are a dataset of their own"
             )
-        if self.whole:
+        if self.users_only:
             raise LedgerError(
                 f"{name!r} was charged for users, and this would protect single records only; nothing was charged. "
                 "Say whose each record is (users, --user COLUMN); what cannot do so takes a dataset of its own"

@@ -1,4 +1,4 @@
-"""The privacy loss of releases: how it composes, and what it guarantees."""
+"""The privacy loss of releases: how it composes, what it guarantees, and budgets for it."""
 
 import math
 from collections import Counter
@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from labeldp.privacy.atoms import Atom, BoundedRange, Discrete, Ends, Failure, Gaussian, Json, NumericAtom, Response
-from labeldp.privacy.bag_loss import HiddenWeights, NoisyBag
 from labeldp.privacy.composition import Sequence, delta_of, failures, finite_losses, max_loss, within
-from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal, float_above, positive_epsilon, smallest
-from labeldp.privacy.renyi import Switching
+from labeldp.privacy.errors import Argument, InputError
+from labeldp.privacy.exact import decimal, decimal_text, float_above, positive_epsilon, smallest
 from labeldp.privacy.validate import Floats
 
 
@@ -67,11 +66,15 @@ class Largest(NumericAtom):
         return f"the largest of {', '.join(map(str, self.curves))}"
 
 
-ATOMS: dict[str, type[Atom]] = {
-    atom.kind: atom
-    for atom in (Response, Discrete, Gaussian, Failure, BoundedRange, NoisyBag, HiddenWeights, Switching, Largest)
+_OWN = (Response, Discrete, Gaussian, Failure, BoundedRange, Largest)
+
+ATOMS = {
+    **{atom.kind: f"{atom.__module__}:{atom.__name__}" for atom in _OWN},
+    "noisy bag": "labeldp.bags.losses:NoisyBag",
+    "hidden weights": "labeldp.bags.losses:HiddenWeights",
+    "switching": "labeldp.online.experts.renyi:Switching",
 }
-"""Every kind of atom, by its name in JSON."""
+"""Where each kind of atom is defined, by its name in JSON."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +277,9 @@ MOST_TIMES = 10**12
 def _atom_from_json(value: Json) -> Atom:
     if value["kind"] not in ATOMS:
         raise ValueError(f"unknown kind of privacy loss: {value['kind']}")
-    return ATOMS[value["kind"]].from_json(value)
+    module, _, name = ATOMS[value["kind"]].partition(":")
+    atom: Atom = getattr(import_module(module), name).from_json(value)
+    return atom
 
 
 def _canonical(atoms: Counter[Atom]) -> Sequence:
@@ -295,3 +300,42 @@ def _invert(sequence: Sequence, delta: Fraction) -> float:
         if high > 1e6:
             return math.inf
     return smallest(lambda epsilon: within(sequence, decimal(epsilon, "epsilon"), delta), low, high, tol=1e-12)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that all releases about one set of labels may cost together.
+
+    Args:
+        epsilon: positive, at most 1000; the decimal as written counts.
+        delta: in [0, 1); 0 admits pure guarantees only.
+
+    Examples:
+        >>> Budget(epsilon=1.0).admits(PrivacyLoss.pure(0.1) * 10)
+        True
+    """
+
+    epsilon: Any
+    delta: Any = 0
+
+    def __post_init__(self) -> None:
+        positive_epsilon(self.epsilon)
+        if not 0 <= decimal(self.delta, "delta") < 1:
+            raise InputError("must lie in [0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
+
+    def admits(self, loss: PrivacyLoss | RecordLoss) -> bool:
+        """Return whether `loss` stays within the budget, in exact decimals where the guarantee is pure."""
+        return loss.within(self.epsilon, self.delta)
+
+    def __str__(self) -> str:
+        return f"epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
+
+
+def numbers_of(budget: Budget) -> tuple[Fraction, Fraction]:
+    """Return epsilon and delta of a budget, exact."""
+    return decimal(budget.epsilon, "epsilon"), decimal(budget.delta, "delta")
+
+
+def whole_cost(loss: PrivacyLoss) -> Budget | None:
+    """Return the budget that admits one release and nothing more; None where its loss has a delta."""
+    return None if loss.max_loss is None else Budget(float_above(loss.max_loss))

@@ -1,10 +1,10 @@
-"""Sources of 64-bit words."""
+"""Sources of 64-bit words, and base classes of objects that must not be copied or forked."""
 
 import os
 import threading
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -12,7 +12,53 @@ from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.ids import BLOCK, Ids, RecordIds, Words, counter_blocks, derive_key, record_words, refuse_repeats
-from labeldp.privacy.process import NotCopyable
+
+_generation = [0]
+
+
+def _count_fork() -> None:
+    """Give a forked child another number, even if the system reuses one."""
+    _generation[0] += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class NotCopyable:
+    """Base of objects whose copy would be a second budget, a second draw, or one more place for a secret.
+
+    Guarantee (no_copy): `copy.copy`, `copy.deepcopy` and `pickle` raise.
+    """
+
+    _why_no_copy: ClassVar[str]
+    """The message of the error: why not, and what to do instead."""
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(self._why_no_copy)
+
+
+class SingleProcess(NotCopyable):
+    """Base of objects that keep spending or state in memory, which a fork would not share.
+
+    Guarantee (no_fork): a fork of the process is refused, by `check_process`.
+    """
+
+    _why_no_fork: ClassVar[str]
+    """The message of the error in a fork of the process."""
+
+    def _claim_process(self) -> None:
+        """Bind this object to the current process."""
+        self._process = (os.getpid(), _generation[0])
+
+    def check_process(self) -> None:
+        """Refuse in any process but the one that made this.
+
+        Raises:
+            InputError: nothing was charged or drawn.
+        """
+        if self._process != (os.getpid(), _generation[0]):
+            raise InputError(self._why_no_fork)
+
 
 Lane = int | NDArray[np.intp]
 """Which word of a record: one number for all records, or one for each."""

@@ -1,18 +1,22 @@
-"""Checks of arguments, and names of arrays that signatures use.
+"""Checks of arguments and of what files hold; names of arrays that signatures use.
 
 Each check returns the value in one type, or raises an `InputError` that names the argument: for another value, or
 another type.
 `check_…` returns Python's own numbers, rounded as floats are; `exact_…` returns a `Fraction`, the decimal as written.
 """
 
+import json
 import math
+import re
+import zlib
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.errors import Argument, InputError
+from labeldp.privacy.errors import Argument, InputError, LedgerError
 from labeldp.privacy.exact import decimal
 
 Floats = NDArray[np.float64]
@@ -37,11 +41,11 @@ def set_fields(instance: Any, **values: Any) -> None:
         object.__setattr__(instance, name, value)
 
 
-def check_integer(value: Any, name: str, least: int = 1, most: int | None = None, advice: str = "") -> int:
-    """Return an integer from `least` to `most`, one of Python's; `advice` extends the error."""
+def check_integer(value: Any, name: str, low: int = 1, high: int | None = None, advice: str = "") -> int:
+    """Return an integer from `low` to `high`, one of Python's; `advice` extends the error."""
     integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not integer or value < least or (most is not None and value > most):
-        allowed = f", at least {least}" if most is None else f" from {least} to {most}"
+    if not integer or value < low or (high is not None and value > high):
+        allowed = f", at least {low}" if high is None else f" from {low} to {high}"
         raise InputError(f"must be an integer{allowed}{advice}", argument=name)
     return int(value)
 
@@ -137,3 +141,87 @@ def label_width(label_range: Any) -> Fraction:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+Result = TypeVar("Result")
+
+MOST_GROWTH = 200
+"""By how much data may grow when they are read: tables and images compress by 2 to 50."""
+
+ALWAYS_FINE = 1 << 28
+"""Bytes that any file may grow to, 256 MiB."""
+
+_NUMBER = re.compile(r"[+-]?\d+(/\d+|(\.\d*)?([eE][+-]?\d{1,3})?)")
+
+
+def json_value(text: str | bytes) -> Any:
+    """Return the value of a JSON text, in which every number is finite.
+
+    Raises:
+        ValueError: not JSON, or nested deeper than Python reads.
+    """
+    try:
+        return json.loads(text, parse_constant=_refused)
+    except RecursionError:
+        problem = "nested too deep"
+    raise ValueError(problem)
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def stored_fraction(text: Any) -> Fraction:
+    """Return an exact number as a file holds it: an integer, a ratio, or a decimal with an exponent below 1000.
+
+    `Fraction` alone would take years for 1e999999999.
+
+    Raises:
+        ValueError: something else.
+    """
+    if isinstance(text, bool) or not (isinstance(text, int | float) or _NUMBER.fullmatch(str(text))):
+        raise ValueError("not a number of ordinary size")
+    return Fraction(text)
+
+
+def most_bytes(stored: int) -> int:
+    """Return how many bytes may be made of so many on disk."""
+    return max(ALWAYS_FINE, MOST_GROWTH * stored)
+
+
+def check_growth(what: object, stored: int, size: int) -> None:
+    """Refuse what would fill the memory: more than 256 MiB, and more than 200 times its bytes on disk.
+
+    Args:
+        what: name of the file in the message.
+        stored: its bytes on disk.
+        size: its bytes in memory.
+
+    Raises:
+        InputError: it would grow by more.
+    """
+    if size > most_bytes(stored):
+        raise InputError(
+            f"{what} would grow from {stored:,} bytes to at least {size:,}, which no plain data do: it was not read"
+        )
+
+
+def read_stored(text: Any, parse: Callable[[Any], Result]) -> Result:
+    """Parse a JSON text of a ledger, whose holder can write to it.
+
+    Raises:
+        LedgerError: labeldp did not write it.
+    """
+    return as_written(lambda: parse(json_value(text)))
+
+
+def as_written(read: Callable[[], Result]) -> Result:
+    """Return the result of `read`; raise LedgerError for content that labeldp did not write."""
+    try:
+        return read()
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError, EOFError, zlib.error):
+        pass
+    raise LedgerError(
+        "the ledger holds an entry that labeldp did not write: it is damaged, or was changed by hand; restore it from "
+        "a copy that holds every release made so far"
+    )

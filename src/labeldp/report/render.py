@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from labeldp.fit import CertificateRow, FitSummary, Importance, Numbers
+from labeldp.fit import CertificateRow, FitSummary, Importance, RegressionSummary
 from labeldp.privacy import InputError
 from labeldp.report import charts, words
 from labeldp.tables import atomic_write
@@ -129,7 +129,7 @@ def _of_classes(summary: FitSummary) -> dict[str, Any]:
     }
 
 
-def _of_numbers(summary: FitSummary, numbers: Numbers) -> dict[str, Any]:
+def _of_numbers(summary: FitSummary, numbers: RegressionSummary) -> dict[str, Any]:
     """Return what the template says of a regressor."""
     rises = [abs(end) for item in summary.importance for end in (item.low, item.high)]
     power = words.thousands(max(rises, default=0.0))

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from markupsafe import Markup
 
-from labeldp.fit import BudgetUse, Estimated, Numbers
+from labeldp.fit import BudgetUse, Estimated, RegressionSummary
 from labeldp.learners import format_number
 
 MINUS = "\N{MINUS SIGN}"
@@ -130,7 +130,7 @@ def between(estimate: Estimated) -> str:
     return f"{signed(estimate.low)} to {signed(estimate.high)}"
 
 
-def against_the_mean(numbers: Numbers) -> str:
+def against_the_mean(numbers: RegressionSummary) -> str:
     """Compare the squared errors of model and constant record by record, and claim no more than the interval shows."""
     gain = numbers.gain
     if gain.low <= 0 <= gain.high:

@@ -1,4 +1,3 @@
-from .alias import AliasTable as AliasTable
 from .discrete import MAX_CELLS as MAX_CELLS
 from .discrete import MAX_STDDEV as MAX_STDDEV
 from .discrete import MIN_RATE as MIN_RATE
@@ -19,6 +18,7 @@ from .fast import wide_gaussian as wide_gaussian
 from .fast import wide_laplace as wide_laplace
 from .words import NORMAL_ERROR as NORMAL_ERROR
 from .words import SEED_WORDS as SEED_WORDS
+from .words import AliasTable as AliasTable
 from .words import RecordStream as RecordStream
 from .words import WordStream as WordStream
 from .words import fresh_seed as fresh_seed

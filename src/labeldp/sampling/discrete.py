@@ -278,10 +278,10 @@ class KeepCoin:
         """The least word that is tails at every cost: 2**64 if there is none."""
         return math.ceil(self.keep * WORD)
 
-    def heads_below(self, most: int) -> int:
-        """Return a word below which all words are heads at every cost up to `most`."""
+    def heads_below(self, limit: int) -> int:
+        """Return a word below which all words are heads at every cost up to `limit`."""
         rate, scale = self._doubles
-        return int(math.exp(rate * most) * scale * (1 - 2 * COIN_MARGIN))
+        return int(math.exp(rate * limit) * scale * (1 - 2 * COIN_MARGIN))
 
     def heads(self, word: int, cost: int, rng: Randomness) -> bool:
         """Return the coin at the uniform number that begins with these 64 bits."""

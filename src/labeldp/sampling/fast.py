@@ -21,9 +21,8 @@ from labeldp.privacy import (
     as_successive,
     exp_bounds,
 )
-from labeldp.sampling.alias import AliasTable
 from labeldp.sampling.discrete import COIN_MARGIN, MIN_RATE, geometric_rounds
-from labeldp.sampling.words import WordStream, fresh_words
+from labeldp.sampling.words import AliasTable, WordStream, fresh_words
 
 BIN_COUNT = 1 << 10
 

@@ -344,7 +344,7 @@ class RemoteCurator:
             curators[-1]._subscribers, curators[-1]._rows = self._subscribers, self._rows[numbers == part]
         return curators
 
-    def limited(self, most: int) -> tuple["RemoteCurator", NDArray[np.intp]]:
+    def limited(self, cap: int) -> tuple["RemoteCurator", NDArray[np.intp]]:
         """Refuse: a curator without users has one record of each."""
         raise InputError("a curator without users has one record of each: there is nothing to limit")
 

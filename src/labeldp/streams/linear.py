@@ -113,8 +113,8 @@ def learn(
     mapped = encode(default_representation(sample) if representation is None else representation, sample, None)
     check_by_record(mapped, sample)
     directions = Directions.of(mapped.table, records, task)
-    space, kept = directions.space, directions.kept
-    mapping = ExactMap.of(mapped.table, *of_features(space, kept, np.diag(directions.scale)))
+    space, columns = directions.space, directions.kept
+    mapping = ExactMap.of(mapped.table, *of_features(space, columns, np.diag(directions.scale)))
     encoder = EncodedFeatures(mapped.transformer, mapped.table[:0])
     rows = ByDirections(features, encoder, mapping)
     aggregate = RowSums(rows, task.domain, directions.clip)

@@ -62,22 +62,24 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False, priva
 
 
 @contextmanager
-def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> Iterator[Path]:
+def atomic_directory(path: str | os.PathLike[str], names: Collection[str], notes: str | None = None) -> Iterator[Path]:
     """Fill a directory under the hidden name `.NAME.partial` next to it, and give it its name when it is complete.
 
-    Two runs at a time are refused. A new run removes what a killed run left under the hidden name.
+    Two runs at a time are refused. A new run removes what a killed run left under the hidden name, or with `notes` goes
+    on with it.
 
     Args:
         path: path of the directory; an empty directory may exist there already.
-        names: the files that the directory may hold, and no others.
+        names: the paths within it that it may hold when it is complete, and no others.
+        notes: a directory within it for notes on the work, by which a later run goes on; it is removed in the end.
 
     Yields:
-        The hidden directory to fill, empty. Files in it should be written by `atomic_write`.
+        The hidden directory to fill. Files in it should be written by `atomic_write`.
 
     Guarantee (whole, clean, owner_only, untouched):
-        `path` is never seen half-filled and holds nothing but regular files of `names`; after any error the hidden
-        directory is gone. Until it is whole nobody but its owner can enter it. A directory that is not empty is never
-        touched, nor a file that is not ours.
+        `path` is never seen half-filled and holds nothing but regular files of `names`. After any error the hidden
+        directory is gone; with `notes`, Ctrl-C leaves it like the end of the process does. Until it is whole nobody but
+        its owner can enter it. A directory that is not empty is never touched, nor a file that is not ours.
 
     Raises:
         InputError: `path` is a file or a directory that is not empty, its parent does not exist, or something that no
@@ -88,12 +90,15 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
     _refuse_directory(target)
     hidden = target.with_name(f".{target.name}.partial")
     with explain_full_disk(str(target)), _only_run(hidden, target) as handle:
+        content = _Content(hidden, names, notes)
+        content.remove(drafts_only=notes is not None)
+        content.refuse_others()
         try:
-            _clear(hidden, names)
-            _refuse_strangers(hidden, ())
             yield hidden
-            _refuse_strangers(hidden, names)
-            for entry in hidden.iterdir():
+            if notes is not None:
+                shutil.rmtree(hidden / notes, ignore_errors=True)
+            content.refuse_others()
+            for entry in sorted(hidden.rglob("*"), reverse=True):
                 sync(entry)
             _set_mode(handle, usual_mode(target))
             sync(hidden)
@@ -102,86 +107,50 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
             except OSError:
                 _refuse_directory(target)
                 raise
-        except BaseException:
-            _clear(hidden, names)
-            with suppress(OSError):
-                hidden.rmdir()  # stays if something in it is not ours
+        except BaseException as error:
+            if notes is None or isinstance(error, Exception):
+                content.remove()
+                with suppress(OSError):
+                    hidden.rmdir()  # stays if something in it is not ours
             raise
     sync(target.parent)
 
 
-@contextmanager
-def growing_directory(path: str | os.PathLike[str], names: Collection[str], notes: str) -> Iterator[Path]:
-    """Fill a directory under the hidden name `.NAME.partial` next to it, and go on with what a killed run left there.
+_DRAFT = re.compile(r"\.(.*)\.[0-9a-f]{8}\.partial")
 
-    Args:
-        path: path of the directory, which must not exist.
-        names: the paths within it that it may hold when it is complete, and no others.
-        notes: a directory within it for notes on the work, which must be empty in the end; it is removed.
 
-    Yields:
-        The hidden directory to fill. Files in it should be written by `atomic_write`.
+class _Content:
+    """What a run may leave in its hidden directory: files of these names, their drafts and folders, and notes."""
 
-    Guarantee (whole, clean, owner_only):
-        `path` is never seen half-filled. After an error the hidden directory is gone, but Ctrl-C leaves it like the end
-        of the process does. Until it is whole nobody but its owner can enter it.
+    def __init__(self, hidden: Path, names: Collection[str], notes: str | None) -> None:
+        self._hidden, self._files, self._notes = hidden, set(map(Path, names)), notes
+        self._folders = {folder for name in self._files for folder in name.parents}
 
-    Raises:
-        InputError: `path` exists, its parent does not, or there is something else under the hidden name.
-        LabelDPError: another run is at work on it, or the disk is full.
-    """
-    target = Path(path)
-    _refuse_directory(target)
-    hidden = target.with_name(f".{target.name}.partial")
-    with explain_full_disk(str(target)), _only_run(hidden, target) as handle:
-        for entry in _files_in(hidden):
-            if _DRAFT.fullmatch(entry.name):
+    def _has(self, entry: Path, file: Path) -> bool:
+        """Return whether an entry is one of a run, if a file is of this name."""
+        folders = entry.is_dir() and not entry.is_symlink()
+        return file.parts[0] == self._notes or file in (self._folders if folders else self._files)
+
+    def refuse_others(self) -> None:
+        """Raise InputError if there is anything but folders and regular files of a run; remove nothing."""
+        for entry in sorted(self._hidden.rglob("*")):
+            regular = not entry.is_symlink() and (entry.is_file() or entry.is_dir())
+            if not regular or not self._has(entry, entry.relative_to(self._hidden)):
+                raise InputError(
+                    f"{entry} is not of this run; look at it, and remove it before the command is run again"
+                )
+
+    def remove(self, *, drafts_only: bool = False) -> None:
+        """Remove drafts, or all that is of a run, and the folders that are empty then."""
+        for entry in sorted(self._hidden.rglob("*"), reverse=True):
+            file, draft = entry.relative_to(self._hidden), _DRAFT.fullmatch(entry.name)
+            if (drafts_only and not draft) or not self._has(entry, file.with_name(draft[1]) if draft else file):
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                with suppress(OSError):
+                    entry.rmdir()
+            else:
                 entry.unlink()
-        _refuse_others(hidden, names, notes)
-        try:
-            yield hidden
-            shutil.rmtree(hidden / notes, ignore_errors=True)
-            _refuse_others(hidden, names, notes)
-            for entry in sorted(hidden.rglob("*"), reverse=True):
-                sync(entry)
-            _set_mode(handle, usual_mode(target))
-            sync(hidden)
-            hidden.rename(target)  # onto an empty directory, too
-        except Exception:
-            _remove_known(hidden, names, notes)
-            raise
-    sync(target.parent)
-
-
-_DRAFT = re.compile(r"\..*\.[0-9a-f]{8}\.partial")
-
-
-def _files_in(folder: Path) -> list[Path]:
-    return [entry for entry in folder.rglob("*") if entry.is_symlink() or not entry.is_dir()]
-
-
-def _refuse_others(hidden: Path, names: Collection[str], notes: str) -> None:
-    """Raise InputError if a directory holds other files than those of names, and notes; remove nothing."""
-    allowed = set(names)
-    for entry in sorted(_files_in(hidden)):
-        inside = entry.relative_to(hidden)
-        ours = inside.as_posix() in allowed or inside.parts[0] == notes
-        if not ours or entry.is_symlink() or not entry.is_file():
-            raise InputError(
-                f"{entry} is not of this run; look at it, and remove {hidden} before the command runs again"
-            )
-
-
-def _remove_known(hidden: Path, names: Collection[str], notes: str) -> None:
-    """Remove files of names, notes and drafts, and the directories that are empty then."""
-    allowed = set(names)
-    for entry in _files_in(hidden):
-        inside = entry.relative_to(hidden)
-        if inside.as_posix() in allowed or inside.parts[0] == notes or _DRAFT.fullmatch(entry.name):
-            entry.unlink()
-    for entry in (*sorted((folder for folder in hidden.rglob("*") if folder.is_dir()), reverse=True), hidden):
-        with suppress(OSError):
-            entry.rmdir()
 
 
 def check_new_file(target: Path, *, overwrite: bool) -> None:
@@ -319,22 +288,6 @@ def _refuse_directory(target: Path) -> None:
         raise InputError(f"the directory {target} is not empty; choose another name or remove it first")
     if not target.parent.is_dir():
         raise InputError(f"{target} cannot be made: there is no directory {target.parent}")
-
-
-def _clear(hidden: Path, names: Collection[str]) -> None:
-    """Remove what a run may have left: files of these names and their drafts."""
-    any_of = "|".join(map(re.escape, names))
-    ours = re.compile(rf"({any_of})|\.({any_of})\.[0-9a-f]{{8}}\.partial")
-    for entry in hidden.iterdir():
-        if ours.fullmatch(entry.name) and (entry.is_symlink() or entry.is_file()):
-            entry.unlink()
-
-
-def _refuse_strangers(hidden: Path, names: Collection[str]) -> None:
-    """Raise InputError if there is anything but regular files of these names; remove nothing."""
-    for entry in sorted(hidden.iterdir()):
-        if entry.name not in names or entry.is_symlink() or not entry.is_file():
-            raise InputError(f"{entry} is not of this run; look at it, and remove it before the command is run again")
 
 
 @contextmanager

@@ -151,7 +151,7 @@ class TableEncoder:
     @classmethod
     def of_columns(cls, columns: Iterable[tuple[str, pa.ChunkedArray]], index: Sequence[str] = ()) -> Self:
         """Decide how to encode columns, given as pairs of name and cells; see `fit`. Those of `index` are left out."""
-        kept, notes = [], [f"left out {name!r}: {INDEX}" for name in index]
+        names, notes = [], [f"left out {name!r}: {INDEX}" for name in index]
         for name, values in columns:
             column = recognize(name, values)
             if column is not None:
@@ -160,11 +160,11 @@ class TableEncoder:
                 notes.append(f"left out {name!r}: {reason}")
                 continue
             assert column is not None
-            kept.append(column)
+            names.append(column)
             notes.extend(_remarks(column, values))
-        if not kept:
+        if not names:
             raise InputError("the table has no feature column that can be used; " + "; ".join(notes))
-        return cls(tuple(kept), tuple(notes))
+        return cls(tuple(names), tuple(notes))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -230,7 +230,7 @@ class Blocks:
         """Encode one block; see `TableEncoder.transform`."""
         source = as_table(table)
         matrix = np.empty((source.num_rows, len(self._columns)))
-        for place, column in enumerate(self._columns):
+        for index, column in enumerate(self._columns):
             values = _column(source, column.name)
             if column.name not in self._settled:
                 other = column.other_kind(values)
@@ -238,7 +238,7 @@ class Blocks:
                     self._settled.add(column.name)
                 elif other:
                     self._others.setdefault(column.name, other)
-            matrix[:, place] = column.encode(values)
+            matrix[:, index] = column.encode(values)
         return matrix
 
     def require_kinds(self) -> None:

@@ -335,21 +335,21 @@ def largest_batch(file: BinaryIO, size: int) -> int:
     return sum(dictionaries) + max(batches, default=0)
 
 
-def _unpacked(file: BinaryIO, place: int, length: int, body: int) -> int:
+def _unpacked(file: BinaryIO, start: int, length: int, body: int) -> int:
     """Return the bytes of the compressed buffers of a message at a place."""
-    text = _read(file, place, length)
+    text = _read(file, start, length)
     total = 0
     for offset, held in compressed_buffers(text[8:] if text.startswith(b"\xff" * 4) else text[4:]):
         if held:
-            [said] = struct.unpack("<q", _read(file, place + length + offset, 8))
+            [said] = struct.unpack("<q", _read(file, start + length + offset, 8))
             total += max(said, held)  # -1: it is not compressed
     return total
 
 
-def _read(file: BinaryIO, place: int, length: int) -> bytes:
-    if place < 0 or length < 0:
+def _read(file: BinaryIO, start: int, length: int) -> bytes:
+    if start < 0 or length < 0:
         raise ValueError("outside of the file")
-    file.seek(place)
+    file.seek(start)
     content = file.read(length)
     if len(content) != length:
         raise ValueError("outside of the file")
@@ -368,14 +368,14 @@ def _field(data: bytes, table: int, number: int) -> int | None:
 
 def _table(data: bytes, table: int, number: int) -> int | None:
     """Return where the table or vector that a field points to begins."""
-    place = _field(data, table, number)
-    return None if place is None else int(place + struct.unpack_from("<I", data, place)[0])
+    start = _field(data, table, number)
+    return None if start is None else int(start + struct.unpack_from("<I", data, start)[0])
 
 
 def _structs(data: bytes, table: int, number: int, form: str) -> Iterator[tuple[int, ...]]:
     """Yield the entries of a vector of structs."""
-    place = _table(data, table, number)
-    if place is not None:
-        [count] = struct.unpack_from("<I", data, place)
+    start = _table(data, table, number)
+    if start is not None:
+        [count] = struct.unpack_from("<I", data, start)
         for entry in range(count):
-            yield struct.unpack_from(form, data, place + 4 + struct.calcsize(form) * entry)
+            yield struct.unpack_from(form, data, start + 4 + struct.calcsize(form) * entry)

@@ -12,7 +12,7 @@ from typing import Any, final
 import pyarrow as pa
 
 from labeldp.privacy import InputError, LabelDPError, json_value
-from labeldp.tables.atomic import atomic_write, growing_directory
+from labeldp.tables.atomic import atomic_directory, atomic_write
 from labeldp.tables.table import Table, open_table
 from labeldp.tables.values import as_text, plain
 from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
@@ -84,15 +84,15 @@ def open_folder(path: Path) -> FolderTable:
     return FolderTable(path, schema, total, files[0].index, files=files)
 
 
-def _listed(place: Path) -> tuple[str, ...]:
+def _listed(path: Path) -> tuple[str, ...]:
     """Return the parts in a folder and its subfolders, by path."""
     parts = []
-    for folder, inner, files in os.walk(place):
+    for folder, inner, files in os.walk(path):
         inner[:] = [name for name in inner if not name.startswith(("_", "."))]
         for name in inner:
             if (Path(folder) / name).is_symlink():
                 raise InputError(f"{Path(folder) / name} is a link to a folder, which is not followed")
-        parts += [(Path(folder) / name).relative_to(place).as_posix() for name in files if name[0] not in "_."]
+        parts += [(Path(folder) / name).relative_to(path).as_posix() for name in files if name[0] not in "_."]
     return tuple(sorted(parts))
 
 
@@ -196,7 +196,7 @@ def release_folder(
     """
     for name in names:
         is_parquet(Path(name))
-    with growing_directory(path, (*names, CERTIFICATE, SUCCESS), RECORDS) as folder:
+    with atomic_directory(path, (*names, CERTIFICATE, SUCCESS), RECORDS) as folder:
         writer = FolderWriter(folder, columns, released, ids)
         yield writer
         writer.finish()
@@ -222,9 +222,9 @@ def read_folder_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     except (OSError, ValueError):
         raise InputError(f"{path} has no certificate: {file} cannot be read") from None
     expected = {"format": int, "column": str, "columns": list, "parts": dict, "certificate": dict}
-    whole = isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in expected.items())
-    whole = whole and all(isinstance(part, dict) for part in content["parts"].values())
-    if not whole or not all(isinstance(name, str) for name in content["columns"]):
+    readable = isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in expected.items())
+    readable = readable and all(isinstance(part, dict) for part in content["parts"].values())
+    if not readable or not all(isinstance(name, str) for name in content["columns"]):
         raise InputError(f"the certificate of {path} cannot be read: it is damaged or not of labeldp")
     if content["format"] != FORMAT:
         raise InputError(f"the certificate of {path} is of another version of labeldp")

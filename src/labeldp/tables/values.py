@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, ResponseOnBins
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval
 from labeldp.privacy import Buckets, DomainError, InputError, RecordIds, Texts
 from labeldp.tables.table import without_values
 
@@ -61,13 +61,14 @@ def released_values(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array
     """
     if mechanism.answers is not None:
         return _bits(mechanism, noisy)
-    if isinstance(mechanism, ResponseOnBins):
-        return pa.array(mechanism.names).take(pa.array(noisy))
+    names = getattr(mechanism, "names", None)
+    if names is not None:
+        return pa.array(names).take(pa.array(noisy))
     if not isinstance(mechanism.domain, Classes):
         return pa.array(mechanism.values(noisy))
     names = mechanism.domain.names
-    whole = all(isinstance(name, int) for name in names)
-    return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
+    integers = all(isinstance(name, int) for name in names)
+    return pa.array(names if integers else [str(name) for name in names]).take(pa.array(noisy))
 
 
 def _bits(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
@@ -322,8 +323,8 @@ def answers_in(mechanism: FiniteMechanism, column: pa.Array) -> NDArray[Any]:
     Raises:
         InputError: a value that is no answer of this mechanism.
     """
-    domain = mechanism.domain
-    if mechanism.answers is not None or isinstance(mechanism, ResponseOnBins) or isinstance(domain, Classes):
+    domain, names = mechanism.domain, getattr(mechanism, "names", None)
+    if mechanism.answers is not None or names is not None or isinstance(domain, Classes):
         coded = plain(column).cast(pa.string()).dictionary_encode()
         texts, places = coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
         if coded.null_count:
@@ -331,8 +332,8 @@ def answers_in(mechanism: FiniteMechanism, column: pa.Array) -> NDArray[Any]:
         if mechanism.answers is not None:
             bits = np.array([[letter == "1" for letter in text.zfill(domain.size)] for text in texts])
             return np.asarray(np.packbits(bits, axis=1)[places])
-        if isinstance(mechanism, ResponseOnBins):
-            return np.array([mechanism.names.index(text) for text in texts], dtype=np.uint8)[places]
+        if names is not None:
+            return np.array([names.index(text) for text in texts], dtype=np.uint8)[places]
         return np.asarray(domain.in_file().encode(np.array(texts, dtype=np.str_))[places])
     numbers = plain(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
     outputs = getattr(mechanism, "outputs", None)

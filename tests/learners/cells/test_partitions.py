@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import labeldp as ldp
 from labeldp.learners import CubePartition, KMeansPartition, MedianPartition, TreePartition
-from labeldp.learners.cells.local import NonEmptyCells, Scale, numbered
+from labeldp.learners.cells.local import FeatureScale, NonEmptyCells, numbered
 from labeldp.privacy import InputError
 
 RNG = np.random.default_rng
@@ -220,7 +220,7 @@ def test_keys_are_numbered_alike_by_counting_and_by_sorting() -> None:
 
 def test_an_empty_cell_is_answered_by_the_nearest_one() -> None:
     features = np.array([[0.5, 0.5], [9.5, 0.5], [0.5, 9.5]])
-    fitted, scale = CubePartition(1.0).fit(features), Scale.of(features)
+    fitted, scale = CubePartition(1.0).fit(features), FeatureScale.of(features)
     cells, own = NonEmptyCells.of(fitted, fitted.transform(features), scale)
     asked = np.array([[8.2, 1.0], [0.1, 8.0], [1.5, 1.5], [-100.0, 0.0], [0.9, 0.9]])
     found = cells.locate(fitted.transform(asked), asked, scale)

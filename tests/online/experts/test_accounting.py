@@ -18,8 +18,9 @@ from labeldp.online.experts.accounting import (
     switches_bound,
 )
 from labeldp.online.experts.doubling import doubling_regret_bound
+from labeldp.online.experts.renyi import ORDERS, rdp_delta, switching_rdp
 from labeldp.online.experts.softmax import softmax_rate, softmax_regret_bound
-from labeldp.privacy import ORDERS, InputError, Neighbors, PrivacyLoss, rdp_delta, switching_rdp
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss
 
 REPLACE, ZERO_OUT = Neighbors.ONE_LOSS, Neighbors.ZERO_OUT
 

@@ -205,11 +205,11 @@ class CompactPartition(_Clusters, MeansPartition):
         self.median_, sample = filled_sample(table, RANKED_ROWS)
         self.ordered_ = np.sort(sample, axis=0)
         self.blocks_ = MedianPartition(-(-len(table) // BLOCK_RECORDS)).fit(table)
-        own = self.blocks_.transform(table)
+        blocks = self.blocks_.transform(table)
         with threadpool_limits(1):  # sums in one order: the same cells to the bit
-            clusters = [self._clusters(table[rows], cells / len(table)) for rows in members(own, self.blocks_.size_)]
+            clusters = [self._clusters(table[rows], cells / len(table)) for rows in members(blocks, self.blocks_.size_)]
         self.clusters_ = np.concatenate(clusters)
-        self.starts_ = np.cumsum([0, *(len(each) for each in clusters)])
+        self.starts_ = np.cumsum([0, *(len(cluster) for cluster in clusters)])
         self.size_ = len(self.clusters_)
         self.middles_ = cell_means(self.transform(X), np.where(np.isnan(table), self.median_, table), self.size_)
         return self

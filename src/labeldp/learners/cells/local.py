@@ -48,16 +48,16 @@ class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
         """Find the non-empty cells of a fitted partition, and return the number of each record's own, for each tree."""
         check_columns(self, features, fit=True)
         keys = keys_by_tree(fitted.transform(features))
-        self.scale_ = Scale.of(features)
-        found = [NonEmptyCells.of(fitted, own, self.scale_) for own in keys]
-        self.cells_, own = (list(part) for part in zip(*found, strict=True))
+        self.scale_ = FeatureScale.of(features)
+        fits = [NonEmptyCells.of(fitted, column, self.scale_) for column in keys]
+        self.cells_, column = (list(part) for part in zip(*fits, strict=True))
         self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
-        return own
+        return column
 
     def take(self, features: Any, fitted: Any, keys: Keys, sizes: NDArray[np.int64]) -> None:
         """Take non-empty cells of a fitted partition that are known, for features of some of their records."""
         check_columns(self, features, fit=True)
-        self.scale_ = Scale.of(features)
+        self.scale_ = FeatureScale.of(features)
         self.cells_ = [NonEmptyCells(keys, sizes, self.scale_.apply(fitted.centers(keys)))]
         self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
 
@@ -84,8 +84,8 @@ class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
         check_columns(self, features)  # the partition looks at the numbers
         keys = keys_by_tree(self.partition_.transform(features))
         total: Any = 0.0
-        for own, cells, values in zip(keys, self.cells_, self.values_, strict=True):
-            total = total + values[cells.locate(own, features, self.scale_)]
+        for column, cells, values in zip(keys, self.cells_, self.values_, strict=True):
+            total = total + values[cells.locate(column, features, self.scale_)]
         return np.asarray(total / len(self.cells_))
 
     @property
@@ -146,8 +146,11 @@ class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
         """
         self.domain_ = domain_of(release, Interval)
         cells = self._prepared(X, release)
-        means = (unbiased_means(release, own, each.sizes)[:, 0] for own, each in zip(cells, self.cells_, strict=True))
-        self.values_ = [np.clip(each, self.domain_.low, self.domain_.high) for each in means]
+        means = (
+            unbiased_means(release, column, answer.sizes)[:, 0]
+            for column, answer in zip(cells, self.cells_, strict=True)
+        )
+        self.values_ = [np.clip(answer, self.domain_.low, self.domain_.high) for answer in means]
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -176,13 +179,13 @@ class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
             InputError: features do not fit the partition, or `release` has no classes.
         """
         domain = domain_of(release, Classes)
-        sizes = [(own, each.sizes) for own, each in zip(self._prepared(X, release), self.cells_, strict=True)]
+        sizes = [(column, answer.sizes) for column, answer in zip(self._prepared(X, release), self.cells_, strict=True)]
         try:
-            shares = [unbiased_means(release, own, counts) for own, counts in sizes]
+            shares = [unbiased_means(release, column, counts) for column, counts in sizes]
         except NotInvertibleError:
             likelihood = Evidence.of(release).likelihood
-            shares = [likeliest_shares(likelihood, own, len(counts)) for own, counts in sizes]
-        self.values_ = [projected(each) for each in shares]
+            shares = [likeliest_shares(likelihood, column, len(counts)) for column, counts in sizes]
+        self.values_ = [projected(answer) for answer in shares]
         self.classes_ = np.asarray(domain.names)
         return self
 
@@ -221,12 +224,12 @@ class NonEmptyCells:
     centers: AnyFloats = field(repr=False)
 
     @classmethod
-    def of(cls, partition: Any, keys: Keys, scale: "Scale") -> tuple[Self, Keys]:
+    def of(cls, partition: Any, keys: Keys, scale: "FeatureScale") -> tuple[Self, Keys]:
         """Return the cells of records with these keys, and the number of each record's own, shape (n,)."""
-        found, sizes, cells = numbered(keys, partition.size_)
-        return cls(found, sizes, scale.apply(partition.centers(found))), cells
+        names, sizes, cells = numbered(keys, partition.size_)
+        return cls(names, sizes, scale.apply(partition.centers(names))), cells
 
-    def locate(self, keys: Keys, features: Any, scale: "Scale") -> Keys:
+    def locate(self, keys: Keys, features: Any, scale: "FeatureScale") -> Keys:
         """Return the number of the cell that answers for each of other records, shape (n,)."""
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         missed = np.flatnonzero(self.keys[places] != keys)
@@ -237,7 +240,7 @@ class NonEmptyCells:
 
 
 @dataclass(frozen=True)
-class Scale:
+class FeatureScale:
     """Public medians and spreads of features, shape (d,)."""
 
     median: AnyFloats = field(repr=False)
@@ -260,14 +263,14 @@ class Scale:
 def numbered(keys: Keys, size: int) -> tuple[Keys, NDArray[np.int64], Keys]:
     """Return the distinct keys from 0 to size - 1, how often each occurs, and the place of each record's own."""
     if size > max(DENSE_CELLS, 4 * len(keys)):
-        found, cells, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-        return found, sizes, cells
+        names, cells, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+        return names, sizes, cells
     counts = np.bincount(keys, minlength=size)
-    found = np.flatnonzero(counts)
-    if len(found) == size:
-        return found, counts, keys
+    names = np.flatnonzero(counts)
+    if len(names) == size:
+        return names, counts, keys
     places = np.cumsum(counts > 0) - 1
-    return found, counts[found], places[keys]
+    return names, counts[names], places[keys]
 
 
 DEBIASED_RECORDS = 1 << 20

@@ -66,12 +66,12 @@ class CubeGrid:
         if not np.all((sides > 0) & np.isfinite(sides)):
             raise InputError("side must be a positive number")
         # A last cube that would hold less than a billionth of a side is rounding.
-        each = list(zip(box.tolist(), sides.tolist(), strict=True))
-        counts = [(high - low) / length - 1e-9 for (low, high), length in each]
+        pairs = list(zip(box.tolist(), sides.tolist(), strict=True))
+        counts = [(high - low) / length - 1e-9 for (low, high), length in pairs]
         if not all(map(isfinite, counts)):
             raise InputError("side must not be so small, or bounds so wide, that their ratio is infinite")
         shape = tuple(max(1, ceil(count)) for count in counts)
-        top = tuple(low + count * length for ((low, _), length), count in zip(each, shape, strict=True))
+        top = tuple(low + count * length for ((low, _), length), count in zip(pairs, shape, strict=True))
         return cls(tuple(box[:, 0].tolist()), top, shape)
 
     @property
@@ -183,29 +183,29 @@ class MeansPartition(TableTransformer):
 def cell_means(keys: Keys, table: AnyFloats, size: int) -> AnyFloats:
     """Return the mean row of each of `size` cells, shape (size, d); 0 where a cell is empty."""
     means = np.zeros((size, table.shape[1]))
-    for own in keys_by_tree(keys):
-        counts = np.maximum(np.bincount(own, minlength=size), 1)
+    for tree in keys_by_tree(keys):
+        counts = np.maximum(np.bincount(tree, minlength=size), 1)
         for j, column in enumerate(table.T):
-            means[:, j] += np.bincount(own, column, size) / counts
+            means[:, j] += np.bincount(tree, column, size) / counts
     return means
 
 
-def filled_sample(table: AnyFloats, most: int) -> tuple[AnyFloats, AnyFloats]:
-    """Return the medians of a regular sample of at most `most` rows, and the sample with gaps at the medians."""
-    sample = table[:: -(-len(table) // most)]
+def filled_sample(table: AnyFloats, count: int) -> tuple[AnyFloats, AnyFloats]:
+    """Return the medians of a regular sample of at most `count` rows, and the sample with gaps at the medians."""
+    sample = table[:: -(-len(table) // count)]
     medians = column_medians(sample)
     return medians, np.where(np.isnan(sample), medians, sample)
 
 
 def ranks(table: AnyFloats, ordered: AnyFloats) -> AnyFloats:
     """Return the share of the values of each sorted column below each value, ties in the middle, shape (n, d)."""
-    found = np.empty(table.shape)
+    result = np.empty(table.shape)
     for j, column in enumerate(np.ascontiguousarray(ordered.T)):
         order = np.argsort(table[:, j])  # looked up in order, neighbors are near each other in memory
-        asked = table[order, j]
-        sides = (np.searchsorted(column, asked, side) for side in ("left", "right"))
-        found[order, j] = sum(sides) / (2 * len(column))
-    return found
+        values = table[order, j]
+        sides = (np.searchsorted(column, values, side) for side in ("left", "right"))
+        result[order, j] = sum(sides) / (2 * len(column))
+    return result
 
 
 class CubePartition(TableTransformer):
@@ -287,8 +287,8 @@ class CubePartition(TableTransformer):
             np.clip(places, 0, top, out=places)
         strides = np.append(np.cumprod(self.shape_[:0:-1])[::-1], 1)
         # Sums of integers below 2**53 are exact in doubles, and fast.
-        exact, found = self.size_ < 1 << 53, places.reshape(rows.shape)
-        keys[:] = found @ strides.astype(space.dtype) if exact else found.astype(np.int64) @ strides
+        exact, result = self.size_ < 1 << 53, places.reshape(rows.shape)
+        keys[:] = result @ strides.astype(space.dtype) if exact else result.astype(np.int64) @ strides
         if inside is not None:
             keys[~inside] = OUTSIDE
 

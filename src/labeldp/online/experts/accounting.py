@@ -10,19 +10,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.online.experts.renyi import MAX_RATE, ORDERS, Switching, switching_rdp
 from labeldp.privacy import (
-    MAX_RATE,
-    ORDERS,
     Floats,
     InputError,
     Neighbors,
     PrivacyLoss,
-    Switching,
     check_integer,
     check_loss_neighbors,
     exact_positive,
     exact_share,
-    switching_rdp,
 )
 
 F = TypeVar("F", bound=np.floating[Any])

@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from labeldp.privacy.atoms import Ends, NumericAtom
-from labeldp.privacy.validate import Floats
+from labeldp.privacy import Ends, Floats, NumericAtom
 
 RENYI_ROUNDING = 1e-9
 """Relative error of the Rényi divergences below, at most (tested against 50 digits); the curve adds it."""

@@ -3,8 +3,8 @@ import pytest
 
 import labeldp as ldp
 from labeldp.fit.choice import advise
-from labeldp.fit.remedies import better_models, narrower_interval
 from labeldp.fit.settings import FitSettings
+from labeldp.fit.suggestions import better_models, narrower_interval
 from labeldp.learners import ScoreEstimate, debiased_accuracy
 
 TWO = ldp.Classes(("no", "yes"))

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from labeldp.privacy.atoms import NEGLIGIBLE_DELTA, Ends, NumericAtom
-from labeldp.privacy.validate import Floats
+from labeldp.privacy import NEGLIGIBLE_DELTA, Ends, Floats, NumericAtom
 
 MAX_BAG = 1 << 20
 """Labels in a bag, and rows of secret weights, at most."""
@@ -202,15 +201,15 @@ def _nodes(ratio: float, epsilons: Floats, exponent: float, inside: bool) -> tup
 
     The error of the rule is below 3 exp(-exponent).
     """
-    least, most = float(epsilons.min()), float(epsilons.max())
-    strip = min(0.7, math.sqrt(exponent / most)) if most else 0.7
+    low_end, high_end = float(epsilons.min()), float(epsilons.max())
+    strip = min(0.7, math.sqrt(exponent / high_end)) if high_end else 0.7
     cosine = math.cos(2 * strip)
-    step = 2 * math.pi * strip / (exponent + most * (1 - cosine) / 2 - 1.25 * math.log(cosine))
+    step = 2 * math.pi * strip / (exponent + high_end * (1 - cosine) / 2 - 1.25 * math.log(cosine))
     start, floor = (
-        2 * least / (_MAX_DEVIATIONS + math.sqrt(_MAX_DEVIATIONS**2 + 2 * least)),
+        2 * low_end / (_MAX_DEVIATIONS + math.sqrt(_MAX_DEVIATIONS**2 + 2 * low_end)),
         NEGLIGIBLE_DELTA * min(1.0, ratio),
     )
-    low, high = max(start, floor), _MAX_DEVIATIONS + math.sqrt(_MAX_DEVIATIONS**2 + 2 * most)
+    low, high = max(start, floor), _MAX_DEVIATIONS + math.sqrt(_MAX_DEVIATIONS**2 + 2 * high_end)
     cut = low if low > start else 0.0
     if inside and low >= ratio:
         return np.empty(0), step, cut

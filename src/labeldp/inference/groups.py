@@ -1,0 +1,161 @@
+"""Public groups of records, and means of terms by group with their covariance, in blocks of records."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import Floats, InputError, Public
+
+BLOCK = 1 << 18
+"""Records that are looked at together."""
+Codes = NDArray[np.signedinteger[Any]]
+Terms = Callable[[slice], Floats]
+"""Numbers of a block of records, shape (m, columns, terms)."""
+
+
+@dataclass(frozen=True)
+class PublicGroups:
+    """Public groups of records.
+
+    Args:
+        names: of the groups, sorted; one without a name if there are none.
+        codes: the group of each record, shape (n,); None for one group.
+        sizes: how many records each has.
+    """
+
+    names: tuple[str, ...]
+    codes: Codes | None = field(repr=False)
+    sizes: Codes = field(repr=False)
+
+    @classmethod
+    def of(cls, groups: Any, records: int, argument: str = "groups") -> "PublicGroups":
+        """Return groups from a column of names or numbers, `Public` or plain."""
+        if groups is None:
+            return cls(("all",), None, np.array([records]))
+        column = public_column(groups, records, argument)
+        names, codes = distinct(column)
+        return cls(tuple(map(str, names)), codes, np.bincount(codes, minlength=len(names)))
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return len(self.names)
+
+    @property
+    def axes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return () if self.codes is None else (("group", self.names),)
+
+    def block(self, rows: slice, size: int) -> Codes:
+        """Return the groups of a block of records."""
+        return np.zeros(size, dtype=np.int64) if self.codes is None else self.codes[rows].astype(np.int64)
+
+    def crossed(self, other: "PublicGroups") -> "PublicGroups":
+        """Return the cells of two groupings: the cell of group g and other group h is g * other.count + h."""
+        kind = np.int32 if self.count * other.count < 1 << 31 else np.int64
+        codes: Codes = np.zeros(int(self.sizes.sum()), dtype=np.dtype(kind))
+        if self.codes is not None:
+            codes += self.codes
+            codes *= other.count
+        if other.codes is not None:
+            codes += other.codes
+        names = tuple(f"{a}, {b}" for a in self.names for b in other.names)
+        return PublicGroups(names, codes, np.bincount(codes, minlength=len(names)))
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means of terms by group, with the covariance of these means.
+
+    Args:
+        records: in each group, shape (G,).
+        mean: shape (G, columns, terms).
+        covariance: shape (G, columns, terms, terms), of the means; infinite where there are less than two users.
+        freedom: degrees of freedom, shape (G,).
+    """
+
+    records: Codes
+    mean: Floats
+    covariance: Floats
+    freedom: Codes
+
+
+def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: int) -> Means:
+    """Return means of terms by group, and the covariance of these means; see `Means`."""
+    clusters = None
+    if users is not None:
+        cells = groups.block(slice(None), records) * (int(users.max()) + 1) + users
+        firsts, clusters = np.unique(cells, return_index=True, return_inverse=True)[1:]
+        group_of = groups.block(slice(None), records)[firsts]
+        clusters = clusters.reshape(-1)
+    sums: Any = None
+    squares: Any = None
+    for start in range(0, records, BLOCK):
+        rows = slice(start, min(start + BLOCK, records))
+        block = terms(rows)
+        codes = groups.block(rows, len(block)) if clusters is None else clusters[rows]
+        cell_count = groups.count if clusters is None else len(firsts)
+        if sums is None:
+            sums = np.zeros((cell_count, *block.shape[1:]))
+            squares = np.zeros((cell_count, *block.shape[1:], block.shape[2]))
+        if cell_count == 1:
+            sums[0] += block.sum(axis=0)
+            squares[0] += np.einsum("mcs,mct->cst", block, block)
+            continue
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        present = codes[order][starts]
+        ordered = block[order]
+        sums[present] += np.add.reduceat(ordered, starts, axis=0)
+        if clusters is None:
+            products = ordered[:, :, :, None] * ordered[:, :, None, :]
+            squares[present] += np.add.reduceat(products, starts, axis=0)
+    sizes = groups.sizes
+    count = np.maximum(sizes, 1)[:, None, None]
+    if clusters is None:
+        mean = sums / count
+        spread = squares - count[..., None] * mean[..., :, None] * mean[..., None, :]
+        units = sizes
+    else:
+        totals = np.zeros((groups.count, *sums.shape[1:]))
+        np.add.at(totals, group_of, sums)
+        mean = totals / count
+        apart = sums - np.bincount(clusters, minlength=len(firsts))[:, None, None] * mean[group_of]
+        spread = np.zeros((groups.count, *squares.shape[1:]))
+        np.add.at(spread, group_of, apart[..., :, None] * apart[..., None, :])
+        units = np.bincount(group_of, minlength=groups.count)
+    less = np.where(units > 1, units - 1, np.nan)
+    scale = units / less / np.maximum(sizes, 1) ** 2
+    covariance = spread * scale[:, None, None, None]
+    covariance = np.where(np.isnan(covariance), np.inf, covariance)
+    return Means(sizes, np.where(sizes[:, None, None] > 0, mean, np.nan), covariance, units - 1)
+
+
+def covariance_of(terms: Callable[[slice], Floats], records: int, users: Codes | None) -> Floats:
+    """Return the covariance of the means of terms (m, t), clustered where users have several records, shape (t, t)."""
+    result = means_of(lambda rows: terms(rows)[:, None, :], PublicGroups.of(None, records), users, records)
+    return np.asarray(result.covariance[0, 0])
+
+
+def distinct(column: NDArray[Any]) -> tuple[list[Any], Codes]:
+    """Return the sorted values of a column, and the place of each entry among them; small integers are not sorted."""
+    if column.dtype.kind in "iub":
+        low, high = int(column.min()), int(column.max())
+        if high - low < 4 * BLOCK:
+            numbers = column.astype(np.int32) - low if abs(low) < 1 << 30 else (column - low).astype(np.int32)
+            present = np.flatnonzero(np.bincount(numbers))
+            places = np.zeros(high - low + 1, dtype=np.int32)
+            places[present] = np.arange(len(present))
+            return (present + low).astype(column.dtype).tolist(), places[numbers]
+    names, codes = np.unique(column, return_inverse=True)
+    return names.tolist(), codes.astype(np.int32).reshape(-1)
+
+
+def public_column(values: Any, records: int, argument: str) -> NDArray[Any]:
+    """Return a public column with an entry for each record, `Public` or plain."""
+    column = np.asarray(values.value if isinstance(values, Public) else values)
+    if column.shape != (records,):
+        raise InputError(f"must be one entry for each of the {records} records", argument=argument)
+    return column
