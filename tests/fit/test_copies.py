@@ -10,9 +10,9 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import labeldp as ldp
+from labeldp.encoders import ImageShape
 from labeldp.fit import simulate
 from labeldp.fit.copies import copy_warnings
-from labeldp.fit.rows import ImageShape
 from labeldp.learners import Evaluation
 from labeldp.tables import TableEncoder
 from learners.data import released

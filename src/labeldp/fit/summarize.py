@@ -74,6 +74,7 @@ def summarize(
     """
     model, settings, learner, task = release.value, job.settings, job.learner, job.task
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
+    tabular = isinstance(encoder, TableEncoder) and bool(encoder.names)
     labeled = not isinstance(model.evaluation, SummedErrors)  # else nothing was released of single records
     curve = None
     if learner.simulation and model.domain.target == "classes" and job.owners is None:
@@ -124,7 +125,7 @@ def summarize(
             *learner.notes,
         ),
         curve=curve,
-        importance=importances(learner, model, features, encoder.names) if encoder.names and labeled else (),
+        importance=importances(learner, model, features, encoder.names) if tabular and labeled else (),
         stages=stages,
         images="" if encoder.names else str(encoder),
         picture=_picture(model, encoder, features),

@@ -17,6 +17,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from labeldp.encoders import ENCODERS
 from labeldp.learners.classifiers import GeometricMean, SoftTrees, as_candidates, pooled
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
@@ -306,6 +307,8 @@ def with_given(model: Release[Model], given: Any, words: str) -> Release[Model]:
     """
     if isinstance(given, Release):
         return gather([model, given], lambda model, _: model)
+    if isinstance(given, str) and given in ENCODERS:
+        given = Public(given, why=ENCODERS[given].why)
     if not isinstance(given, Public):
         return model
     assumptions = (*model.certificate.assumptions, f"the {words} not depend on the private labels ({given.why})")
