@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from labeldp.encoders import ImageShape, NetworkFeatures
 from labeldp.fit.bundle import Bundle
 from labeldp.fit.rows import names_images
 from labeldp.learners import Model
@@ -77,12 +76,7 @@ def predict_file(
 
 
 def _predict_images(
-    model: Model,
-    shape: ImageShape | NetworkFeatures,
-    data: str,
-    out: str,
-    id_column: str | None,
-    progress: Progress | None,
+    model: Model, shape: Any, data: str, out: str, id_column: str | None, progress: Progress | None
 ) -> int:
     """Predict each image and write the predictions; images have numbers and no ids."""
     if id_column is not None:
