@@ -1,5 +1,6 @@
 """Public encoders where their packages are installed: nothing is downloaded, and the cache follows contents alone."""
 
+import json
 import socket
 import stat
 import sys
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 import labeldp as ldp
+from cli.test_schemas import problems
 from labeldp.cli import main
 from labeldp.encoders import ENCODERS, NetworkFeatures
 from labeldp.fit import FitSettings, load
@@ -158,6 +160,7 @@ def test_the_command_line_learns_predicts_and_names_the_outside_data(
     outside = "features computed by a public network trained on ImageNet"
     assert outside in (tmp_path / "model/certificate.json").read_text()
     assert "eatures computed by a public network trained on ImageNet" in (tmp_path / "model/report.html").read_text()
+    assert problems("model", json.loads((tmp_path / "model/model.json").read_text())) == []
     model = load("model")
     assert (model.predict(images[100:]) == kinds[100:].astype(str)).mean() > 0.95
     status, said = labeldp(monkeypatch, capsys, "predict", "model", "new.npz", "--out", "predicted.csv")
@@ -180,7 +183,7 @@ def test_texts_of_a_table_are_learned_from(
     fit += ["--dataset", "messages", "--encoder", "text", "--out", "model"]
     status, said = labeldp(monkeypatch, capsys, *fit)
     assert status == 0, said
-    assert "public model of words" in (tmp_path / "model/certificate.json").read_text()
+    assert "public word vectors" in (tmp_path / "model/certificate.json").read_text()
     status, said = labeldp(monkeypatch, capsys, "predict", "model", "new.csv", "--out", "predicted.csv")
     assert status == 0, said
     predicted = [line.split(",")[0] for line in Path("predicted.csv").read_text().splitlines()[1:]]
@@ -196,7 +199,7 @@ def test_estimators_and_learners_take_the_name_of_an_encoder(trust: str) -> None
         texts[:200], topics[:200]
     )
     assert model.score(texts[200:], test) > 0.95
-    assert any("public model of words" in line for line in model.certificate_.assumptions)
+    assert any("public word vectors" in line for line in model.certificate_.assumptions)
     curator = ldp.Curator(np.array(topics[:200]), domain=ldp.Classes(tuple(WORDS)), budget=ldp.Budget(4, delta))
     rng = np.random.default_rng(0)
     if trust == "central":
@@ -207,7 +210,7 @@ def test_estimators_and_learners_take_the_name_of_an_encoder(trust: str) -> None
         head: Any = SoftmaxClassifier(representation="text")
         release = ldp.fit_multistage(texts[:200], curator, classifier=head, epsilon=4, stages=1, rng=rng)
     assert (release.value.predict(texts[200:]) == topics[200:]).mean() > 0.95
-    assert any("public model of words" in line for line in release.certificate.assumptions)
+    assert any("public word vectors" in line for line in release.certificate.assumptions)
 
 
 def test_another_version_is_refused() -> None:

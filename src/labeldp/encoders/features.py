@@ -38,9 +38,9 @@ class ImageShape:
 
     def transform(self, images: Any) -> NDArray[Any]:
         """Return images as they are; refuse those of another shape."""
-        found = np.asarray(images)
-        self.require(found, "features")
-        return found
+        array = np.asarray(images)
+        self.require(array, "features")
+        return array
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape as a JSON value."""
@@ -140,8 +140,8 @@ class NetworkFeatures:
             if missing := [name for name in self.names if name not in table.column_names]:
                 raise InputError(f"data lacks the column {missing[0]!r} of the model")
             records = np.empty((table.num_rows, len(self.names)), dtype=object)
-            for place, name in enumerate(self.names):
-                records[:, place] = table.column(name).to_pylist()
+            for column, name in enumerate(self.names):
+                records[:, column] = table.column(name).to_pylist()
         return encoder.transform(records)
 
     def require_kinds(self) -> None:
@@ -159,8 +159,8 @@ class NetworkFeatures:
             InputError: not such a value.
         """
         network, version, shape, names = (value.get(name) for name in ("network", "version", "shape", "names"))
-        whole = isinstance(shape, list) and isinstance(names, list) and isinstance(version, str)
-        if not whole or network not in ENCODERS or (network == "text") == bool(shape) or bool(names) == bool(shape):
+        typed = isinstance(shape, list) and isinstance(names, list) and isinstance(version, str)
+        if not typed or network not in ENCODERS or (network == "text") == bool(shape) or bool(names) == bool(shape):
             raise InputError("this does not describe features of a network")
         if not all(type(size) is int for size in shape) or not all(type(name) is str for name in names):
             raise InputError("this does not describe features of a network")

@@ -198,7 +198,7 @@ class TextEncoder(NetworkEncoder):
     packages = ("wordllama",)
     modules = ("wordllama",)
     width = 256
-    outside = "features computed by a public model of words, trained on texts of the web"
+    outside = "features computed by public word vectors, made from language models"
     preparation = "l2_supercat"
 
     def _columns(self, X: Any) -> Sequence[Sequence[Any]]:
