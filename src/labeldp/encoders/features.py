@@ -158,7 +158,8 @@ class NetworkFeatures:
         Raises:
             InputError: not such a value.
         """
-        network, version, shape, names = (value.get(name) for name in ("network", "version", "shape", "names"))
+        content: list[Any] = [value.get(name) for name in ("network", "version", "shape", "names")]
+        network, version, shape, names = content
         typed = isinstance(shape, list) and isinstance(names, list) and isinstance(version, str)
         if not typed or network not in ENCODERS or (network == "text") == bool(shape) or bool(names) == bool(shape):
             raise InputError("this does not describe features of a network")

@@ -101,7 +101,7 @@ class NetworkEncoder(ABC):
     """How records are prepared; it changes with the code below."""
 
     @abstractmethod
-    def _columns(self, X: Any) -> Sequence[Sequence[Any]]:
+    def _columns(self, X: Any) -> Sequence[Any]:
         """Return the columns of records, or raise an `InputError`."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class ImageNetEncoder(NetworkEncoder):
     outside = "features computed by a public network trained on ImageNet"
     preparation = "images at 128 or 224 pixels"
 
-    def _columns(self, X: Any) -> Sequence[Sequence[Any]]:
+    def _columns(self, X: Any) -> Sequence[Any]:
         images = np.asarray(X)
         if images.dtype != np.uint8 or images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] != 3):
             raise InputError(
@@ -201,7 +201,7 @@ class TextEncoder(NetworkEncoder):
     outside = "features computed by public word vectors, made from language models"
     preparation = "l2_supercat"
 
-    def _columns(self, X: Any) -> Sequence[Sequence[Any]]:
+    def _columns(self, X: Any) -> Sequence[Any]:
         table = np.asarray(X, dtype=object)
         table = table[:, None] if table.ndim == 1 else table
         if table.ndim != 2 or not table.size or not all(type(cell) is str or _is_missing(cell) for cell in table.flat):

@@ -46,12 +46,13 @@ def predict_file(
             learned from, or the output cannot be written.
     """
     bundle = Bundle.read(Path(model))
-    if not isinstance(bundle.encoder, TableEncoder) and bundle.encoder.shape:
-        return _predict_images(bundle.model, bundle.encoder, data, out, id_column, progress)
+    encoder: Any = bundle.encoder
+    if getattr(encoder, "shape", ()):
+        return _predict_images(bundle.model, encoder, data, out, id_column, progress)
     if names_images(data):
         raise InputError(f"{model} is a model of tables: a CSV or Parquet file is needed, not {data}")
     table = open_table(data)
-    used = [column.name for column in bundle.encoder.columns]
+    used = [column.name for column in encoder.columns]
     missing = [name for name in used if name not in table.columns]
     if missing and len(missing) < len(used):  # so the file has a header
         raise InputError(f"data: {data} lacks columns of the model: {', '.join(map(repr, missing[:5]))}. Add them")
@@ -62,7 +63,7 @@ def predict_file(
     columns = [*([id_column] if id_column else []), *prediction_columns(bundle.model)]
     if len(set(columns)) < len(columns):
         raise InputError("--id must not have the name of an output column, such as prediction")
-    rows, blocks = 0, Blocks(bundle.encoder) if isinstance(bundle.encoder, TableEncoder) else bundle.encoder
+    rows, blocks = 0, Blocks(encoder) if isinstance(encoder, TableEncoder) else encoder
     with table_writer(out, columns) as write:
         for batch in table.blocks(list(dict.fromkeys([*used, *columns[: bool(id_column)]])), block_rows=block_rows):
             predicted = predicted_columns(bundle.model, blocks.transform(pa.Table.from_batches([batch])))
