@@ -15,7 +15,7 @@ import labeldp as ldp
 from cli.test_schemas import problems
 from labeldp.cli import main
 from labeldp.encoders import ENCODERS, NetworkFeatures
-from labeldp.fit import FitSettings, load
+from labeldp.fit import FitSettings, check_records, load
 from labeldp.fit.rows import ImageRows
 from labeldp.privacy import InputError
 
@@ -151,6 +151,7 @@ def test_the_command_line_learns_predicts_and_names_the_outside_data(
     parts = {"train_images": images[:100], "train_labels": kinds[:100], "test_images": images[100:]}
     np.savez("squares.npz", **parts, test_labels=kinds[100:])
     np.savez("new.npz", images=images[100:])
+    np.savez("new_labels.npz", images=images[100:], labels=kinds[100:])
     options = {"label": "labels", "classes": "0,1", "epsilon": "4", "out": "model"}
     options |= {"ledger": "squares.ledger", "dataset": "squares", "encoder": "imagenet", "test": "squares.npz"}
     flags = [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -167,6 +168,7 @@ def test_the_command_line_learns_predicts_and_names_the_outside_data(
     assert status == 0, said
     status, said = labeldp(monkeypatch, capsys, *fit)
     assert status == 0 and "Already done" in said
+    assert check_records("model", "squares.npz").holds and not check_records("model", "new_labels.npz").holds
     monkeypatch.setattr(type(ENCODERS["imagenet"]), "preparation", "images at 64 pixels")
     status, said = labeldp(monkeypatch, capsys, "predict", "model", "new.npz", "--out", "again.csv")
     assert status == 1 and "128 or 224 pixels" in said and not Path("again.csv").exists()
@@ -186,6 +188,7 @@ def test_texts_of_a_table_are_learned_from(
     assert "public word vectors" in (tmp_path / "model/certificate.json").read_text()
     status, said = labeldp(monkeypatch, capsys, "predict", "model", "new.csv", "--out", "predicted.csv")
     assert status == 0, said
+    assert check_records("model", "people.csv").holds and not check_records("model", "new.csv").holds
     predicted = [line.split(",")[0] for line in Path("predicted.csv").read_text().splitlines()[1:]]
     assert np.mean(np.array(predicted) == topics[200:]) > 0.95
 
