@@ -1,7 +1,8 @@
 # make demo   an environment, the package, and the main job on data that scikit-learn ships
 # make test   an environment with the tools, and every check
 # make test-all   the tests marked slow, which make test leaves out
-# make test-torch   a second environment, with a CPU build of torch, and the tests of the networks, on one core
+# make test-torch   a second environment, with a CPU build of torch and the public encoders, and the tests of networks
+#             and encoders, on one core
 # make test-papers   the tests of papers/: the comparisons with the four papers and with other methods
 # make docs   a third environment, with Sphinx, and the site in build/docs; it runs the example notebooks
 # make pythons   the demo and the quicker tests with every Python from 3.11 to 3.14 on the path, and the newest of what it needs
@@ -50,7 +51,7 @@ test-papers: .venv/tools
 
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
-	$(TORCH)/pytest -q src/labeldp/networks tests/networks $(wildcard papers/tests/*/test_networks.py) $(foreach room,exports imports reprs,tests/architecture/test_$(room).py) 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/how-to/train-with-pytorch.md]'
+	$(TORCH)/pytest -q src/labeldp/networks tests/networks tests/encoders $(wildcard papers/tests/*/test_networks.py) $(foreach room,exports imports reprs,tests/architecture/test_$(room).py) 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/how-to/train-with-pytorch.md]'
 
 # Spark is checked where pyspark and Java are.
 # The page first, alone: a Spark that is there already would read its files from another folder.
@@ -176,7 +177,7 @@ clean:
 .venv-torch/tools: $(SOURCES) constraints-torch.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
 	$(PYTHON) -m venv .venv-torch
-	$(TORCH)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-torch.txt -e '.[dev,papers,torch]'
+	$(TORCH)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-torch.txt -e '.[dev,papers,torch,image-encoder,text-encoder]'
 	@touch $@
 
 .venv-spark/tools: $(SOURCES) constraints-spark.txt

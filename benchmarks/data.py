@@ -30,6 +30,11 @@ def cifar10_subset() -> Parts:
     return subset("cifar10_subset")
 
 
+def cifar10() -> Parts:
+    """50,000 and 8,865 images of ten classes, (n, 32, 32, 3) uint8, nearly all; the split is not the official one."""
+    return subset("cifar10")
+
+
 def cifar100_subset() -> Parts:
     """10,000 and 2,000 images of a hundred classes, (n, 32, 32, 3) uint8; the split is not the official one."""
     return subset("cifar100_subset")

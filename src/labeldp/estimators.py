@@ -9,7 +9,6 @@ from itertools import product
 from typing import Any, Self, cast
 
 import numpy as np
-import pyarrow as pa
 from joblib import effective_n_jobs, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from labeldp.curator import DatasetLedger, Ledger, LedgerFile
+from labeldp.encoders import NetworkFeatures
 from labeldp.fit import (
     FREE,
     NO_RIGHT,
@@ -92,6 +92,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
     evaluation: float | None
     records: Any
     n_jobs: Any
+    representation: str | None
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Refuse a seed. Copies come this way, too, so that the right to fit is made in `__init__`."""
@@ -148,9 +149,11 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError("must be 0 with trust='local' and no users: one answer needs none", argument="delta")
         learner = self._learner()
         wraps = isinstance(learner, WrappedEstimator)
+        refuse_label(getattr(X, "column_names", getattr(X, "columns", ())), y)
+        self._network = None if self.representation is None else NetworkFeatures.of(self.representation, X)
+        X = self._encoded(X)
         features = (feature_rows if wraps else feature_table)(self, X, fit=True)
         records = rows_of(features)
-        refuse_label(features.column_names if isinstance(features, pa.Table) else getattr(X, "columns", ()), y)
         labels = label_column(y, records)
         if records < MIN_RECORDS:
             raise InputError(f"must hold at least {MIN_RECORDS} records, and has n_samples={records}", argument="X")
@@ -185,6 +188,10 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         weighted = sample_weight is not None
         self._job = job.settings, job.learner, weighted, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
         return self
+
+    def _encoded(self, X: Any) -> Any:
+        """Return features as the public encoder of the fit makes them of records, if there is one."""
+        return X if self._network is None else self._network.transform(X)
 
     def _learner(self) -> Learner | None:
         """Return the learner that a program holds; None for one of the catalog."""
@@ -258,7 +265,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             )
         if settings.user_column is not None:
             raise InputError("of a fit with users have no report: labeldp fit --user writes one", argument="estimators")
-        table, rows = feature_table(self, X), self.evaluation_.rows
+        table, rows = feature_table(self, self._encoded(X)), self.evaluation_.rows
         if rows is None or table.num_rows != self._records:
             raise InputError(f"must be the features of the fit, {self._records:,} records", argument="X")
         settings = replace(settings, label="y")
@@ -288,7 +295,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError("must be a number of threads, or -1 for one on each core", argument="n_jobs")
         assert isinstance(domain, Classes | Interval)
         named: dict[str, Any] = {"revision": self.revision, "trust": self.trust, "evaluation": self.evaluation}
-        return FitSettings("", domain, epsilon, delta, self.dataset or "labels", **named)
+        return FitSettings("", domain, epsilon, delta, self.dataset or "labels", encoder=self.representation, **named)
 
     def _check_count(self, records: int) -> None:
         """Refuse a part of the records, where `records` says how many there are."""
@@ -329,7 +336,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _known(self, X: Any) -> Any:
         """Return features as the fitted model takes them."""
-        return (feature_rows if self._fitted().encoder is None else feature_table)(self, X)
+        return (feature_rows if self._fitted().encoder is None else feature_table)(self, self._encoded(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each record, or its number, clipped to the range, shape (n,)."""
@@ -388,6 +395,8 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         records: how many records there are. A fit of a part of them is then refused before it is charged.
         n_jobs: how many threads learning takes, -1 for one on each core; None leaves it to the libraries. What must be
             the same to the bit takes one.
+        representation: the name of a public encoder, whose features are learned from: "imagenet" of images X, uint8,
+            shape (n, height, width) or (n, height, width, 3); "text" of texts, a list or columns of a data frame.
 
     Attributes:
         classes_: the declared classes, sorted, in the order of the columns of `predict_proba`.
@@ -423,6 +432,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         evaluation: float | None = None,
         records: int | None = None,
         n_jobs: int | None = None,
+        representation: str | None = None,
     ) -> None:
         self._declare(locals())
 
@@ -451,7 +461,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
             means more noise. Numbers outside are refused, or with `Interval(low, high, clip=True)` clipped.
         estimator: who learns, see `LabelDPClassifier`: None, "auto", "boosting", "linear", "cells" or "neighbors"; a
             `Learner`; or an unfitted scikit-learn regressor of a squared loss.
-        delta, trust, ledger, dataset, revision, records, n_jobs: see `LabelDPClassifier`.
+        delta, trust, ledger, dataset, revision, records, n_jobs, representation: see `LabelDPClassifier`.
         evaluation: see `LabelDPClassifier`; with trust "local" it is 0.1 by default, too.
 
     Attributes:
@@ -485,6 +495,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         evaluation: float | None = None,
         records: int | None = None,
         n_jobs: int | None = None,
+        representation: str | None = None,
     ) -> None:
         self._declare(locals())
 

@@ -32,6 +32,7 @@ ROOMS = (
     "bags",
     "sgd",
     "images",
+    "encoders",
     "spark",
     "report",
     "testing",

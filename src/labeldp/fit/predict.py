@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from labeldp.fit.bundle import Bundle
-from labeldp.fit.rows import ImageShape, names_images
+from labeldp.fit.rows import names_images
 from labeldp.learners import Model
 from labeldp.privacy import InputError
-from labeldp.tables import BLOCK_ROWS, Blocks, open_table, table_writer
+from labeldp.tables import BLOCK_ROWS, Blocks, TableEncoder, open_table, table_writer
 
 BLOCK_IMAGES = 4096
 Progress = Callable[[str, float], None]
@@ -46,12 +46,13 @@ def predict_file(
             learned from, or the output cannot be written.
     """
     bundle = Bundle.read(Path(model))
-    if isinstance(bundle.encoder, ImageShape):
-        return _predict_images(bundle.model, bundle.encoder, data, out, id_column, progress)
+    encoder: Any = bundle.encoder
+    if getattr(encoder, "shape", ()):
+        return _predict_images(bundle.model, encoder, data, out, id_column, progress)
     if names_images(data):
         raise InputError(f"{model} is a model of tables: a CSV or Parquet file is needed, not {data}")
     table = open_table(data)
-    used = [column.name for column in bundle.encoder.columns]
+    used = [column.name for column in encoder.columns]
     missing = [name for name in used if name not in table.columns]
     if missing and len(missing) < len(used):  # so the file has a header
         raise InputError(f"data: {data} lacks columns of the model: {', '.join(map(repr, missing[:5]))}. Add them")
@@ -62,7 +63,7 @@ def predict_file(
     columns = [*([id_column] if id_column else []), *prediction_columns(bundle.model)]
     if len(set(columns)) < len(columns):
         raise InputError("--id must not have the name of an output column, such as prediction")
-    rows, blocks = 0, Blocks(bundle.encoder)
+    rows, blocks = 0, Blocks(encoder) if isinstance(encoder, TableEncoder) else encoder
     with table_writer(out, columns) as write:
         for batch in table.blocks(list(dict.fromkeys([*used, *columns[: bool(id_column)]])), block_rows=block_rows):
             predicted = predicted_columns(bundle.model, blocks.transform(pa.Table.from_batches([batch])))
@@ -76,7 +77,7 @@ def predict_file(
 
 
 def _predict_images(
-    model: Model, shape: ImageShape, data: str, out: str, id_column: str | None, progress: Progress | None
+    model: Model, shape: Any, data: str, out: str, id_column: str | None, progress: Progress | None
 ) -> int:
     """Predict each image and write the predictions; images have numbers and no ids."""
     if id_column is not None:
@@ -90,7 +91,7 @@ def _predict_images(
     with table_writer(out, ["row", *prediction_columns(model)]) as write:
         for start in range(0, len(images), BLOCK_IMAGES):
             block = images[start : start + BLOCK_IMAGES]
-            write([pa.array(range(start, start + len(block))), *predicted_columns(model, block)])
+            write([pa.array(range(start, start + len(block))), *predicted_columns(model, shape.transform(block))])
             if progress:
                 done = start + len(block)
                 progress(f"predicting: {done:,} images", done / len(images))

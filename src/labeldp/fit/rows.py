@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.curator import ONE_USER, numbered, user_names
+from labeldp.encoders import ImageShape, NetworkFeatures
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.fit.users import owner_like
 from labeldp.mechanisms import Domain, LabelSource
@@ -50,8 +51,8 @@ class TableRows(LabelSource):
         domain: the declared domain of the labels.
     """
 
-    encoder: TableEncoder = field(repr=False)
-    features: NDArray[np.float64] = field(repr=False)
+    encoder: TableEncoder | NetworkFeatures = field(repr=False)
+    features: NDArray[Any] = field(repr=False)
     ids: Ids | None = field(repr=False)
     domain: Domain
 
@@ -184,12 +185,14 @@ class PrivateRows(TableRows):
         features = content.select([name for name in columns if name not in index])
         if not features.num_columns:
             raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
-        encoder = TableEncoder.fit(features)
         labels = content.select(private)
+        fields = settings.domain, columns, labels, index, users, owner
+        if settings.encoder is not None:
+            texts = NetworkFeatures.of_table(settings.encoder, features.column_names)
+            return cls(texts, texts.transform(features), ids, *fields)
+        encoder = TableEncoder.fit(features)
         notes = (*(f"left out {name!r}: {INDEX}" for name in index), *encoder.notes)
-        rows = encoder.transform(features)
-        fields = columns, labels, index, users, owner
-        return cls(replace(encoder, notes=notes), rows, ids, settings.domain, *fields)
+        return cls(replace(encoder, notes=notes), encoder.transform(features), ids, *fields)
 
     def take(self, rows: NDArray[np.intp]) -> "PrivateRows":
         """Return some of the rows, in order."""
@@ -306,67 +309,19 @@ def id_table(ids: Any, records: int) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class ImageShape:
-    """Which images a model takes: it stands where a table has its encoder.
-
-    Args:
-        shape: (height, width), or (height, width, 3) for colors.
-    """
-
-    shape: tuple[int, ...]
-    names: ClassVar[tuple[str, ...]] = ()
-    notes: ClassVar[tuple[str, ...]] = ()
-
-    def __str__(self) -> str:
-        height, width = self.shape[:2]
-        return f"{'gray' if len(self.shape) == 2 else 'color'} images of {height} × {width} pixels"
-
-    def require(self, images: NDArray[Any], name: str) -> None:
-        """Refuse images of another shape.
-
-        Raises:
-            InputError: both shapes.
-        """
-        if images.shape[1:] != self.shape:
-            raise InputError(f"{name} must hold {self}, not {ImageShape(images.shape[1:])}")
-
-    def transform(self, images: Any) -> NDArray[Any]:
-        """Return images as they are; refuse those of another shape."""
-        pixels = np.asarray(images)
-        self.require(pixels, "features")
-        return pixels
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape as a JSON value."""
-        return {"images": list(self.shape)}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "ImageShape":
-        """Read what `to_json` returned.
-
-        Raises:
-            InputError: not such a value.
-        """
-        shape = value.get("images")
-        if not (isinstance(shape, list) and len(shape) in (2, 3) and all(type(size) is int for size in shape)):
-            raise InputError("this does not describe images")
-        return cls(tuple(shape))
-
-
-@dataclass(frozen=True)
 class ImageRows(LabelSource):
     """The private images, in the order of their source; they have no ids but their numbers.
 
     Args:
-        encoder: their shape.
-        features: bytes, shape (n, height, width) or (n, height, width, 3).
+        encoder: their shape, and the network that encodes them, if any.
+        features: bytes, shape (n, height, width) or (n, height, width, 3); or as the network encodes them.
         labels: the private ones, shape (n,).
         label: their name.
         domain: what they can be.
     """
 
-    encoder: ImageShape
-    features: NDArray[np.uint8] = field(repr=False)
+    encoder: ImageShape | NetworkFeatures
+    features: NDArray[Any] = field(repr=False)
     labels: NDArray[Any] = field(repr=False)
     label: str
     domain: Domain
@@ -392,7 +347,10 @@ class ImageRows(LabelSource):
         from labeldp.images import open_images
 
         part = open_images(data, label=settings.label).train
-        return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
+        encoder: ImageShape | NetworkFeatures = ImageShape(part.shape[1:])
+        if settings.encoder is not None:
+            encoder = NetworkFeatures.of_images(settings.encoder, part.shape[1:])
+        return cls(encoder, encoder.transform(part.features), part.labels, settings.label, settings.domain)
 
 
 Rows = PrivateRows | GivenRows | ImageRows
@@ -418,13 +376,14 @@ def public_images(path: str, data: str, settings: FitSettings, private: ImageRow
     pictures = open_images(path, label=settings.label)
     part, name = pictures.test or pictures.train, Path(path).name
     private.encoder.require(part.features, f"--test: {path}")
-    if (pictures.test is None and os.path.samefile(path, data)) or same_rows(part.features, private.features):
+    features = private.encoder.transform(part.features)
+    if (pictures.test is None and os.path.samefile(path, data)) or same_rows(features, private.features):
         raise InputError(PRIVATE_TEST.format(path))
     try:
         codes = _codes(part.labels, settings.label, settings.domain)
     except DomainError:
         raise InputError(OUTSIDE_TEST.format(path, settings.domain)) from None
-    return PublicRows(f"{name} (test part)" if pictures.test else name, part.features, codes)
+    return PublicRows(f"{name} (test part)" if pictures.test else name, features, codes)
 
 
 def _codes(labels: NDArray[Any], name: str, domain: Domain) -> NDArray[Any]:

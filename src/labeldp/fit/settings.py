@@ -119,7 +119,7 @@ Ids = list[bytes] | NDArray[Any]
 STAGES = 1
 """What measured best (`docs/results/learning.md`)."""
 
-OPTIONS = ("trust", "chosen", "epochs", "cells", "neighbors", "network", "evaluation", "other_ids")
+OPTIONS = ("trust", "chosen", "epochs", "cells", "neighbors", "network", "evaluation", "other_ids", "encoder")
 """The settings that are options of a request; without a chosen model `stages` and `prior`, too."""
 
 
@@ -157,6 +157,7 @@ class FitSettings:
             file.
         other_ids: whether labels may be charged once more that were released under another kind of ids.
         new_budget: of a ledger that does not exist yet; by default what the fit costs.
+        encoder: a key of `ENCODERS`, the public network whose features are learned from; None for features as they are.
     """
 
     label: str
@@ -185,6 +186,7 @@ class FitSettings:
     curator: str | None = None
     other_ids: bool = False
     new_budget: Budget | None = field(default=None, compare=False)
+    encoder: str | None = None
 
     def __post_init__(self) -> None:
         if self.evaluation is not None:
@@ -212,12 +214,14 @@ class FitSettings:
     @property
     def chooses(self) -> bool:
         """Whether the model is still to be chosen: of labels that are not released in stages."""
-        return self.model == "auto" and self.chosen is None and self.options == DEFAULTS
+        return self.model == "auto" and self.chosen is None and self.options == DEFAULTS and self.encoder is None
 
     def learner(self, *, images: bool = False) -> "Learner":
         """Return what learns, of a table or of images; see `learner_of`."""
         delta = 0.0 if self.trust == "local" and self.user_column is not None else self.delta  # of a user's answers
-        return learner_of(self.model, trust=self.trust, target=self.target, images=images, delta=delta, **self.options)
+        name = "linear" if self.encoder and self.model == "auto" else self.model
+        images = images and not self.encoder
+        return learner_of(name, trust=self.trust, target=self.target, images=images, delta=delta, **self.options)
 
     @classmethod
     def parse(

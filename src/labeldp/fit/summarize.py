@@ -81,6 +81,7 @@ def summarize(
     """
     model, settings, learner, task = release.value, job.settings, job.learner, job.task
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
+    tabular = isinstance(encoder, TableEncoder) and bool(encoder.names)
     labeled = not isinstance(model.evaluation, SummedErrors)  # else nothing was released of single records
     curve = None
     if diagnostics and learner.simulation and model.domain.target == "classes" and job.owners is None:
@@ -89,7 +90,7 @@ def summarize(
     fields = (_of_numbers if model.domain.target == "numbers" else _of_classes)(model, job.public)
     fields["warnings"] = (*copy_warnings(model, features, encoder), *fields["warnings"])
     importance: tuple[Importance, ...] = ()
-    if diagnostics and encoder.names and labeled:
+    if diagnostics and tabular and labeled:
         show("ranking features", 0.9)
         importance = importances(learner, model, features, encoder.names)
     ids = {charge.id for charge in certificate.entries}

@@ -25,7 +25,6 @@ from labeldp.fit.summary import CostRow, FitSummary
 from labeldp.images import names_images, open_images
 from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
 from labeldp.tables import (
-    TableEncoder,
     distinct_ids,
     has_folder_certificate,
     is_as_certified,
@@ -183,10 +182,10 @@ def check_records(path: str, data: str) -> Check:
     if request is None or not request.source.digest:
         raise InputError(f"the certificate of {path} does not say which records the model was learned from")
     source, bundle = request.source, Bundle.read(folder)
-    if isinstance(bundle.encoder, TableEncoder):
+    if not getattr(bundle.encoder, "shape", ()):
         features, ids = _table(bundle.encoder, data, source.ids or None)
     elif names_images(data):
-        features, ids = open_images(data, label=source.label).train.features, None
+        features, ids = bundle.encoder.transform(open_images(data, label=source.label).train.features), None
     else:
         raise InputError(f"{data} must be a source of images, as those of {path} are")
     if (len(features), public_digest(features, ids, source.ids or None)) != (source.rows, source.digest):
@@ -197,7 +196,7 @@ def check_records(path: str, data: str) -> Check:
     )
 
 
-def _table(encoder: TableEncoder, data: str, id_column: str | None) -> tuple[Any, Any]:
+def _table(encoder: Any, data: str, id_column: str | None) -> tuple[Any, Any]:
     """Return encoded features of a table, and ids where there are some."""
     table = open_table(data)
     used = [column.name for column in encoder.columns]

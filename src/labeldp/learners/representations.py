@@ -15,6 +15,7 @@ from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp.encoders import public_encoder
 from labeldp.learners.features import TableTransformer, image_array, number_table, rows_of, take_rows
 from labeldp.mechanisms import RowBlocks
 from labeldp.privacy import AnyFloats, InputError, Public, Release, gather
@@ -373,7 +374,7 @@ def encode(
     """Fit a clone of a transformer to features alone; take one that is fitted and public as it is.
 
     Args:
-        representation: the transformer.
+        representation: the transformer, or the name of a public encoder.
         features: what it encodes.
         source: the release that features come from, if any.
         sampled: whether a sample of more than `STREAMED_RECORDS` records is encoded, and learned from, in place of all.
@@ -384,6 +385,9 @@ def encode(
     rows = features if sampled and rows_of(features) > STREAMED_RECORDS else None
     if rows is not None:
         features = take_rows(features, sample_places(rows_of(features)))
+    if isinstance(representation, str):
+        network = public_encoder(representation)
+        representation = Public(network, why=network.why)
     if isinstance(representation, Public):
         fitted = representation.value
         if not hasattr(fitted, "transform"):

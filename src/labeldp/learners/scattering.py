@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import TableTransformer, image_array
@@ -225,11 +226,14 @@ class ImageMap(TableTransformer):
         ]
 
 
+EMBEDDED = 100
+"""Numeric columns from which on a table is taken for an embedding."""
+
 MIN_SIDE = 8
 """Pixels that linear features need in a row."""
 
 
-def default_representation(features: Any, categorical: Any = None) -> ImageMap | TableMap:
+def default_representation(features: Any, categorical: Any = None) -> Any:
     """Return the unfitted map that linear models take by default: `ImageMap` for images, `TableMap` for tables.
 
     Args:
@@ -240,6 +244,8 @@ def default_representation(features: Any, categorical: Any = None) -> ImageMap |
         InputError: images are too small, too few, or not square.
     """
     shape = np.shape(features)
+    if len(shape) == 2 and shape[1] >= EMBEDDED and not np.any(categorical) and np.isfinite(features).all():
+        return StandardScaler(with_std=False)
     if len(shape) < 3:
         return TableMap(categorical=categorical)
     (height, width), channels = shape[1:3], (*shape, 1)[3]

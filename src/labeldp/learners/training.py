@@ -17,6 +17,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from labeldp.encoders import ENCODERS
 from labeldp.learners.classifiers import GeometricMean, SoftTrees, as_candidates, pooled
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
@@ -313,6 +314,8 @@ def with_given(model: Release[Model], source: Any, words: str) -> Release[Model]
     """
     if isinstance(source, Release):
         return gather([model, source], lambda model, _: model)
+    if isinstance(source, str) and source in ENCODERS:
+        source = Public(source, why=ENCODERS[source].why)
     if not isinstance(source, Public):
         return model
     assumptions = (*model.certificate.assumptions, f"the {words} not depend on the private labels ({source.why})")
