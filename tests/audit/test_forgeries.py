@@ -156,7 +156,8 @@ class Artifact:
             content["files"] = {each: file_digest(self.place / each) for each in CERTIFIED}
         else:
             digest = column_digest(block.column(0) for block in open_table(self.table).blocks([content["column"]]))
-            (content["parts"]["0.csv"] if self.place.name == "parts" else content)["digest"] = digest
+            entry = content["parts"]["0.csv"] if self.place.name == "parts" else content
+            entry |= {"digest": digest} | ({"sha256": file_digest(self.table)} if "sha256" in entry else {})
         self.write_content(content)
 
     def meaning(self) -> Any:

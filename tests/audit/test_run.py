@@ -99,7 +99,7 @@ def test_values_that_no_key_gave_are_found(released: Path) -> None:
     table.to_csv(released / "noisy.csv", index=False)
     beside = released / "noisy.csv.certificate.json"
     content = json.loads(beside.read_text())
-    content["digest"] = column_digest([table["bought"].tolist()])
+    content |= {"digest": column_digest([table["bought"].tolist()]), "sha256": file_digest(released / "noisy.csv")}
     beside.write_text(json.dumps(content))
     assert audit_of(released, "noisy.csv", ledger="people.ledger").verdict == "unverified"
     found = audit_of(released, "noisy.csv", ledger="people.ledger", data="people.csv")

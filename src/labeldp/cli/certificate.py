@@ -50,9 +50,9 @@ def certificate(
     """Print and verify a certificate.
 
     Checks whether PATH still is what was certified and signed. PATH is a directory that fit wrote, or a file or
-    folder that release or online run wrote. The certificate of a file covers the released column alone; a signature
-    covers every byte. Whoever can write PATH can write a certificate: without --ledger and --signed-by it is
-    unverified, and the first line says so.
+    folder that release or online run wrote. The certificate in a Parquet file covers the released column alone; any
+    other, and a signature, covers every byte. Whoever can write PATH can write a certificate: without --ledger and
+    --signed-by it is unverified, and the first line says so.
 
     \b
     Ends with status

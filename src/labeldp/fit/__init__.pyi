@@ -6,7 +6,6 @@ from .bundle import DESCRIPTION as DESCRIPTION
 from .bundle import ESTIMATOR as ESTIMATOR
 from .bundle import SUMMARY as SUMMARY
 from .bundle import Bundle as Bundle
-from .bundle import file_digest as file_digest
 from .bundle import load as load
 from .bundle import read_certified as read_certified
 from .bundle import read_json as read_json

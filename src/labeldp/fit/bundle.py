@@ -18,7 +18,7 @@ from labeldp.fit.rows import ImageShape
 from labeldp.learners import LEARNERS, imported
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Certificate, InputError, Public, check_growth, checked_certificate, json_value
-from labeldp.tables import TableEncoder, atomic_write
+from labeldp.tables import TableEncoder, atomic_write, file_digest
 
 if TYPE_CHECKING:
     from labeldp.learners import Model
@@ -283,14 +283,6 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
 def certificate_digest(content: Any) -> str:
     """Return the SHA-256 of a certificate's JSON value, whatever its layout: it stands in the summary."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def file_digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, read by blocks; None if there is no such file."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_json(path: Path, value: Any) -> None:
