@@ -17,6 +17,8 @@ from .exact import largest_loss as largest_loss
 from .inference import Canaries as Canaries
 from .inference import audit_observed as audit_observed
 from .inference import audit_training as audit_training
+from .ledger_export import export_ledger as export_ledger
+from .loss_distribution import loss_distributions as loss_distributions
 from .run import RunAudit as RunAudit
 from .run import audit_run as audit_run
 from .signing import check_signature as check_signature
