@@ -31,7 +31,7 @@ CURVE, ROOT = -121665 * pow(121666, -1, PRIME) % PRIME, pow(2, (PRIME - 1) // 4,
 
 def require(holds, sentence):
     if not holds:
-        raise ValueError(sentence)  # what is not checked is a NotImplementedError
+        raise ValueError(sentence)  # NotImplementedError: not checked
 
 
 def read(path):
@@ -282,9 +282,7 @@ def load(path):
     elif files:
         document = read_json(path / "certificate.json")
         stated, covered = document["files"], files.keys() & {"model.json", "model.skops", "summary.json", "report.html"}
-        require(
-            covered == stated.keys() and len(covered - {"report.html"}) == 3, f"{path} has other files than certified"
-        )
+        require(covered == stated.keys() and len(covered - {"report.html"}) == 3, f"{path} lacks certified files")
     elif (raw := read(path))[:4] == b"PAR1":
         document, stated = parquet_json(path, raw), {}
     else:
@@ -294,9 +292,8 @@ def load(path):
     lists = certificate["assumptions"], certificate.get("cohorts", [])
     texts = [certificate["dataset"], certificate["published"], *(text for values in lists for text in values)]
     whole = {type(values) for values in lists} == {list} and {type(text) for text in texts} == {str}
-    whole = whole and all(certificate[name] in values for name, values in WORDS.items())
-    require(whole and document["format"] == 1, "the certificate is damaged, or of another format")
-    require(certificate["entries"], "the certificate lists no charge, and so certifies no release")
+    whole = whole and document["format"] == 1 and all(certificate[name] in values for name, values in WORDS.items())
+    require(whole and certificate["entries"], "the certificate is damaged, or lists no charge and certifies no release")
     covered = {files[name]: digest for name, digest in stated.items()}
     more = (files.keys() or {"the values of a Parquet file"}) - stated.keys() - {"certificate.json", "_SUCCESS"}
     return certificate, [Charge(value) for value in certificate["entries"]], covered, more
