@@ -5,6 +5,10 @@ from .black_box import guess_bound as guess_bound
 from .command import audit_command as audit_command
 from .command import audit_csv as audit_csv
 from .command import describe_table as describe_table
+from .contents import Contents as Contents
+from .contents import HeldFile as HeldFile
+from .contents import HeldType as HeldType
+from .deployment import deployment_record as deployment_record
 from .exact import AdditiveAudit as AdditiveAudit
 from .exact import DeltaCurve as DeltaCurve
 from .exact import LabelPair as LabelPair
@@ -14,6 +18,7 @@ from .exact import audit_mechanism as audit_mechanism
 from .exact import audit_table as audit_table
 from .exact import composed as composed
 from .exact import largest_loss as largest_loss
+from .formats import format_certificate as format_certificate
 from .inference import Canaries as Canaries
 from .inference import audit_observed as audit_observed
 from .inference import audit_training as audit_training

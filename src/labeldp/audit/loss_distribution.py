@@ -100,7 +100,8 @@ def loss_distribution(loss: PrivacyLoss) -> dict[str, Any]:
     else:
         lattice = loss_lattice(loss.atoms)
         cells = lattice.first + np.flatnonzero(lattice.masses)
-        masses = lattice.masses[lattice.masses > 0] * (1 + lattice.relative_error + 2.0**-50 * (len(lattice.masses) + 1))
+        error = lattice.relative_error + 2.0**-50 * (len(lattice.masses) + 1)
+        masses = lattice.masses[lattice.masses > 0] * (1 + error)
         # Two steps above the nearest double: no product with a count of cells is rounded below the loss.
         step, tail = math.nextafter(math.nextafter(float_above(lattice.step), math.inf), math.inf), lattice.lost
     return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from labeldp.cli.options import PATH, flags_in_errors
+from labeldp.cli.options import PATH, flags_in_errors, json_option
 
 if TYPE_CHECKING:  # rooms are imported when a command needs them
     from labeldp.fit import Check
@@ -38,16 +38,27 @@ if TYPE_CHECKING:  # rooms are imported when a command needs them
     metavar="FILE",
     help="Compare features and ids of FILE with those of a model; labels are not read.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "opendp", "pld"]),
+    default="text",
+    help="text; json; opendp, a draft for the OpenDP deployments registry (YAML); or pld, privacy loss distributions "
+    "for dp-accounting (JSON).",
+)
+@json_option
 @flags_in_errors()
 def certificate(
     path: str,
+    form: str,
+    as_json: bool,
     delta: str | None,
     signed_by: str | None,
     signature: str | None,
     ledger: str | None,
     data: str | None,
 ) -> None:
-    """Print and verify a certificate.
+    """Print and verify a certificate, and list what it comes with.
 
     Checks whether PATH still is what was certified and signed. PATH is a directory that fit wrote, or a file or
     folder that release or online run wrote. The certificate in a Parquet file covers the released column alone; any
@@ -61,7 +72,7 @@ def certificate(
          than the ledger, or was learned from other records than those of the
          data; it says first what is wrong.
     """
-    from labeldp.audit import check_signature
+    from labeldp.audit import Contents, check_signature, format_certificate
     from labeldp.fit import Check, check_charges, check_records, check_summary, verify
     from labeldp.report import render_report
 
@@ -69,12 +80,18 @@ def certificate(
     summary = check_summary(path, render_report) if verdict.holds else None
     charges = check_charges(verdict.certificate, ledger, fit=summary is not None) if ledger else None
     compared = check_records(path, data) if data and verdict.holds else None
-    vouched = signed if charges is None or signed.holds is not None else None
-    results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared)
+    vouched, contents = signed if charges is None or signed.holds is not None else None, Contents.of(path)
+    results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared, contents.check())
     checks = worst_first(check for check in results if check is not None)
-    for check in checks:
+    failed, at = any(check.holds is False for check in checks), verdict.delta if delta is None else delta
+    form = "json" if as_json else form
+    for check in checks if form != "json" else ():
         if not check.holds:
-            click.echo(check.sentence)
+            click.echo(check.sentence, err=form != "text")
+    if form == "json" or (form != "text" and not failed):
+        click.echo(format_certificate(verdict.certificate, form, delta=at, checks=checks, contents=contents))
+    if form != "text":
+        sys.exit(1 if failed else 0)
     click.echo(verdict.certificate.at(float(verdict.delta) if delta is None else delta))
     for charge in verdict.certificate.entries:
         if charge.history:
@@ -82,7 +99,8 @@ def certificate(
     for check in checks:
         if check.holds:
             click.echo(check.sentence)
-    if any(check.holds is False for check in checks):
+    click.echo(contents)
+    if failed:
         sys.exit(1)
 
 

@@ -266,7 +266,8 @@ def ledger() -> None:
 
 @ledger.command(
     "show",
-    epilog="\b\nExamples:\n  labeldp ledger show people.ledger\n  labeldp ledger show people.ledger --json > ledger.json\n",
+    epilog="\b\nExamples:\n  labeldp ledger show people.ledger\n"
+    "  labeldp ledger show people.ledger --json > ledger.json\n",
 )
 @click.argument("path", type=FILE)
 @json_option

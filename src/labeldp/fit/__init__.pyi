@@ -4,11 +4,14 @@ from .arrays import label_column as label_column
 from .arrays import refuse_label as refuse_label
 from .bundle import DESCRIPTION as DESCRIPTION
 from .bundle import ESTIMATOR as ESTIMATOR
+from .bundle import SCHEMA as SCHEMA
 from .bundle import SUMMARY as SUMMARY
+from .bundle import TRUSTED as TRUSTED
 from .bundle import Bundle as Bundle
 from .bundle import load as load
 from .bundle import read_certified as read_certified
 from .bundle import read_json as read_json
+from .bundle import skops_io as skops_io
 from .bundle import write_json as write_json
 from .choice import SCORES as SCORES
 from .choice import Advice as Advice

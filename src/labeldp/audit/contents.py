@@ -1,0 +1,121 @@
+"""What a model bundle or a release holds, for people who check files before these leave."""
+
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+from labeldp.fit import ESTIMATOR, SCHEMA, TRUSTED, Check, skops_io
+from labeldp.privacy import InputError, check_growth, json_value
+from labeldp.tables import CERTIFICATE_SUFFIX, file_digest
+
+
+@dataclass(frozen=True)
+class HeldFile:
+    """A file: its name, its bytes and its SHA-256. A link has neither, and is not followed."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class HeldType:
+    """A class or function that an estimator is made of.
+
+    Args:
+        name: with its module.
+        trusted: whether labeldp loads it.
+    """
+
+    name: str
+    trusted: bool
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Files of a model or a release, and the types in its estimator; nothing of it is run or loaded.
+
+    Args:
+        files: by name.
+        types: of the estimator in `model.skops`, by name; none without one.
+    """
+
+    files: tuple[HeldFile, ...]
+    types: tuple[HeldType, ...]
+
+    @classmethod
+    def of(cls, path: str) -> "Contents":
+        """List what is at a path.
+
+        Args:
+            path: a directory that `fit` wrote, or a file or folder that `release` or `online run` wrote.
+
+        Raises:
+            InputError: the estimator is damaged.
+        """
+        root = Path(path)
+        paths = sorted(root.rglob("*")) if root.is_dir() else [root, Path(f"{root}{CERTIFICATE_SUFFIX}")]
+        files = [file for file in paths if file.is_symlink() or file.is_file()]
+        base = root if root.is_dir() else root.parent
+        rows = [_held(file, file.relative_to(base).as_posix()) for file in files]
+        return cls(tuple(rows), _types(root / ESTIMATOR) if (root / ESTIMATOR).is_file() else ())
+
+    def check(self) -> Check | None:
+        """Return whether labeldp loads all types of the estimator; None where there is none."""
+        refused = [kind.name for kind in self.types if not kind.trusted]
+        if refused:
+            return Check(False, f"{ESTIMATOR} holds types that labeldp does NOT load: {', '.join(refused)}.")
+        return Check(True, f"labeldp loads all {len(self.types)} types in {ESTIMATOR}.") if self.types else None
+
+    def __str__(self) -> str:
+        """Return a line for each file and each type."""
+        width = max(len(file.name) for file in self.files)
+        rows = [
+            f"  {file.name:<{width}}  {f'{file.bytes:,} bytes':>18}  SHA-256 {file.sha256}"
+            if file.sha256
+            else f"  {file.name:<{width}}  a link, not followed"
+            for file in self.files
+        ]
+        types = [f"  {kind.name}{'' if kind.trusted else '  NOT loaded by labeldp'}" for kind in self.types]
+        return "\n".join(["Files:", *rows, *([f"Types in {ESTIMATOR}:", *types] if types else [])])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+def _held(file: Path, name: str) -> HeldFile:
+    if file.is_symlink():
+        return HeldFile(name, 0, "")
+    return HeldFile(name, file.stat().st_size, file_digest(file) or "")
+
+
+def _types(path: Path) -> tuple[HeldType, ...]:
+    """Return the types in an estimator of skops, as its schema names them."""
+    content = path.read_bytes()
+    try:
+        with ZipFile(BytesIO(content)) as file:
+            check_growth("a model", len(content), sum(member.file_size for member in file.infolist()))
+            schema = json_value(file.read(SCHEMA))
+        names, unknown = _named(schema), set(skops_io().get_untrusted_types(data=content))
+    except InputError:
+        raise
+    except (BadZipFile, KeyError, ValueError, TypeError, AttributeError, OSError, NotImplementedError) as error:
+        raise InputError(f"{path} is damaged: it is no estimator of skops") from error
+    return tuple(HeldType(name, name in TRUSTED or name not in unknown) for name in sorted(names | unknown))
+
+
+def _named(schema: Any) -> set[str]:
+    """Return the types of all nodes of a schema."""
+    names, waiting = set(), [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if isinstance(node.get("__class__"), str) and isinstance(node.get("__module__"), str):
+                names.add(f"{node['__module__']}.{node['__class__']}")
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return names
