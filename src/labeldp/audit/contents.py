@@ -1,4 +1,4 @@
-"""What a model bundle or a release holds, for people who check files before these leave."""
+"""What a model directory holds, for people who check models before these leave."""
 
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from labeldp.fit import ESTIMATOR, SCHEMA, TRUSTED, Check, skops_io
+from labeldp.fit import CERTIFICATE, ESTIMATOR, SCHEMA, TRUSTED, Check, skops_io
 from labeldp.privacy import InputError, check_growth, json_value
-from labeldp.tables import CERTIFICATE_SUFFIX, file_digest
+from labeldp.tables import file_digest
 
 
 @dataclass(frozen=True)
@@ -35,39 +35,39 @@ class HeldType:
 
 @dataclass(frozen=True)
 class Contents:
-    """Files of a model or a release, and the types in its estimator; nothing of it is run or loaded.
+    """Files of a model, and the types in its estimator; nothing of it is run or loaded.
 
     Args:
         files: by name.
-        types: of the estimator in `model.skops`, by name; none without one.
+        types: of the estimator in `model.skops`, by name.
     """
 
     files: tuple[HeldFile, ...]
     types: tuple[HeldType, ...]
 
     @classmethod
-    def of(cls, path: str) -> "Contents":
-        """List what is at a path.
-
-        Args:
-            path: a directory that `fit` wrote, or a file or folder that `release` or `online run` wrote.
+    def of(cls, path: str) -> "Contents | None":
+        """List what a directory that `fit` wrote holds; return None for anything else.
 
         Raises:
             InputError: the estimator is damaged.
         """
         root = Path(path)
-        paths = sorted(root.rglob("*")) if root.is_dir() else [root, Path(f"{root}{CERTIFICATE_SUFFIX}")]
-        files = [file for file in paths if file.is_symlink() or file.is_file()]
-        base = root if root.is_dir() else root.parent
-        rows = [_held(file, file.relative_to(base).as_posix()) for file in files]
-        return cls(tuple(rows), _types(root / ESTIMATOR) if (root / ESTIMATOR).is_file() else ())
+        if not (root / CERTIFICATE).is_file():
+            return None
+        files = [file for file in sorted(root.rglob("*")) if file.is_symlink() or file.is_file()]
+        held = tuple(_held(file, file.relative_to(root).as_posix()) for file in files)
+        return cls(held, _types(root / ESTIMATOR) if (root / ESTIMATOR).is_file() else ())
 
-    def check(self) -> Check | None:
-        """Return whether labeldp loads all types of the estimator; None where there is none."""
+    def check(self) -> Check:
+        """Return whether labeldp loads all types of the estimator, and nothing is a link."""
         refused = [kind.name for kind in self.types if not kind.trusted]
+        links = [file.name for file in self.files if not file.sha256]
+        if links:
+            return Check(False, f"The model holds links, which nobody can certify: {', '.join(links)}.")
         if refused:
             return Check(False, f"{ESTIMATOR} holds types that labeldp does NOT load: {', '.join(refused)}.")
-        return Check(True, f"labeldp loads all {len(self.types)} types in {ESTIMATOR}.") if self.types else None
+        return Check(True, f"labeldp loads all {len(self.types)} types in {ESTIMATOR}.")
 
     def __str__(self) -> str:
         """Return a line for each file and each type."""

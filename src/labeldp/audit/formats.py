@@ -12,7 +12,7 @@ from labeldp.privacy import Certificate
 
 
 def format_certificate(
-    certificate: Certificate, form: str, *, delta: Any, checks: Iterable[Check], contents: Contents
+    certificate: Certificate, form: str, *, delta: Any, checks: Iterable[Check], contents: Contents | None
 ) -> str:
     """Return a certificate in a form for other programs.
 
@@ -22,7 +22,7 @@ def format_certificate(
             "pld" (privacy loss distributions for dp-accounting).
         delta: at which the guarantee is read.
         checks: what was compared, for "json".
-        contents: what there is beside the certificate, for "json".
+        contents: what the model holds, for "json"; None where there is no model.
 
     Raises:
         InputError: the certificate guarantees nothing at this delta, which only "json" can say.
@@ -36,7 +36,7 @@ def format_certificate(
         "words": certificate.at(delta),
         "epsilon": epsilon if epsilon < float("inf") else None,
         "checks": [{"holds": check.holds, "sentence": check.sentence} for check in checks],
-        "contents": contents.to_json(),
+        "contents": None if contents is None else contents.to_json(),
         "certificate": certificate.to_json(),
     }
     return json.dumps(content, indent=2, ensure_ascii=False)

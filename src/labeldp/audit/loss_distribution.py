@@ -10,11 +10,9 @@ from scipy.special import ndtr
 
 from labeldp.privacy import (
     Certificate,
-    Failure,
     Floats,
     Gaussian,
     InputError,
-    NumericAtom,
     PrivacyLoss,
     Promise,
     RandomnessKind,
@@ -51,7 +49,8 @@ def loss_distributions(certificate: Certificate, delta: Any) -> dict[str, Any]:
 
     A record has one of them; with several, which one depends on the part of the records that it is in. Their fields are
     the arguments of `create_from_rounded_probability` in dp-accounting. It then gives, at every epsilon >= 0, a delta
-    between that of the certificate and 1e-9 more.
+    between that of the certificate and 1e-9 more; of a single release of secret bags or weights, the delta at which
+    several of them are composed.
 
     A guarantee of several releases that is a sum of pure costs or a budget has no joint curve. Its distribution is that
     of the worst mechanism with this epsilon and delta.
@@ -90,12 +89,9 @@ def _losses(promise: Promise) -> tuple[PrivacyLoss, ...]:
 
 def loss_distribution(loss: PrivacyLoss) -> dict[str, Any]:
     """Return one privacy loss distribution, which dominates the outputs in both orders of two labels."""
-    atoms = [(atom, count) for atom, count in loss.atoms if not isinstance(atom, Failure)]
-    failure = float_above(failures(loss.atoms))
-    square = sum((count * Fraction(atom.mu) ** 2 for atom, count in atoms if isinstance(atom, Gaussian)), Fraction(0))
-    if len(atoms) == 1 and atoms[0][1] == 1 and isinstance(atoms[0][0], NumericAtom):
-        step, cells, masses, tail = _connected(atoms[0][0].upper)
-    elif square:
+    gaussian = [count * Fraction(atom.mu) ** 2 for atom, count in loss.atoms if isinstance(atom, Gaussian)]
+    failure, square = float_above(failures(loss.atoms)), sum(gaussian, Fraction(0))
+    if square:
         step, cells, masses, tail = _connected(_with_gaussian(loss, math.sqrt(float_above(square)) * (1 + 2.0**-51)))
     else:
         lattice = loss_lattice(loss.atoms)

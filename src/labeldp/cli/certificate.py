@@ -58,7 +58,7 @@ def certificate(
     ledger: str | None,
     data: str | None,
 ) -> None:
-    """Print and verify a certificate, and list what it comes with.
+    """Print and verify a certificate; of a model, list its files and types.
 
     Checks whether PATH still is what was certified and signed. PATH is a directory that fit wrote, or a file or
     folder that release or online run wrote. The certificate in a Parquet file covers the released column alone; any
@@ -81,7 +81,8 @@ def certificate(
     charges = check_charges(verdict.certificate, ledger, fit=summary is not None) if ledger else None
     compared = check_records(path, data) if data and verdict.holds else None
     vouched, contents = signed if charges is None or signed.holds is not None else None, Contents.of(path)
-    results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared, contents.check())
+    held = contents.check() if contents else None
+    results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared, held)
     checks = worst_first(check for check in results if check is not None)
     failed, at = any(check.holds is False for check in checks), verdict.delta if delta is None else delta
     form = "json" if as_json else form
@@ -99,7 +100,8 @@ def certificate(
     for check in checks:
         if check.holds:
             click.echo(check.sentence)
-    click.echo(contents)
+    if contents:
+        click.echo(contents)
     if failed:
         sys.exit(1)
 
