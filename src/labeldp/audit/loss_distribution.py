@@ -50,7 +50,7 @@ def loss_distributions(certificate: Certificate, delta: Any) -> dict[str, Any]:
     A record has one of them; with several, which one depends on the part of the records that it is in. Their fields are
     the arguments of `create_from_rounded_probability` in dp-accounting. It then gives, at every epsilon >= 0, a delta
     between that of the certificate and 1e-9 more; of a single release of secret bags or weights, the delta at which
-    several of them are composed.
+    several of them are composed. A delta above 1 counts as 1, since failures are added.
 
     A guarantee of several releases that is a sum of pure costs or a budget has no joint curve. Its distribution is that
     of the worst mechanism with this epsilon and delta.
