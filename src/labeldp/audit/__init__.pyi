@@ -18,7 +18,9 @@ from .exact import audit_mechanism as audit_mechanism
 from .exact import audit_table as audit_table
 from .exact import composed as composed
 from .exact import largest_loss as largest_loss
-from .formats import format_certificate as format_certificate
+from .formats import Description as Description
+from .formats import describe_certificate as describe_certificate
+from .formats import worst_first as worst_first
 from .inference import Canaries as Canaries
 from .inference import audit_observed as audit_observed
 from .inference import audit_training as audit_training

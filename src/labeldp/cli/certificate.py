@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
 from labeldp.cli.options import PATH, flags_in_errors, json_option
-
-if TYPE_CHECKING:  # rooms are imported when a command needs them
-    from labeldp.fit import Check
 
 
 @click.command(
@@ -72,43 +67,16 @@ def certificate(
          than the ledger, or was learned from other records than those of the
          data; it says first what is wrong.
     """
-    from labeldp.audit import Contents, check_signature, format_certificate
-    from labeldp.fit import Check, check_charges, check_records, check_summary, verify
+    from labeldp.audit import describe_certificate
     from labeldp.report import render_report
 
-    verdict, signed = verify(path), check_signature(path, signature=signature, signed_by=signed_by)
-    summary = check_summary(path, render_report) if verdict.holds else None
-    charges = check_charges(verdict.certificate, ledger, fit=summary is not None) if ledger else None
-    compared = check_records(path, data) if data and verdict.holds else None
-    vouched, contents = signed if charges is None or signed.holds is not None else None, Contents.of(path)
-    held = contents.check() if contents else None
-    results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared, held)
-    checks = worst_first(check for check in results if check is not None)
-    failed, at = any(check.holds is False for check in checks), verdict.delta if delta is None else delta
-    form = "json" if as_json else form
-    for check in checks if form != "json" else ():
-        if not check.holds:
-            click.echo(check.sentence, err=form != "text")
-    if form == "json" or (form != "text" and not failed):
-        click.echo(format_certificate(verdict.certificate, form, delta=at, checks=checks, contents=contents))
-    if form != "text":
-        sys.exit(1 if failed else 0)
-    click.echo(verdict.certificate.at(float(verdict.delta) if delta is None else delta))
-    for charge in verdict.certificate.entries:
-        if charge.history:
-            click.echo(charge.history)
-    for check in checks:
-        if check.holds:
-            click.echo(check.sentence)
-    if contents:
-        click.echo(contents)
-    if failed:
+    given = {"signed_by": signed_by, "signature": signature, "ledger": ledger, "data": data}
+    said = describe_certificate(path, "json" if as_json else form, delta=delta, render=render_report, **given)
+    for text, err in ((said.aside, True), (said.text, False)):
+        if text:
+            click.echo(text, err=err)
+    if said.failed:
         sys.exit(1)
-
-
-def worst_first(checks: Iterable[Check]) -> list[Check]:
-    """Return checks that fail, then those that are unverified, then those that hold."""
-    return sorted(checks, key=lambda check: (False, None, True).index(check.holds))
 
 
 @click.command(

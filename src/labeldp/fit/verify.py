@@ -94,7 +94,7 @@ def verify(path: str) -> Verdict:
     if not place.is_dir():
         return verify_file(place)
     if has_folder_certificate(place):
-        return verify_folder(place)
+        return _verify_release(place, read_folder_certificate, is_folder_as_certified)
     certificate, changed = read_certified(place)
     if changed:
         sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
@@ -102,38 +102,23 @@ def verify(path: str) -> Verdict:
     return Verdict(certificate, True, f"{path} still is what was certified.")
 
 
-def verify_folder(path: str | os.PathLike[str]) -> Verdict:
-    """Check a released folder against its certificate.
-
-    Args:
-        path: a folder that `release_file` wrote.
-
-    Raises:
-        InputError: it has no certificate of labeldp.
-    """
-    content = read_folder_certificate(path)
-    certificate = checked_certificate(content["certificate"], path)
-    unchanged = is_folder_as_certified(path)
-    column = f"The column {content['column']!r} of the parts of {path}"
-    verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
-    return Verdict(certificate, unchanged, f"{column} {verdict}.")
-
-
 def verify_file(path: str | os.PathLike[str]) -> Verdict:
     """Check a released file against its certificate.
 
     Args:
-        path: a CSV or Parquet file that `release_file` wrote.
+        path: a CSV, Arrow or Parquet file that `release_file` wrote.
 
     Raises:
         InputError: the file does not exist, or has no certificate of labeldp in or beside it.
     """
-    content = read_certificate(path)
-    certificate = checked_certificate(content["certificate"], path)
-    unchanged = is_as_certified(path)
-    column = f"The column {content['column']!r} of {path}"
+    return _verify_release(path, read_certificate, is_as_certified)
+
+
+def _verify_release(path: Any, read: Callable[[Any], dict[str, Any]], is_unchanged: Callable[[Any], bool]) -> Verdict:
+    content = read(path)
+    certificate, unchanged = checked_certificate(content["certificate"], path), is_unchanged(path)
     verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
-    return Verdict(certificate, unchanged, f"{column} {verdict}.")
+    return Verdict(certificate, unchanged, f"The column {content['column']!r} of {path} {verdict}.")
 
 
 def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | None:
