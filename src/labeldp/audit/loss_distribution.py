@@ -142,11 +142,11 @@ def _connected(curve: Curve) -> tuple[float, Any, Floats, float]:
         top *= 1.25
     step = 2.0 ** math.floor(math.log2(top / CELLS))
     cells = np.unique(np.linspace(0, math.ceil(top / step), FIRST_THRESHOLDS + 1).astype(np.int64))
-    deltas = curve(cells * step)
+    deltas = curve(np.multiply(cells, step, dtype=np.float64))
     while True:
         middle = (cells[:-1] + cells[1:]) // 2
         share = np.expm1((middle - cells[:-1]) * step) / np.expm1((cells[1:] - cells[:-1]) * step)
-        read = curve(middle * step)
+        read = curve(np.multiply(middle, step, dtype=np.float64))
         above = deltas[:-1] * (1 - share) + deltas[1:] * share - read
         wide = (above > np.minimum(TOLERANCE, RELATIVE_TOLERANCE * read)) & (middle > cells[:-1])
         wide &= deltas[:-1] > NEGLIGIBLE_DELTA
