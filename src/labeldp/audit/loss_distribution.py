@@ -117,7 +117,7 @@ def _with_gaussian(loss: PrivacyLoss, mu: float) -> Curve:
     """Return the curve of finite atoms beside a Gaussian, which is that of the Gaussian for each of their losses."""
     lattice = loss_lattice(loss.atoms)
     masses, losses = lattice.masses[lattice.masses > 0], lattice.losses()[lattice.masses > 0]
-    slack = 1 + lattice.relative_error + 2.0**-50 * (len(masses) + 1)
+    slack = 1 + lattice.relative_error + 2.0**-50 * (len(lattice.masses) + 1)
 
     def curve(epsilons: Floats) -> Floats:
         deltas = np.full(epsilons.shape, lattice.lost)

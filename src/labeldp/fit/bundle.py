@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 CERTIFICATE = "certificate.json"
+"""The certificate of a model, with digests of its files."""
 DESCRIPTION = "model.json"
 """What a bundle says of its model."""
 ESTIMATOR = "model.skops"
