@@ -1,5 +1,6 @@
 """What a model directory holds, for people who check models before these leave."""
 
+import re
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -9,6 +10,21 @@ from zipfile import BadZipFile, ZipFile
 from labeldp.fit import CERTIFICATE, ESTIMATOR, SCHEMA, TRUSTED, Check, skops_io
 from labeldp.privacy import InputError, check_growth, json_value
 from labeldp.tables import file_digest
+
+PLAIN = frozenset(
+    [
+        f"builtins.{name}"
+        for name in ("bool", "bytes", "dict", "float", "int", "list", "NoneType", "set", "str", "tuple")
+    ]
+    + [f"numpy.{name}" for name in ("bool", "dtype", "float32", "float64", "int32", "int64", "ndarray")]
+)
+"""Types of plain values, which skops loads."""
+
+LOADERS = {f"{name}Node" for name in ("Dict", "Json", "List", "NdArray", "Object", "Tree", "Tuple", "Type")}
+"""How skops loads values and estimators: no function, method or code is among them."""
+
+ESTIMATORS = re.compile(r"sklearn\.(?!externals|utils)[a-z_.]+\.[A-Z]\w+")
+"""Names of estimators of scikit-learn, which skops loads."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +115,12 @@ def _types(path: Path) -> tuple[HeldType, ...]:
         with ZipFile(BytesIO(content)) as file:
             check_growth("a model", len(content), sum(member.file_size for member in file.infolist()))
             schema = json_value(file.read(SCHEMA))
-        names, unknown = _named(schema), set(skops_io().get_untrusted_types(data=content))
+        loaders = _named(schema)
+        names = set(loaders)
+        unknown = {name for name in names - TRUSTED if not (name in PLAIN or ESTIMATORS.fullmatch(name))}
+        unknown |= {name for name in names - TRUSTED if not loaders[name] <= LOADERS}
+        if unknown:  # only then are skops and scikit-learn imported
+            unknown = set(skops_io().get_untrusted_types(data=content))
     except InputError:
         raise
     except (BadZipFile, KeyError, ValueError, TypeError, AttributeError, OSError, NotImplementedError) as error:
@@ -107,15 +128,17 @@ def _types(path: Path) -> tuple[HeldType, ...]:
     return tuple(HeldType(name, name in TRUSTED or name not in unknown) for name in sorted(names | unknown))
 
 
-def _named(schema: Any) -> set[str]:
-    """Return the types of all nodes of a schema."""
-    names, waiting = set(), [schema]
+def _named(schema: Any) -> dict[str, set[str]]:
+    """Return the types of all nodes of a schema, with what loads them."""
+    loaders: dict[str, set[str]] = {}
+    waiting = [schema]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
             if isinstance(node.get("__class__"), str) and isinstance(node.get("__module__"), str):
-                names.add(f"{node['__module__']}.{node['__class__']}")
+                name = f"{node['__module__']}.{node['__class__']}"
+                loaders.setdefault(name, set()).add(str(node.get("__loader__")))
             waiting += node.values()
         elif isinstance(node, list):
             waiting += node
-    return names
+    return loaders

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from labeldp.audit.contents import Contents
-from labeldp.audit.deployment import deployment_record
-from labeldp.audit.loss_distribution import loss_distributions
 from labeldp.audit.signing import check_signature
 from labeldp.fit import Check, FitSummary, check_charges, check_records, check_summary, verify
 from labeldp.privacy import Certificate
@@ -76,6 +74,10 @@ def describe_certificate(
         return Description("\n".join([*first, certificate.at(at), *histories, *last]), "", failed)
     if failed:
         return Description("", "\n".join(first), failed)
+    # Imported here: what the other forms do not need takes a second.
+    from labeldp.audit.deployment import deployment_record
+    from labeldp.audit.loss_distribution import loss_distributions
+
     exact = verdict.delta if delta is None else delta
     if form == "opendp":
         return Description(deployment_record(certificate, exact).rstrip("\n"), "\n".join(first), failed)
