@@ -11,16 +11,17 @@ from labeldp.fit import CERTIFICATE, ESTIMATOR, SCHEMA, TRUSTED, Check, skops_io
 from labeldp.privacy import InputError, check_growth, json_value
 from labeldp.tables import file_digest
 
-PLAIN = frozenset(
-    [
-        f"builtins.{name}"
-        for name in ("bool", "bytes", "dict", "float", "int", "list", "NoneType", "set", "str", "tuple")
-    ]
-    + [f"numpy.{name}" for name in ("bool", "dtype", "float32", "float64", "int32", "int64", "ndarray")]
-)
+PLAIN = {
+    *("builtins.NoneType", "builtins.bool", "builtins.bytes", "builtins.dict", "builtins.float", "builtins.int"),
+    *("builtins.list", "builtins.set", "builtins.slice", "builtins.str", "builtins.tuple", "numpy.bool", "numpy.dtype"),
+    *("numpy.float32", "numpy.float64", "numpy.int32", "numpy.int64", "numpy.ndarray"),
+}
 """Types of plain values, which skops loads."""
 
-LOADERS = {f"{name}Node" for name in ("Dict", "Json", "List", "NdArray", "Object", "Tree", "Tuple", "Type")}
+LOADERS = {
+    *("DTypeNode", "DictNode", "JsonNode", "ListNode", "NdArrayNode", "ObjectNode", "SliceNode", "TreeNode"),
+    *("TupleNode", "TypeNode"),
+}
 """How skops loads values and estimators: no function, method or code is among them."""
 
 ESTIMATORS = re.compile(r"sklearn\.(?!externals|utils)[a-z_.]+\.[A-Z]\w+")
