@@ -73,7 +73,7 @@ lint: .venv/tools
 	$(BIN)/ruff check --quiet .
 
 spelling: .venv/tools
-	$(BIN)/codespell *.md docs src papers tests benchmarks
+	$(BIN)/codespell *.md docs src papers tests benchmarks tools
 
 types: .venv/tools
 	$(BIN)/mypy

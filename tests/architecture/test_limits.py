@@ -17,6 +17,7 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
+from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp import mechanisms
@@ -188,14 +189,22 @@ def test_a_logistic_model_keeps_no_row_and_one_of_neighbors_all(
 
 
 def test_ids_beside_noisy_labels_are_not_covered(tmp_path: Path, labeldp: Callable[..., None]) -> None:
-    """The certificate of a sidecar covers the noisy column in its order, not the ids beside it."""
+    """The certificate in a Parquet file covers the noisy column in its order, not the ids beside it."""
     pd.DataFrame({"id": np.arange(50), "y": np.arange(50) % 2}).to_csv("people.csv", index=False)
-    command = "release people.csv --label y --classes 2 --epsilon 1 --ledger l.ledger --id id"
-    labeldp(f"{command} --dataset y --new-budget 1 --out noisy.csv")
+    command = (
+        "release people.csv --label y --classes 2 --epsilon 1 --ledger l.ledger --dataset y --id id --new-budget 1"
+    )
+    labeldp(f"{command} --out noisy.parquet")
+    noisy = parquet.read_table("noisy.parquet")
+    noisy = noisy.replace_schema_metadata(parquet.read_metadata("noisy.parquet").metadata)
+    parquet.write_table(noisy.set_column(0, "id", noisy["id"].take(list(range(50))[::-1])), "noisy.parquet")
+    labeldp("certificate noisy.parquet")
+    parquet.write_table(noisy.set_column(1, "y", noisy["y"].take(list(range(50))[::-1])), "noisy.parquet")
+    with pytest.raises(SystemExit):
+        labeldp("certificate noisy.parquet")
+    labeldp(f"{command} --out noisy.csv")
     noisy = pd.read_csv("noisy.csv")
     noisy.assign(id=noisy["id"].to_numpy()[::-1]).to_csv("noisy.csv", index=False)
-    labeldp("certificate noisy.csv")
-    noisy.assign(y=1 - noisy["y"]).to_csv("noisy.csv", index=False)
     with pytest.raises(SystemExit):
         labeldp("certificate noisy.csv")
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import runpy
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,10 +16,10 @@ import pytest
 from pyarrow import csv, parquet
 
 import labeldp as ldp
-from labeldp.audit import audit_run, make_key, sign_files
+from labeldp.audit import audit_run, export_ledger, make_key, sign_files
 from labeldp.bags import PrivateColumn, release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, FitSummary, fit_file, release_file
+from labeldp.fit import FitSettings, FitSummary, fit_file, release_file, statements
 from labeldp.fit.bundle import CERTIFIED, certificate_digest, file_digest
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Certificate, LabelDPError, Request, Source
@@ -27,6 +28,7 @@ from labeldp.tables import column_digest, open_table
 
 CLASSES = ldp.Classes(("no", "yes"))
 PEOPLE = 80
+VERIFIER = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "verify_certificate.py"))["main"]
 METADATA = b"labeldp.certificate"
 CERTIFICATE, SUMMARY = "certificate.json", "summary.json"
 
@@ -85,6 +87,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         make_key(str(folder / name))
     for name in ARTIFACTS:
         sign_files(str(folder / name), str(folder / "me.pem"))
+    (folder / "ledger.json").write_text(json.dumps(export_ledger(str(ledger))))
     return folder
 
 
@@ -100,6 +103,20 @@ def audited(results: Path, place: Path, given: str) -> str:
         return audit_run(str(place), **asked).verdict
     except LabelDPError:
         return "fails"
+
+
+def verified(results: Path, place: Path, given: str) -> int:
+    """Return the exit status of the verifier that shares no code with labeldp."""
+    words = {"ledger": ["--ledger", "ledger.json"], "signature": ["--signed-by", "me.pem.pub"]}.get(given, [])
+    return int(VERIFIER([str(place), *words[:1], *(str(results / word) for word in words[1:])]))
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_the_verifier_passes_what_is_signed_and_whose_losses_it_can_add_up(results: Path, name: str) -> None:
+    """No status is 0 without a signature: whoever has a ledger alone cannot say where values come from."""
+    assert verified(results, results / name, "signature") == (2 if name == "decisions.csv" else 0)
+    assert verified(results, results / name, "ledger") == 2
+    assert verified(results, results / name, "nothing") == 2
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
@@ -160,7 +177,8 @@ class Artifact:
             content["files"] = {each: file_digest(self.place / each) for each in CERTIFIED}
         else:
             digest = column_digest(block.column(0) for block in open_table(self.table).blocks([content["column"]]))
-            (content["parts"]["0.csv"] if self.place.name == "parts" else content)["digest"] = digest
+            entry = content["parts"]["0.csv"] if self.place.name == "parts" else content
+            entry |= {"digest": digest} | ({"sha256": file_digest(self.table)} if "sha256" in entry else {})
         self.write_content(content)
 
     def meaning(self) -> Any:
@@ -175,6 +193,14 @@ class Artifact:
         files = [(self.place / name).read_bytes() for name in ("model.json", "model.skops", "report.html")]
         typed = replace(summary, certificate_digest="", command="", request="", file="")
         return promise, content.get("records"), typed, files
+
+
+def stated(artifact: Artifact) -> Any:
+    """Return what the certificate of a result states of privacy, each phrase once; None if it is damaged."""
+    with suppress(Exception):
+        found = statements(Certificate.from_json(artifact.content()["certificate"]))
+        return found | {name: {*found[name]} for name in ("published", "conditions", "cohorts")}
+    return None
 
 
 Forgery = Callable[[random.Random, Artifact, Path], None]
@@ -381,6 +407,7 @@ def test_a_valid_request_that_the_ledger_was_not_asked_fails(results: Path, tmp_
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])
 def test_no_forgery_passes(results: Path, tmp_path: Path, count: int) -> None:
     rng, changed = random.Random(count), 0
+    honest = [stated(Artifact(results / name)) for name in ARTIFACTS]
     for number in range(count):
         given = rng.choice(["ledger", "ledger", "signature", "nothing"])
         suffixes = ("", ".certificate.json", *([".signature"] if given == "signature" else []))
@@ -391,10 +418,12 @@ def test_no_forgery_passes(results: Path, tmp_path: Path, count: int) -> None:
         elif given == "signature" and rng.random() < 0.3:
             with suppress(LabelDPError):  # what is not as certified is not signed
                 sign_files(str(artifact.place), str(results / "other.pem"))
-        verdict = audited(results, artifact.place, given)
+        verdict, status = audited(results, artifact.place, given), verified(results, artifact.place, given)
         changed += is_other
         if given == "nothing":
-            assert verdict != "holds", (number, artifact.place)
+            assert verdict != "holds" and status != 0, (number, artifact.place)
         if is_other:
-            assert verdict != "holds", (number, given, artifact.place)
+            assert verdict != "holds" and status != 0, (number, given, artifact.place)
+        if given == "ledger" and stated(artifact) not in honest:
+            assert status == 1, (number, artifact.place)
     assert changed > 0.8 * count

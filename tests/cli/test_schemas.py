@@ -75,6 +75,9 @@ def written(labeldp: Run, people: Path) -> Iterator[tuple[str, Any]]:
     ran("fit", "people.csv", *PEOPLE, "--id", "id", *ledger("fit"), "--test", "public.csv", PUBLIC, "--out", "model")
     yield "model-certificate", read("model/certificate.json")
     yield "model", read("model/model.json")
+    yield "certificate-report", json.loads(ran("certificate", "model", "--json"))
+    yield "loss-distributions", json.loads(ran("certificate", "model", "--format", "pld"))
+    yield "ledger-export", json.loads(ran("ledger", "show", "fit.ledger", "--json"))
     yield "audit", json.loads(ran("audit", "model", "--json"))
     numbers = ("--label", "hours", "--range", "0,80", "--epsilon", "1", "--features", "region")
     ran("fit", "people.csv", *numbers, *ledger("numbers"), "--out", "numbers", "--trust", "central")
@@ -82,6 +85,7 @@ def written(labeldp: Run, people: Path) -> Iterator[tuple[str, Any]]:
     yield "model", read("numbers/model.json")
     ran("release", "people.csv", *PEOPLE, "--id", "id", *ledger("csv"), "--out", "released.csv")
     yield "released-table", read("released.csv.certificate.json")
+    yield "certificate-report", json.loads(ran("certificate", "released.csv", "--format", "json"))
     ran("release", "people.parquet", *PEOPLE, "--id", "id", *ledger("parquet"), "--out", "released.parquet")
     metadata = pq.read_metadata(people / "released.parquet").metadata
     yield "released-table", json.loads(metadata[b"labeldp.certificate"])

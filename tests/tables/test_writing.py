@@ -239,8 +239,7 @@ def test_an_edit_is_noticed(tmp_path: Path, name: str) -> None:
                 csv.write_csv(changed, stream)
         return is_as_certified(path)
 
-    assert edited(table)
-    assert edited(table.set_column(0, "t", pa.array(["other"] * 3)))
+    assert edited(table) == edited(table.set_column(0, "t", pa.array(["other"] * 3))) == name.endswith("parquet")
     assert not edited(table.set_column(2, "y", pa.array(["no", "no", "yes"])))
     assert not edited(table.slice(1))
     assert not edited(table.rename_columns(["t", "u", "z"]))

@@ -18,8 +18,8 @@ from labeldp.privacy import (
     Gaussian,
     NumericAtom,
     Response,
-    curve_masses,
     exp_bounds,
+    loss_lattice,
     normal_cdf,
     smallest,
     stored_fraction,
@@ -227,8 +227,9 @@ def _curve_square(curve: NumericAtom, failure: float) -> Fraction | None:
     """Return the square of the smallest mu that dominates a curve but for a failure, at vertices, rounded up."""
     from scipy.special import ndtri
 
-    losses, masses, error, lost = curve_masses(curve)
-    masses, losses = masses[::-1] * (1 + error), losses[::-1]
+    lattice = loss_lattice(((curve, 1),))
+    lost, losses = lattice.lost, lattice.losses()[::-1]
+    masses = lattice.masses[::-1] * (1 + lattice.relative_error)
     gained = np.cumsum(masses) * (1 + _SUM_ERROR) + lost
     likely = np.cumsum(masses * np.exp(-losses)) * (1 - _SUM_ERROR) / (1 - failure)
     residue = (1 - gained) / (1 - failure)

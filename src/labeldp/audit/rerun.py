@@ -22,7 +22,6 @@ from labeldp.fit import (
     FitSummary,
     Job,
     budget_use,
-    file_digest,
     fit_file,
     prepare,
     read_certified,
@@ -40,7 +39,7 @@ from labeldp.privacy import (
     Request,
     Trust,
 )
-from labeldp.tables import Table, codes_of, column_digest, open_table, read_certificate
+from labeldp.tables import Table, codes_of, column_digest, file_digest, open_table, read_certificate
 
 RERUNS = {
     "release": "labeldp.fit:release_again",

@@ -13,7 +13,7 @@ from labeldp.audit.black_box import LowerBound
 from labeldp.audit.rerun import Rerun
 from labeldp.audit.signing import check_signature
 from labeldp.curator import DatasetLedger, LedgerFile
-from labeldp.fit import Check, FitSummary, check_charges, check_summary, file_digest, verify
+from labeldp.fit import Check, FitSummary, check_charges, check_summary, verify
 from labeldp.privacy import (
     REQUEST_KINDS,
     Certificate,
@@ -24,7 +24,7 @@ from labeldp.privacy import (
     Request,
     decimal,
 )
-from labeldp.tables import has_folder_certificate
+from labeldp.tables import file_digest, has_folder_certificate
 
 Progress = Callable[[str, float], None]
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.certificate import worst_first
 from labeldp.cli.options import FILE, PATH, CommandGroup, flags_in_errors, progress
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def run(path: str, data: str | None, out: str | None, as_json: bool, **options: 
          certificate, without --data or --signed-by the values, and
          whatever cannot be made again.
     """
-    from labeldp.audit import audit_run
+    from labeldp.audit import audit_run, worst_first
     from labeldp.privacy import rounded_up_text
     from labeldp.report import render_audit, render_report
     from labeldp.tables import atomic_write

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from labeldp.cli.options import PATH, flags_in_errors, is_quiet, json_option, quiet_option
-
-if TYPE_CHECKING:  # rooms are imported when a command needs them
-    from labeldp.fit import Check
 
 
 @click.command(
@@ -40,11 +34,20 @@ if TYPE_CHECKING:  # rooms are imported when a command needs them
     metavar="FILE",
     help="Compare features and ids of FILE with the records of a model; labels are not read.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "opendp", "pld"]),
+    default="text",
+    help="text; json; opendp, a draft for the OpenDP deployments registry (YAML); or pld, privacy loss distributions "
+    "for dp-accounting (JSON).",
+)
 @json_option
 @quiet_option
 @flags_in_errors()
 def certificate(
     path: str,
+    form: str,
     delta: str | None,
     signed_by: str | None,
     signature: str | None,
@@ -52,12 +55,13 @@ def certificate(
     data: str | None,
     as_json: bool,
 ) -> None:
-    """Print and verify a certificate.
+    """Print and verify a certificate; of a model, list its files and types.
 
     Checks that PATH has not changed since it was certified and signed. PATH is a directory that fit wrote, or a file or
-    folder that release or online run wrote. The certificate of a file covers the released column alone; a signature
-    covers every byte. Anyone who can write PATH can write a certificate: without --ledger and --signed-by it is
-    unverified, and the first line says so. With --quiet only the certificate and failed checks are printed.
+    folder that release or online run wrote. The certificate in a Parquet file covers the released column alone; any
+    other, and a signature, covers every byte. Anyone who can write PATH can write a certificate: without --ledger and
+    --signed-by it is unverified, and the first line says so. With --quiet only the certificate and failed checks are
+    printed.
 
     \b
     Ends with status
@@ -66,34 +70,17 @@ def certificate(
          than the ledger, or was learned from other records than the
          data; it says first what is wrong.
     """
-    from labeldp.audit import check_signature
-    from labeldp.fit import Check, check_charges, check_records, check_summary, verify
+    from labeldp.audit import describe_certificate
     from labeldp.report import render_report
 
-    verdict, signed = verify(path), check_signature(path, signature=signature, signed_by=signed_by)
-    summary = check_summary(path, render_report) if verdict.holds else None
-    charges = check_charges(verdict.certificate, ledger, fit=summary is not None) if ledger else None
-    compared = check_records(path, data) if data and verdict.holds else None
-    vouched = signed if charges is None or signed.holds is not None else None
-    results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared)
-    checks = worst_first(check for check in results if check is not None)
-    words = verdict.certificate.at(float(verdict.delta) if delta is None else delta)
-    if as_json:
-        content = {"certificate": verdict.certificate.to_json(), "words": words}
-        click.echo(json.dumps({**content, "checks": [asdict(check) for check in checks]}, indent=2))
-    else:
-        notes = [charge.history for charge in verdict.certificate.entries if charge.history]
-        notes += [check.sentence for check in checks if check.holds]
-        problems = [check.sentence for check in checks if not check.holds]
-        for line in (*problems, words, *(() if is_quiet() else notes)):
-            click.echo(line)
-    if any(check.holds is False for check in checks):
+    options: dict[str, Any] = {"signed_by": signed_by, "signature": signature, "ledger": ledger, "data": data}
+    options |= {"delta": delta, "render": render_report, "brief": is_quiet()}
+    description = describe_certificate(path, "json" if as_json else form, **options)
+    for text, err in ((description.aside, True), (description.text, False)):
+        if text:
+            click.echo(text, err=err)
+    if description.failed:
         sys.exit(1)
-
-
-def worst_first(checks: Iterable[Check]) -> list[Check]:
-    """Return checks that fail, then those that are unverified, then those that hold."""
-    return sorted(checks, key=lambda check: (False, None, True).index(check.holds))
 
 
 @click.command(

@@ -259,36 +259,22 @@ def ledger() -> None:
     """
 
 
-@ledger.command("show", epilog="\b\nExample:\n  labeldp ledger show people.ledger\n")
+@ledger.command(
+    "show",
+    epilog="\b\nExamples:\n  labeldp ledger show people.ledger\n"
+    "  labeldp ledger show people.ledger --json > ledger.json\n",
+)
 @click.argument("path", type=FILE)
 @json_option
 def ledger_show(path: str, as_json: bool) -> None:
     """Show budgets and releases.
 
-    The ledger file contains the noise keys: protect it like the labels.
+    The ledger file contains the noise keys: protect it like the labels. --json prints its public part, with which
+    others can verify certificates.
     """
-    click.echo(json.dumps(_to_json(path), indent=2) if as_json else describe_ledger(path))
+    from labeldp.audit import export_ledger
 
-
-def _to_json(path: str) -> dict[str, Any]:
-    """Return what `ledger show` says, for programs."""
-    from labeldp.curator import LedgerFile
-    from labeldp.privacy import LedgerError
-
-    ledger = LedgerFile(path)
-    if not ledger.exists:
-        raise LedgerError(f"there is no ledger {path}")
-    accounts = [ledger.dataset(name) for name in ledger.datasets()]
-    return {
-        account.name: {
-            "budget": {"epsilon": str(account.budget.epsilon), "delta": str(account.budget.delta)},
-            "spent_share": math.ceil(budget_share(account) * 10_000) / 10_000,
-            "releases": [
-                {"charged": entry.created, **entry.certificate.entries[0].to_json()} for entry in account.entries
-            ],
-        }
-        for account in accounts
-    }
+    click.echo(json.dumps(export_ledger(path), indent=1) if as_json else describe_ledger(path))
 
 
 LEDGER_EXAMPLES = """\b

@@ -16,9 +16,11 @@ from labeldp.privacy import InputError, LabelDigest, LabelDPError, record_words
 from labeldp.tables import (
     CERTIFICATE,
     CHANGED,
+    PART,
     SUCCESS,
     ColumnDigest,
     ParquetSink,
+    file_digest,
     folder_document,
     open_table,
     rebatched,
@@ -60,6 +62,7 @@ class PartTask:
             if sink is not None:
                 sink.finish(None)
         content = {"name": name, "rows": column.rows, "digest": column.value(), "labels": labels.state.hex()}
+        content["sha256"] = file_digest(Path(self.folder, name))
         return json.dumps(content).encode()
 
 
@@ -97,7 +100,7 @@ def write_parts(data: Any, grant: Grant, out: str | os.PathLike[str], *, columns
         for number, part in enumerate(part for part in written if part["rows"]):
             name = f"part-{number:05d}.parquet"
             (attempts / part["name"]).rename(parts / name)
-            documents[name] = {"rows": part["rows"], "digest": part["digest"]}
+            documents[name] = {key: part[key] for key in PART}
         document = folder_document(
             grant.certificate.to_json(), grant.released, [grant.ids.column, grant.released, *columns], documents
         )

@@ -86,6 +86,11 @@ class LedgerFile(NotCopyable):
         """Return the names of the datasets, in the order in which they were added."""
         return tuple(name for (name,) in self._store.rows("SELECT name FROM dataset ORDER BY id"))
 
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The digests of all requests that the file was asked; see `Request.digest`."""
+        return tuple(digest for (digest,) in self._store.rows("SELECT digest FROM request ORDER BY digest"))
+
     def add(self, name: str, budget: Budget, domain: Domain | None = None, records: int | None = None) -> None:
         """Add a dataset. Adding it again with the same arguments changes nothing.
 

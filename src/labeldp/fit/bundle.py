@@ -18,7 +18,7 @@ from labeldp.encoders import ImageShape, NetworkFeatures
 from labeldp.learners import LEARNERS, imported
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Certificate, InputError, Public, check_growth, checked_certificate, json_value
-from labeldp.tables import TableEncoder, atomic_write
+from labeldp.tables import TableEncoder, atomic_write, file_digest
 
 if TYPE_CHECKING:
     from labeldp.learners import Model
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 CERTIFICATE = "certificate.json"
+"""The certificate of a model, with digests of its files."""
 DESCRIPTION = "model.json"
 """What a bundle says of its model."""
 ESTIMATOR = "model.skops"
@@ -284,14 +285,6 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
 def certificate_digest(content: Any) -> str:
     """Return the SHA-256 of a certificate's JSON value, whatever its layout: it stands in the summary."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def file_digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, read by blocks; None if there is no such file."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_json(path: Path, value: Any) -> None:

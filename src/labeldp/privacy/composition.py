@@ -137,8 +137,7 @@ def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> 
     single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
     if len(single) == 1 and isinstance(single[0], NumericAtom):
         return min(1.0, single[0].delta(epsilon) + _float_up(failure) + _SMALLEST)
-    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | NumericAtom)))
-    mu = _total_mu(sequence)
+    lattice, mu = loss_lattice(sequence), _total_mu(sequence)
     gaps = float(epsilon) - lattice.losses()
     slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
     if mu > 0:
@@ -308,10 +307,9 @@ def _curve_lattice(curve: NumericAtom, step: Fraction) -> _Lattice:
     return _Lattice(step, int(places[0]), masses, _DOTS_ERROR, float(deltas[-1])).trimmed()
 
 
-def curve_masses(curve: NumericAtom) -> tuple[Floats, Floats, float, float]:
-    """Return losses and masses of a lattice whose curve lies above another, their relative error, and infinite mass."""
-    lattice = _curve_lattice(curve, _step(((curve, 1),)))
-    return lattice.losses(), lattice.masses, lattice.relative_error, lattice.lost
+def loss_lattice(sequence: Sequence) -> _Lattice:
+    """Return a lattice whose curve lies above that of a sequence without its Gaussian atoms and failures."""
+    return _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | NumericAtom)))
 
 
 def _curve_multiples(last: int) -> Integers:

@@ -155,20 +155,29 @@ _NUMBER = re.compile(r"[+-]?\d+(/\d+|(\.\d*)?([eE][+-]?\d{1,3})?)")
 
 
 def json_value(text: str | bytes) -> Any:
-    """Return the value of a JSON text, in which every number is finite.
+    """Return the value of a JSON text, in which every number is finite and no object has a key twice.
 
     Raises:
         ValueError: not JSON, or nested deeper than Python reads.
     """
     try:
-        return json.loads(text, parse_constant=_refused)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
     except RecursionError:
         problem = "nested too deep"
     raise ValueError(problem)
 
 
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number of JSON")
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; readers differ on which of two values with one key counts."""
+    if len(value := dict(pairs)) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return value
 
 
 def stored_fraction(text: Any) -> Fraction:

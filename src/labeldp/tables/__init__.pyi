@@ -10,6 +10,7 @@ from .encoder import TableEncoder as TableEncoder
 from .encoder import recognize as recognize
 from .files import compressed_buffers as compressed_buffers
 from .folders import CERTIFICATE as CERTIFICATE
+from .folders import PART as PART
 from .folders import SUCCESS as SUCCESS
 from .folders import FolderTable as FolderTable
 from .folders import FolderWriter as FolderWriter
@@ -48,6 +49,7 @@ from .writing import ColumnDigest as ColumnDigest
 from .writing import ParquetSink as ParquetSink
 from .writing import ReleaseWriter as ReleaseWriter
 from .writing import column_digest as column_digest
+from .writing import file_digest as file_digest
 from .writing import has_suffix as has_suffix
 from .writing import is_arrow as is_arrow
 from .writing import is_as_certified as is_as_certified

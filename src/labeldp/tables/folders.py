@@ -15,13 +15,16 @@ from labeldp.privacy import InputError, LabelDPError, json_value
 from labeldp.tables.atomic import atomic_directory, atomic_write
 from labeldp.tables.table import Table, open_table
 from labeldp.tables.values import as_text, plain
-from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
+from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, file_digest, is_parquet, open_sink
 
 CERTIFICATE = "_certificate.json"
 """The file of a released folder that holds its certificate."""
 
 SUCCESS = "_SUCCESS"
 """The empty file that says that a released folder is complete."""
+
+PART = ("rows", "digest", "sha256")
+"""What a certificate says of each part."""
 
 RECORDS = "_parts"
 """The folder of an unfinished output that says of each part what it was made of; it is not published."""
@@ -105,7 +108,7 @@ def folder_document(
         certificate: the certificate, a JSON object.
         released: the name of the released column.
         columns: the names of all columns in order.
-        parts: rows and digest of each part, by its path within the folder.
+        parts: rows, digest and SHA-256 of each part, by its path within the folder.
     """
     content = {"format": FORMAT, "column": released, "columns": list(columns), "parts": parts}
     content["certificate"] = certificate
@@ -136,14 +139,16 @@ class FolderWriter:
         mark = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
         earlier = _read_record(record)
         if earlier is not None and earlier["mark"] == mark and _holds(target, self._released, earlier):
-            self._parts[name] = {"rows": earlier["rows"], "digest": earlier["digest"]}
+            self._parts[name] = {key: earlier[key] for key in PART}
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(target, overwrite=True) as hidden, open_sink(target, hidden, self._ids) as sink:
-            writer = ReleaseWriter(sink, self._columns, self._released)
-            draw(writer)
-            sink.finish(None)
-        self._parts[name] = {"rows": writer.rows, "digest": writer.digest}
+        with atomic_write(target, overwrite=True) as hidden:
+            with open_sink(target, hidden, self._ids) as sink:
+                writer = ReleaseWriter(sink, self._columns, self._released)
+                draw(writer)
+                sink.finish(None)
+            sha256 = file_digest(hidden)
+        self._parts[name] = {"rows": writer.rows, "digest": writer.digest, "sha256": sha256}
         record.parent.mkdir(exist_ok=True)
         with atomic_write(record, overwrite=True) as draft:
             draft.write_text(json.dumps({"mark": mark, **self._parts[name]}), encoding="utf-8")
@@ -211,7 +216,7 @@ def read_folder_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the certificate of a released folder.
 
     Returns:
-        A dict: "certificate" as given to `certify`, "column", "columns", and of each of "parts" its rows and digest.
+        A dict: "certificate" as given to `certify`, "column", "columns", and of each of "parts" its rows and digests.
 
     Raises:
         InputError: the folder has no certificate of labeldp, or a damaged one.
@@ -232,7 +237,7 @@ def read_folder_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def is_folder_as_certified(path: str | os.PathLike[str]) -> bool:
-    """Return whether a released folder is complete, and its parts still hold the values that its certificate covers.
+    """Return whether a released folder is complete, and its parts are the files that its certificate covers.
 
     Raises:
         InputError: as `read_folder_certificate`.
@@ -244,8 +249,10 @@ def is_folder_as_certified(path: str | os.PathLike[str]) -> bool:
 
 
 def _holds(path: Path, column: str, part: Mapping[str, Any]) -> bool:
-    """Return whether a file holds a released column with the rows and the digest of a part."""
+    """Return whether a file is a part, and holds a released column with its rows and its digest."""
     digest = ColumnDigest()
+    if part.get("sha256") != file_digest(path):
+        return False
     try:
         for batch in open_table(path).blocks([column]):
             digest.add(batch.column(0))
@@ -259,4 +266,4 @@ def _read_record(path: Path) -> dict[str, Any] | None:
         content = json_value(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) and {"mark", "rows", "digest"} <= content.keys() else None
+    return content if isinstance(content, dict) and {"mark", *PART} <= content.keys() else None

@@ -80,12 +80,12 @@ class ReleaseWriter:
         """Set the certificate of what was written, a JSON object; call this once, after the last block."""
         self._certificate = dict(certificate)
 
-    def document(self) -> str:
-        """Return the certificate and the digest of what it covers, as JSON text."""
+    def document(self, sha256: str | None = None) -> str:
+        """Return the certificate and the digests of what it covers, as JSON text; no file holds its own `sha256`."""
         if self._certificate is None or not self.rows:
             raise LabelDPError("a released table needs rows and a certificate: call write and certify first")
         content = {"format": FORMAT, "column": self._released, "rows": self.rows, "digest": self.digest}
-        content["certificate"] = self._certificate
+        content |= {"certificate": self._certificate} | ({"sha256": sha256} if sha256 else {})
         return json.dumps(content, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False)
 
     def _block(self, values: Any, batch: pa.RecordBatch | None) -> pa.RecordBatch:
@@ -138,12 +138,11 @@ def release_writer(
         with open_sink(target, hidden, ids) as sink:
             writer = ReleaseWriter(sink, columns, released)
             yield writer
-            document = writer.document()
-            sink.finish(document)
+            sink.finish(writer.document())
         if beside is not None:  # the certificate appears while the output is complete but still hidden
             sync(hidden)
             with atomic_write(beside) as draft:
-                draft.write_text(document + "\n", encoding="utf-8")
+                draft.write_text(writer.document(file_digest(hidden)) + "\n", encoding="utf-8")
             placed.append(beside)
 
 
@@ -174,7 +173,8 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         path: a Parquet or CSV file written by `release_writer`.
 
     Returns:
-        A dict: "certificate" as given to `certify`, and "column", "rows" and "digest" of what it covers.
+        A dict: "certificate" as given to `certify`, "column", "rows" and "digest" of what it covers and, if it stands
+        beside the file, the "sha256" of that.
 
     Raises:
         InputError: the file does not exist, is not a table, or has no certificate of labeldp.
@@ -197,17 +197,18 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def is_as_certified(path: str | os.PathLike[str]) -> bool:
-    """Return whether the released column of a file still holds, in order, the values that its certificate covers.
+    """Return whether a file is the one that its certificate covers.
 
-    Other columns are not covered. This finds accidents and edits and is not a signature: whoever can write the file
-    can write a certificate, too.
+    A certificate beside a file covers its bytes, one in a Parquet file the released column alone, in its order. This
+    finds accidents and edits and is not a signature: whoever can write the file can write a certificate, too.
 
     Raises:
         InputError: as `read_certificate`.
     """
     content = read_certificate(path)
     table = open_table(path)
-    if content["column"] not in table.columns:
+    is_other = not _holds_certificate(Path(path)) and content.get("sha256") != file_digest(Path(path))
+    if is_other or content["column"] not in table.columns:
         return False
     digest = ColumnDigest()
     for batch in table.blocks([content["column"]]):
@@ -217,9 +218,7 @@ def is_as_certified(path: str | os.PathLike[str]) -> bool:
 
 def _document(path: Path) -> bytes:
     """Return the certificate in a Parquet file, or next to a CSV or Arrow file, as bytes."""
-    with path.open("rb") as file:
-        is_inside = file.read(8).startswith(FORMATS["parquet"].starts)
-    if is_inside:
+    if _holds_certificate(path):
         problem = f"{path} holds no certificate of labeldp"
         metadata = without_values(lambda: parquet.read_metadata(path).metadata, lambda error: problem)
         if METADATA_KEY not in (metadata or {}):
@@ -228,6 +227,20 @@ def _document(path: Path) -> bytes:
         return document
     beside = document_beside(path)
     return without_values(beside.read_bytes, lambda error: f"{path} has no certificate: {beside} cannot be read")
+
+
+def _holds_certificate(path: Path) -> bool:
+    """Return whether the certificate of a file is in it: it begins as Parquet does."""
+    with path.open("rb") as file:
+        return file.read(8).startswith(FORMATS["parquet"].starts)
+
+
+def file_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, read by blocks; None if there is no such file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 METADATA_KEY = b"labeldp.certificate"

@@ -1,0 +1,398 @@
+#!/usr/bin/env python3
+"""Verify a certificate of labeldp (docs/specification/certificate.md) with the standard library alone.
+
+    python verify_certificate.py PATH [--signed-by KEY.pub] [--ledger EXPORT] [--epsilon E] [--delta D]
+
+PATH is a model directory, a released folder or a released file, and EXPORT what `labeldp ledger show --json` prints.
+The status is 0 if all was checked and holds, 1 if something is wrong, else 2: something was not checked.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from fractions import Fraction
+from itertools import chain, product
+from pathlib import Path
+
+WORDS = {  # the values of three fields of a certificate: of several releases the last value counts
+    "neighbors": ("FULL", "ZERO_OUT", "ONE_LOSS", "ONE_USER", "ONE_LABEL"),
+    "trust": ("LOCAL", "CENTRAL", "NONE"),
+    "randomness": ("SYSTEM", "KEYED", "DECLARED", "SIMULATION", "NONE"),
+}
+CURVES = ("noisy bag", "hidden weights", "switching", "largest")  # losses that are not computed here
+SIGNATURE, MOST_PARTS, MOST_SUMS, MOST = "labeldp signature 1", 16, 1 << 14, 10**18
+PRIME, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493  # Ed25519, RFC 8032
+CURVE, ROOT = -121665 * pow(121666, -1, PRIME) % PRIME, pow(2, (PRIME - 1) // 4, PRIME)
+
+
+def require(holds, sentence):
+    if not holds:
+        raise ValueError(sentence)  # NotImplementedError: not checked
+
+
+def read(path):
+    require(path.is_file() and not path.is_symlink(), f"there is no file {path}, or it is a link; no link is followed")
+    return path.read_bytes()
+
+
+def sha256(raw):
+    return hashlib.sha256(raw).hexdigest()
+
+
+def listed(folder):
+    files = [file for file in sorted(folder.rglob("*")) if file.is_symlink() or not file.is_dir()]
+    return {file.relative_to(folder).as_posix(): file for file in files}
+
+
+def read_json(path, raw=None):
+    """Return a JSON object that every reader understands alike: no key twice, no number that is not finite."""
+    once = lambda items: require(len(dict(items)) == len(items), f"{path} has a key twice") or dict(items)  # noqa: E731
+    value = json.loads((read(path) if raw is None else raw).decode("utf-8"), object_pairs_hook=once)
+    json.dumps(value, allow_nan=False)
+    require(isinstance(value, dict), f"{path} is no JSON object")
+    return value
+
+
+def parquet_json(path, raw):
+    """Return the document under `labeldp.certificate` in the metadata of a Parquet file: a text after its key."""
+    parts = raw[-8 - int.from_bytes(raw[-8:-4], "little") :].split(b"\x18\x13labeldp.certificate\x18")
+    require(raw[-4:] == b"PAR1" and len(parts) == 2, f"{path} holds no certificate of labeldp")
+    end = next(place for place, byte in enumerate(parts[1]) if byte < 128) + 1
+    size = sum((byte & 127) << 7 * place for place, byte in enumerate(parts[1][: min(end, 5)]))
+    return read_json(path, parts[1][end : end + size])
+
+
+def is_signed(public, message, signature):
+    """Return whether a signature of 64 bytes is of a message, by the owner of a key of 32 bytes."""
+
+    def point(encoded):
+        y, sign = int.from_bytes(encoded, "little") & (1 << 255) - 1, encoded[31] >> 7
+        square = (y * y - 1) * pow(CURVE * y * y + 1, -1, PRIME) % PRIME
+        x = pow(square, (PRIME + 3) // 8, PRIME)
+        x = x if x * x % PRIME == square else x * ROOT % PRIME
+        require(y < PRIME and x * x % PRIME == square and (x or not sign), "a key or signature is no point of Ed25519")
+        return (x if x & 1 == sign else PRIME - x), y
+
+    def plus(one, other):
+        both = CURVE * one[0] * other[0] * one[1] * other[1]
+        x, y = one[0] * other[1] + other[0] * one[1], one[1] * other[1] + one[0] * other[0]
+        return x * pow(1 + both, -1, PRIME) % PRIME, y * pow(1 - both, -1, PRIME) % PRIME
+
+    def multiple(number, one):
+        total = (0, 1)
+        while number:
+            total = plus(total, one) if number & 1 else total
+            one, number = plus(one, one), number >> 1
+        return total
+
+    require(len(public) == 32 and len(signature) == 64, "a key or signature of Ed25519 has another length")
+    (x, y), base = point(public), point((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
+    digest = hashlib.sha512(signature[:32] + public + message).digest()
+    s, k = (int.from_bytes(raw, "little") for raw in (signature[32:], digest))
+    return s < ORDER and plus(multiple(s, base), multiple(k % ORDER, (PRIME - x, y))) == point(signature[:32])
+
+
+def check_signature(path, source, signed_by):
+    """Check that the owner of a key signed every byte at the path."""
+    content, wanted = read_json(source), None
+    if signed_by:
+        raw = base64.b64decode(b"".join(read(Path(signed_by)).split()[3:-3]), validate=True)
+        require(len(raw) == 44 and raw[:12].hex() == "302a300506032b6570032100", f"{signed_by} is no key of Ed25519")
+        wanted = raw[12:]
+    files, public = content["files"], base64.b64decode(content["public_key"], validate=True)
+    require(content["format"] == SIGNATURE, f"{source} is no signature of labeldp")
+    require(wanted in (None, public), f"it is signed with another key than {signed_by}: {content['public_key']}")
+    message = json.dumps([SIGNATURE, files], sort_keys=True, separators=(",", ":")).encode()
+    require(is_signed(public, message, base64.b64decode(content["signature"], validate=True)), f"{source} is forged")
+    here = {f"/{name}": sha256(read(file)) for name, file in listed(path).items()}
+    beside = {"": path, ".certificate.json": path.with_name(f"{path.name}.certificate.json")}
+    here = here or {end: sha256(read(file)) for end, file in beside.items() if file.exists()}
+    require(here == files, f"{path} is not what was signed")
+    if wanted is None:
+        raise NotImplementedError(f"whose key {content['public_key']} is: --signed-by FILE tells")
+    return True
+
+
+def exact(value):
+    form = r"-?\d{1,999}(/[1-9]\d{0,999}|(\.\d{1,999})?(e[+-]?\d{1,3})?)"
+    require(re.fullmatch(form, str(value), re.ASCII | re.IGNORECASE), "an exact number is damaged")
+    return Fraction(str(value))
+
+
+def parsed_path(value):
+    require(all(type(name) is str and type(part) is int and part >= 0 for name, part in value), "a part is damaged")
+    return tuple((name, part) for name, part in value)
+
+
+def parsed_loss(value):
+    """Return how often each atom of a loss occurs: (kind, its number, its other parameters)."""
+    [row], atoms = value, Counter()
+    for part in row:
+        kind, least, most, other = part["kind"], Fraction(1, MOST**20), MOST, None
+        if kind == "response":
+            number, other = exact(part["epsilon"]), part["classes"]
+        elif kind == "gaussian":
+            number = Fraction(float.fromhex(part["mu"]))
+        elif kind == "failure":
+            number, least, most = exact(part["delta"]), 0, 1
+        else:
+            require(kind in ("discrete", *CURVES), f"there is no loss of the kind {kind!r}")
+            number, least = (max(map(exact, part["losses"])), -MOST) if kind == "discrete" else (1, 1)
+            other = json.dumps([part[name] for name in sorted(part) if name != "times"])
+        counts = (part["times"], other if kind == "response" else 1)
+        require(least <= number <= most and all(type(n) is int and 0 < n <= MOST for n in counts), "a loss is damaged")
+        atoms[kind, number, other] += part["times"]
+    return atoms
+
+
+class Charge:
+    """One charge of a certificate, and the block that it is in: its release alone, or a declared plan."""
+
+    def __init__(self, value):
+        plan, named = value.get("plan"), isinstance(value["mechanism"]["mechanism"], str)
+        self.path, self.loss, self.block = parsed_path(value["path"]), parsed_loss(value["loss"]), value["id"]
+        self.account, self.budgets = value.get("account", ""), [tuple(map(exact, b)) for b in value.get("budgets", ())]
+        require(named and {type(self.block), type(self.account)} == {str}, "a charge is damaged")
+        possible = all(epsilon > 0 <= delta < 1 for epsilon, delta in self.budgets)
+        require(possible and bool(self.account) == bool(self.budgets), "the budget of a charge is damaged")
+        self.steps = [(self.path, self.loss, 1)]
+        if plan is not None:
+            self.block = (plan["name"], json.dumps(plan["steps"], sort_keys=True))
+            self.steps = [(parsed_path(path), parsed_loss(loss), times) for path, loss, times in plan["steps"]]
+            whole = all(type(times) is int and 0 < times <= MOST for _, _, times in self.steps)
+            require(whole and any(self.takes(*step[:2]) for step in self.steps), "a charge is no step of its plan")
+
+    def takes(self, path, loss):
+        """Whether it may be a step: about its records or some of them, at its cost or a smaller pure one."""
+        pure, binary = largest(self.loss), loss.total() == 1 and all(a[0] == "response" and a[2] == 2 for a in loss)
+        below = binary and pure is not None and pure <= largest(loss)
+        return self.path[: len(path)] == path and (self.loss == loss or below)
+
+
+def largest(loss):
+    """Return the exact pure epsilon of a loss, or None where there is none."""
+    finite = [(atom, times) for atom, times in loss.items() if atom[:2] != ("failure", 0)]
+    pure = all(atom[0] in ("response", "discrete") for atom, _ in finite)
+    return sum((times * atom[1] for atom, times in finite), Fraction(0)) if pure else None
+
+
+def up(value):
+    near = math.inf if value is None else float(value)
+    return near if value is None or Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def epsilon_of(loss, delta):
+    """Return the smallest epsilon of a loss at a delta, rounded up: Gaussian, responses and failures if delta > 0."""
+    masses, square, most = Counter({Fraction(0): 1.0}), Fraction(0), delta
+    if delta == 0:
+        return up(largest(loss))
+    for (kind, number, size), times in loss.items():
+        if kind not in ("gaussian", "failure", "response") or times * (kind == "response") * len(masses) > MOST_SUMS:
+            raise NotImplementedError(f"the arithmetic of {times} losses of the kind {kind!r} at a delta above 0")
+        square += times * number**2 if kind == "gaussian" else 0
+        most -= times * number if kind == "failure" else 0
+        for _ in range(times if kind == "response" else 0):
+            keep, sums = 1 / (1 + (size - 1) * math.exp(-number)), Counter()
+            lie = keep * math.exp(-number)
+            for value, mass in masses.items():
+                sums += {value + number: mass * keep, value - number: mass * lie, value: mass * (size - 2) * lie}
+            masses = sums
+    mu, low, high = math.sqrt(up(square)) * (1 + 1e-15), 0.0, 2.0**20
+    finite = up(largest({atom: times for atom, times in loss.items() if atom[0] != "failure"}))
+
+    def delta_at(epsilon):  # Balle and Wang 2018, Theorem 8, at every loss of the responses
+        total = 1e-300
+        for value, mass in ((float(value), mass * (1 + 1e-11)) for value, mass in masses.items()):
+            gap = epsilon - value - 1e-15 * (epsilon + abs(value))
+            tails = (
+                [math.erfc((gap / mu + half) / math.sqrt(2)) / 2 for half in (-mu / 2, mu / 2)] if mu else [gap < 0] * 2
+            )
+            missed = math.exp(gap) * tails[1] if gap < 700 else 0.0
+            total += mass * max(0.0, tails[0] * (1 + 1e-12) - missed * (1 - 1e-12))
+        return Fraction(total)
+
+    if most < 0 or delta_at(high) > most:
+        return finite if most >= 0 else math.inf
+    while high - low > 1e-12 * high and high > 1e-12:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_at(middle) <= most else (middle, high)
+    return min(high, finite)
+
+
+def guarantee(charges, delta):
+    """Return the largest epsilon of the records: that of their one block, or else a sum, or the sum of budgets."""
+
+    def joint(counted, zero, both, worst):
+        """Return the cost of the record that pays most: parts of one split do not add up, different splits do."""
+        total, splits = zero, {}
+        for path, cost in counted:
+            if path:
+                splits.setdefault(path[0][0], {}).setdefault(path[0][1], []).append((path[1:], cost))
+            else:
+                total = both(total, cost)
+        for parts in splits.values():
+            total = both(total, worst([joint(inner, zero, both, worst) for inner in parts.values()]))
+        return total
+
+    def largest_sum(counted):
+        return None if any(c is None for _, c in counted) else joint(counted, Fraction(0), Fraction.__add__, max)
+
+    def share_records(one, other):
+        first = next(((a, b) for a, b in zip(one, other, strict=False) if a != b), None)
+        return first is None or first[0][0] != first[1][0]  # unlike parts of one split share none
+
+    def of_group(group):
+        if len({charge.block for charge in group}) == 1:
+            steps = [(path, Counter({a: n * times for a, n in loss.items()})) for path, loss, times in group[0].steps]
+            if len({path for path, _ in steps}) > MOST_PARTS:
+                raise NotImplementedError("the arithmetic of a plan of so many parts of the records")
+            both, worst = (lambda one, other: [x + y for x, y in product(one, other)]), (lambda parts: [*chain(*parts)])
+            losses = joint([(path, [loss]) for path, loss in steps], [Counter()], both, worst)
+            pure = largest_sum([(path, largest(loss)) for path, loss in steps])
+            return min(up(pure), max(epsilon_of(loss, delta) for loss in losses))
+        epsilon, accounts = up(largest_sum([(charge.path, largest(charge.loss)) for charge in group])), {}
+        for charge in group:
+            accounts.setdefault(charge.account, []).extend(charge.budgets)
+        budgets = [budget for versions in accounts.values() for budget in dict.fromkeys(versions)]
+        if len(accounts) == 1 and budgets:
+            budgets = [tuple(map(max, zip(*budgets, strict=True)))]
+        limit, share = (sum((budget[i] for budget in budgets), Fraction(0)) for i in (0, 1))
+        return epsilon if "" in accounts or share > delta else min(epsilon, up(limit))
+
+    groups = []
+    for charge in (charge for charge in charges if charge.loss):
+        parts = [step[0] for step in charge.steps]
+        near = [g for g in groups if any(share_records(a, b[0]) for o in g for a, b in product(parts, o.steps))]
+        groups = [group for group in groups if group not in near] + [[charge, *chain(*near)]]
+    return max(map(of_group, groups), default=0.0)
+
+
+def load(path):
+    """Return the certificate at a path, its charges, the SHA-256 of files that it covers, and what it leaves out."""
+    files = listed(path)
+    if "_certificate.json" in files:
+        document = read_json(files.pop("_certificate.json"))
+        stated = {name: part["sha256"] for name, part in document["parts"].items()}
+        files = {name: file for name, file in files.items() if not re.search(r"(^|/)[_.]", name) or name == "_SUCCESS"}
+        require(stated.keys() | {"_SUCCESS"} == files.keys(), f"{path} has other parts than its certificate")
+    elif files:
+        document = read_json(path / "certificate.json")
+        stated, covered = document["files"], files.keys() & {"model.json", "model.skops", "summary.json", "report.html"}
+        require(covered == stated.keys() and len(covered - {"report.html"}) == 3, f"{path} lacks certified files")
+    elif (raw := read(path))[:4] == b"PAR1":
+        document, stated = parquet_json(path, raw), {}
+    else:
+        document, files = read_json(path.with_name(f"{path.name}.certificate.json")), {"": path}
+        stated = {"": document["sha256"]}
+    certificate = document["certificate"]
+    lists = certificate["assumptions"], certificate.get("cohorts", [])
+    texts = [certificate["dataset"], certificate["published"], *(text for values in lists for text in values)]
+    whole = {type(values) for values in lists} == {list} and {type(text) for text in texts} == {str}
+    whole = whole and document["format"] == 1 and all(certificate[name] in values for name, values in WORDS.items())
+    require(whole and certificate["entries"], "the certificate is damaged, or lists no charge and certifies no release")
+    covered = {files[name]: digest for name, digest in stated.items()}
+    more = (files.keys() or {"the values of a Parquet file"}) - stated.keys() - {"certificate.json", "_SUCCESS"}
+    return certificate, [Charge(value) for value in certificate["entries"]], covered, more
+
+
+def check_summary(path, certificate, charges):
+    """Compare the numbers in the summary of a model with those of its certificate."""
+    summary, digest = read_json(path / "summary.json"), sha256(json.dumps(certificate, sort_keys=True).encode())
+    rows, run = summary["certificate"], summary["budget"]["run"]
+    same = summary["certificate_digest"] == digest and summary["dataset"] == certificate["dataset"]
+    require(same and len(rows) == len(charges), "the summary is of another certificate")
+    pairs = [(row, epsilon_of(charge.loss, exact(row["delta"]))) for row, charge in zip(rows, charges, strict=True)]
+    for row, epsilon in [*pairs, (run, guarantee(charges, exact(run["delta"])))]:
+        require(row["epsilon"] >= epsilon * (1 - 1e-9), f"the summary states less than epsilon = {epsilon}")
+        if row["epsilon"] > epsilon * (1 + 1e-6):
+            raise NotImplementedError(f"why the summary states more than epsilon = {epsilon}")
+
+
+def joined(several):
+    union = {name: max((one[name] for one in several), key=values.index) for name, values in WORDS.items()}
+    union["dataset"] = " and ".join(dict.fromkeys(one["dataset"] for one in several))
+    union["published"] = {phrase for one in several for phrase in one["published"].split(" + ")}
+    parts = all(one.get("cohorts") for one in several)
+    return union | {"cohorts": {name for one in several for name in one["cohorts"]} if parts else set()}
+
+
+def check_ledger(certificate, path, signed, is_model):
+    """Compare all that a certificate states with an export of its ledger."""
+    export, request = read_json(path), json.loads(json.dumps(certificate["request"]))
+    require(export["format"] == "labeldp ledger export 1", f"{path} is no export of a ledger")
+    releases = [release["certificate"] for data in export["datasets"].values() for release in data["releases"]]
+    ids = [entry["id"] for entry in certificate["entries"]]
+    own = [release for release in releases if release["entries"][0]["id"] in ids]
+    same = len(own) == len(ids) and all(release["entries"][0] in certificate["entries"] for release in own)
+    require(same and len(set(ids)) == len(ids), "its charges are not in the ledger as certified")
+    require(joined(own) == joined([certificate]), "the ledger states otherwise than the certificate")
+    conditions, stated = {text for release in own for text in release["assumptions"]}, {*certificate["assumptions"]}
+    require(conditions == stated or (is_model and conditions < stated), "the ledger has other conditions")
+    request.pop("version", None)
+    request["source"].pop("name", None)
+    for file in request.get("files", {}).values():
+        file["name"] = ""
+    asked = sha256(json.dumps({k: v for k, v in request.items() if v}, sort_keys=True).encode())
+    fits = (request["scope"]["dataset"], request["kind"] == "fit") == (certificate["dataset"], is_model)
+    require(fits and asked in export["requests"], "the ledger was not asked what the certificate says")
+    if conditions < stated and not signed:
+        raise NotImplementedError(f"conditions that no ledger has: {'; '.join(sorted(stated - conditions))}")
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.error = lambda message: parser.exit(1, f"{message}\n")
+    parser.add_argument("path", type=Path)
+    for name in ("--signed-by", "--ledger", "--epsilon", "--delta"):
+        parser.add_argument(name)
+    given, kinds, signed = parser.parse_args(words), [], False
+    path, signature = given.path, Path(f"{given.path}.signature")
+
+    def check(what, function, *arguments):
+        value, kind = None, "holds"
+        try:
+            value = function(*arguments)
+        except Exception as error:  # of whatever kind: what is damaged is wrong
+            kind = "not checked" if isinstance(error, NotImplementedError) else "WRONG"
+            what = f"{what}: {error if type(error) in (NotImplementedError, ValueError) else repr(error)}"
+        sentence = f"{kind}: {what}{': ' + value if isinstance(value, str) else ''}"[:500]
+        print(sentence.encode("ascii", "backslashreplace").decode().replace("\n", " "))
+        kinds.append(kind)
+        return value
+
+    def unchanged():
+        for file, stated in covered.items():
+            require(sha256(read(file)) == stated, f"{file} is not what was certified")
+        if more and not signed:
+            raise NotImplementedError(f"what only a signature covers: {', '.join(sorted(more))}")
+
+    def guaranteed():
+        secret = certificate["trust"] != "NONE" and certificate["randomness"] not in ("SIMULATION", "NONE")
+        deltas = [given.delta or charge["mechanism"].get("delta") or 0 for charge in certificate["entries"]]
+        delta = max(map(exact, deltas))
+        epsilon = guarantee(charges, delta)
+        require(secret and 0 <= delta <= 1 and epsilon < math.inf, f"nothing is guaranteed at delta = {float(delta)}")
+        require(Fraction(epsilon) <= exact(given.epsilon or MOST) * Fraction(1 + 1e-12), f"epsilon = {epsilon} is more")
+        return f"{certificate['neighbors']}: epsilon = {epsilon}, delta = {float(delta)}"
+
+    if (content := check(f"{path} has a certificate", load, path)) is not None:
+        certificate, charges, covered, more = content
+        if signature.exists() or given.signed_by:
+            signed = check("every byte is signed", check_signature, path, signature, given.signed_by) is True
+        check("the files are those that were certified", unchanged)
+        check("the guarantee", guaranteed)
+        if path / "summary.json" in covered:
+            check("the summary states the same numbers", check_summary, path, certificate, charges)
+        if given.ledger:
+            check("the ledger", check_ledger, certificate, Path(given.ledger), signed, path / "summary.json" in covered)
+        if not signed:
+            print("not checked: who certified it, and whether the values are those that were released")
+    return 1 if "WRONG" in kinds else 2 if "not checked" in kinds or not signed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
