@@ -1,4 +1,4 @@
-"""What mistakes cost: the expected loss of one answer by mechanism and epsilon, from a public table of costs."""
+"""What mistakes cost: the expected loss of one noisy label, for each mechanism and epsilon."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Costs:
         try:
             loss = np.array([table.column(name).to_numpy() for name in names], dtype=np.float64).T
         except (TypeError, ValueError):
-            raise InputError(f"{Path(path).name} must hold numbers beside the true labels") from None
+            raise InputError(f"{Path(path).name} must hold numbers in all columns but the first") from None
         shares = np.full(len(names), 1 / len(names))
         if prior is not None:
             shares = np.array([decimal_float(part, "prior") for part in parts_of(prior, "prior")])

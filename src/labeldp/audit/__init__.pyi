@@ -18,7 +18,7 @@ from .exact import audit_mechanism as audit_mechanism
 from .exact import audit_table as audit_table
 from .exact import composed as composed
 from .exact import largest_loss as largest_loss
-from .formats import Description as Description
+from .formats import CertificateText as CertificateText
 from .formats import describe_certificate as describe_certificate
 from .formats import worst_first as worst_first
 from .inference import Canaries as Canaries

@@ -12,7 +12,7 @@ from labeldp.privacy import Certificate
 
 
 @dataclass(frozen=True)
-class Description:
+class CertificateText:
     """A certificate in some form.
 
     Args:
@@ -37,7 +37,7 @@ def describe_certificate(
     data: str | None = None,
     brief: bool = False,
     render: Callable[[FitSummary], str],
-) -> Description:
+) -> CertificateText:
     """Verify what `fit`, `release` or `online run` wrote, and return its certificate in a form.
 
     Args:
@@ -69,22 +69,22 @@ def describe_certificate(
     certificate, at = verdict.certificate, float(verdict.delta) if delta is None else delta
     first = [check.sentence for check in checks if not check.holds]
     if form == "json":
-        return Description(_as_json(certificate, at, checks, contents), "", failed)
+        return CertificateText(_as_json(certificate, at, checks, contents), "", failed)
     if form == "text":
         histories = [charge.history for charge in certificate.entries if charge.history]
         last = [check.sentence for check in checks if check.holds] + ([str(contents)] if contents else [])
         notes = [] if brief else [*histories, *last]
-        return Description("\n".join([*first, certificate.at(at), *notes]), "", failed)
+        return CertificateText("\n".join([*first, certificate.at(at), *notes]), "", failed)
     if failed:
-        return Description("", "\n".join(first), failed)
+        return CertificateText("", "\n".join(first), failed)
     # Imported here: what the other forms do not need takes a second.
     from labeldp.audit.deployment import deployment_record
     from labeldp.audit.loss_distribution import loss_distributions
 
     exact = verdict.delta if delta is None else delta
     if form == "opendp":
-        return Description(deployment_record(certificate, exact).rstrip("\n"), "\n".join(first), failed)
-    return Description(json.dumps(loss_distributions(certificate, exact)), "\n".join(first), failed)
+        return CertificateText(deployment_record(certificate, exact).rstrip("\n"), "\n".join(first), failed)
+    return CertificateText(json.dumps(loss_distributions(certificate, exact)), "\n".join(first), failed)
 
 
 def worst_first(checks: Iterable[Check]) -> list[Check]:

@@ -78,7 +78,7 @@ def loss_distributions(certificate: Certificate, delta: Any) -> dict[str, Any]:
 
 
 def _losses(promise: Promise) -> tuple[PrivacyLoss, ...]:
-    """Return losses that dominate a promise; none where nothing is promised."""
+    """Return losses that dominate a guarantee; none where nothing is guaranteed."""
     if promise.kind == "block":
         return promise.blocks[0].loss.losses if promise.blocks else (PrivacyLoss.zero(),)
     if promise.epsilon == math.inf:
@@ -114,7 +114,7 @@ def loss_distribution(loss: PrivacyLoss) -> dict[str, Any]:
 
 
 def _with_gaussian(loss: PrivacyLoss, mu: float) -> Curve:
-    """Return the curve of finite atoms beside a Gaussian, which is that of the Gaussian for each of their losses."""
+    """Return the curve of finite atoms and a Gaussian: the Gaussian's curve at each of their losses."""
     lattice = loss_lattice(loss.atoms)
     masses, losses = lattice.masses[lattice.masses > 0], lattice.losses()[lattice.masses > 0]
     slack = 1 + lattice.relative_error + 2.0**-50 * (len(lattice.masses) + 1)

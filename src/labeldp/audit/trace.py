@@ -189,7 +189,7 @@ class _Noise(np.ndarray):
             setattr(self, name, getattr(other, name, None))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        values, noise = [_plain(each) for each in inputs], [each for each in inputs if isinstance(each, _Noise)]
+        values, noise = [_plain(item) for item in inputs], [item for item in inputs if isinstance(item, _Noise)]
         options = {name: _plain(value) for name, value in options.items()}
         result = getattr(ufunc, method)(*values, **options)
         tape = noise[0].tape if noise else None
@@ -201,10 +201,10 @@ class _Noise(np.ndarray):
             return tape.tagged(result, noise[0].kind, ufunc(noise[0].scale, np.abs(values[1])), noise[0].draw)
         if ufunc is np.multiply and len(noise) == 1:
             return tape.tagged(result, noise[0].kind, np.abs(values[0]) * noise[0].scale, noise[0].draw)
-        if ufunc is np.subtract and [each.kind for each in noise] == ["geometric", "geometric"]:
+        if ufunc is np.subtract and [item.kind for item in noise] == ["geometric", "geometric"]:
             return tape.tagged(result, "two-sided geometric", noise[0].scale, noise[0].draw)
         if ufunc in (np.add, np.subtract) and len(noise) == 1:
-            [value] = [value for value, each in zip(values, inputs, strict=True) if not isinstance(each, _Noise)]
+            [value] = [value for value, item in zip(values, inputs, strict=True) if not isinstance(item, _Noise)]
             return tape.added(noise[0], value, result)
         return result
 
@@ -223,8 +223,8 @@ class _Generator(np.random.Generator):
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         return self._noise("normal", loc, scale, super().normal(0.0, _plain(scale), size))
 
-    def standard_normal(self, size: Any = None, *rest: Any, **options: Any) -> Any:
-        return self._noise("normal", 0.0, 1.0, super().standard_normal(size, *rest, **options))
+    def standard_normal(self, size: Any = None, *positional: Any, **options: Any) -> Any:
+        return self._noise("normal", 0.0, 1.0, super().standard_normal(size, *positional, **options))
 
     def geometric(self, p: Any, size: Any = None) -> Any:
         return self._noise("geometric", 0, -1 / np.log1p(-np.asarray(_plain(p))), super().geometric(_plain(p), size))
@@ -254,7 +254,7 @@ def _plain(value: Any) -> Any:
         return value.view(np.ndarray)
     if isinstance(value, tuple | list):
         return type(value)(map(_plain, value))
-    return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return {name: _plain(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 class _Diverged(BaseException):
@@ -356,11 +356,11 @@ class _Tape:
     def _event(self, kind: str, parameters: Any, value: Any, output: Any, noise: int | None, loss: Any) -> Any:
         site = _site()
         if self.played is not None:
-            place = len(self.events)
-            if place >= len(self.played.events):
+            position = len(self.events)
+            if position >= len(self.played.events):
                 self.findings.append(_flow(site))
                 raise _Diverged
-            other = self.played.events[place]
+            other = self.played.events[position]
             if (other.kind, other.site) != (kind, site) or np.shape(other.value) != np.shape(value):
                 self.findings.append(_flow(site))
                 raise _Diverged
@@ -370,7 +370,7 @@ class _Tape:
                 )
                 raise _Diverged
             output = other.output
-            self.generator.bit_generator.state = self.played.states[place]
+            self.generator.bit_generator.state = self.played.states[position]
         self.events.append(Event(kind, site, parameters, value, output, noise, loss))
         self.states.append(self.generator.bit_generator.state)
         return output
@@ -409,12 +409,12 @@ def _patched(tape: _Tape, primitives: Sequence[Primitive]) -> Iterator[None]:
             stack.enter_context(patch.object(owner, name, replacement))
 
         classes = [entry.load() for entry in MECHANISMS.values()]
-        for owner in {next(base for base in each.__mro__ if "randomize" in vars(base)) for each in classes}:
+        for owner in {next(base for base in item.__mro__ if "randomize" in vars(base)) for item in classes}:
             swap(owner, "randomize", tape.randomized)
         swap(Curator, "release", tape.released)
         for primitive in primitives:
-            swap(primitive.owner, primitive.name, lambda original, *rest, of=primitive, **options: tape.called(
-                original, of, *rest, **options
+            swap(primitive.owner, primitive.name, lambda original, *positional, of=primitive, **options: tape.called(
+                original, of, *positional, **options
             ))  # fmt: skip
 
         def counted(original: Any, *arguments: Any, **options: Any) -> Any:
@@ -448,10 +448,10 @@ def trace(
 
     Args:
         program: takes labels, shape (n,), and a numpy generator, which is its only source of noise; returns its output.
-        labels: shape (n,), numbers or texts; made up, if `real` does not say otherwise.
+        labels: shape (n,), numbers or texts; synthetic, if `real` does not say otherwise.
         epsilon, delta: what the program claims.
         values: the values of the domain that neighbors take; by default the smallest and the largest label.
-        pairs: how many neighbors are tried, of made-up labels twice as many.
+        pairs: how many neighbors are tried, of synthetic labels twice as many.
         seed: of the randomness of the runs.
         primitives: functions of other libraries that add noise.
         real: whether the labels are real: then the trace is as secret as they are.
@@ -490,7 +490,7 @@ def trace(
 
 
 def _bases(labels: NDArray[Any], domain: NDArray[Any], real: bool) -> list[NDArray[Any]]:
-    """Return the labels and, if made up, others with a value that stands once: a domain may follow from it."""
+    """Return the labels and, if synthetic, others in which one value stands once."""
     if real:
         return [labels]
     rare = np.where(labels == domain[-1], domain[0], labels)
@@ -500,7 +500,7 @@ def _bases(labels: NDArray[Any], domain: NDArray[Any], real: bool) -> list[NDArr
 
 @dataclass
 class _Pairs:
-    """One base, run beside its neighbors.
+    """One base and its neighbors.
 
     Args:
         first: the run on the base.
@@ -535,9 +535,9 @@ class _Pairs:
         rare = np.flatnonzero(base == values[counts.argmin()])
         for number in range(pairs):
             row = int(chooser.choice(rare if number % 2 else len(base)))
-            others = domain[domain != base[row]]
+            alternatives = domain[domain != base[row]]
             neighbor = base.copy()
-            neighbor[row] = others[(0, -1, chooser.integers(len(others)))[number % 3]]
+            neighbor[row] = alternatives[(0, -1, chooser.integers(len(alternatives)))[number % 3]]
             other = _Tape(first).run(program, neighbor, seed, primitives)
             result.findings += other.findings
             if other.findings:
@@ -674,16 +674,16 @@ def _walk(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
         yield name, value
     elif isinstance(value, np.ndarray):
         yield f"{name}.shape", value.shape
-        for place, item in enumerate(value.ravel().tolist()):
-            yield f"{name}[{place}]", item
+        for position, item in enumerate(value.ravel().tolist()):
+            yield f"{name}[{position}]", item
     elif isinstance(value, Certificate | np.random.Generator) or callable(value) or id(value) in seen:
         return
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _walk(item, f"{name}.{key}", seen | {id(value)})
     elif isinstance(value, list | tuple | set | frozenset):
-        for place, item in enumerate(sorted(value, key=repr) if isinstance(value, set | frozenset) else value):
-            yield from _walk(item, f"{name}[{place}]", seen | {id(value)})
+        for position, item in enumerate(sorted(value, key=repr) if isinstance(value, set | frozenset) else value):
+            yield from _walk(item, f"{name}[{position}]", seen | {id(value)})
     else:
         names = [part.name for part in fields(value)] if is_dataclass(value) else list(getattr(value, "__dict__", {}))
         for part in names:

@@ -170,7 +170,7 @@ class PrivateColumn(LabelSource):
             if writer is not None:
                 sums = np.asarray(release.value)
                 table = sums.reshape(len(sums), -1)
-                cells, classes = (pa.array(place.ravel()) for place in np.indices(table.shape))
+                cells, classes = (pa.array(indices.ravel()) for indices in np.indices(table.shape))
                 writer.write(pa.array(table.ravel()), pa.RecordBatch.from_arrays([cells, classes], names=names[:2]))
                 writer.certify(release.certificate.to_json())
         return release

@@ -301,8 +301,8 @@ def plan_losses(epsilons: str, as_json: bool, *, loss: str, prior: str | None) -
         return
     cells = [["epsilon", "constant", "randomized response", "local hashing", "optimal", "gain", "it is"]]
     for row in rows:
-        least = min(row.response, row.hashing)
-        gain = f"{max(0.0, 100 * (1 - row.optimal / least)):.1f} %" if least > 0 else "–"
+        rival = min(row.response, row.hashing)
+        gain = f"{max(0.0, 100 * (1 - row.optimal / rival)):.1f} %" if rival > 0 else "–"
         numbers = [f"{value:.4g}" for value in (row.constant, row.response, row.hashing, row.optimal)]
         cells.append([f"{row.epsilon:g}", *numbers, gain, row.known_as or "no named one"])
     shares = ", ".join(f"{name} {share:.3g}" for name, share in zip(costs.names, costs.prior.tolist(), strict=True))

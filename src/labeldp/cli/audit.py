@@ -228,9 +228,9 @@ def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bo
 @click.option("--classes", metavar="A,B,…|K", help="The class names, or how many classes.")
 @click.option("--range", "interval", metavar="LOW,HIGH", help="The range of the labels.")
 @click.option(
-    "--labels", "count", type=click.IntRange(1), default=200, show_default=True, help="How many made-up labels."
+    "--labels", "count", type=click.IntRange(1), default=200, show_default=True, help="How many synthetic labels."
 )
-@click.option("--data", type=FILE, metavar="DATA", help="A table with real labels in place of made-up ones.")
+@click.option("--data", type=FILE, metavar="DATA", help="A table with real labels in place of synthetic ones.")
 @click.option("--label", metavar="COLUMN", help="With --data: the private column.")
 @click.option("--epsilon", required=True, metavar="E", help="What the program claims.")
 @click.option("--delta", default="0", show_default=True, metavar="D", help="The delta of the claim.")
@@ -240,13 +240,13 @@ def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bo
 )
 @flags_in_errors()
 def program(
-    program: str, data: str | None, label: str | None, count: int, out: str | None, pairs: int, **asked: Any
+    program: str, data: str | None, label: str | None, count: int, out: str | None, pairs: int, **options: Any
 ) -> None:
     """Find privacy mistakes inside a program.
 
     FUNCTION takes labels and a numpy generator, its only source of noise, and returns its output. It runs on labels
     and on neighbors with the same noise: whatever else differs depends on labels. Reports which lines read labels,
-    draw noise, and where a claim breaks. Labels are made up, unless --data says otherwise. That nothing is found
+    draw noise, and where a claim breaks. Labels are synthetic, unless --data says otherwise. That nothing is found
     proves nothing.
 
     \b
@@ -261,7 +261,7 @@ def program(
     from labeldp.tables import atomic_write, open_table
 
     function = _function(program)
-    domain = domain_of(asked["classes"], asked["interval"], None, clip=False)
+    domain = domain_of(options["classes"], options["interval"], None, clip=False)
     ends = np.asarray(domain.decode(np.unique(np.linspace(0, domain.size - 1, 8).astype(domain.dtype))))
     if (data is None) != (label is None):
         raise InputError("--data and --label go together")
@@ -272,11 +272,11 @@ def program(
         codes = domain.encode(table.read([label]).column(0))
         labels = np.asarray(domain.decode(codes))
     try:
-        found = trace(
+        result = trace(
             function,
             labels,
-            epsilon=asked["epsilon"],
-            delta=asked["delta"],
+            epsilon=options["epsilon"],
+            delta=options["delta"],
             values=ends,
             pairs=pairs,
             real=data is not None,
@@ -284,24 +284,24 @@ def program(
     except InputError:
         raise
     except Exception as error:
-        told = type(error).__name__ if data is not None else f"{type(error).__name__}: {error}"
-        raise InputError(f"{program} ended with {told}") from (None if data is not None else error)
+        words = type(error).__name__ if data is not None else f"{type(error).__name__}: {error}"
+        raise InputError(f"{program} ended with {words}") from (None if data is not None else error)
     if out is not None:
-        with atomic_write(out, private=found.secret) as draft:
-            draft.write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
-    click.echo(f"{program}: {TRACED[found.verdict]}\n")
-    for finding in found.findings:
+        with atomic_write(out, private=result.secret) as draft:
+            draft.write_text(json.dumps(result.to_json(), indent=2) + "\n", encoding="utf-8")
+    click.echo(f"{program}: {TRACED[result.verdict]}\n")
+    for finding in result.findings:
         where = f" ({finding.site})" if finding.site else ""
         click.echo(
             f"  {MARKS[False if finding.fails else None]} {finding.sentence[0].upper()}{finding.sentence[1:]}{where}."
         )
-    for title, sites in (("Reads labels", found.reads), ("Draws random numbers", found.draws)):
+    for title, sites in (("Reads labels", result.reads), ("Draws random numbers", result.draws)):
         click.echo(f"  {title}: {', '.join(sorted(sites)) or 'nowhere that was seen'}")
-    if found.secret:
+    if result.secret:
         click.echo("Computed from raw labels: this is as secret as they are.")
     else:
-        click.echo(f"  Cost on the worst of {found.pairs} pairs: epsilon = {found.epsilon:.6g}")
-    sys.exit(_STATUSES[found.verdict])
+        click.echo(f"  Cost on the worst of {result.pairs} pairs: epsilon = {result.epsilon:.6g}")
+    sys.exit(_STATUSES[result.verdict])
 
 
 TRACED = {"holds": "no mistake was found", "fails": "mistakes were found", "unverified": "not everything was checked"}

@@ -55,7 +55,7 @@ def certificate(
     data: str | None,
     as_json: bool,
 ) -> None:
-    """Print and verify a certificate; of a model, list its files and types.
+    """Print and verify a certificate, and list the files of a model.
 
     Checks that PATH has not changed since it was certified and signed. PATH is a directory that fit wrote, or a file or
     folder that release or online run wrote. The certificate in a Parquet file covers the released column alone; any

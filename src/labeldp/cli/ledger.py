@@ -108,11 +108,11 @@ def _table(titles: Sequence[str], releases: Sequence[Mapping[str, str]]) -> Iter
     """Yield the aligned rows of releases; columns that are too many for `WIDTH` are below their row."""
     titles, below = list(titles), list[str]()
     while rows := align_columns([titles, *([row[title] for title in titles] for row in releases)]):
-        others = [title for title in titles if title not in MAIN]
-        if not others or max(map(len, rows)) <= WIDTH - 2:
+        optional = [title for title in titles if title not in MAIN]
+        if not optional or max(map(len, rows)) <= WIDTH - 2:
             break
-        titles.remove(others[-1])
-        below.insert(0, others[-1])
+        titles.remove(optional[-1])
+        below.insert(0, optional[-1])
     yield f"  {rows[0]}"
     for line, row in zip(rows[1:], releases, strict=True):
         yield f"  {line}"

@@ -78,7 +78,7 @@ def users_digest(ids: Any, users: RecordIds, key: bytes) -> str:
 
 
 def first_records(users: NDArray[np.int64], ids: Any, cap: int) -> NDArray[np.intp]:
-    """Return the row numbers of at most `cap` records of each user, ascending: those of the smallest digests.
+    """Return the row numbers of at most `cap` records of each user, ascending: the smallest digests.
 
     Args:
         users: whose each record is, numbers, shape (n,).

@@ -37,7 +37,7 @@ class ImageShape:
             raise InputError(f"{name} must hold {self}, not {ImageShape(images.shape[1:])}")
 
     def transform(self, images: Any) -> NDArray[Any]:
-        """Return images as they are; refuse those of another shape."""
+        """Return images unchanged; refuse another shape."""
         array = np.asarray(images)
         self.require(array, "features")
         return array

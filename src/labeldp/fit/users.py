@@ -158,7 +158,7 @@ class Owners:
 
 @dataclass(frozen=True)
 class FileUsers:
-    """Whose each record of a file is that is released as it is read.
+    """The users of the records of a file that is released in one pass.
 
     Args:
         names: integers or texts, shape (n,).

@@ -46,6 +46,7 @@ class PublicGroups:
 
     @property
     def axes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The axis of an estimate for each group; none where there is one group."""
         return () if self.codes is None else (("group", self.names),)
 
     def block(self, rows: slice, size: int) -> Codes:

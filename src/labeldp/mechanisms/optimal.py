@@ -1,4 +1,4 @@
-"""The answer with the least expected loss: any public loss of answering one label by another, at most twelve labels."""
+"""The mechanism of least expected loss: any public table of costs, at most twelve labels."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -110,7 +110,7 @@ class Optimal(FiniteMechanism):
         set_fields(self, law=law, gap=max(0.0, float_above(expected - bound)))
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Return pure epsilon: exact at delta = 0, an upper bound elsewhere. An answer that never changes is free."""
+        """Return pure epsilon: exact at delta = 0, an upper bound elsewhere. A constant is free."""
         if all(len(set(column)) == 1 for column in self.law.T.tolist()):
             return PrivacyLoss.zero()
         return PrivacyLoss.pure(self.epsilon)
@@ -155,10 +155,8 @@ class Optimal(FiniteMechanism):
         return f"one noisy label per record (least expected loss{name})"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        kept = float(self.chances @ np.diag(self.matrix()))
-        return (
-            f"Each answer is the true label with probability {kept:.3f}, and costs {self.expected_loss:.4g} on average."
-        )
+        truth = float(self.chances @ np.diag(self.matrix()))
+        return f"Each answer is true with probability {truth:.3f}, and costs {self.expected_loss:.4g} on average."
 
     def tables(self) -> list[Table]:
         return [Table(self.law, "table")]
@@ -173,7 +171,7 @@ class Optimal(FiniteMechanism):
 
     @cached_property
     def _edges(self) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
-        """The answers that occur, and where the words of each end, less one, shapes (m,) and (K, m)."""
+        """The codes with positive weights, and where the words of each end, less one, shapes (m,) and (K, m)."""
         answers = np.flatnonzero((self.law > 0).any(axis=0))
         return answers, (np.cumsum(self.law[:, answers], axis=1) - 1).astype(np.uint64)
 

@@ -308,7 +308,7 @@ def _curve_lattice(curve: NumericAtom, step: Fraction) -> _Lattice:
 
 
 def loss_lattice(sequence: Sequence) -> _Lattice:
-    """Return a lattice whose curve lies above that of a sequence without its Gaussian atoms and failures."""
+    """Return a lattice whose curve bounds a sequence without its Gaussian atoms and failures."""
     return _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | NumericAtom)))
 
 
