@@ -21,6 +21,7 @@ CASES: dict[str, Any] = {
     "CellRegressor": labeled.CellRegressor(),
     "CellTreesClassifier": labeled.CellTreesClassifier(),
     "CellTreesRegressor": labeled.CellTreesRegressor(),
+    "CenteredColumns": learners.CenteredColumns(),
     "CompactPartition": learners.CompactPartition(2),
     "CubePartition": learners.CubePartition(2.0),
     "KMeansPartition": learners.KMeansPartition(2),

@@ -125,6 +125,7 @@ from .plan import remaining as remaining
 from .released import ReleasedLabels as ReleasedLabels
 from .representations import SAMPLED_RECORDS as SAMPLED_RECORDS
 from .representations import STREAMED_RECORDS as STREAMED_RECORDS
+from .representations import CenteredColumns as CenteredColumns
 from .representations import EncodedFeatures as EncodedFeatures
 from .representations import PatchFilters as PatchFilters
 from .representations import RandomFourier as RandomFourier

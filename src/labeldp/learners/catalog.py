@@ -107,7 +107,7 @@ _STAGED = "stages", "prior"
 _LINEAR = {
     "labeldp.learners.softmax": "SoftmaxClassifier",
     "labeldp.learners.linear": "LinearClassifier LinearRegressor",
-    "labeldp.learners.representations": "PatchFilters TableMap",
+    "labeldp.learners.representations": "CenteredColumns PatchFilters TableMap",
     "labeldp.learners.scattering": "ImageMap ScatterFilters",
     "sklearn.tree._tree": "Tree",
 }

@@ -5,10 +5,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import TableTransformer, image_array
-from labeldp.learners.representations import PatchFilters, TableMap
+from labeldp.learners.features import TableTransformer, are_numbers, image_array, rows_with_gaps
+from labeldp.learners.representations import CenteredColumns, PatchFilters, TableMap
 from labeldp.privacy import InputError, check_integer
 
 Floats = NDArray[np.float32]
@@ -229,8 +230,15 @@ MIN_SIDE = 8
 """Pixels that linear features need in a row."""
 
 
-def default_representation(features: Any, categorical: Any = None) -> ImageMap | TableMap:
-    """Return the unfitted map that linear models take by default: `ImageMap` for images, `TableMap` for tables.
+WIDE_COLUMNS = 100
+"""Numeric columns from which on a table without gaps and categories is taken for an embedding."""
+
+
+def default_representation(features: Any, categorical: Any = None) -> ImageMap | TableMap | CenteredColumns:
+    """Return the unfitted map that linear models take by default.
+
+    It is `ImageMap` for images, `CenteredColumns` for at least `WIDE_COLUMNS` columns of numbers without gaps and no
+    others, and `TableMap` for other tables.
 
     Args:
         features: images, shape (n, side, side) or (n, side, side, channels), or a table.
@@ -241,7 +249,7 @@ def default_representation(features: Any, categorical: Any = None) -> ImageMap |
     """
     shape = np.shape(features)
     if len(shape) < 3:
-        return TableMap(categorical=categorical)
+        return CenteredColumns() if is_embedding(features, categorical) else TableMap(categorical=categorical)
     (height, width), channels = shape[1:3], (*shape, 1)[3]
     words = f"{'color' if channels > 1 else 'gray'} images of {height} × {width} pixels"
     if height != width or height < MIN_SIDE:
@@ -253,8 +261,21 @@ def default_representation(features: Any, categorical: Any = None) -> ImageMap |
     return mapping
 
 
+def is_embedding(features: Any, categorical: Any = None) -> bool:
+    """Return whether a table is of many numbers, without gaps and categories; images are not.
+
+    Args:
+        features, categorical: as in `default_representation`.
+    """
+    shape = np.shape(features)
+    if len(shape) != 2 or shape[1] < WIDE_COLUMNS or (categorical is not None and np.any(categorical)):
+        return False
+    return not issparse(features) and are_numbers(features) and not len(rows_with_gaps(features))
+
+
 FEATURES = {
     "TableMap": "numbers, categories and random trees’ leaves",
+    "CenteredColumns": "numbers",
     "PatchFilters": "how strongly parts of the image answer to filters, found without labels",
     "ScatterFilters": "how strongly parts of the image answer to wavelets",
     "ImageMap": "how strongly parts of the image answer to wavelets and to filters, found without labels",
