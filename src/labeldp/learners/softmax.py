@@ -1,7 +1,7 @@
 """Linear classifiers on principal directions of public features, from released labels by their likelihood."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -75,7 +75,7 @@ def label_head(
     """
     penalty, plane = (
         check_positive(ridge, "ridge"),
-        _Plane.of(features, len(evidence), representation, dimension, decay),
+        Plane.of(features, len(evidence), representation, dimension, decay),
     )
     posterior = plane.posterior(_known(evidence, prior), prior is not None, penalty)
     weights, kept = plane.likeliest(posterior), np.arange(plane.rows.shape[1])
@@ -90,7 +90,7 @@ def _known(evidence: Evidence, prior: Any) -> AnyFloats:
 
 
 @dataclass(frozen=True)
-class _Plane:
+class Plane:
     """What a head sees of the features, found without labels.
 
     Args:
@@ -107,15 +107,15 @@ class _Plane:
 
     @classmethod
     def of(
-        cls, features: Any, records: int, representation: Any, dimension: Any, decay: float, *, sampled: bool = False
-    ) -> "_Plane":
-        """Find all of it, where `sampled` from some of many records."""
+        cls, features: Any, records: int, representation: Any, dimension: Any, decay: float, *, most: int | None = None
+    ) -> "Plane":
+        """Find all of it, from at most so many records if a number is given."""
         features = row_table(features)
         check_rows(features, records)
         size, power = check_integer(dimension, "dimension"), check_positive(decay, "decay")
         unfitted = default_representation(features) if representation is None else representation
-        some = sampled and records >= MANY_RECORDS
-        shown = take_rows(features, _sample(records)) if some else features
+        some = most is not None and records > most
+        shown = take_rows(features, _sample(records, most)) if some else features
         mapped = encode(unfitted, shown, None, sampled=True)
         space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
         if some or mapped.whole is not None:
@@ -124,6 +124,10 @@ class _Plane:
         else:
             rows = space.rows(mapped.table)
         return cls(mapped.transformer, space, rows, space.signal(1.0, OFFSET, power))
+
+    def scaled(self, factor: float) -> "Plane":
+        """Return the same with another expected square of all scores."""
+        return replace(self, signal=factor * self.signal)
 
     def posterior(self, known: AnyFloats, soft: bool, penalty: float, records: Any = slice(None)) -> Posterior:
         """Return what is known of some records: likelihoods, or soft labels."""
@@ -138,9 +142,9 @@ class _Plane:
         return posterior.largest(_start(posterior.rows, known, self.signal))
 
 
-def _sample(records: int) -> NDArray[np.intp]:
+def _sample(records: int, most: int | None) -> NDArray[np.intp]:
     """Return the places of some of many records, drawn by a public seed, in order."""
-    return np.sort(np.random.default_rng(0).permutation(records)[:SAMPLED_RECORDS])
+    return np.sort(np.random.default_rng(0).permutation(records)[:most])
 
 
 def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
@@ -229,7 +233,7 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         """
         penalty = check_positive(self.ridge, "ridge")
         chosen = self.representation, self.dimension, self.decay
-        plane = _Plane.of(self._checked(X, fit=True), len(evidence), *chosen, sampled=True)
+        plane = Plane.of(self._checked(X, fit=True), len(evidence), *chosen, most=SAMPLED_RECORDS)
         known, found = _known(evidence, prior), np.empty((len(evidence), evidence.classes))
         for others, held in parts:
             weights = plane.likeliest(plane.posterior(known, prior is not None, penalty, others))
