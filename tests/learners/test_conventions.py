@@ -36,6 +36,7 @@ CASES: dict[str, Any] = {
     "LinearRegressor of bags": labeled.LinearRegressorOfBags(),
     "LossClassifier": labeled.LossClassifier(),
     "MedianPartition": learners.MedianPartition(2),
+    "MixtureClassifier": learners.MixtureClassifier(quick=True),
     "NeighborsClassifier": labeled.NeighborsClassifier(2),
     "NeighborsRegressor": labeled.NeighborsRegressor(2),
     "NoisyLabelClassifier": learners.NoisyLabelClassifier(LogisticRegression(), epsilon=4.0, folds=2),
@@ -97,7 +98,6 @@ FAILURES["NoisyLabelClassifier"] = {
 NOT_ESTIMATORS = {
     "BinMeans": "holds a fitted classifier, and has no `fit`",
     "CorrectedClassifier": "holds two fitted classifiers, and has no `fit`",
-    "GeometricMean": "holds fitted classifiers, and has no `fit`",
     "ImageMap": "takes images that hold patches of 6 pixels a side; the two maps that it joins are checked",
     "Job": "a requested fit of a file",
     "Model": "holds an estimator, which is checked",

@@ -1,12 +1,10 @@
 """Classifiers that suit noisy labels, the names of `--model`, and several classifiers as one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import softmax
 from sklearn._loss import HalfBinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
@@ -23,9 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.learners.evidence import (
     MIN_PROBABILITY,
     TEMPERATURES,
-    Evidence,
     Probabilities,
-    expanded,
     normalized,
     tempered,
 )
@@ -36,11 +32,9 @@ from labeldp.learners.features import (
     means_and_spreads,
     number_table,
     row_table,
-    rows_of,
     sample_weights,
 )
-from labeldp.learners.representations import TableMap
-from labeldp.learners.softmax import SoftmaxClassifier
+from labeldp.learners.mixture import MixtureClassifier
 from labeldp.privacy import InputError
 
 STOPPING_RECORDS = 50
@@ -49,43 +43,26 @@ STOPPING_RECORDS = 50
 STOPPING_NUMBERS = 1000
 """Records from which on trees of numbers stop early."""
 
-MAX_KERNEL_RECORDS = 20_000
-"""The largest number of records for which a kernel is tried: beyond, a pool of trees and head gives it no weight."""
 
-MAX_HEAD_RECORDS, MAX_HEAD_SIZE = 100_000, 1_000_000
-"""The largest number of records, and of records times classes, for which a linear head is tried, for its memory."""
-
-HEAD_RIDGE, HEAD_DECAY = 1.0, 0.8
-"""The ridge and the decay of linear heads of tables (`docs/results/defaults.md`)."""
-
-
-def as_candidates(classifier: Any, features: Any, classes: int, *, argument: str = "classifier") -> list[Any]:
+def as_candidates(classifier: Any, features: Any, *, argument: str = "classifier") -> list[Any]:
     """Return a list of the classifiers given by some argument, or else the default ones."""
     if classifier is None:
         check_numbers(features, argument)
-        return default_classifiers(features, classes=classes)
+        return default_classifiers(features)
     candidates = list(classifier) if isinstance(classifier, list | tuple) else [classifier]
     if not candidates or not all(hasattr(each, "fit") and hasattr(each, "predict_proba") for each in candidates):
         raise InputError(f"{argument} must be a scikit-learn classifier with predict_proba, or a list of such")
     return candidates
 
 
-def default_classifiers(features: Any, categorical: Any = None, classes: int = 10) -> list[Any]:
-    """Return gradient-boosted trees, a kernel classifier and a linear head, all unfitted and set for noisy labels.
+def default_classifiers(features: Any, categorical: Any = None) -> list[Any]:
+    """Return the unfitted classifier of noisy labels that is taken by default.
 
     Args:
         features: float matrix, shape (n, d), NaN where a value is missing.
-        categorical: boolean mask of the columns that hold category codes 0 to 254, shape (d,).
-        classes: number of classes, K, or more; it decides whether trees stop early.
+        categorical: boolean mask of the columns that hold category codes, shape (d,).
     """
-    mask = None if categorical is None else np.asarray(categorical, dtype=bool)
-    count = rows_of(features)
-    candidates: list[Any] = [boosted_trees(count, mask, classes)]
-    if count <= MAX_KERNEL_RECORDS:
-        candidates.append(KernelClassifier(categorical=mask))
-    if count <= min(MAX_HEAD_RECORDS, MAX_HEAD_SIZE // classes):
-        candidates.append(SoftmaxClassifier(TableMap(categorical=mask), ridge=HEAD_RIDGE, decay=HEAD_DECAY))
-    return candidates
+    return [MixtureClassifier(None if categorical is None else np.asarray(categorical, dtype=bool))]
 
 
 def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> HistGradientBoostingClassifier:
@@ -249,7 +226,7 @@ def classifiers_of(
         classes: number of classes, K.
     """
     if model == "auto":
-        return default_classifiers(features, categorical, classes)
+        return default_classifiers(features, categorical)
     makers: dict[str, Callable[[], Any]] = {
         "boosting": lambda: boosted_trees(len(features), categorical, classes),
         "kernel": lambda: KernelClassifier(categorical=categorical),
@@ -284,63 +261,6 @@ def indicators(features: NDArray[np.float64], categorical: NDArray[np.bool_]) ->
         codes = np.unique(column[np.isfinite(column)])
         columns.append((column[:, None] == codes).astype(np.float64))
     return np.hstack(columns)
-
-
-MAX_WEIGHT = 2.0
-"""The largest weight of a calibrated opinion in a pool: chance agreement of few labels would ask for any."""
-
-
-def pooled(opinions: Sequence[Probabilities], evidence: Evidence) -> Probabilities:
-    """Return the weighted geometric mean of opinions under which released labels are likeliest, shape (n, K).
-
-    Args:
-        opinions: class probabilities of the same records by several models that did not see their labels, each of
-            shape (n, K).
-        evidence: what was released of these records. Only as many numbers are learned from it as there are opinions.
-    """
-    logs = np.stack([np.log(normalized(each, MIN_PROBABILITY)) for each in opinions])
-    likelihood = normalized(evidence.likelihood)
-
-    def chances(weights: NDArray[np.float64]) -> Probabilities:
-        return np.asarray(softmax(np.tensordot(weights, logs, 1), axis=1))
-
-    def objective(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        probabilities = chances(weights)
-        joint = probabilities * likelihood
-        explained = joint.sum(axis=1, keepdims=True)
-        slope = probabilities - joint / explained
-        return -float(np.log(explained).mean()), np.einsum("mik,ik->m", logs, slope) / len(slope)
-
-    start = np.full(len(logs), 1 / len(logs))
-    bounds = [(0.0, MAX_WEIGHT)] * len(logs)
-    return chances(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
-
-
-class GeometricMean(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The geometric mean of fitted classifiers' probabilities; it is not fitted to labels of its own.
-
-    Args:
-        parts: fitted classifiers of codes 0 to K - 1, each of which may have met some of the classes only.
-        size: number of classes, K.
-    """
-
-    def __init__(self, parts: Any, size: int) -> None:
-        self.parts = parts
-        self.size = size
-
-    @property
-    def classes_(self) -> NDArray[np.intp]:
-        """Codes 0 to K - 1."""
-        return np.arange(self.size)
-
-    def predict_proba(self, X: Any) -> Probabilities:
-        """Return probabilities, shape (n, K)."""
-        logs = [np.log(np.maximum(expanded(part, X, self.size), MIN_PROBABILITY**2)) for part in self.parts]
-        return np.asarray(softmax(np.mean(logs, axis=0), axis=1))
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return the likeliest code, shape (n,)."""
-        return self.predict_proba(X).argmax(axis=1)
 
 
 class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

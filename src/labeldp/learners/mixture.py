@@ -1,15 +1,16 @@
 """A mixture of linear softmaxes and boosted trees, all fitted to released answers by their likelihood."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_consistent_length
@@ -17,11 +18,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, normalized
-from labeldp.learners.features import GapTags, number_table
+from labeldp.learners.features import GapTags, Table, number_table
 from labeldp.learners.linear import LinearClassifier, of_features
 from labeldp.learners.representations import RandomFourier, TableMap
-from labeldp.learners.scattering import default_representation, is_embedding
-from labeldp.learners.softmax import Plane
+from labeldp.learners.scattering import default_representation
+from labeldp.learners.softmax import Plane, check_by_trial
 from labeldp.privacy import AnyFloats, InputError
 
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
@@ -33,8 +34,14 @@ SCALE = 4.0
 DECAY = 0.4
 """The expected square of a direction's coefficient grows with its variance to this power."""
 
-DIRECTIONS = 200
-"""Principal directions of a view, at most."""
+DIRECTIONS, MIN_DIRECTIONS, MAX_NUMBERS = 200, 20, 20_000_000
+"""Principal directions of a view at most, fewer of many records; and how many numbers they are about, if so."""
+
+FOURIER, BANDWIDTH = 500, 0.7
+"""Random directions of one of the views, and the length scale of its kernel."""
+
+MAP_RECORDS, PATH_RECORDS = 5_000, 20_000
+"""Records by which maps and principal directions are found, and by which views and ridges are chosen, at most."""
 
 FOLDS = 3
 
@@ -45,9 +52,9 @@ MIN_WEIGHT, MAX_PARTS = 0.05, 4
 """A linear softmax of less weight is left out of the mixture; and at most so many are kept."""
 
 RATE, SMOOTHING, MAX_STEP = 0.3, 5.0, 2.0
-"""Of a leaf: the share of its step that is taken; squares that are added to those of its gradients; its largest step."""
+"""Of a leaf: the share of its step that is taken, what is added to the squares of gradients, and its largest step."""
 
-MAX_TREES, PATIENCE = 80, 8
+MAX_TREES, PATIENCE = 100, 8
 """Trees at most, and trees without an improvement before boosting stops."""
 
 LEAF_SHARE, MIN_LEAF, MAX_LEAVES = 1 / 200, 10, 64
@@ -67,6 +74,11 @@ DAMPING = 0.7
 
 BELIEF = 20.0
 """Answers that the linear part is believed to have explained alone, before the weights of trees are learned."""
+GAP, MIN_CHANCE = -1e9, 1e-6
+"""What trees see in place of a gap; and the least probability that they begin with."""
+
+Parts = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+"""Places of the records to learn from and of those that are held out, for each fold."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,12 @@ class BoostedTrees:
 
 
 def boosted(
-    table: AnyFloats, likelihood: AnyFloats, start: AnyFloats, learned: NDArray[np.intp], held: NDArray[np.intp]
+    table: AnyFloats,
+    likelihood: AnyFloats,
+    start: AnyFloats,
+    learned: NDArray[np.intp],
+    held: NDArray[np.intp],
+    count: int | None = None,
 ) -> tuple[BoostedTrees, AnyFloats]:
     """Boost the likelihood of answers, one tree for all classes at a time, until held-out answers are no likelier.
 
@@ -102,54 +119,54 @@ def boosted(
         likelihood: P(answer | class) up to a factor of each record, shape (n, K).
         start: scores to start with, shape (n, K).
         learned, held: places of the records to learn from, and of those to stop by.
+        count: number of trees, where it is known.
 
     Returns:
         The trees, and the scores of the records that are held out.
 
-    Source: Friedman, Greedy Function Approximation: A Gradient Boosting Machine (2001); Iosipoi and Vakhrushev,
-        SketchBoost (2022), section 3.3, for random sums.
+    Source: Friedman, Greedy Function Approximation: A Gradient Boosting Machine (2001), Algorithm 1; Iosipoi and
+        Vakhrushev, SketchBoost (2022), for random sums.
     """
     rng = np.random.default_rng(0)
     shown, answers, scores = table[learned], likelihood[learned], start[learned]
     others, their_answers, their_scores = table[held], likelihood[held], start[held]
-    count, classes = answers.shape
-    size = min(-(-count // 2), SHOWN_RECORDS)
-    least = max(int(LEAF_SHARE * count), MIN_LEAF)
-    leaves = int(np.clip(LEAF_SHARE * count, 8, MAX_LEAVES))
-    trees: list[Any] = []
-    steps: list[AnyFloats] = []
-    best, kept, best_scores = _explained(their_scores, their_answers), 0, their_scores.copy()
-    for number in range(MAX_TREES):
+    records, classes = answers.shape
+    size = min(-(-records // 2), SHOWN_RECORDS)
+    settings: dict[str, Any] = {
+        "max_leaf_nodes": int(np.clip(LEAF_SHARE * records, 8, MAX_LEAVES)),
+        "min_samples_leaf": max(int(max(LEAF_SHARE * records, MIN_LEAF) * size / records), 1),
+        "max_features": TRIED_FEATURES,
+    }
+    found, best, kept, best_scores = BoostedTrees([], []), _explained(their_scores, their_answers), 0, their_scores
+    for number in range(MAX_TREES if count is None else count):
         chances = softmax(scores, axis=1)
-        slopes = normalized(chances * answers).astype(scores.dtype) - chances
-        some = rng.permutation(count)[:size]
+        joint = chances * answers
+        slopes = joint / joint.sum(axis=1, keepdims=True) - chances
+        some = rng.permutation(records)[:size]
         targets = slopes[some, 1:] if classes == 2 else slopes[some]
         if classes > SKETCH:
             targets = targets @ rng.normal(size=(classes, SKETCH)).astype(targets.dtype)
-        grown = DecisionTreeRegressor(
-            max_leaf_nodes=leaves,
-            min_samples_leaf=max(least * size // count, 1),
-            max_features=TRIED_FEATURES,
-            random_state=number,
-        )
-        tree = grown.fit(shown[some], targets).tree_
+        tree = DecisionTreeRegressor(**settings, random_state=number).fit(shown[some], targets).tree_
         leaf = tree.apply(shown)
-        members = csr_array((np.ones(count, scores.dtype), leaf, np.arange(count + 1)), (count, tree.node_count)).T
+        ones = np.ones(records, scores.dtype)
+        members = csr_array((ones, leaf, np.arange(records + 1)), (records, tree.node_count)).T
         step = RATE * np.clip((members @ slopes) / (members @ slopes**2 + SMOOTHING), -MAX_STEP, MAX_STEP)
-        trees.append(tree)
-        steps.append(step)
+        found.trees.append(tree)
+        found.steps.append(step)
         scores += step[leaf]
-        their_scores += step[tree.apply(others)]
+        their_scores = their_scores + step[tree.apply(others)]
         value = _explained(their_scores, their_answers)
-        if value > best:
-            best, kept, best_scores = value, number + 1, their_scores.copy()
+        if value > best or count is not None:
+            best, kept, best_scores = value, number + 1, their_scores
         elif number + 1 - kept >= PATIENCE:
             break
-    return BoostedTrees(trees[:kept], steps[:kept]), best_scores
+    return BoostedTrees(found.trees[:kept], found.steps[:kept]), best_scores
 
 
 def _explained(scores: AnyFloats, likelihood: AnyFloats) -> float:
     """Return the mean log probability of answers, up to a constant."""
+    if not len(scores):
+        return 0.0
     return float(np.log(np.einsum("ij,ij->i", softmax(scores, axis=1), likelihood)).mean())
 
 
@@ -212,61 +229,55 @@ def views(features: Any, categorical: Any) -> list[Any]:
     if not isinstance(default, TableMap):
         return [default]
     plain = TableMap(categorical=categorical, bins=1, trees=0)
-    return [default, plain, make_pipeline(plain, RandomFourier(components=FOURIER, bandwidth=BANDWIDTH))]
+    return [plain, default, make_pipeline(plain, RandomFourier(components=FOURIER, bandwidth=BANDWIDTH))]
 
 
-FOURIER, BANDWIDTH = 500, 0.7
-"""Random directions of one of the views, and the length scale of its kernel."""
-
-SHOWN_TO_MAPS = 5_000
-"""Records by which maps and principal directions are found, at most."""
-
-
-def _planes(features: Any, categorical: Any) -> list[Plane]:
-    """Return what each view makes of the features; a view without variance is left out."""
+def _planes(features: Table, maps: Sequence[Any]) -> list[Plane]:
+    """Return what each map makes of the features; one whose columns are constant is left out."""
+    count = len(features)
+    dimension = int(np.clip(MAX_NUMBERS // count, MIN_DIRECTIONS, DIRECTIONS))
     planes = []
-    for view in views(features, categorical):
+    for unfitted in maps:
         with suppress(InputError):
-            plane = Plane.of(features, len(features), view, DIRECTIONS, DECAY, most=SHOWN_TO_MAPS)
-            planes.append(plane.scaled(SCALE))
+            plane = Plane.of(features, count, unfitted, dimension, DECAY, most=MAP_RECORDS)
+            planes.append(replace(plane, signal=SCALE * plane.signal))
     return planes
 
 
-def _heads(
-    planes: list[Plane], likelihood: AnyFloats, folds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
-) -> tuple[list[Head], AnyFloats, AnyFloats]:
-    """Fit linear softmaxes, and return those of largest weight, their weights, and what they say held out."""
-    first, (learned, held) = [], folds[0]
+def _heads(planes: list[Plane], likelihood: AnyFloats, folds: Parts) -> tuple[list[Head], AnyFloats]:
+    """Return the linear softmaxes of largest weight under held-out answers, of the first fold, and their weights."""
+    if not planes:
+        return [], np.empty(0)
+    learned, held = (rows[:: -(-len(rows) // PATH_RECORDS)] for rows in folds[0])
+    heads = []
     for plane in planes:
         head = Head(plane, RIDGES[0], np.zeros((plane.rows.shape[1], likelihood.shape[1])))
         for ridge in RIDGES:
             head = Head(plane, ridge, head.weights).fitted(likelihood, learned, PATH_STEPS)
-            first.append(head)
-    shares = mixing_weights([head.probabilities(held) for head in first], likelihood[held])
+            heads.append(head)
+    shares = mixing_weights([head.probabilities(held) for head in heads], likelihood[held])
     order = [number for number in np.argsort(-shares)[:MAX_PARTS] if shares[number] > MIN_WEIGHT]
-    heads, shares = [first[number] for number in order], shares[order] / shares[order].sum()
-    outside = np.empty(likelihood.shape, likelihood.dtype)
-    for learned, held in folds:
-        again = heads if learned is folds[0][0] else [head.fitted(likelihood, learned, LAST_STEPS) for head in heads]
-        outside[held] = sum(share * head.probabilities(held) for share, head in zip(shares, again, strict=True))
-    return [head.fitted(likelihood, slice(None), LAST_STEPS) for head in heads], shares, outside
+    return [heads[number] for number in order], shares[order] / shares[order].sum()
 
 
 class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A mixture of linear softmaxes of several views of a table and of boosted trees, for noisy labels.
 
     Use it for tables, and for embeddings: it takes what every mechanism answered, classes and sets of classes, at the
-    chances that the mechanism gave them. Trees begin from the linear part, and once more from nothing. The weights of
-    the mixture, the views, the ridge and the number of trees are those under which held-out answers are likeliest.
+    chances that the mechanism gave them. Trees begin from the linear part, and once more from class frequencies. The
+    weights of the mixture, the views, their ridges and the numbers of trees are those under which held-out answers are
+    likeliest.
 
     Args:
         categorical: boolean mask of the columns that hold category codes, shape (d,).
+        quick: whether the linear part takes the first view alone.
     """
 
     loss: ClassVar[str] = "forward"
 
-    def __init__(self, categorical: Any = None) -> None:
+    def __init__(self, categorical: Any = None, *, quick: bool = False) -> None:
         self.categorical = categorical
+        self.quick = quick
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from true labels y, shape (n,), and features X, shape (n, d)."""
@@ -275,7 +286,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         check_consistent_length(table, labels)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        self._learn(table, np.eye(len(self.classes_))[codes])
+        self._learn(table, Evidence(codes, np.eye(len(self.classes_))[codes], None))
         return self
 
     def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
@@ -284,78 +295,120 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         Args:
             X: features of n records.
             evidence: the released labels and their noise.
-            start, stage: of the stage before; all labels are learned from anew, so they are not used.
-            prior: class probabilities from another source, shape (n, K); used in the first stage if they differ
-                between records.
+            start, stage: of the stage before; all labels are learned from anew.
+            prior: class probabilities from another source, shape (n, K); used in the first stage.
         """
         self.cross_fit(X, evidence, prior if stage == 1 else None)
         return self
 
-    def cross_fit(self, X: Any, evidence: Evidence, prior: Any = None) -> Probabilities:
-        """Learn from released labels, and return probabilities of each record that its label had no say in, (n, K).
+    def cross_fit(
+        self, X: Any, evidence: Evidence, prior: Any = None
+    ) -> tuple[Probabilities, tuple["MixtureClassifier", NDArray[np.intp]]]:
+        """Learn from released labels, and return what models say of records whose answers they did not see.
 
         Args:
             X, evidence, prior: as in `fit_released`.
-        """
-        differs = prior is not None and bool(np.ptp(prior, axis=0).any())
-        self.classes_ = np.arange(evidence.classes)
-        known = evidence.posterior(prior) if differs else normalized(evidence.likelihood)
-        return self._learn(number_table(X, self, fit=True), known)
 
-    def _learn(self, features: Any, known: AnyFloats) -> Probabilities:
-        likelihood = np.maximum(known, np.finfo(np.float32).tiny).astype(np.float32)
+        Returns:
+            Probabilities, shape (n, K); and one of these models, with the places of its held-out records.
+        """
+        table = number_table(X, self, fit=True)
+        self.classes_ = np.arange(evidence.classes)
+        return self._learn(
+            table, evidence if prior is None else replace(evidence, likelihood=evidence.posterior(prior))
+        )
+
+    def dry_run(self, X: Any, classes: int) -> None:
+        """Learn from some records and made-up labels, to find errors before anything is charged.
+
+        Raises:
+            InputError: features or arguments cannot be used.
+        """
+        check_by_trial(clone(self).set_params(quick=True), X, classes)
+
+    def _learn(self, features: Table, evidence: Evidence) -> tuple[Probabilities, Any]:
+        likelihood = np.maximum(normalized(evidence.likelihood), np.finfo(np.float32).tiny).astype(np.float32)
         count = len(likelihood)
-        fold = np.random.default_rng(0).permutation(count) % min(FOLDS, count)
-        folds = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(fold.max() + 1)]
-        planes = _planes(features, self.categorical)
-        heads, self.shares_, linear = _heads(planes, likelihood, folds)
-        self.heads_ = [head.classifier() for head in heads]
-        table = self._table(features)
-        self.prior_ = np.log(linear.mean(axis=0))
-        starts = DAMPING * np.log(np.maximum(linear, MIN_CHANCE)), np.broadcast_to(self.prior_, linear.shape)
-        self.trees_, outside = [], [linear]
-        for start in starts:
-            found = np.empty_like(linear)
-            grown = []
+        fold = np.random.default_rng(0).permutation(count) % FOLDS
+        folds: Parts = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(FOLDS)]
+        folds = folds if count >= FOLDS else [(np.arange(count), np.arange(count))]
+        maps = views(features, self.categorical)
+        heads, self.shares_ = _heads(_planes(features, maps[:1] if self.quick else maps), likelihood, folds)
+        self.prior_ = np.log(np.maximum(evidence.class_prior(), MIN_CHANCE)).astype(np.float32)
+        self._set_levels(features)
+        linear, fold_heads = np.empty_like(likelihood), heads
+        for learned, held in folds:
+            fold_heads = [head.fitted(likelihood, learned, LAST_STEPS) for head in heads]
+            linear[held] = self._mixed([head.probabilities(held) for head in fold_heads], len(held))
+        table = self._numbers(features)
+        outside, grown, whole = [linear], [], []
+        for start in self._starts(linear):
+            part = np.empty_like(linear)
             for learned, held in folds:
                 trees, scores = boosted(table, likelihood, start, learned, held)
-                found[held] = softmax(scores, axis=1)
+                part[held] = softmax(scores, axis=1)
                 grown.append(trees)
-            self.trees_.append(grown)
-            outside.append(found)
+            size = round(sum(len(trees.trees) for trees in grown[-len(folds) :]) / len(folds))
+            whole.append(boosted(table, likelihood, start, np.arange(count), np.arange(0), size)[0])
+            outside.append(part)
         self.weights_ = mixing_weights(outside, likelihood, np.array([BELIEF, 0.0, 0.0]))
-        return normalized(sum(weight * part for weight, part in zip(self.weights_, outside, strict=True)))
+        last = copy(self)
+        last._finish(fold_heads, grown[len(folds) - 1 :: len(folds)])
+        self._finish([head.fitted(likelihood, slice(None), LAST_STEPS) for head in heads], whole)
+        return normalized(np.tensordot(self.weights_, np.stack(outside), 1)), (last, folds[-1][1])
 
-    def _table(self, features: AnyFloats) -> AnyFloats:
-        return np.nan_to_num(features, nan=GAP).astype(np.float32)
+    def _finish(self, heads: list[Head], trees: list[BoostedTrees]) -> None:
+        """Set what predicts."""
+        self.heads_ = [head.classifier() for head in heads]
+        self.trees_ = [part.trees for part in trees]
+        self.steps_ = [part.steps for part in trees]
 
-    def _linear(self, X: Any) -> AnyFloats:
-        tables: dict[int, Any] = {}
-        total = 0.0
-        for share, head in zip(self.shares_, self.heads_, strict=True):
-            name = id(head.representation)
-            if name not in tables:
-                tables[name] = head.mapped(X)
-            total = total + share * head.of_table(tables[name])
-        return np.asarray(total)
+    def _mixed(self, parts: list[AnyFloats], count: int) -> AnyFloats:
+        """Return the linear part of the mixture, or class frequencies where features say nothing."""
+        if not parts:
+            return np.broadcast_to(np.exp(self.prior_), (count, len(self.prior_)))
+        return np.asarray(np.tensordot(self.shares_, np.stack(parts), 1), dtype=np.float32)
+
+    def _starts(self, linear: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
+        """Return the scores that trees begin with: those of the linear part, and class frequencies."""
+        return DAMPING * np.log(np.maximum(linear, MIN_CHANCE)), np.broadcast_to(self.prior_, linear.shape)
+
+    def _set_levels(self, features: Table) -> None:
+        """Learn the categories of each column, the most frequent first."""
+        mask = np.zeros(features.shape[1], bool) if self.categorical is None else np.asarray(self.categorical, bool)
+        self.levels_ = {}
+        for column in np.flatnonzero(mask):
+            levels, counts = np.unique(features[np.isfinite(features[:, column]), column], return_counts=True)
+            self.levels_[int(column)] = levels, np.argsort(np.argsort(-counts, kind="stable")).astype(np.float32)
+
+    def _numbers(self, features: Table) -> AnyFloats:
+        """Return what trees see: numbers, ranks of categories, and `GAP` for gaps and unknown categories."""
+        table = np.nan_to_num(features, nan=GAP).astype(np.float32)
+        for column, (levels, ranks) in self.levels_.items():
+            values = features[:, column]
+            places = np.searchsorted(levels, values).clip(0, max(len(levels) - 1, 0))
+            same = np.isin(values, levels)
+            table[:, column] = np.where(same, ranks[places] if len(levels) else GAP, GAP)
+        return table
 
     def predict_proba(self, X: Any) -> Probabilities:
         """Return probabilities, shape (n, K)."""
         check_is_fitted(self, "weights_")
         features = number_table(X, self)
-        table, linear = self._table(features), self._linear(features)
-        starts = DAMPING * np.log(np.maximum(linear, MIN_CHANCE)), np.broadcast_to(self.prior_, linear.shape)
+        tables: dict[int, Any] = {}
+        for head in self.heads_:
+            if id(head.representation) not in tables:
+                tables[id(head.representation)] = head.mapped(features)
+        parts = [head.of_table(tables[id(head.representation)]) for head in self.heads_]
+        linear, table = self._mixed(parts, len(features)), self._numbers(features)
         total = self.weights_[0] * linear
-        for weight, start, grown in zip(self.weights_[1:], starts, self.trees_, strict=True):
-            parts = [softmax(trees.scores(table, start), axis=1) for trees in grown]
-            total = total + weight * np.mean(parts, axis=0)
+        for weight, start, trees, steps in zip(
+            self.weights_[1:], self._starts(linear), self.trees_, self.steps_, strict=True
+        ):
+            total = total + weight * softmax(BoostedTrees(trees, steps).scores(table, start), axis=1)
         return normalized(total)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class, shape (n,)."""
         check_is_fitted(self, "weights_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-
-GAP, MIN_CHANCE = -1e9, 1e-6
-"""What trees see in place of a gap; and the least probability that they begin with."""

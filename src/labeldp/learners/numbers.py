@@ -165,7 +165,7 @@ class Numbers(Learner):
             raise InputError("labels must hold more records: each of three parts needs two")
         classifiers = self.classifiers
         if classifiers is None:
-            classifiers = default_classifiers(take_rows(features, rows[1]), task.categorical, 4)
+            classifiers = default_classifiers(features, task.categorical)
         if classifiers:
             made_up = RandomizedResponse(domain=Classes(3), epsilon=epsilon)
             dry_run(classifiers, features, Training(), made_up, records=len(rows[1]))
