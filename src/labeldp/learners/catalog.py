@@ -109,6 +109,7 @@ _LINEAR = {
     "labeldp.learners.linear": "LinearClassifier LinearRegressor",
     "labeldp.learners.representations": "CenteredColumns PatchFilters RandomFourier TableMap",
     "labeldp.learners.scattering": "ImageMap ScatterFilters",
+    "sklearn.pipeline": "Pipeline",
     "sklearn.tree._tree": "Tree",
 }
 _NETWORK = {"labeldp.networks.classifier": "NetworkClassifier"}
@@ -133,7 +134,6 @@ LEARNERS: dict[str, LearnerEntry] = {
         stores={
             **_LINEAR,
             "labeldp.learners.mixture": "MixtureClassifier",
-            "sklearn.pipeline": "Pipeline",
             "labeldp.learners.numbers": "BinMeans",
             "sklearn.utils._bunch": "Bunch",
         },

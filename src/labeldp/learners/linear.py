@@ -305,7 +305,7 @@ def fit_linear(
         epsilon, delta: cost of the release; delta 0 asks for a pure guarantee, which allows fewer dimensions.
         rng: randomness of the noise.
         representation: unfitted scikit-learn transformer that is fitted on the features alone; by default
-            `default_representation(features)`. Or a fitted one, such as a published encoder of texts or images, as
+            `default_representation`. Or a fitted one, such as a published encoder of texts or images, as
             `Public(encoder, why="…")`: it is taken as it is, and the certificate quotes your reason.
         refine: for each round after the first, a function from the released model of the round before to a released
             fitted transformer of the features, such as the embedding of a network that was distilled from it. All
@@ -482,7 +482,8 @@ def _mapped(
     source = features if isinstance(features, Release) else None
     features = row_table(features if source is None else source.value)
     check_rows(features, curator.records)
-    unfitted = default_representation(features, categorical) if representation is None else representation
+    classes = curator.domain.size if curator.domain.target == "classes" else 2
+    unfitted = default_representation(features, categorical, classes) if representation is None else representation
     return encode(unfitted, features, source, sampled=sampled), features
 
 

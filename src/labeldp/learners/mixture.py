@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, normalized
 from labeldp.learners.features import GapTags, Table, number_table
 from labeldp.learners.linear import LinearClassifier, of_features
-from labeldp.learners.representations import RandomFourier, TableMap
+from labeldp.learners.representations import TableMap, fourier_map
 from labeldp.learners.scattering import default_representation
 from labeldp.learners.softmax import Plane, check_by_trial
 from labeldp.privacy import AnyFloats, InputError
@@ -37,8 +36,8 @@ DECAY = 0.4
 DIRECTIONS, MIN_DIRECTIONS, MAX_NUMBERS = 200, 20, 20_000_000
 """Principal directions of a view at most, fewer of many records; and how many numbers they are about, if so."""
 
-FOURIER, BANDWIDTH = 500, 0.7
-"""Random directions of one of the views, and the length scale of its kernel."""
+FOURIER = 500
+"""Random cosines of one of the views."""
 
 MAP_RECORDS, PATH_RECORDS = 5_000, 20_000
 """Records by which maps and principal directions are found, and by which views and ridges are chosen, at most."""
@@ -229,7 +228,7 @@ def views(features: Any, categorical: Any) -> list[Any]:
     if not isinstance(default, TableMap):
         return [default]
     plain = TableMap(categorical=categorical, bins=1, trees=0)
-    return [plain, default, make_pipeline(plain, RandomFourier(components=FOURIER, bandwidth=BANDWIDTH))]
+    return [plain, default, fourier_map(categorical, FOURIER)]
 
 
 def _planes(features: Table, maps: Sequence[Any]) -> list[Plane]:

@@ -13,6 +13,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import TableTransformer, image_array, means_and_spreads, number_table, rows_of, take_rows
@@ -223,6 +224,21 @@ class RandomFourier(TableTransformer):
         table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64)
         angles = (table - self.mean_) @ self.directions_ + self.phases_
         return (np.sqrt(2 / self.components) * np.cos(angles)).astype(np.float32)
+
+
+BANDWIDTH = 0.7
+"""Length scale of the kernel of tables."""
+
+
+def fourier_map(categorical: Any, components: int) -> Pipeline:
+    """Return an unfitted map of a table to random cosines of scaled numbers and of indicators of categories.
+
+    Args:
+        categorical: which columns hold category codes, shape (d,), or None.
+        components: number of cosines.
+    """
+    plain = TableMap(categorical=categorical, bins=1, trees=0)
+    return make_pipeline(plain, RandomFourier(components=components, bandwidth=BANDWIDTH))
 
 
 BLOCK_IMAGES = 64
