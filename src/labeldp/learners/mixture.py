@@ -123,8 +123,7 @@ def boosted(
     Returns:
         The trees, and the scores of the records that are held out.
 
-    Source: Friedman, Greedy Function Approximation: A Gradient Boosting Machine (2001), Algorithm 1; Iosipoi and
-        Vakhrushev, SketchBoost (2022), for random sums.
+    Source: Friedman, Algorithm 1, with Newton's step in each leaf; Iosipoi, for random sums.
     """
     rng = np.random.default_rng(0)
     shown, answers, scores = table[learned], likelihood[learned], start[learned]
@@ -362,7 +361,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         self.trees_ = [part.trees for part in trees]
         self.steps_ = [part.steps for part in trees]
 
-    def _mixed(self, parts: list[AnyFloats], count: int) -> AnyFloats:
+    def _mixed(self, parts: Sequence[AnyFloats], count: int) -> AnyFloats:
         """Return the linear part of the mixture, or class frequencies where features say nothing."""
         if not parts:
             return np.broadcast_to(np.exp(self.prior_), (count, len(self.prior_)))
