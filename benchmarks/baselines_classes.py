@@ -151,7 +151,7 @@ METHODS: dict[tuple[str, str], Callable[[Task, float], np.ndarray]] = {
 }
 
 
-def measured(tables: list[str], epsilons: list[float], seeds: int, records: int, tests: int) -> Iterator[tuple]:
+def measured(tables: list[str], epsilons: list[float], seeds: int, records: int, tests: int) -> Iterator[tuple[Any, ...]]:
     """Yield a row of `COLUMNS` for each cell."""
     for seed in range(seeds):
         for name in tables:
@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=list(SETTING), choices=TABLES)
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--records", type=int, default=6000)
+    parser.add_argument("--records", type=int, default=4000)
     parser.add_argument("--tests", type=int, default=3000)
     parser.add_argument("--store", type=Path, required=True, help="rows are added to this file")
     parser.add_argument("--write", type=Path, help="the page of all rows of the file")

@@ -25,7 +25,6 @@ CASES: dict[str, Any] = {
     "CompactPartition": learners.CompactPartition(2),
     "CubePartition": learners.CubePartition(2.0),
     "KMeansPartition": learners.KMeansPartition(2),
-    "KernelClassifier": learners.KernelClassifier(components=20),
     "LabelDPClassifier": labeled.LabelDPClassifier(epsilon=labeled.EPSILON, delta=1e-6, trust="central"),
     "LabelDPClassifier of an estimator": labeled.LabelDPClassifier(
         epsilon=labeled.EPSILON, estimator=LogisticRegression()
@@ -84,9 +83,6 @@ FAILURES["LabelDPRegressor"] |= {
     "check_regressors_int": NOISE,
     "check_regressors_no_decision_function": FEW,
     "check_regressors_train": TWICE,
-}
-FAILURES["KernelClassifier"] |= {
-    "check_sample_weight_equivalence_on_dense_data": "components are drawn among the records, whatever their weights"
 }
 FAILURES["NoisyNumberRegressor"] = {}
 FAILURES["SoftTrees"] = {}

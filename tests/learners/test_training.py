@@ -15,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
 from labeldp.learners import (
-    KernelClassifier,
     SoftmaxClassifier,
     Training,
     default_classifiers,
@@ -39,7 +38,7 @@ from labeldp.learners.training import (
 from labeldp.mechanisms import LocalHashing
 from labeldp.privacy import InputError, NotInvertibleError
 from labeldp.tables import TableEncoder
-from learners.data import blobs, curator, released, with_prior
+from learners.data import SoftRidge, blobs, curator, released, with_prior
 
 CLASSIFIERS = [
     LogisticRegression(),
@@ -47,7 +46,7 @@ CLASSIFIERS = [
     RandomForestClassifier(20, min_samples_leaf=20, random_state=0),
     HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=50),
     KNeighborsClassifier(50),
-    KernelClassifier(components=50),
+    SoftRidge(),
 ]
 
 
@@ -64,7 +63,7 @@ def test_any_classifier_learns_from_released_labels(classifier: object) -> None:
 @pytest.mark.parametrize("method", ["posterior", "plain", "reweighted", "debiased", "consensus"])
 def test_every_method_learns(method: str) -> None:
     features, labels = blobs(2000, 3)
-    classifier = KernelClassifier(components=30) if method == "debiased" else LogisticRegression()
+    classifier = SoftRidge() if method == "debiased" else LogisticRegression()
     model = fit_noisy(features, released(labels, 3, 1.0), classifier=classifier, training=method).value
     assert np.mean(model.predict(features) == labels) > 0.9
 
@@ -334,7 +333,7 @@ def test_the_debiased_loss_is_refused_where_noise_has_no_inverse() -> None:
     features, labels = blobs(60)
     release = with_prior(labels, np.tile([1.0, 0.0], (60, 1)))
     with pytest.raises(NotInvertibleError, match="debiased"):
-        fit_noisy(features, release, classifier=KernelClassifier(), training="debiased")
+        fit_noisy(features, release, classifier=SoftRidge(), training="debiased")
 
 
 @pytest.mark.guarantee("labeldp.learners:fit_noisy", "post_processing")

@@ -26,7 +26,6 @@ from .cells.partitions import CubeGrid as CubeGrid
 from .cells.partitions import CubePartition as CubePartition
 from .cells.partitions import MedianPartition as MedianPartition
 from .cells.partitions import Partition as Partition
-from .classifiers import KernelClassifier as KernelClassifier
 from .classifiers import SoftTrees as SoftTrees
 from .classifiers import boosted_regression as boosted_regression
 from .classifiers import boosted_trees as boosted_trees

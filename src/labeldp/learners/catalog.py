@@ -154,7 +154,6 @@ LEARNERS: dict[str, LearnerEntry] = {
         weighted=BOTH,
     ),
     "logistic": _classifier("a logistic model", {"sklearn.pipeline": "Pipeline"}, ("classes",)),
-    "kernel": _classifier("a kernel regression", {"labeldp.learners.classifiers": "KernelClassifier"}),
     "forest": _classifier(
         "a random forest",
         {"sklearn.ensemble._forest": "RandomForestClassifier", "sklearn.tree._tree": "Tree"},

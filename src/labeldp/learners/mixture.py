@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -53,6 +54,9 @@ MIN_WEIGHT, MAX_PARTS = 0.05, 4
 RATE, SMOOTHING, MAX_STEP = 0.3, 5.0, 2.0
 """Of a leaf: the share of its step that is taken, what is added to the squares of gradients, and its largest step."""
 
+SOFT_RATE, SOFT_SMOOTHING, SOFT_TREES = 0.06, 20.0, 100
+"""The same share and the same addition, and the number of trees, where they learn from soft labels."""
+
 MAX_TREES, PATIENCE = 100, 8
 """Trees at most, and trees without an improvement before boosting stops."""
 
@@ -71,8 +75,11 @@ SKETCH = 8
 DAMPING = 0.7
 """Factor on the logits of the linear part that trees begin with."""
 
-BELIEF = 20.0
-"""Answers that the linear part is believed to have explained alone, before the weights of trees are learned."""
+MAX_POWER = 2.0
+"""The largest power of a model's probabilities in a pool: chance agreement of few labels would ask for any."""
+
+MIXING_ROUNDS = 300
+
 GAP, MIN_CHANCE = -1e9, 1e-6
 """What trees see in place of a gap; and the least probability that they begin with."""
 
@@ -107,6 +114,8 @@ def boosted(
     learned: NDArray[np.intp],
     held: NDArray[np.intp],
     count: int | None = None,
+    *,
+    soft: bool = False,
 ) -> tuple[BoostedTrees, AnyFloats]:
     """Boost the likelihood of answers, one tree for all classes at a time, until held-out answers are no likelier.
 
@@ -119,6 +128,7 @@ def boosted(
         start: scores to start with, shape (n, K).
         learned, held: places of the records to learn from, and of those to stop by.
         count: number of trees, where it is known.
+        soft: whether rows are soft labels, of sum 1, and not likelihoods: the gradient is then the label - P(class).
 
     Returns:
         The trees, and the scores of the records that are held out.
@@ -138,7 +148,7 @@ def boosted(
     found, best, kept, best_scores = BoostedTrees([], []), _explained(their_scores, their_answers), 0, their_scores
     for number in range(MAX_TREES if count is None else count):
         chances = softmax(scores, axis=1)
-        joint = chances * answers
+        joint = answers if soft else chances * answers
         slopes = joint / joint.sum(axis=1, keepdims=True) - chances
         some = rng.permutation(records)[:size]
         targets = slopes[some, 1:] if classes == 2 else slopes[some]
@@ -148,7 +158,9 @@ def boosted(
         leaf = tree.apply(shown)
         ones = np.ones(records, scores.dtype)
         members = csr_array((ones, leaf, np.arange(records + 1)), (records, tree.node_count)).T
-        step = RATE * np.clip((members @ slopes) / (members @ slopes**2 + SMOOTHING), -MAX_STEP, MAX_STEP)
+        curvature = members @ (chances * (1 - chances) if soft else slopes**2)
+        rate, smoothing = (SOFT_RATE, SOFT_SMOOTHING) if soft else (RATE, SMOOTHING)
+        step = rate * np.clip((members @ slopes) / (curvature + smoothing), -MAX_STEP, MAX_STEP)
         found.trees.append(tree)
         found.steps.append(step)
         scores += step[leaf]
@@ -168,25 +180,44 @@ def _explained(scores: AnyFloats, likelihood: AnyFloats) -> float:
     return float(np.log(np.einsum("ij,ij->i", softmax(scores, axis=1), likelihood)).mean())
 
 
-def mixing_weights(parts: Sequence[AnyFloats], likelihood: AnyFloats, believed: AnyFloats | float = 0.0) -> AnyFloats:
+def mixing_weights(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloats:
     """Return the weights, sum 1, of a mixture under which answers are likeliest, by expectation-maximization.
 
     Args:
         parts: probabilities of each model for records whose answers it did not see, shape (n, K) each.
         likelihood: P(answer | class) up to a factor of each record, shape (n, K).
-        believed: answers that each model is taken to have explained alone before, shape (m,).
     """
     explained = np.column_stack([np.einsum("ij,ij->i", part, likelihood) for part in parts]).astype(np.float64)
     weights = np.full(len(parts), 1 / len(parts))
     for _ in range(MIXING_ROUNDS):
         shares = explained * weights
-        shares /= shares.sum(axis=1, keepdims=True)
-        weights = shares.sum(axis=0) + believed
-        weights /= weights.sum()
+        weights = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0)
     return weights
 
 
-MIXING_ROUNDS = 300
+def pooled(parts: Sequence[AnyFloats], powers: AnyFloats) -> Probabilities:
+    """Return the product of powers of probabilities, scaled to sum 1, shape (n, K)."""
+    logs = [power * np.log(np.maximum(part, MIN_CHANCE)) for power, part in zip(powers, parts, strict=True)]
+    return np.asarray(softmax(np.sum(logs, axis=0), axis=1), dtype=np.float64)
+
+
+def pool_powers(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloats:
+    """Return the powers, from 0 to `MAX_POWER`, of a pool under which answers are likeliest.
+
+    Args:
+        parts, likelihood: as in `mixing_weights`.
+    """
+    logs = np.stack([np.log(np.maximum(part, MIN_CHANCE)) for part in parts])
+
+    def objective(powers: AnyFloats) -> tuple[float, AnyFloats]:
+        chances = pooled(parts, powers)
+        joint = chances * likelihood
+        explained = joint.sum(axis=1, keepdims=True)
+        slope = chances - joint / explained
+        return -float(np.log(explained).mean()), np.einsum("mik,ik->m", logs, slope, dtype=np.float64) / len(slope)
+
+    start, bounds = np.full(len(parts), 1 / len(parts)), [(0.0, MAX_POWER)] * len(parts)
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 @dataclass(frozen=True)
@@ -262,9 +293,10 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
     """A mixture of linear softmaxes of several views of a table and of boosted trees, for noisy labels.
 
     Use it for tables, and for embeddings: it takes what every mechanism answered, classes and sets of classes, at the
-    chances that the mechanism gave them. Trees begin from the linear part, and once more from class frequencies. The
-    weights of the mixture, the views, their ridges and the numbers of trees are those under which held-out answers are
-    likeliest.
+    chances that the mechanism gave them. Trees begin from the linear part, and once more from class frequencies; a
+    product of powers pools all three. Powers, weights, views, ridges and numbers of trees are those under which
+    held-out answers are likeliest. The pool says what class each record has, given its answer; other trees learn from
+    that, and the answer is the geometric mean of both.
 
     Args:
         categorical: boolean mask of the columns that hold category codes, shape (d,).
@@ -333,11 +365,11 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         maps = views(features, self.categorical)
         heads, self.shares_ = _heads(_planes(features, maps[:1] if self.quick else maps), likelihood, folds)
         self.prior_ = np.log(np.maximum(evidence.class_prior(), MIN_CHANCE)).astype(np.float32)
-        self._set_levels(features)
         linear, fold_heads = np.empty_like(likelihood), heads
         for learned, held in folds:
             fold_heads = [head.fitted(likelihood, learned, LAST_STEPS) for head in heads]
             linear[held] = self._mixed([head.probabilities(held) for head in fold_heads], len(held))
+        self._set_levels(features, linear)
         table = self._numbers(features)
         outside, grown, whole = [linear], [], []
         for start in self._starts(linear):
@@ -349,17 +381,23 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
             size = round(sum(len(trees.trees) for trees in grown[-len(folds) :]) / len(folds))
             whole.append(boosted(table, likelihood, start, np.arange(count), np.arange(0), size)[0])
             outside.append(part)
-        self.weights_ = mixing_weights(outside, likelihood, np.array([BELIEF, 0.0, 0.0]))
+        self.powers_ = pool_powers(outside, likelihood)
         last = copy(self)
         last._finish(fold_heads, grown[len(folds) - 1 :: len(folds)])
         self._finish([head.fitted(likelihood, slice(None), LAST_STEPS) for head in heads], whole)
-        return normalized(np.tensordot(self.weights_, np.stack(outside), 1)), (last, folds[-1][1])
+        outside = pooled(outside, self.powers_)
+        soft = normalized(outside * likelihood).astype(np.float32)
+        start = np.broadcast_to(self.prior_, linear.shape)
+        student, _ = boosted(table, soft, start, np.arange(count), np.arange(0), SOFT_TREES, soft=True)
+        self.student_ = [student.trees, student.steps]
+        return outside, (last, folds[-1][1])
 
     def _finish(self, heads: list[Head], trees: list[BoostedTrees]) -> None:
         """Set what predicts."""
         self.heads_ = [head.classifier() for head in heads]
         self.trees_ = [part.trees for part in trees]
         self.steps_ = [part.steps for part in trees]
+        self.student_ = []
 
     def _mixed(self, parts: Sequence[AnyFloats], count: int) -> AnyFloats:
         """Return the linear part of the mixture, or class frequencies where features say nothing."""
@@ -371,27 +409,33 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         """Return the scores that trees begin with: those of the linear part, and class frequencies."""
         return DAMPING * np.log(np.maximum(linear, MIN_CHANCE)), np.broadcast_to(self.prior_, linear.shape)
 
-    def _set_levels(self, features: Table) -> None:
-        """Learn the categories of each column, the most frequent first."""
+    def _set_levels(self, features: Table, linear: AnyFloats) -> None:
+        """Learn the categories of each column, and their means of the score in which linear parts differ most."""
+        scores = np.log(np.maximum(linear, MIN_CHANCE)).astype(np.float64)
+        scores -= scores.mean(axis=1, keepdims=True)
+        scores -= scores.mean(axis=0)
+        score = scores @ np.linalg.eigh(scores.T @ scores)[1][:, -1]
         mask = np.zeros(features.shape[1], bool) if self.categorical is None else np.asarray(self.categorical, bool)
         self.levels_ = {}
         for column in np.flatnonzero(mask):
-            levels, counts = np.unique(features[np.isfinite(features[:, column]), column], return_counts=True)
-            self.levels_[int(column)] = levels, np.argsort(np.argsort(-counts, kind="stable")).astype(np.float32)
+            known = np.isfinite(features[:, column])
+            levels, places, counts = np.unique(features[known, column], return_inverse=True, return_counts=True)
+            means = np.bincount(places, score[known], len(levels)) / counts
+            self.levels_[int(column)] = levels, means.astype(np.float32)
 
     def _numbers(self, features: Table) -> AnyFloats:
-        """Return what trees see: numbers, ranks of categories, and `GAP` for gaps and unknown categories."""
+        """Return what trees see: numbers, means of categories, and `GAP` for gaps and unknown categories."""
         table = np.nan_to_num(features, nan=GAP).astype(np.float32)
-        for column, (levels, ranks) in self.levels_.items():
+        for column, (levels, means) in self.levels_.items():
             values = features[:, column]
-            places = np.searchsorted(levels, values).clip(0, max(len(levels) - 1, 0))
-            same = np.isin(values, levels)
-            table[:, column] = np.where(same, ranks[places] if len(levels) else GAP, GAP)
+            table[:, column] = GAP
+            known = np.flatnonzero(np.isin(values, levels))
+            table[known, column] = means[np.searchsorted(levels, values[known])]
         return table
 
     def predict_proba(self, X: Any) -> Probabilities:
         """Return probabilities, shape (n, K)."""
-        check_is_fitted(self, "weights_")
+        check_is_fitted(self, "powers_")
         features = number_table(X, self)
         tables: dict[int, Any] = {}
         for head in self.heads_:
@@ -399,14 +443,15 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
                 tables[id(head.representation)] = head.mapped(features)
         parts = [head.of_table(tables[id(head.representation)]) for head in self.heads_]
         linear, table = self._mixed(parts, len(features)), self._numbers(features)
-        total = self.weights_[0] * linear
-        for weight, start, trees, steps in zip(
-            self.weights_[1:], self._starts(linear), self.trees_, self.steps_, strict=True
-        ):
-            total = total + weight * softmax(BoostedTrees(trees, steps).scores(table, start), axis=1)
-        return normalized(total)
+        starts = zip(self._starts(linear), self.trees_, self.steps_, strict=True)
+        boosts = (softmax(BoostedTrees(*grown).scores(table, start), axis=1) for start, *grown in starts)
+        result = pooled([linear, *boosts], self.powers_)
+        if not self.student_:
+            return result
+        scores = BoostedTrees(*self.student_).scores(table, np.broadcast_to(self.prior_, linear.shape))
+        return pooled([result, softmax(scores, axis=1)], np.full(2, 0.5))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class, shape (n,)."""
-        check_is_fitted(self, "weights_")
+        check_is_fitted(self, "powers_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]

@@ -17,7 +17,6 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from labeldp.learners.catalog import model_words
 from labeldp.learners.classifiers import (
     MODELS,
-    KernelClassifier,
     SoftTrees,
     as_candidates,
     classifiers_of,
@@ -387,10 +386,6 @@ class Multistage(Staged):
     def refit(self, model: Model, features: NDArray[Any], release: Release[Any]) -> Model:
         """Return the chosen classifier, fitted again."""
         return fit_noisy(features, release, classifier=clone(chosen(model.estimator)), training="plain").value
-
-    def keeps_rows(self, model: Model) -> bool:
-        """Return whether a kernel's centers are records."""
-        return isinstance(chosen(model.estimator), KernelClassifier)
 
     def describe(self, model: Model, task: Task) -> str:
         """Return the classifier that was chosen, and the stages."""
