@@ -385,12 +385,12 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         last = copy(self)
         last._finish(fold_heads, grown[len(folds) - 1 :: len(folds)])
         self._finish([head.fitted(likelihood, slice(None), LAST_STEPS) for head in heads], whole)
-        outside = pooled(outside, self.powers_)
-        soft = normalized(outside * likelihood).astype(np.float32)
+        unseen = pooled(outside, self.powers_)
+        soft = normalized(unseen * likelihood).astype(np.float32)
         start = np.broadcast_to(self.prior_, linear.shape)
         student, _ = boosted(table, soft, start, np.arange(count), np.arange(0), SOFT_TREES, soft=True)
         self.student_ = [student.trees, student.steps]
-        return outside, (last, folds[-1][1])
+        return unseen, (last, folds[-1][1])
 
     def _finish(self, heads: list[Head], trees: list[BoostedTrees]) -> None:
         """Set what predicts."""
