@@ -151,7 +151,9 @@ METHODS: dict[tuple[str, str], Callable[[Task, float], np.ndarray]] = {
 }
 
 
-def measured(tables: list[str], epsilons: list[float], seeds: int, records: int, tests: int) -> Iterator[tuple[Any, ...]]:
+def measured(
+    tables: list[str], epsilons: list[float], seeds: int, records: int, tests: int
+) -> Iterator[tuple[Any, ...]]:
     """Yield a row of `COLUMNS` for each cell."""
     for seed in range(seeds):
         for name in tables:

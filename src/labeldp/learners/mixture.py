@@ -40,7 +40,7 @@ DIRECTIONS, MIN_DIRECTIONS, MAX_NUMBERS = 200, 20, 20_000_000
 FOURIER = 500
 """Random cosines of one of the views."""
 
-MAP_RECORDS, PATH_RECORDS = 5_000, 20_000
+MAP_RECORDS, PATH_RECORDS = 5_000, 6_000
 """Records by which maps and principal directions are found, and by which views and ridges are chosen, at most."""
 
 FOLDS = 3
@@ -63,13 +63,13 @@ MAX_TREES, PATIENCE = 100, 8
 LEAF_SHARE, MIN_LEAF, MAX_LEAVES = 1 / 200, 10, 64
 """Least share of the records in a leaf, least number of records, and leaves of a tree at most."""
 
-SHOWN_RECORDS = 10_000
+SHOWN_RECORDS = 5_000
 """Records by which the splits of a tree are found, at most."""
 
 TRIED_FEATURES = 0.4
 """The share of the features that is tried at each split."""
 
-SKETCH = 8
+SKETCH = 5
 """Random sums of the gradients of more classes that a tree is split by."""
 
 DAMPING = 0.7
