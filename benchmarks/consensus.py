@@ -17,11 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from kernel import KernelClassifier
 from learning import DATA, Task, adult, digits
 from sklearn.model_selection import train_test_split
 
 import labeldp as ldp
-from labeldp.learners import KernelClassifier, Training, first_response
+from labeldp.learners import Training, first_response
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.training import cross_fit, learn
 

@@ -18,10 +18,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+from kernel import KernelClassifier
 from scipy.stats import rankdata
 
 import labeldp as ldp
-from labeldp.learners import KernelClassifier, SoftmaxClassifier, TableMap, boosted_trees
+from labeldp.learners import SoftmaxClassifier, TableMap, boosted_trees
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SOURCES = {

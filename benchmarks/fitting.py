@@ -246,7 +246,7 @@ def scores(name: str, epsilon: float, noise: int, before: bool) -> list[float]:
     with ExitStack() as stack:
         for module in ("training", "heads") if before else ():
             stack.enter_context(patch(f"labeldp.learners.{module}.MANY_RECORDS", 10**9))
-        candidates = default_classifiers(features[~test], mask, classes)
+        candidates = default_classifiers(features[~test], mask)
         rng = np.random.default_rng([noise, 11])
         model = fit_multistage(features[~test], holder, classifier=candidates, epsilon=epsilon, stages=1, rng=rng).value
     seconds = time.process_time() - start

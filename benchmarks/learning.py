@@ -114,7 +114,7 @@ def curator(task: Task) -> ldp.Curator:
 
 def staged(task: Task, epsilon: float, rng: np.random.Generator, **options: object) -> np.ndarray:
     """Test probabilities of `fit_multistage` with the default classifiers."""
-    classifiers = default_classifiers(task.features, task.categorical, task.classes)
+    classifiers = default_classifiers(task.features, task.categorical)
     release = fit_multistage(task.features, curator(task), classifier=classifiers, epsilon=epsilon, rng=rng, **options)
     return release.value.predict_proba(task.test_features)
 
@@ -124,7 +124,7 @@ def clustered(task: Task, epsilon: float, rng: np.random.Generator) -> np.ndarra
     holder = curator(task)
     prior = cluster_prior(indicators(task), holder, rng=rng)
     left = epsilon - prior.certificate.epsilon()
-    classifiers = default_classifiers(task.features, task.categorical, task.classes)
+    classifiers = default_classifiers(task.features, task.categorical)
     release = fit_multistage(
         task.features, holder, classifier=classifiers, epsilon=round(left, 6), stages=1, prior=prior, rng=rng
     )
@@ -173,7 +173,7 @@ def without_privacy(task: Task) -> float:
     """The best of the same classifiers on the true labels, of which trees also as scikit-learn sets them."""
     trees = HistGradientBoostingClassifier(categorical_features=task.categorical, random_state=0)
     slow = clone(trees).set_params(learning_rate=0.05, max_iter=400, max_leaf_nodes=15, min_samples_leaf=100)
-    candidates = [trees, slow, *default_classifiers(task.features, task.categorical, task.classes)]
+    candidates = [trees, slow, *default_classifiers(task.features, task.categorical)]
     models = [fit_codes(each, task.features, task.labels) for each in candidates]
     return max(task.score(model.predict_proba(task.test_features)) for model in models)
 

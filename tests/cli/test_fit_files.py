@@ -203,8 +203,8 @@ def test_a_number_of_classes_is_written_in_plain_digits(
     assert ran.status == 1 and ran.err.startswith("Error: ") and ran.err.count("\n") == 1, ran
 
 
-def test_a_kernel_model_says_that_its_file_holds_public_rows(labeldp: Callable[..., Ran], people: Path) -> None:
-    assert labeldp("fit", "people.csv", *FIT, "--model", "kernel", "--out", "model", "--id", "id").status == 0
+def test_a_model_of_neighbors_says_that_its_file_holds_public_rows(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp("fit", "people.csv", *FIT, "--model", "neighbors", "--out", "model", "--id", "id").status == 0
     assert any("feature rows" in sentence for sentence in summary(people)["published"])
 
 

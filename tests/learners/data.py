@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import Ridge
 
 import labeldp as ldp
 
@@ -40,3 +42,22 @@ def answered(labels: Any, domain: Any, kind: Any, epsilon: float = 1.0, seed: in
     """What a mechanism of this kind answers for labels, in a simulation."""
     holder = ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=epsilon))
     return holder.release(kind(domain=domain, epsilon=epsilon, **arguments), rng=np.random.default_rng(seed))
+
+
+class SoftRidge(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Least squares of class weights, which may be negative."""
+
+    def fit(self, features: Any, labels: Any) -> Any:
+        """Learn from codes."""
+        return self.fit_soft(features, np.eye(int(np.max(labels)) + 1)[labels])
+
+    def fit_soft(self, features: Any, soft: Any) -> Any:
+        """Learn from class weights."""
+        self.classes_ = np.arange(soft.shape[1])
+        self.model_ = Ridge().fit(features, soft)
+        return self
+
+    def predict_proba(self, features: Any) -> Any:
+        """Return positive scores, scaled to sum 1."""
+        scores = np.maximum(self.model_.predict(features), 1e-3)
+        return scores / scores.sum(axis=1, keepdims=True)

@@ -21,10 +21,10 @@ CASES: dict[str, Any] = {
     "CellRegressor": labeled.CellRegressor(),
     "CellTreesClassifier": labeled.CellTreesClassifier(),
     "CellTreesRegressor": labeled.CellTreesRegressor(),
+    "CenteredColumns": learners.CenteredColumns(),
     "CompactPartition": learners.CompactPartition(2),
     "CubePartition": learners.CubePartition(2.0),
     "KMeansPartition": learners.KMeansPartition(2),
-    "KernelClassifier": learners.KernelClassifier(components=20),
     "LabelDPClassifier": labeled.LabelDPClassifier(
         epsilon=labeled.EPSILON, estimator="linear", delta=1e-6, trust="central"
     ),
@@ -39,6 +39,7 @@ CASES: dict[str, Any] = {
     "LinearRegressor of bags": labeled.LinearRegressorOfBags(),
     "LossClassifier": labeled.LossClassifier(),
     "MedianPartition": learners.MedianPartition(2),
+    "MixtureClassifier": learners.MixtureClassifier(quick=True),
     "NeighborsClassifier": labeled.NeighborsClassifier(2),
     "NeighborsRegressor": labeled.NeighborsRegressor(2),
     "NoisyLabelClassifier": learners.NoisyLabelClassifier(LogisticRegression(), epsilon=4.0, folds=2),
@@ -87,9 +88,6 @@ FAILURES["LabelDPRegressor"] |= {
     "check_regressors_no_decision_function": FEW,
     "check_regressors_train": TWICE,
 }
-FAILURES["KernelClassifier"] |= {
-    "check_sample_weight_equivalence_on_dense_data": "components are drawn among the records, whatever their weights"
-}
 FAILURES["NoisyNumberRegressor"] = {}
 FAILURES["SoftTrees"] = {}
 FAILURES["NoisyLabelClassifier"] = {
@@ -100,7 +98,6 @@ FAILURES["NoisyLabelClassifier"] = {
 NOT_ESTIMATORS = {
     "BinMeans": "holds a fitted classifier, and has no `fit`",
     "CorrectedClassifier": "holds two fitted classifiers, and has no `fit`",
-    "GeometricMean": "holds fitted classifiers, and has no `fit`",
     "ImageShape": "says which images a model takes, and learns nothing",
     "NetworkEncoder": "takes images or texts, and has no `fit`",
     "NetworkFeatures": "takes images or texts, and has no `fit`",

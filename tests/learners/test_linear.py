@@ -3,6 +3,7 @@
 import math
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ from sklearn.preprocessing import FunctionTransformer
 import labeldp as ldp
 from labeldp.learners import LinearClassifier, LinearRegressor, RandomFourier, TableMap, round_loss
 from labeldp.learners.linear import MAX_CONFIDENCE, LinearTask, _rising_root
-from labeldp.learners.whitening import Space, best_clip, best_linear, blockwise, clipped, equal_noise, shared_noise
+from labeldp.learners.whitening import (
+    Moments,
+    Space,
+    best_clip,
+    best_linear,
+    blockwise,
+    clipped,
+    equal_noise,
+    shared_noise,
+)
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment
 from labeldp.privacy import BudgetExceeded, InputError, Trust, total_loss
 from labeldp.sampling import MAX_CELLS
@@ -378,6 +388,21 @@ def test_two_sums_of_the_same_rows_count_like_one_with_half_the_variance() -> No
     double = best_linear(np.hstack([rows, rows]), rows, signal, np.full(8, 3.0 * 2**0.5), 0.0, 1.0)
     assert np.allclose(double.left, single.left)
     assert np.allclose(double.gain[:, :4] + double.gain[:, 4:], single.gain)
+
+
+def test_the_prior_under_which_sums_are_likeliest_is_the_one_that_made_them() -> None:
+    rng = SIMULATED(0)
+    rows = np.linalg.qr(rng.normal(size=(5000, 30)))[0] * np.sqrt(5000)
+    space = Space(np.zeros(30), np.eye(30), np.geomspace(100, 0.1, 30))
+    products = Moments.of(rows, rows, 20.0)
+    options = product((0.05, 0.5), (0.4, 1.2), (0.1, 1.0))
+    priors = [(space.signal(share, 0.2, decay), left) for share, decay, left in options]
+    for truth in priors:
+        coefficients = np.sqrt(truth[0][1:, None]) * rng.normal(size=(30, 200))
+        labels = rows @ coefficients + np.sqrt(truth[1]) * rng.normal(size=(5000, 200))
+        moment = rows.T @ labels + 20 * rng.normal(size=(30, 200))
+        signal, residual = products.likeliest(moment, [(signal[1:], left) for signal, left in priors])
+        assert residual == truth[1] and np.array_equal(signal, truth[0][1:])
 
 
 def test_the_sums_of_all_rounds_make_the_last_model() -> None:

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import labeldp as ldp
-from labeldp.learners import KernelClassifier, cluster_prior, fit_multistage, fit_noisy
+from labeldp.learners import cluster_prior, fit_multistage, fit_noisy
 from labeldp.learners.cluster_prior import _joined, default_clusters, default_epsilon, feature_clusters
 from labeldp.privacy import BudgetExceeded, InputError, NotInvertibleError, Trust, total_loss
 from learners.data import blobs, curator
@@ -249,11 +249,11 @@ def test_classes_have_their_names() -> None:
     features, labels = blobs(400)
     names = np.array(["no", "yes"])[labels]
     release = fit_multistage(
-        features, curator(names, ("no", "yes"), 3.0), classifier=KernelClassifier(), epsilon=3, rng=SIMULATED(0)
+        features, curator(names, ("no", "yes"), 3.0), classifier=LogisticRegression(), epsilon=3, rng=SIMULATED(0)
     )
     assert release.value.classes == ("no", "yes")
     assert np.mean(release.value.predict(features) == names) > 0.95
-    assert repr(release.value) == "Model(domain=Classes(('no', 'yes')), estimator=KernelClassifier)"
+    assert repr(release.value) == "Model(domain=Classes(('no', 'yes')), estimator=LogisticRegression)"
 
 
 def test_the_default_takes_a_matrix_with_gaps() -> None:
@@ -539,7 +539,7 @@ def test_a_single_record_cannot_be_learned_from() -> None:
 def test_the_debiased_loss_in_two_stages_is_refused_before_anything_is_charged() -> None:
     features, labels = blobs(60)
     holder = curator(labels)
-    arguments: dict[str, Any] = {"classifier": KernelClassifier(), "epsilon": 1, "stages": 2}
+    arguments: dict[str, Any] = {"classifier": LogisticRegression(), "epsilon": 1, "stages": 2}
     with pytest.raises(NotInvertibleError, match="one stage"):
         fit_multistage(features, holder, training="debiased", rng=SIMULATED(0), **arguments)
     assert not holder.ledger.charges

@@ -9,7 +9,15 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
-from labeldp.learners import PatchFilters, RandomFourier, SoftmaxClassifier, TableMap
+from labeldp.learners import (
+    CenteredColumns,
+    PatchFilters,
+    RandomFourier,
+    SoftmaxClassifier,
+    TableMap,
+    default_representation,
+)
+from labeldp.learners.representations import MAX_COLUMNS
 from labeldp.privacy import InputError
 from learners.data import blobs, curator
 
@@ -21,6 +29,7 @@ IMAGES = RNG.integers(0, 256, (40, 12, 12)).astype(np.uint8)
 
 MAPS: dict[str, tuple[Any, Any]] = {
     "table": (TableMap(categorical=[False, False, True], trees=5), TABLE),
+    "centered": (CenteredColumns(), TABLE),
     "fourier": (RandomFourier(components=20), TABLE),
     "patches": (PatchFilters(side=12, filters=7), IMAGES),
     "colors": (PatchFilters(side=12, channels=3, filters=7), RNG.integers(0, 256, (40, 12, 12, 3))),
@@ -64,6 +73,38 @@ def test_a_table_becomes_numbers_bins_gaps_and_categories() -> None:
     assert np.allclose(result[:, 1:] * indicators, expected)
     assert result[:, :1].var() == pytest.approx(1, rel=1e-5)
     assert result[:, 1:].var(axis=0).sum() == pytest.approx(1, rel=1e-5)
+
+
+def test_many_numbers_without_gaps_are_an_embedding() -> None:
+    table = RNG.normal(5, 2, (20, 100))
+    gap, category = table.copy(), np.arange(100) == 3
+    gap[3, 7] = np.nan
+    assert isinstance(default_representation(table), CenteredColumns)
+    for others in ((table[:, :99],), (gap,), (table, category)):
+        assert isinstance(default_representation(*others), TableMap)
+    centered = CenteredColumns().fit(table).transform(gap)
+    assert np.allclose(centered[0], (table - table.mean(axis=0))[0], atol=1e-5)
+    assert centered[3, 7] == 0
+
+
+def widths(mapped: TableMap, table: np.ndarray) -> tuple[int, int, int]:
+    """Columns of the map, and how many of them are of bins and of leaves."""
+    return mapped.transform(table).shape[1], sum(len(cuts) + 1 for cuts in mapped.cuts_), mapped._leaf_count
+
+
+def test_no_map_has_more_columns_than_the_bound() -> None:
+    """First there are fewer trees, then no bins, then no rare categories."""
+    numbers = RNG.normal(size=(300, 150))
+    columns, bins, leaves = widths(TableMap(depth=2).fit(numbers), numbers)
+    assert bins == 1500 and 0 < leaves == columns - 1650 <= MAX_COLUMNS - 1650
+    numbers = RNG.normal(size=(30, 210))
+    columns, bins, leaves = widths(TableMap(depth=2).fit(numbers), numbers)
+    assert bins == 0 and 0 < leaves == columns - 210 <= MAX_COLUMNS - 210
+    many = [RNG.permutation(300) for _ in range(7)]
+    categories = np.column_stack([np.repeat(np.arange(3), 100), *many])
+    mapped = TableMap(categorical=np.ones(8, dtype=bool)).fit(categories)
+    assert widths(mapped, categories) == (MAX_COLUMNS, 0, 0)
+    assert len(mapped.levels_[0]) == 3
 
 
 def test_random_fourier_features_approach_their_kernel() -> None:

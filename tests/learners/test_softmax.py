@@ -86,24 +86,6 @@ def test_sets_of_classes_are_learned_from(epsilon: float) -> None:
     assert np.mean(head.classifier.predict(FEATURES) == LABELS) > most - {0.5: 0.1, 1.0: 0.05, 3.0: 0.02}[epsilon]
 
 
-def test_records_are_held_out_of_heads() -> None:
-    """Each record is predicted by the head of the others, whatever was released of it."""
-    evidence, every = released(1.0), np.arange(3000)
-    parts = [(every[every % 3 != fold], every[every % 3 == fold]) for fold in range(3)]
-    classifier = SoftmaxClassifier(AS_THEY_ARE)
-    found = classifier.held_out(FEATURES, evidence, parts)
-    assert np.mean(found.argmax(axis=1) == LABELS) > 0.75
-    other = evidence.likelihood.copy()
-    other[parts[0][1]] = np.roll(other[parts[0][1]], 1, axis=1)
-    again = classifier.held_out(FEATURES, Evidence(None, other, None), parts)
-    assert np.array_equal(found[parts[0][1]], again[parts[0][1]])
-    assert not np.array_equal(found[parts[1][1]], again[parts[1][1]])
-    prior = np.full((3000, 6), 0.02)
-    prior[every, LABELS] = 0.9
-    helped = classifier.held_out(FEATURES, evidence, parts, prior=prior)
-    assert np.mean(helped.argmax(axis=1) == LABELS) > np.mean(found.argmax(axis=1) == LABELS)
-
-
 def test_a_prior_of_each_record_counts() -> None:
     evidence = released(0.1)
     prior = np.full((3000, 6), 0.02)
@@ -269,19 +251,3 @@ def test_the_start_is_near() -> None:
     start = _start(head.posterior.rows, known, 1 / head.posterior.precision)
     first, last = (softmax(head.posterior.rows @ each, axis=1).argmax(axis=1) for each in (start, head.weights))
     assert np.mean(first == last) > 0.9
-
-
-def test_an_adviser_of_many_records_finds_its_directions_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(900, 4))
-    labels = (features @ [1.0, -1.0, 0.5, 0.0] > 0).astype(int)
-    evidence = Evidence(None, np.where(np.eye(2)[labels] > 0, 0.7, 0.3), None)
-    head = SoftmaxClassifier(TableMap(trees=5))
-    parts = [(np.arange(300, 900), np.arange(300)), (np.arange(300), np.arange(300, 900))]
-    whole = head.held_out(features, evidence, parts)
-    monkeypatch.setattr("labeldp.learners.softmax.MANY_RECORDS", 900)
-    monkeypatch.setattr("labeldp.learners.softmax.SAMPLED_RECORDS", 400)
-    monkeypatch.setattr("labeldp.learners.softmax.BLOCK_ROWS", 128)
-    sampled = head.held_out(features, evidence, parts)
-    assert not np.array_equal(sampled, whole) and np.abs(sampled - whole).mean() < 0.05
-    assert np.mean(sampled.argmax(axis=1) == labels) > 0.9

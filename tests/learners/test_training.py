@@ -6,17 +6,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
 from labeldp.learners import (
-    KernelClassifier,
     SoftmaxClassifier,
     Training,
     default_classifiers,
@@ -30,6 +28,7 @@ from labeldp.learners.training import (
     CrossFit,
     calibrated,
     cross_fit,
+    dry_run,
     fit_codes,
     fit_soft,
     fold_count,
@@ -39,7 +38,7 @@ from labeldp.learners.training import (
 from labeldp.mechanisms import LocalHashing
 from labeldp.privacy import InputError, NotInvertibleError
 from labeldp.tables import TableEncoder
-from learners.data import blobs, curator, released, with_prior
+from learners.data import SoftRidge, blobs, curator, released, with_prior
 
 CLASSIFIERS = [
     LogisticRegression(),
@@ -47,7 +46,7 @@ CLASSIFIERS = [
     RandomForestClassifier(20, min_samples_leaf=20, random_state=0),
     HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=50),
     KNeighborsClassifier(50),
-    KernelClassifier(components=50),
+    SoftRidge(),
 ]
 
 
@@ -64,7 +63,7 @@ def test_any_classifier_learns_from_released_labels(classifier: object) -> None:
 @pytest.mark.parametrize("method", ["posterior", "plain", "reweighted", "debiased", "consensus"])
 def test_every_method_learns(method: str) -> None:
     features, labels = blobs(2000, 3)
-    classifier = KernelClassifier(components=30) if method == "debiased" else LogisticRegression()
+    classifier = SoftRidge() if method == "debiased" else LogisticRegression()
     model = fit_noisy(features, released(labels, 3, 1.0), classifier=classifier, training=method).value
     assert np.mean(model.predict(features) == labels) > 0.9
 
@@ -128,7 +127,7 @@ def test_the_better_classifier_is_chosen_from_released_labels() -> None:
     labels = (features[:, 0] * features[:, 1] > 0).astype(int)  # no line tells them apart
     candidates = [LogisticRegression(), HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=50)]
     model = fit_noisy(features, released(labels, 2, 2.0), classifier=candidates).value
-    assert all(isinstance(each, HistGradientBoostingClassifier) for each in model.estimator.parts)
+    assert isinstance(model.estimator, HistGradientBoostingClassifier)
 
 
 class Remembered(LogisticRegression):
@@ -235,42 +234,24 @@ def test_tables_are_taken_as_they_are() -> None:
     assert list(model.estimator.feature_names_in_) == ["a", "b"]
 
 
-def test_the_default_classifiers_take_gaps_and_categories() -> None:
+def test_the_default_classifier_takes_gaps_and_categories() -> None:
     features, labels = blobs(600)
     table = np.column_stack([features, np.random.default_rng(0).integers(0, 5, 600)])
     table[::7, 0] = np.nan
-    candidates = default_classifiers(table, np.array([False, False, True]))
-    assert len(candidates) == 3
-    for each in candidates:
-        assert np.mean(clone(each).fit(table, labels).predict(table) == labels) > 0.9
+    [classifier] = default_classifiers(table, np.array([False, False, True]))
+    assert np.mean(classifier.fit(table, labels).predict(table) == labels) > 0.9
 
 
-def test_of_many_records_or_classes_fewer_default_classifiers_are_tried() -> None:
-    kinds = [
-        [type(each).__name__ for each in default_classifiers(np.zeros((count, 1)), None, classes)]
-        for count, classes in ((20_000, 2), (20_001, 2), (20_001, 50), (100_001, 2))
-    ]
-    trees, kernel, head = "HistGradientBoostingClassifier", "KernelClassifier", "SoftmaxClassifier"
-    assert kinds == [[trees, kernel, head], [trees, head], [trees], [trees]]
-
-
-def test_a_head_that_cannot_take_the_features_is_left_out() -> None:
+def test_features_that_say_nothing_leave_class_frequencies() -> None:
     model = fit_noisy(np.ones((60, 2)), released(np.arange(60) % 2)).value
     assert np.allclose(model.predict_proba(np.ones((1, 2))), 0.5, atol=0.2)
 
 
-def test_a_head_advises_and_is_not_kept() -> None:
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(2000, 4))
-    labels = (features.sum(axis=1) > 0).astype(int)
-    trees, head = HistGradientBoostingClassifier(max_iter=20), SoftmaxClassifier(FunctionTransformer())
-    for candidates in ([trees, head], [head, trees]):
-        guess = cross_fit(features, Evidence.of(released(labels)), candidates, Training())
-        assert isinstance(guess.classifier, HistGradientBoostingClassifier) and guess.separate is not None
-        evidence = Evidence(None, np.eye(2)[labels], None)
-        assert evidence.score(guess.probabilities) > evidence.score(guess.separate)
-    plain = cross_fit(features, Evidence.of(released(labels)), [trees, head], Training("plain"))
-    assert plain.separate is None and plain.probabilities is None
+def test_a_noise_aware_classifier_is_not_compared_with_others() -> None:
+    features, _ = blobs(60)
+    for others in ([LogisticRegression(), SoftmaxClassifier()], [SoftmaxClassifier(), LogisticRegression()]):
+        with pytest.raises(InputError, match="must be one alone if it is noise-aware"):
+            dry_run(others, features, Training(), ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=1.0))
 
 
 def test_many_records_are_cross_fitted_in_fewer_parts() -> None:
@@ -333,7 +314,7 @@ def test_classifiers_and_recipes_that_cannot_work_are_refused() -> None:
     features, labels = blobs(60)
     release = released(labels)
     with pytest.raises(InputError, match="predict_proba"):
-        as_candidates(object(), features, 2)
+        as_candidates(object(), features)
     with pytest.raises(InputError, match="training must be one of"):
         Training("guessing")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rounds"):
@@ -352,7 +333,7 @@ def test_the_debiased_loss_is_refused_where_noise_has_no_inverse() -> None:
     features, labels = blobs(60)
     release = with_prior(labels, np.tile([1.0, 0.0], (60, 1)))
     with pytest.raises(NotInvertibleError, match="debiased"):
-        fit_noisy(features, release, classifier=KernelClassifier(), training="debiased")
+        fit_noisy(features, release, classifier=SoftRidge(), training="debiased")
 
 
 @pytest.mark.guarantee("labeldp.learners:fit_noisy", "post_processing")

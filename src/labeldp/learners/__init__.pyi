@@ -26,8 +26,6 @@ from .cells.partitions import CubeGrid as CubeGrid
 from .cells.partitions import CubePartition as CubePartition
 from .cells.partitions import MedianPartition as MedianPartition
 from .cells.partitions import Partition as Partition
-from .classifiers import GeometricMean as GeometricMean
-from .classifiers import KernelClassifier as KernelClassifier
 from .classifiers import SoftTrees as SoftTrees
 from .classifiers import boosted_regression as boosted_regression
 from .classifiers import boosted_trees as boosted_trees
@@ -90,6 +88,7 @@ from .linear import log_scores as log_scores
 from .linear import of_features as of_features
 from .linear import round_loss as round_loss
 from .linear import round_moment as round_moment
+from .mixture import MixtureClassifier as MixtureClassifier
 from .model import Model as Model
 from .model import check_evaluation as check_evaluation
 from .model import evaluation_steps as evaluation_steps
@@ -125,6 +124,7 @@ from .plan import remaining as remaining
 from .released import ReleasedLabels as ReleasedLabels
 from .representations import SAMPLED_RECORDS as SAMPLED_RECORDS
 from .representations import STREAMED_RECORDS as STREAMED_RECORDS
+from .representations import CenteredColumns as CenteredColumns
 from .representations import EncodedFeatures as EncodedFeatures
 from .representations import PatchFilters as PatchFilters
 from .representations import RandomFourier as RandomFourier

@@ -30,7 +30,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     Args:
         estimator: classifier with `predict_proba`, or a list of such to choose from; by default
-            `default_classifiers` (numeric features).
+            `MixtureClassifier` (numeric features).
         mechanism: the mechanism that made the labels, unless `fit` is given the release, or `epsilon`.
         epsilon: epsilon of plain randomized response over `classes`, in place of `mechanism`.
         classes: class names; by default the distinct labels given to `fit`, which are released and so public.
@@ -73,7 +73,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_rows(X, len(evidence))
         check_columns(self, X, fit=True)
         recipe = Training(self.training, self.rounds, self.folds, self.random_state)  # type: ignore[arg-type]
-        candidates = as_candidates(self.estimator, X, domain.size, argument="estimator")
+        candidates = as_candidates(self.estimator, X, argument="estimator")
         guess = cross_fit(X, evidence, candidates, recipe)
         self.model_ = learn(X, evidence, guess, recipe, domain)
         self.classes_ = np.asarray(domain.names)

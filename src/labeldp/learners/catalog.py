@@ -107,8 +107,9 @@ _STAGED = "stages", "prior"
 _LINEAR = {
     "labeldp.learners.softmax": "SoftmaxClassifier",
     "labeldp.learners.linear": "LinearClassifier LinearRegressor",
-    "labeldp.learners.representations": "PatchFilters TableMap",
+    "labeldp.learners.representations": "CenteredColumns PatchFilters RandomFourier TableMap",
     "labeldp.learners.scattering": "ImageMap ScatterFilters",
+    "sklearn.pipeline": "Pipeline",
     "sklearn.tree._tree": "Tree",
 }
 _NETWORK = {"labeldp.networks.classifier": "NetworkClassifier"}
@@ -125,13 +126,14 @@ def _classifier(phrase: str, stores: Mapping[str, str], weighted: tuple[str, ...
 
 LEARNERS: dict[str, LearnerEntry] = {
     "auto": LearnerEntry(
-        "what labeldp choose ranks first; of randomized labels boosting or kernel, for numbers boosting or cells, "
-        "whichever explains held-out released labels better; of images linear",
+        "what labeldp choose ranks first; of randomized labels a mixture of linear models and boosted trees, for "
+        "numbers boosting or cells, whichever explains held-out released labels better; of images linear",
         _STAGES,
         targets=(BOTH, ()),
         options=_STAGED,
         stores={
-            "labeldp.learners.classifiers": "GeometricMean",
+            **_LINEAR,
+            "labeldp.learners.mixture": "MixtureClassifier",
             "labeldp.learners.numbers": "BinMeans",
             "sklearn.utils._bunch": "Bunch",
         },
@@ -152,7 +154,6 @@ LEARNERS: dict[str, LearnerEntry] = {
         weighted=BOTH,
     ),
     "logistic": _classifier("a logistic model", {"sklearn.pipeline": "Pipeline"}, ("classes",)),
-    "kernel": _classifier("a kernel regression", {"labeldp.learners.classifiers": "KernelClassifier"}),
     "forest": _classifier(
         "a random forest",
         {"sklearn.ensemble._forest": "RandomForestClassifier", "sklearn.tree._tree": "Tree"},
@@ -331,5 +332,7 @@ def model_words(estimator: object) -> str:
     name = type(estimator).__name__
     if name == "DummyClassifier":
         return "a constant: the released labels were all of one class"
+    if name == "MixtureClassifier":
+        return "a mixture of linear models and boosted trees"
     stores = ((entry.help, " ".join(entry.stores.values()).split()) for entry in LEARNERS.values())
     return next((phrase for phrase, names in stores if name in names), name)

@@ -1,18 +1,15 @@
 """Classifiers that suit noisy labels, the names of `--model`, and several classifiers as one."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import softmax
 from sklearn._loss import HalfBinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -21,26 +18,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.learners.evidence import (
-    MIN_PROBABILITY,
-    TEMPERATURES,
-    Evidence,
     Probabilities,
-    expanded,
     normalized,
-    tempered,
 )
 from labeldp.learners.features import (
     GapTags,
     check_columns,
     check_numbers,
-    means_and_spreads,
-    number_table,
     row_table,
-    rows_of,
-    sample_weights,
 )
-from labeldp.learners.representations import TableMap
-from labeldp.learners.softmax import SoftmaxClassifier
+from labeldp.learners.mixture import MixtureClassifier
 from labeldp.privacy import InputError
 
 STOPPING_RECORDS = 50
@@ -49,21 +36,12 @@ STOPPING_RECORDS = 50
 STOPPING_NUMBERS = 1000
 """Records from which on trees of numbers stop early."""
 
-MAX_KERNEL_RECORDS = 20_000
-"""The largest number of records for which a kernel is tried: beyond, a pool of trees and head gives it no weight."""
 
-MAX_HEAD_RECORDS, MAX_HEAD_SIZE = 100_000, 1_000_000
-"""The largest number of records, and of records times classes, for which a linear head is tried, for its memory."""
-
-HEAD_RIDGE, HEAD_DECAY = 1.0, 0.8
-"""The ridge and the decay of linear heads of tables (`docs/results/defaults.md`)."""
-
-
-def as_candidates(classifier: Any, features: Any, classes: int, *, argument: str = "classifier") -> list[Any]:
+def as_candidates(classifier: Any, features: Any, *, argument: str = "classifier") -> list[Any]:
     """Return a list of the classifiers given by some argument, or else the default ones."""
     if classifier is None:
         check_numbers(features, argument)
-        return default_classifiers(features, classes=classes)
+        return default_classifiers(features)
     candidates = list(classifier) if isinstance(classifier, list | tuple) else [classifier]
     if not candidates or not all(
         hasattr(candidate, "fit") and hasattr(candidate, "predict_proba") for candidate in candidates
@@ -72,22 +50,14 @@ def as_candidates(classifier: Any, features: Any, classes: int, *, argument: str
     return candidates
 
 
-def default_classifiers(features: Any, categorical: Any = None, classes: int = 10) -> list[Any]:
-    """Return gradient-boosted trees, a kernel classifier and a linear head, all unfitted and set for noisy labels.
+def default_classifiers(features: Any, categorical: Any = None) -> list[Any]:
+    """Return the unfitted classifier of noisy labels that is taken by default.
 
     Args:
         features: float matrix, shape (n, d), NaN where a value is missing.
-        categorical: boolean mask of the columns that hold category codes 0 to 254, shape (d,).
-        classes: number of classes, K, or more; it decides whether trees stop early.
+        categorical: boolean mask of the columns that hold category codes, shape (d,).
     """
-    mask = None if categorical is None else np.asarray(categorical, dtype=bool)
-    count = rows_of(features)
-    candidates: list[Any] = [boosted_trees(count, mask, classes)]
-    if count <= MAX_KERNEL_RECORDS:
-        candidates.append(KernelClassifier(categorical=mask))
-    if count <= min(MAX_HEAD_RECORDS, MAX_HEAD_SIZE // classes):
-        candidates.append(SoftmaxClassifier(TableMap(categorical=mask), ridge=HEAD_RIDGE, decay=HEAD_DECAY))
-    return candidates
+    return [MixtureClassifier(None if categorical is None else np.asarray(categorical, dtype=bool))]
 
 
 def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> HistGradientBoostingClassifier:
@@ -121,121 +91,7 @@ def _slow_trees(count: int, categorical: Any, enough: bool) -> dict[str, Any]:
     }
 
 
-PENALTIES = np.geomspace(1e-2, 1e4, 19)
-
-
-class KernelClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Kernel ridge regression of class indicators, with the penalty chosen by exact leave-one-out error.
-
-    Use it for many classes, few records, or much noise: it averages over neighbors and overfits noisy labels less than
-    trees do. A squared loss is linear in the labels, so noise with mean zero keeps mean zero.
-
-    Args:
-        bandwidth: length scale of the kernel, in units of the spread of all features together.
-        components: number of Gaussian features, at most one for each record.
-        categorical: boolean mask of the columns that hold category codes, shape (d,).
-        random_state: public seed of the choice of components.
-    """
-
-    def __init__(
-        self, *, bandwidth: float = 0.5, components: int = 500, categorical: Any = None, random_state: int = 0
-    ) -> None:
-        self.bandwidth = bandwidth
-        self.components = components
-        self.categorical = categorical
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from labels y, shape (n,), and features X, shape (n, d)."""
-        labels = validate_data(self, y=y)
-        features = np.asarray(number_table(X, self, fit=True), dtype=np.float64)
-        check_consistent_length(features, labels)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        weights = sample_weights(sample_weight, features)
-        return self._learn(features, np.eye(len(self.classes_))[codes], weights)
-
-    def fit_soft(self, features: Any, soft: Any) -> Self:
-        """Learn from class weights, shape (n, K)."""
-        features = np.asarray(number_table(features, self, fit=True), dtype=np.float64)
-        targets = np.asarray(soft, dtype=np.float64)
-        self.classes_ = np.arange(targets.shape[1])
-        return self._learn(features, targets, np.ones(len(features)))
-
-    def _learn(self, features: Any, targets: NDArray[np.float64], weights: NDArray[np.float64]) -> Self:
-        table = self._scaled(features, fit=True)
-        gamma = 0.5 / (self.bandwidth**2 * max(float(table.var(axis=0).sum()), 1e-12))
-        count = min(self.components, len(table))
-        self.map_ = Nystroem(gamma=gamma, n_components=count, random_state=self.random_state).fit(table)
-        design = self._design(table)
-        self.center_ = np.average(design, axis=0, weights=weights)
-        self.intercept_ = np.average(targets, axis=0, weights=weights)
-        root = np.sqrt(weights / weights.mean())[:, None]
-        fit = ridge((design - self.center_) * root, (targets - self.intercept_) * root)
-        self.weights_, self.penalty_, predicted = fit
-        held_out = normalized(self.intercept_ + predicted / np.maximum(root, 1e-12), MIN_PROBABILITY)
-        self.temperature_ = best_temperature(held_out, targets * weights[:, None])
-        return self
-
-    def predict_proba(self, X: Any) -> Probabilities:
-        """Return calibrated probabilities, each at least about 0.001, shape (n, classes)."""
-        check_is_fitted(self, "weights_")
-        features = np.asarray(number_table(X, self), dtype=np.float64)
-        design = self._design(self._scaled(features))
-        raw = normalized((design - self.center_) @ self.weights_ + self.intercept_, MIN_PROBABILITY)
-        return tempered(raw, self.temperature_)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most likely class, shape (n,)."""
-        check_is_fitted(self, "weights_")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def _design(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Gaussian features next to the scaled table itself, for what is linear."""
-        return np.column_stack([self.map_.transform(table), table / (2 * np.sqrt(table.shape[1]))])
-
-    def _scaled(self, features: NDArray[np.float64], fit: bool = False) -> NDArray[np.float64]:
-        """Return standardized numbers, with gaps at the mean, and categories as indicators."""
-        mask = np.zeros(features.shape[1], bool) if self.categorical is None else np.asarray(self.categorical, bool)
-        numbers = features[:, ~mask]
-        if fit:
-            self.mean_, self.spread_ = means_and_spreads(numbers)
-            self.levels_ = [np.unique(column[np.isfinite(column)]) for column in features[:, mask].T]
-        scaled = np.clip((numbers - self.mean_) / self.spread_, -4, 4)
-        blocks = [column[:, None] == levels for column, levels in zip(features[:, mask].T, self.levels_, strict=True)]
-        return np.column_stack([np.nan_to_num(scaled), *(block.astype(np.float64) for block in blocks)])
-
-
-class RidgeFit(NamedTuple):
-    """Coefficients, shape (d, K), their penalty, and the leave-one-out predictions, shape (n, K)."""
-
-    coefficients: NDArray[np.float64]
-    penalty: float
-    held_out: NDArray[np.float64]
-
-
-def ridge(design: NDArray[np.float64], targets: NDArray[np.float64]) -> RidgeFit:
-    """Fit a ridge regression of centered targets (n, K) on centered features (n, d), by least leave-one-out error."""
-    values, vectors = np.linalg.eigh(design.T @ design)
-    values = np.maximum(values, 1e-10)
-    rotated = design @ vectors
-    moments, squares = rotated.T @ targets, rotated**2
-
-    def residual(penalty: float) -> NDArray[np.float64]:
-        leverage = squares @ (1 / (values + penalty)) + 1 / len(design)
-        fitted = rotated @ (moments / (values + penalty)[:, None])
-        return (targets - fitted) / np.maximum(1 - leverage, 1e-6)[:, None]
-
-    best = min(PENALTIES.tolist(), key=lambda penalty: float(np.mean(residual(penalty) ** 2)))
-    return RidgeFit(vectors @ (moments / (values + best)[:, None]), best, targets - residual(best))
-
-
-def best_temperature(probabilities: Probabilities, targets: NDArray[np.float64]) -> float:
-    """Return the temperature at which probabilities of held-out records give targets (n, K) the largest likelihood."""
-    return max(TEMPERATURES.tolist(), key=lambda t: float((targets * np.log(tempered(probabilities, t))).sum()))
-
-
-MODELS = "auto", "boosting", "kernel", "logistic", "forest"
+MODELS = "auto", "boosting", "logistic", "forest"
 """The names that `classifiers_of` knows."""
 
 
@@ -251,10 +107,9 @@ def classifiers_of(
         classes: number of classes, K.
     """
     if model == "auto":
-        return default_classifiers(features, categorical, classes)
+        return default_classifiers(features, categorical)
     makers: dict[str, Callable[[], Any]] = {
         "boosting": lambda: boosted_trees(len(features), categorical, classes),
-        "kernel": lambda: KernelClassifier(categorical=categorical),
         "logistic": lambda: make_pipeline(_columns(categorical), LogisticRegression(C=0.1, max_iter=2000)),
         "forest": lambda: RandomForestClassifier(300, min_samples_leaf=20, random_state=0),
     }
@@ -286,63 +141,6 @@ def indicators(features: NDArray[np.float64], categorical: NDArray[np.bool_]) ->
         codes = np.unique(column[np.isfinite(column)])
         columns.append((column[:, None] == codes).astype(np.float64))
     return np.hstack(columns)
-
-
-MAX_WEIGHT = 2.0
-"""The largest weight of a calibrated opinion in a pool: chance agreement of few labels would ask for any."""
-
-
-def pooled(opinions: Sequence[Probabilities], evidence: Evidence) -> Probabilities:
-    """Return the weighted geometric mean of opinions under which released labels are likeliest, shape (n, K).
-
-    Args:
-        opinions: class probabilities of the same records by several models that did not see their labels, each of
-            shape (n, K).
-        evidence: what was released of these records. Only as many numbers are learned from it as there are opinions.
-    """
-    logs = np.stack([np.log(normalized(opinion, MIN_PROBABILITY)) for opinion in opinions])
-    likelihood = normalized(evidence.likelihood)
-
-    def chances(weights: NDArray[np.float64]) -> Probabilities:
-        return np.asarray(softmax(np.tensordot(weights, logs, 1), axis=1))
-
-    def objective(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        probabilities = chances(weights)
-        joint = probabilities * likelihood
-        explained = joint.sum(axis=1, keepdims=True)
-        slope = probabilities - joint / explained
-        return -float(np.log(explained).mean()), np.einsum("mik,ik->m", logs, slope) / len(slope)
-
-    start = np.full(len(logs), 1 / len(logs))
-    bounds = [(0.0, MAX_WEIGHT)] * len(logs)
-    return chances(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
-
-
-class GeometricMean(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The geometric mean of fitted classifiers' probabilities; it is not fitted to labels of its own.
-
-    Args:
-        parts: fitted classifiers of codes 0 to K - 1, each of which may have met some of the classes only.
-        size: number of classes, K.
-    """
-
-    def __init__(self, parts: Any, size: int) -> None:
-        self.parts = parts
-        self.size = size
-
-    @property
-    def classes_(self) -> NDArray[np.intp]:
-        """Codes 0 to K - 1."""
-        return np.arange(self.size)
-
-    def predict_proba(self, X: Any) -> Probabilities:
-        """Return probabilities, shape (n, K)."""
-        logs = [np.log(np.maximum(expanded(part, X, self.size), MIN_PROBABILITY**2)) for part in self.parts]
-        return np.asarray(softmax(np.mean(logs, axis=0), axis=1))
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return the likeliest code, shape (n,)."""
-        return self.predict_proba(X).argmax(axis=1)
 
 
 class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from itertools import product
 from typing import Any, ClassVar, Literal, Protocol, final
 
 import numpy as np
@@ -26,13 +27,16 @@ from labeldp.learners.plan import (
 from labeldp.learners.representations import EncodedFeatures, encode, principal
 from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.whitening import (
+    DECAYS,
     EXPLAINED,
+    EXPLANATIONS,
     MAX_DIMENSION,
     OFFSET,
+    RESIDUALS,
     Estimator,
+    Moments,
     Space,
     best_clip,
-    best_linear,
     best_user_clip,
     blockwise,
     clipped,
@@ -301,7 +305,7 @@ def fit_linear(
         epsilon, delta: cost of the release; delta 0 asks for a pure guarantee, which allows fewer dimensions.
         rng: randomness of the noise.
         representation: unfitted scikit-learn transformer that is fitted on the features alone; by default
-            `default_representation(features)`. Or a fitted one, such as a published encoder of texts or images, as
+            `default_representation`. Or a fitted one, such as a published encoder of texts or images, as
             `Public(encoder, why="…")`: it is taken as it is, and the certificate quotes your reason.
         refine: for each round after the first, a function from the released model of the round before to a released
             fitted transformer of the features, such as the embedding of a network that was distilled from it. All
@@ -478,7 +482,8 @@ def _mapped(
     source = features if isinstance(features, Release) else None
     features = row_table(features if source is None else source.value)
     check_rows(features, curator.records)
-    unfitted = default_representation(features, categorical) if representation is None else representation
+    classes = curator.domain.size if curator.domain.target == "classes" else 2
+    unfitted = default_representation(features, categorical, classes) if representation is None else representation
     return encode(unfitted, features, source, sampled=sampled), features
 
 
@@ -642,16 +647,16 @@ class LinearTask:
         grid = mechanism.rows
         assert isinstance(grid, GridRows)  # all rows can be computed here
         rows = GridValues.of(grid.rounded, directions.measured(), grid.unit)
-        begun = Round.of(self, mapped.transformer, directions, measured, mechanism, rows, earlier)
+        begun = Round(self, mapped.transformer, directions, measured, rows, earlier)
         return begun.fit(curator.release(mechanism, rng=rng, step=step))
 
 
 @dataclass(frozen=True)
 class Round:
-    """All of a round that is public, before anything is released: what turns its sums into a fit.
+    """All of a round that is public, before anything is released.
 
     Args:
-        task, representation, directions, measured, rule, factor: as in `Fit`.
+        task, representation, directions, measured: as in `Fit`.
         rows: the measured rows of the directions' records, in grid steps.
         earlier: what was released in the rounds before.
     """
@@ -661,36 +666,16 @@ class Round:
     directions: "Directions"
     measured: "AllRows"
     rows: GridValues
-    rule: Estimator
-    factor: float
     earlier: "tuple[Sums, ...]" = ()
-
-    @classmethod
-    def of(
-        cls,
-        task: LinearTask,
-        representation: Any,
-        directions: "Directions",
-        measured: "AllRows",
-        mechanism: CrossMoment,
-        rows: GridValues,
-        earlier: "tuple[Sums, ...]" = (),
-    ) -> "Round":
-        """Compute the rule for the noise of a mechanism."""
-        factor = measured.shape[0] / len(directions.rows)
-        released = np.hstack([*(np.asarray(sums.rows) for sums in earlier), np.asarray(rows)]) if earlier else rows
-        spreads = [np.full(sums.rows.shape[1], sums.spread) for sums in earlier]
-        spread = np.concatenate([*spreads, np.full(rows.shape[1], mechanism.noise_stddev)])
-        rule = best_linear(released, directions.rows, directions.signal, spread, task.residual, task.ridge, factor)
-        return cls(task, representation, directions, measured, rows, rule, factor, earlier)
 
     def fit(self, release: Release[Any]) -> "Fit":
         """Return the fit of what the mechanism released."""
         mechanism, rows = release.mechanism, self.rows
-        total = rows.total() if self.factor == 1 else mechanism.rows.total * mechanism.rows.unit
+        factor = self.measured.shape[0] / len(rows)
+        total = rows.total() if factor == 1 else mechanism.rows.total * mechanism.rows.unit
         moment = release.map(lambda value: mechanism.moment(value) - self.task.center * total[:, None])
         sums = (*self.earlier, Sums(rows, mechanism.noise_stddev, moment, total, mechanism.rows))
-        return Fit(self.task, self.representation, self.directions, sums, self.rule, self.measured, self.factor)
+        return Fit(self.task, self.representation, self.directions, sums, self.measured, factor)
 
 
 @dataclass(frozen=True)
@@ -759,6 +744,10 @@ class Directions:
             return cls(space, kept, scale, rows, signal, clip)
         clip, weights = best_user_clip(*guesses, users.value, pure=task.pure, ridge=task.ridge)
         return cls(space, kept, scale, rows, signal, clip, weights[:, None].astype(rows.dtype))
+
+    def expected(self, variance: float, explained: float, decay: float) -> AnyFloats:
+        """Return the expected square of each coefficient under another prior, shape (d,)."""
+        return self.space.signal(explained * variance, OFFSET * variance, decay)[self.kept]
 
     def measured(self) -> Iterator[AnyFloats]:
         """Return the rows that are multiplied by labels, before they are cut, block by block."""
@@ -850,7 +839,6 @@ class Fit:
         representation: fitted transformer of the features.
         directions: of the newest round.
         sums: what was released in each round.
-        rule: from the sums of all rounds to coefficients by least squares.
         measured: the directions' rows of all records.
         factor: records for each row of the directions, more than 1 where rows are those of a sample.
     """
@@ -859,7 +847,6 @@ class Fit:
     representation: Any
     directions: Directions
     sums: "tuple[Sums, ...]" = field(repr=False)
-    rule: Estimator
     measured: "AllRows"
     factor: float = 1.0
 
@@ -876,14 +863,31 @@ class Fit:
         """Return the classifier of the released sums of all rounds, with these sums."""
         return gather([each.moment for each in self.sums], lambda *moments: self._head(moments))
 
+    def rule(self, moments: Sequence[AnyFloats]) -> tuple[Estimator, AnyFloats]:
+        """Return the map from the sums of all rounds to coefficients by least squares, and their expected squares.
+
+        Scale and decay of the prior, and the variance that it leaves, are those under which the sums are likeliest.
+        """
+        variance, directions = self.task.variance, self.directions
+        released = np.hstack([np.asarray(sums.rows) for sums in self.sums]) if len(self.sums) > 1 else self.sums[0].rows
+        spread = np.concatenate([np.full(sums.rows.shape[1], sums.spread) for sums in self.sums])
+        products = Moments.of(released, directions.rows, spread, self.factor)
+        priors = [
+            (directions.expected(variance, share, decay), left * variance)
+            for share, decay, left in product(EXPLANATIONS, DECAYS, RESIDUALS)
+        ]
+        signal, residual = products.likeliest(np.vstack(moments), priors)
+        return products.rule(signal, residual, self.task.ridge), signal
+
     def _regressor(self, moments: Sequence[AnyFloats]) -> LinearRegressor:
-        weights = self.rule.gain @ np.vstack(moments)
+        weights = self.rule(moments)[0].gain @ np.vstack(moments)
         return LinearRegressor(self.representation, *self._of_features(weights, self.task.center))
 
     def _head(self, moments: Sequence[AnyFloats]) -> LinearHead:
-        weights = self.rule.gain @ np.vstack(moments)
-        confidence = self.confidence(weights, moments[-1])
-        posterior = self.posterior(weights, confidence, moments)
+        rule, signal = self.rule(moments)
+        weights = rule.gain @ np.vstack(moments)
+        confidence = self.confidence(rule, weights, moments[-1])
+        posterior = self.posterior(signal, weights, confidence, moments)
         if self.task.link == "softmax" and confidence:
             if self.factor > 1:
                 posterior = self.of_sample(posterior, confidence * weights)
@@ -898,7 +902,9 @@ class Fit:
         """Coefficients and offset for mapped features, from those for directions."""
         return of_features(self.directions.space, self.directions.kept, weights, center)
 
-    def posterior(self, weights: AnyFloats, confidence: float, moments: Sequence[AnyFloats]) -> Posterior:
+    def posterior(
+        self, signal: AnyFloats, weights: AnyFloats, confidence: float, moments: Sequence[AnyFloats]
+    ) -> Posterior:
         """Return the release, with a prior of the coefficients of a softmax.
 
         Least squares says how far coefficients may be expected to go, and how much labels vary around their
@@ -913,7 +919,7 @@ class Fit:
             whole = moment + self.task.center * released.total[:, None]
             terms.append(SumsTerm.of(released.rows.astype(rows.dtype), whole, released.spread, doubt, self.factor))
         # A confidence of 0 says nothing of coefficients.
-        precision = self.task.ridge * LIKELIHOOD_RIDGE / (self.directions.signal * (confidence or 1.0) ** 2)
+        precision = self.task.ridge * LIKELIHOOD_RIDGE / (signal * (confidence or 1.0) ** 2)
         return Posterior(rows, precision, terms)
 
     def of_sample(self, posterior: Posterior, weights: AnyFloats) -> Posterior:
@@ -942,7 +948,7 @@ class Fit:
         counted = [replace(term, variance=term.variance + share * _spread(term.rows, changed)) for term in terms]
         return replace(posterior, sums=counted)
 
-    def confidence(self, weights: AnyFloats, moment: AnyFloats) -> float:
+    def confidence(self, rule: Estimator, weights: AnyFloats, moment: AnyFloats) -> float:
         """Return the factor on scores at which the likelihood of the softmax is largest, by the released sums.
 
         The derivative of the log likelihood by that factor depends on the labels only through the sum of the scores of
@@ -955,7 +961,7 @@ class Fit:
         norms = [np.linalg.norm(part[::every], axis=1) for part in (self.sums[-1].rows, rows * scale)]
         importance = norms[0] / np.maximum(norms[1], 1e-12)
         scores = rows[::every] @ weights
-        form = self.rule.gain / scale[:, None] @ self.rule.noise[:, -len(scale) :]
+        form = rule.gain / scale[:, None] @ rule.noise[:, -len(scale) :]
         noise = moment.shape[1] * float(np.trace(form)) + np.sqrt(2 * moment.shape[1] * float(np.sum(form * form.T)))
         agreement = float(np.sum(weights * moment / scale[:, None])) - noise
         centered = scores - scores.mean(axis=1, keepdims=True)

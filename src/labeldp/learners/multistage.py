@@ -14,8 +14,6 @@ from sklearn.preprocessing import FunctionTransformer
 from labeldp.learners.catalog import model_words
 from labeldp.learners.classifiers import (
     MODELS,
-    GeometricMean,
-    KernelClassifier,
     SoftTrees,
     as_candidates,
     classifiers_of,
@@ -24,6 +22,7 @@ from labeldp.learners.classifiers import (
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import Evidence, Probabilities, tempered
 from labeldp.learners.features import check_rows, row_table, take_rows
+from labeldp.learners.mixture import MixtureClassifier
 from labeldp.learners.model import Model, assigned, check_evaluation, held_out
 from labeldp.learners.plan import (
     CLUSTER_PRIOR,
@@ -144,9 +143,8 @@ def fit_multistage(
         curator: holds the private labels and charges them: `Curator(y, domain=Classes(("no", "yes")), budget=…)`.
             `LabelDPClassifier` takes `y` itself.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
-            held-out released labels best is kept, and learns from what all of them say together; by default
-            `default_classifiers`, for numeric features. Or a noise-aware one, such as
-            `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
+            held-out released labels best is kept; by default `MixtureClassifier`, for numeric features.
+            Or another noise-aware one, such as `labeldp.networks.NetworkClassifier`: each stage starts from the last.
         epsilon: cost of every label's one release; a prior that was released before costs its own on top. If the
             curator has users, a user pays so much for each label: see `Curator.limited`.
         stages: number of stages, at least 1. By default as many as there are `fractions`, else 1.
@@ -347,7 +345,7 @@ class Multistage(Staged):
     classifier: Any = None
     simulation: ClassVar[str] = (
         "randomized at each ε, with the chosen classifier trained again in one stage (boosted trees: half as many, at "
-        "twice the learning rate)"
+        "twice the learning rate; a mixture: its linear part from fewer features)"
     )
 
     @property
@@ -361,7 +359,7 @@ class Multistage(Staged):
         if self.classifier is None and self.name in MODELS:
             mask = np.zeros(features.shape[1], np.bool_) if task.categorical is None else task.categorical
             return classifiers_of(self.name, features, mask, task.domain.size)
-        return as_candidates(self.classifier, features, task.domain.size)
+        return as_candidates(self.classifier, features)
 
     def check(self, features: Any, task: Task) -> None:
         """Refuse before a cluster prior is released what would be refused after it."""
@@ -389,10 +387,6 @@ class Multistage(Staged):
     def refit(self, model: Model, features: NDArray[Any], release: Release[Any]) -> Model:
         """Return the chosen classifier, fitted again."""
         return fit_noisy(features, release, classifier=clone(chosen(model.estimator)), training="plain").value
-
-    def keeps_rows(self, model: Model) -> bool:
-        """Return whether a kernel's centers are records."""
-        return isinstance(chosen(model.estimator), KernelClassifier)
 
     def describe(self, model: Model, task: Task) -> str:
         """Return the classifier that was chosen, and the stages."""
@@ -453,13 +447,14 @@ class SoftmaxStages(Staged):
 
 
 def chosen(estimator: Any) -> Any:
-    """Return a classifier, or the first of several that are alike, as it is fitted to classes."""
-    first = estimator.parts[0] if isinstance(estimator, GeometricMean) else estimator
-    return first.trees if isinstance(first, SoftTrees) else first
+    """Return a classifier as it is fitted to classes."""
+    return estimator.trees if isinstance(estimator, SoftTrees) else estimator
 
 
 def _quicker(classifier: Any) -> Any:
-    """Return a classifier that learns faster, if it is made of trees: half as many, at twice the learning rate."""
+    """Return a classifier that learns faster, where there is one: of trees half as many, at twice the learning rate."""
+    if isinstance(classifier, MixtureClassifier):
+        return classifier.set_params(quick=True)
     if not isinstance(classifier, HistGradientBoostingClassifier):
         return classifier
     settings = {"max_iter": -(-classifier.max_iter // 2), "learning_rate": 2 * classifier.learning_rate}
@@ -546,7 +541,7 @@ class MultistageRun:
                 probabilities = state.guess.probabilities
                 assert probabilities is not None
                 fold = state.guess.fold
-                other = fold and (Model(self.domain, fold.estimator, state.evidence.matrix), fold.rows)
+                other = fold and (Model(self.domain, fold.estimator, fold.matrix), fold.rows)
                 evaluation = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1], other)
                 return state.model.map(lambda model: replace(model, evaluation=evaluation))
             return state.model
@@ -571,7 +566,7 @@ class MultistageRun:
         prior = prior.map(lambda probabilities: tempered(probabilities, state.temperature))
         mechanism = self._with_prior(prior)
         release = curator.release(mechanism, rng=self.rng, step=stage_name(stage))
-        old, old_rows, guess = state.evidence, state.rows, replace(state.guess, separate=None)
+        old, old_rows, guess = state.evidence, state.rows, replace(state.guess, fitted=None)
         if self.drops_unlikely(guess.classifier):
             inside = self._inside(state, release.mechanism)
             old, old_rows, guess = old.take(inside), old_rows[inside], guess.take(inside)

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from labeldp.learners.adapters import NoisyNumberRegressor
 from labeldp.learners.catalog import model_words
-from labeldp.learners.classifiers import boosted_regression, default_classifiers
+from labeldp.learners.classifiers import boosted_regression, boosted_trees
 from labeldp.learners.evaluation import HELD_OUT, evaluate, evaluation_mechanism
 from labeldp.learners.evidence import expanded
 from labeldp.learners.features import check_rows, row_table, take_rows
@@ -92,7 +92,7 @@ def fit_numbers(
         epsilon: cost of every label's one release.
         rng: randomness of the noise.
         classifiers: scikit-learn classifiers of the bin that a number is in, as for `fit_noisy`; by default
-            `default_classifiers`. An empty sequence leaves bins to the regressors.
+            boosted trees. An empty sequence leaves bins to the regressors.
         regressors: regressors with `fit(features, release)`, of which the one is kept that predicts held-out answers
             best, as for `tune`; by default the mean of boosted trees and a ridge regression.
         categorical: boolean mask of the columns that hold category codes, shape (d,), for the default learners.
@@ -165,7 +165,7 @@ class Numbers(Learner):
             raise InputError("labels must hold more records: each of three parts needs two")
         classifiers = self.classifiers
         if classifiers is None:
-            classifiers = default_classifiers(take_rows(features, rows[1]), task.categorical, 4)
+            classifiers = [boosted_trees(len(rows[1]), task.categorical, 4)]
         if classifiers:
             made_up = RandomizedResponse(domain=Classes(3), epsilon=epsilon)
             dry_run(classifiers, features, Training(), made_up, records=len(rows[1]))

@@ -13,10 +13,11 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.encoders import public_encoder
-from labeldp.learners.features import TableTransformer, image_array, number_table, rows_of, take_rows
+from labeldp.learners.features import TableTransformer, image_array, means_and_spreads, number_table, rows_of, take_rows
 from labeldp.mechanisms import RowBlocks
 from labeldp.privacy import AnyFloats, InputError, Public, Release, gather
 
@@ -29,10 +30,15 @@ BLOCK_RECORDS = 8192
 """Records of a table that are mapped at a time."""
 
 
+MAX_COLUMNS = 2000
+"""The largest number of columns that a map of a table makes, if the table itself has no more numbers."""
+
+
 class TableMap(TableTransformer):
     """A map of mixed-type tables to scaled numbers and indicators of quantile bins, gaps, categories and random leaves.
 
-    Every block of columns has the same total variance.
+    Every block of columns has the same total variance. A table for which that would be more than `MAX_COLUMNS` gets
+    fewer trees; if plain indicators are still too many it gets no bins; and then the most frequent categories alone.
 
     Args:
         categorical: boolean mask of the columns that hold category codes, shape (d,); NaN is a gap everywhere.
@@ -64,11 +70,13 @@ class TableMap(TableTransformer):
         self.spread_ = np.where(spread > 0, spread, 1.0)
         self.cuts_ = [np.unique(np.quantile(columns[j], shares)) if columns[j].size else shares for j in self.numbers_]
         self.levels_ = [np.unique(columns[j]) for j in self.categories_]
+        self.gaps_ = np.flatnonzero(np.isnan(table).any(axis=0))
+        trees = self._bounded(columns)
         plain = self._plain(table)
         self.forest_: Any = None
-        if self.trees:
+        if trees:
             forest = RandomTreesEmbedding(
-                self.trees, max_depth=self.depth, min_samples_leaf=10, random_state=self.random_state
+                trees, max_depth=self.depth, min_samples_leaf=10, random_state=self.random_state
             )
             self.forest_ = forest.fit(np.hstack(plain))
         spreads = [float(block.var(axis=0).sum()) for block in plain]
@@ -76,6 +84,25 @@ class TableMap(TableTransformer):
             spreads.append(self._leaf_variance(np.hstack(plain)))
         self.weights_ = [1 / np.sqrt(max(number, 1e-9)) for number in spreads]
         return self
+
+    def _bounded(self, columns: list[NDArray[np.float64]]) -> int:
+        """Leave out bins and categories that are too many, and return for how many trees there is room.
+
+        Args:
+            columns: the known values of each column.
+        """
+        room = MAX_COLUMNS - len(self.numbers_) - len(self.gaps_)
+        bins, levels = sum(len(cuts) + 1 for cuts in self.cuts_), sum(map(len, self.levels_))
+        if bins + levels > room:
+            self.cuts_, bins = [], 0
+        if levels > room:
+            counts = [np.unique(columns[j], return_counts=True)[1] for j in self.categories_]
+            rank = np.argsort(np.argsort(-np.concatenate(counts), kind="stable"), kind="stable")
+            ends = np.cumsum([len(names) for names in self.levels_])[:-1]
+            frequent = np.split(rank < max(room, 0), ends)
+            self.levels_ = [names[kept] for names, kept in zip(self.levels_, frequent, strict=True)]
+            levels = max(room, 0)
+        return max(min(self.trees, (room - bins - levels) // 2**self.depth), 0)
 
     def _leaf_variance(self, plain: Floats) -> float:
         """Return the sum of the variances of the indicators of all leaves.
@@ -120,10 +147,10 @@ class TableMap(TableTransformer):
         scaled = np.clip((np.where(gaps, self.mean_, table) - self.mean_) / self.spread_, -4, 4)
         bins = [
             (np.searchsorted(cuts, table[:, j], side="right")[:, None] == np.arange(len(cuts) + 1)) & ~gaps[:, [j]]
-            for j, cuts in zip(self.numbers_, self.cuts_, strict=True)
+            for j, cuts in zip(self.numbers_, self.cuts_, strict=False)
         ]
         levels = [table[:, [j]] == names for j, names in zip(self.categories_, self.levels_, strict=True)]
-        indicators = [gaps, *bins, *levels]
+        indicators = [gaps[:, self.gaps_], *bins, *levels]
         return [scaled[:, self.numbers_].astype(np.float32), np.hstack(indicators).astype(np.float32)]
 
     @property
@@ -142,6 +169,23 @@ class TableMap(TableTransformer):
                 for tree, leaves, start in zip(names, leaves_of.T, first, strict=False)
             ]
         )
+
+
+class CenteredColumns(TableTransformer):
+    """Numbers around their means, in the scale that they share; a gap counts as the mean.
+
+    Use it for embeddings: many numeric columns, of which principal directions say more than bins do.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the means of X, shape (n, d); labels are ignored."""
+        self.mean_, _ = means_and_spreads(number_table(X, self, fit=True))
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return centered numbers, shape (n, d)."""
+        check_is_fitted(self, "mean_")
+        return np.nan_to_num((number_table(X, self) - self.mean_).astype(np.float32))
 
 
 def _indicate(table: Floats, columns: NDArray[np.intp], value: float) -> None:
@@ -184,6 +228,21 @@ class RandomFourier(TableTransformer):
         table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64)
         angles = (table - self.mean_) @ self.directions_ + self.phases_
         return (np.sqrt(2 / self.components) * np.cos(angles)).astype(np.float32)
+
+
+BANDWIDTH = 0.7
+"""Length scale of the kernel of tables."""
+
+
+def fourier_map(categorical: Any, components: int) -> Pipeline:
+    """Return an unfitted map of a table to random cosines of scaled numbers and of indicators of categories.
+
+    Args:
+        categorical: which columns hold category codes, shape (d,), or None.
+        components: number of cosines.
+    """
+    plain = TableMap(categorical=categorical, bins=1, trees=0)
+    return make_pipeline(plain, RandomFourier(components=components, bandwidth=BANDWIDTH))
 
 
 BLOCK_IMAGES = 64

@@ -5,11 +5,12 @@ from typing import Any, Self
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
-from sklearn.preprocessing import StandardScaler
+from scipy.sparse import issparse
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import TableTransformer, image_array
-from labeldp.learners.representations import PatchFilters, TableMap
+from labeldp.learners.features import TableTransformer, are_numbers, image_array, rows_with_gaps
+from labeldp.learners.representations import CenteredColumns, PatchFilters, TableMap, fourier_map
 from labeldp.privacy import InputError, check_integer
 
 Floats = NDArray[np.float32]
@@ -226,28 +227,39 @@ class ImageMap(TableTransformer):
         ]
 
 
-EMBEDDED = 100
-"""Numeric columns from which on a table is taken for an embedding."""
-
 MIN_SIDE = 8
 """Pixels that linear features need in a row."""
 
 
-def default_representation(features: Any, categorical: Any = None) -> Any:
-    """Return the unfitted map that linear models take by default: `ImageMap` for images, `TableMap` for tables.
+WIDE_COLUMNS = 100
+"""Numeric columns from which on a table without gaps and categories is taken for an embedding."""
+
+
+MANY_CLASSES, FEW_COLUMNS, COSINES = 10, 50, 1000
+"""So many classes of a table of at most so many columns are told apart by so many random cosines."""
+
+
+def default_representation(
+    features: Any, categorical: Any = None, classes: int = 2
+) -> ImageMap | TableMap | CenteredColumns | Pipeline:
+    """Return the unfitted map that linear models take by default.
+
+    It is `ImageMap` for images, `CenteredColumns` for at least `WIDE_COLUMNS` columns of numbers without gaps and no
+    others, and `TableMap` for other tables; where a curator is trusted, `fourier_map` for many classes of few columns.
 
     Args:
         features: images, shape (n, side, side) or (n, side, side, channels), or a table.
         categorical: of a table, which columns hold category codes, shape (d,).
+        classes: number of classes that sums are released of.
 
     Raises:
         InputError: images are too small, too few, or not square.
     """
     shape = np.shape(features)
-    if len(shape) == 2 and shape[1] >= EMBEDDED and not np.any(categorical) and np.isfinite(features).all():
-        return StandardScaler(with_std=False)
     if len(shape) < 3:
-        return TableMap(categorical=categorical)
+        if len(shape) == 2 and classes >= MANY_CLASSES and shape[1] <= FEW_COLUMNS:
+            return fourier_map(categorical, COSINES)
+        return CenteredColumns() if is_embedding(features, categorical) else TableMap(categorical=categorical)
     (height, width), channels = shape[1:3], (*shape, 1)[3]
     words = f"{'color' if channels > 1 else 'gray'} images of {height} × {width} pixels"
     if height != width or height < MIN_SIDE:
@@ -259,8 +271,22 @@ def default_representation(features: Any, categorical: Any = None) -> Any:
     return mapping
 
 
+def is_embedding(features: Any, categorical: Any = None) -> bool:
+    """Return whether a table is of many numbers, without gaps and categories; images are not.
+
+    Args:
+        features, categorical: as in `default_representation`.
+    """
+    shape = np.shape(features)
+    if len(shape) != 2 or shape[1] < WIDE_COLUMNS or (categorical is not None and np.any(categorical)):
+        return False
+    return not issparse(features) and are_numbers(features) and not len(rows_with_gaps(features))
+
+
 FEATURES = {
     "TableMap": "numbers, categories and random trees’ leaves",
+    "CenteredColumns": "numbers",
+    "Pipeline": "cosines of numbers and categories along random directions",
     "PatchFilters": "how strongly parts of the image answer to filters, found without labels",
     "ScatterFilters": "how strongly parts of the image answer to wavelets",
     "ImageMap": "how strongly parts of the image answer to wavelets and to filters, found without labels",

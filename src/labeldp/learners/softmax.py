@@ -1,19 +1,17 @@
 """Linear classifiers on principal directions of public features, from released labels by their likelihood."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.learners.evidence import Evidence, Posterior, Probabilities, likeliest_factor, normalized
-from labeldp.learners.features import MANY_RECORDS, GapTags, check_columns, check_rows, row_table, rows_of, take_rows
+from labeldp.learners.features import GapTags, check_columns, check_rows, row_table, rows_of, take_rows
 from labeldp.learners.linear import LinearClassifier, LinearHead, of_features
 from labeldp.learners.representations import encode
 from labeldp.learners.scattering import default_representation
@@ -38,9 +36,6 @@ DECAY = 0.4
 
 SPREADS = np.geomspace(0.25, 16, 19)
 """Standard deviations of scores among which the start is looked for."""
-
-SAMPLED_RECORDS = 20_000
-"""Records by which an adviser of many records finds its map and its directions (`docs/results/fitting.md`)."""
 
 BLOCK_ROWS = 8192
 
@@ -75,7 +70,7 @@ def label_head(
     """
     penalty, plane = (
         check_positive(ridge, "ridge"),
-        _Plane.of(features, len(evidence), representation, dimension, decay),
+        Plane.of(features, len(evidence), representation, dimension, decay),
     )
     posterior = plane.posterior(_known(evidence, prior), prior is not None, penalty)
     weights, kept = plane.likeliest(posterior), np.arange(plane.rows.shape[1])
@@ -90,7 +85,7 @@ def _known(evidence: Evidence, prior: Any) -> AnyFloats:
 
 
 @dataclass(frozen=True)
-class _Plane:
+class Plane:
     """What a head sees of the features, found without labels.
 
     Args:
@@ -107,15 +102,15 @@ class _Plane:
 
     @classmethod
     def of(
-        cls, features: Any, records: int, representation: Any, dimension: Any, decay: float, *, sampled: bool = False
-    ) -> "_Plane":
-        """Find all of it, where `sampled` from some of many records."""
+        cls, features: Any, records: int, representation: Any, dimension: Any, decay: float, *, most: int | None = None
+    ) -> "Plane":
+        """Find all of it, from at most so many records if a number is given."""
         features = row_table(features)
         check_rows(features, records)
         size, power = check_integer(dimension, "dimension"), check_positive(decay, "decay")
         unfitted = default_representation(features) if representation is None else representation
-        some = sampled and records >= MANY_RECORDS
-        shown = take_rows(features, _sample(records)) if some else features
+        some = most is not None and records > most
+        shown = take_rows(features, _sample(records, most)) if some else features
         mapped = encode(unfitted, shown, None, sampled=True)
         space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
         if some or mapped.whole is not None:
@@ -138,9 +133,9 @@ class _Plane:
         return posterior.largest(_start(posterior.rows, known, self.signal))
 
 
-def _sample(records: int) -> NDArray[np.intp]:
+def _sample(records: int, most: int | None) -> NDArray[np.intp]:
     """Return the places of some of many records, drawn by a public seed, in order."""
-    return np.sort(np.random.default_rng(0).permutation(records)[:SAMPLED_RECORDS])
+    return np.sort(np.random.default_rng(0).permutation(records)[:most])
 
 
 def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
@@ -160,6 +155,19 @@ def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
     return weights * likeliest_factor(
         SPREADS / max(float(scores.std()), float(np.finfo(scores.dtype).tiny)), scores, known
     )
+
+
+def check_by_trial(classifier: Any, features: Any, classes: int) -> None:
+    """Fit a noise-aware classifier to some records and made-up labels, to find errors before anything is charged.
+
+    Raises:
+        InputError: features or arguments cannot be used.
+    """
+    some = take_rows(row_table(features), np.arange(min(rows_of(features), TRIAL_RECORDS)))
+    domain = Classes(classes)
+    made_up = (np.arange(rows_of(some)) % classes).astype(domain.dtype)
+    evidence = Evidence.made_by(RandomizedResponse(domain=domain, epsilon=1.0), made_up)
+    classifier.fit_released(some, evidence).predict_proba(some)
 
 
 class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -210,43 +218,13 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         differs = stage == 1 and prior is not None and bool(np.ptp(prior, axis=0).any())
         return self._learn(self._checked(X, fit=True), evidence, prior if differs else None)
 
-    def held_out(
-        self, X: Any, evidence: Evidence, parts: Iterable[tuple[Any, NDArray[np.intp]]], *, prior: Any = None
-    ) -> Probabilities:
-        """Return class probabilities of each record by a head of other records, shape (n, K).
-
-        Map and directions see the features alone, so they are found once, from those of all records, or of a sample
-        of many.
-
-        Args:
-            X: features of n records.
-            evidence: the released labels and their noise.
-            parts: places of the records to learn from and of those to predict; the latter are all records together.
-            prior: class probabilities from another source, shape (n, K), or None.
-
-        Raises:
-            InputError: features or arguments cannot be used.
-        """
-        penalty = check_positive(self.ridge, "ridge")
-        chosen = self.representation, self.dimension, self.decay
-        plane = _Plane.of(self._checked(X, fit=True), len(evidence), *chosen, sampled=True)
-        known, found = _known(evidence, prior), np.empty((len(evidence), evidence.classes))
-        for others, held in parts:
-            weights = plane.likeliest(plane.posterior(known, prior is not None, penalty, others))
-            found[held] = softmax(plane.rows[held] @ weights, axis=1)
-        return found
-
     def dry_run(self, X: Any, classes: int) -> None:
         """Learn from some records and synthetic labels, to find errors before anything is charged.
 
         Raises:
             InputError: features or arguments cannot be used.
         """
-        some = take_rows(row_table(X), np.arange(min(rows_of(X), TRIAL_RECORDS)))
-        domain = Classes(classes)
-        made_up = (np.arange(rows_of(some)) % classes).astype(domain.dtype)
-        evidence = Evidence.made_by(RandomizedResponse(domain=domain, epsilon=1.0), made_up)
-        clone(self).fit_released(some, evidence).predict_proba(some)
+        check_by_trial(clone(self), X, classes)
 
     def _learn(self, features: Any, evidence: Evidence, prior: Any = None) -> Self:
         chosen = {name: getattr(self, name) for name in ("representation", "dimension", "ridge", "decay")}

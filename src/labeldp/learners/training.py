@@ -3,7 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from labeldp.encoders import ENCODERS
-from labeldp.learners.classifiers import GeometricMean, SoftTrees, as_candidates, pooled
+from labeldp.learners.classifiers import SoftTrees, as_candidates
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
 from labeldp.learners.features import (
@@ -126,8 +126,7 @@ def fit_noisy(
         features: table or array of n records, whatever the classifier accepts.
         release: n released classes, as `Curator.release` returned them.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
-            held-out released labels best is kept, and learns from what all of them say together (`cross_fit`); by
-            default `default_classifiers`, for numeric features.
+            held-out released labels best is kept; by default `MixtureClassifier`, for numeric features.
         training: method, or `Training(...)`.
         prior: class probabilities from before the release, shape (n, K), a `Release` or `Public`.
         evaluation: share of the records, in [0, 1), whose released labels the model does not learn from, but is
@@ -143,7 +142,7 @@ def fit_noisy(
     check_rows(features, len(evidence))
     recipe, releases = Training.of(training), [prior] if isinstance(prior, Release) else []
     rows = None if prior is None else prior_rows(prior, len(evidence), evidence.classes)
-    candidates = as_candidates(classifier, features, evidence.classes)
+    candidates = as_candidates(classifier, features)
     check_evaluation(evaluation)
     held = kept_apart(len(evidence), evaluation, partition_seed)
     weights = record_weights(sample_weight, len(evidence), candidates)
@@ -210,21 +209,21 @@ class CrossFit:
     Args:
         classifier: the one to learn with.
         probabilities: out-of-fold probabilities of the true class, if they are needed, shape (n, K).
-        separate: such probabilities by this classifier alone, where those are of several together; else None.
-        fold: such a model by this classifier alone, fitted to released labels as they are, where one was; else None.
+        fold: one of the models that they are of, where there is one; else None.
+        fitted: the classifier fitted to all records, where it is known already.
     """
 
     classifier: Any
     probabilities: Probabilities | None
-    separate: Probabilities | None = None
     fold: "Fold | None" = None
+    fitted: Any = field(default=None, repr=False)
 
     def take(self, rows: NDArray[np.intp]) -> "CrossFit":
         """Return the same of some records."""
-        probabilities, separate = (
-            None if table is None else table[rows] for table in (self.probabilities, self.separate)
-        )
-        return CrossFit(self.classifier, probabilities, separate, self.fold)
+        if self.probabilities is None:
+            return self
+        fitted = self.fitted if len(rows) == len(self.probabilities) else None
+        return CrossFit(self.classifier, self.probabilities[rows], self.fold, fitted)
 
 
 @dataclass(frozen=True)
@@ -232,12 +231,14 @@ class Fold:
     """One model of cross-fitting.
 
     Args:
-        estimator: the fitted classifier, which predicts what was answered.
+        estimator: the fitted classifier.
         rows: places, among all that were cross-fitted, of the records whose labels it did not see.
+        matrix: P(answer | class), shape (K, K), where it predicts what was answered; None where it predicts classes.
     """
 
     estimator: Any = field(repr=False)
     rows: NDArray[np.intp] = field(repr=False)
+    matrix: NDArray[np.float64] | None = field(repr=False)
 
 
 def cross_fit(
@@ -252,16 +253,19 @@ def cross_fit(
 ) -> CrossFit:
     """Cross-fit all candidates, and return the one that explains the held-out released labels best.
 
-    Training by the posterior learns more from what all of them say together, each with the weight that the released
-    labels ask for: see `pooled`. A noise-aware candidate among several is there for that alone, and not kept.
+    A noise-aware classifier that can be cross-fitted is fitted at once.
     """
-    learners = [candidate for candidate in candidates if not is_noise_aware(candidate)]
-    if not learners:
-        start = evidence.class_prior()[None, :] if prior is None else prior
-        return CrossFit(candidates[0], np.broadcast_to(start, (len(evidence), evidence.classes)))
-    together = recipe.method == "posterior" and len(candidates) > 1
-    if len(learners) == 1 and recipe.method in ("plain", "debiased") and not always:
-        return CrossFit(learners[0], None)
+    if is_noise_aware(candidates[0]):
+        if callback:
+            callback(f"training: {type(candidates[0]).__name__}", 0.0)
+        if not hasattr(candidates[0], "cross_fit"):
+            known = evidence.class_prior()[None, :] if prior is None else prior
+            return CrossFit(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
+        fitted = clone(candidates[0])
+        probabilities, (part, rows) = fitted.cross_fit(features, evidence, prior)
+        return CrossFit(candidates[0], probabilities, Fold(part, rows, None), fitted)
+    if len(candidates) == 1 and recipe.method in ("plain", "debiased") and not always:
+        return CrossFit(candidates[0], None)
     steps = len(candidates) / CROSS_FITTING  # the rest is for `learn`
 
     def telling(number: int) -> Progress | None:
@@ -269,20 +273,9 @@ def cross_fit(
 
     guesses = [
         _first_guess(features, evidence, candidate, recipe, prior, telling(number))
-        for number, candidate in enumerate(learners)
+        for number, candidate in enumerate(candidates)
     ]
-    best = max(guesses, key=lambda guess: evidence.score(guess.probabilities))
-    advisers = [candidate for candidate in candidates if is_noise_aware(candidate)] if together else []
-    opinions = [guess.probabilities for guess in guesses if guess.probabilities is not None]
-    for number, candidate in enumerate(advisers, start=len(learners)):
-        if callback:
-            callback(f"training: {type(candidate).__name__}", number / steps)
-        with suppress(InputError):  # of features that it cannot take
-            prediction = clone(candidate).held_out(features, evidence, _parts(len(evidence), recipe), prior=prior)
-            opinions.append(calibrated(prediction, evidence))
-    if not together or len(opinions) == 1:
-        return best
-    return CrossFit(best.classifier, pooled(opinions, evidence), best.probabilities, best.fold)
+    return max(guesses, key=lambda guess: evidence.score(guess.probabilities))
 
 
 def is_noise_aware(classifier: Any) -> bool:
@@ -340,37 +333,26 @@ def learn(
     """
     classifier, probabilities = guess.classifier, guess.probabilities
     if is_noise_aware(classifier):
+        if guess.fitted is not None:
+            return Model(domain, guess.fitted)
         unfitted = clone(classifier)
         return Model(domain, unfitted.fit_released(features, evidence, start=start, prior=probabilities, stage=stage))
     if recipe.method == "plain":
         return Model(domain, _fit_answers(classifier, features, evidence, recipe), evidence.matrix)
     if recipe.method == "debiased":
         return Model(domain, fit_soft(classifier, features, _unbiased(evidence), recipe.seed, evidence.weights))
-    priors = [table for table in (guess.separate, probabilities) if table is not None]
     for _ in range(recipe.rounds - 1):
-        priors = [
-            _soft_out_of_fold(features, classifier, evidence.posterior(prior), recipe, evidence.weights)
-            for prior in priors
-        ]
+        soft = evidence.posterior(probabilities)
+        probabilities = _soft_out_of_fold(features, classifier, soft, recipe, evidence.weights)
     if recipe.method == "consensus":
-        return Model(domain, _fit_agreed(classifier, features, evidence, priors[-1]))
-    posteriors = [evidence.posterior(table) for table in priors]
+        return Model(domain, _fit_agreed(classifier, features, evidence, probabilities))
+    soft = evidence.posterior(probabilities)
     if recipe.method == "reweighted":
         codes = evidence.codes_for('training="reweighted"')
-        trusted = posteriors[0][np.arange(len(codes)), codes]
+        trusted = soft[np.arange(len(codes)), codes]
         trusted = trusted if evidence.weights is None else trusted * evidence.weights
         return Model(domain, fit_codes(classifier, features, codes, trusted))
-    students = [
-        _fit_posterior(_reseeded(classifier, number), features, soft, recipe.seed, evidence.weights, guess.fold)
-        for number, soft in enumerate(posteriors)
-    ]
-    return Model(domain, students[0] if len(students) == 1 else GeometricMean(students, evidence.classes))
-
-
-def _reseeded(classifier: Any, number: int) -> Any:
-    """Return a classifier with another seed, where it has one: two that learn alike should not err alike."""
-    seed = getattr(classifier, "random_state", None)
-    return clone(classifier).set_params(random_state=seed + number) if isinstance(seed, int) else classifier
+    return Model(domain, _fit_posterior(classifier, features, soft, recipe.seed, evidence.weights, guess.fold))
 
 
 def fit_codes(classifier: Any, features: Any, codes: NDArray[Any], weights: Any = None) -> Any:
@@ -474,13 +456,14 @@ def _crossed(
     recipe: Training,
     fitter: Callable[[NDArray[np.intp]], Any],
     callback: Callable[[int, int], None] = lambda number, parts: None,
+    matrix: NDArray[np.float64] | None = None,
 ) -> tuple[Probabilities, Fold]:
     """Return what `out_of_fold` does, and the last of the models."""
     count = rows_of(features)
     result = np.empty((count, classes))
     for number, (fitted, held) in enumerate(_parts(count, recipe)):
         callback(number, recipe.parts(count))
-        fold = Fold(fitter(fitted), held)
+        fold = Fold(fitter(fitted), held, matrix)
         result[held] = expanded(fold.estimator, take_rows(features, held), classes)
     return result, fold
 
@@ -504,7 +487,7 @@ def _first_guess(
             if callback:
                 callback(f"training: {type(classifier).__name__}, fold {number + 1} of {parts}", number / parts)
 
-        noisy, fold = _crossed(features, evidence.classes, recipe, fitter, telling)
+        noisy, fold = _crossed(features, evidence.classes, recipe, fitter, telling, evidence.matrix)
         return CrossFit(classifier, calibrated(unmixed(noisy, evidence.matrix), evidence), fold=fold)
     soft = evidence.posterior(evidence.class_prior()[None, :] if prior is None else prior)
     return CrossFit(classifier, _soft_out_of_fold(features, classifier, soft, recipe, evidence.weights))
@@ -564,12 +547,8 @@ def dry_run(
     Raises:
         InputError: a classifier failed; nothing was charged.
     """
-    if len(candidates) > 1 and any(
-        is_noise_aware(candidate) and not hasattr(candidate, "held_out") for candidate in candidates
-    ):
+    if len(candidates) > 1 and any(map(is_noise_aware, candidates)):
         raise InputError("classifier must be one alone if it is noise-aware: it is not compared with others")
-    if len(candidates) > 1:  # those that are noise-aware advise: where they fail they are left out
-        candidates = [candidate for candidate in candidates if not is_noise_aware(candidate)]
     size, count = response.domain.size, rows_of(features)
     limit = min(count if records is None else records, max(MAX_TRIAL_SIZE // size, 1))
     trial: TrialRows | None = None

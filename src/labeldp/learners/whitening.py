@@ -1,5 +1,6 @@
 """What a linear model decides before it sees a label: directions, how noise is shared among them, weights of rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,15 @@ DECAY = 0.8
 
 EXPLAINED = 0.6
 """The share of the labels' variance that a model is expected to explain (`docs/results/linear_prior.md`)."""
+
+DECAYS = (0.4, 0.8, 1.2)
+"""Powers among which the released sums choose afterwards."""
+
+EXPLANATIONS = (0.01, 0.03, 0.08, 0.2, 0.4, 0.6, 0.8, 0.95)
+"""Shares of the labels' variance that features may explain, among which they choose."""
+
+RESIDUALS = (0.04, 0.1, 0.25, 0.5, 1.0)
+"""Shares of that variance that features may leave."""
 
 OFFSET = 0.2
 """The expected square of the mean label, in variances of a uniform class or squared quarters of the interval."""
@@ -192,6 +202,66 @@ class Estimator:
         return float(np.sum(self.left * blockwise(rows, rows)) / len(rows))
 
 
+@dataclass(frozen=True)
+class Moments:
+    """What released sums of rows times labels have to do with coefficients.
+
+    Args:
+        cross: sums of released rows times rows that predict, shape (r, d).
+        own: sums of released rows times themselves, shape (r, r).
+        noise: variance of the noise on each sum, shape (r,).
+    """
+
+    cross: AnyFloats = field(repr=False)
+    own: AnyFloats = field(repr=False)
+    noise: AnyFloats = field(repr=False)
+
+    @classmethod
+    def of(cls, released: Any, rows: AnyFloats, spread: float | AnyFloats, factor: float = 1.0) -> "Moments":
+        """Return those of rows in one round, or of several side by side.
+
+        Args:
+            released: rows that are multiplied by labels, shape (n, r): an array, or what gives slices of it.
+            rows: rows that predict, shape (n, d).
+            spread: standard deviation of the noise on all sums, or on each, shape (r,).
+            factor: records for each row, where rows are those of a sample.
+        """
+        cross, own = (factor * blockwise(released, other) for other in (rows, released))
+        return cls(cross, own, np.broadcast_to(np.square(spread), len(own)))
+
+    def rule(self, signal: AnyFloats, residual: float, ridge: float) -> Estimator:
+        """Return the Bayes rule for coefficients with independent priors.
+
+        Args:
+            signal: expected square of each coefficient, shape (d,).
+            residual: variance of a label around its prediction.
+            ridge: factor on the noise; above 1 shrinks more than the priors ask for.
+        """
+        noise = np.diag(self.noise) + residual * self.own
+        spanned = self.cross * signal
+        gain = signal[:, None] * np.linalg.solve(spanned @ self.cross.T + ridge * noise, self.cross).T
+        return Estimator(gain, np.diag(signal) - gain @ spanned, noise)
+
+    def likeliest(self, moment: AnyFloats, priors: Sequence[tuple[AnyFloats, float]]) -> tuple[AnyFloats, float]:
+        """Return the prior under which the sums of the newest round are likeliest, each by itself.
+
+        Whitened rows are nearly uncorrelated, so that the sums are nearly independent.
+
+        Args:
+            moment: released sums with centered labels, shape (r, columns).
+            priors: pairs of a signal, shape (d,), and a residual, as `rule` takes them.
+        """
+        count = self.cross.shape[1]
+        slopes, squares = np.diag(self.cross[-count:]) ** 2, np.diag(self.own)[-count:]
+        found = np.mean(moment[-count:] ** 2, axis=1)
+
+        def surprise(prior: tuple[AnyFloats, float]) -> float:
+            variance = slopes * prior[0] + prior[1] * squares + self.noise[-count:]
+            return float(np.sum(np.log(variance) + found / variance))
+
+        return min(priors, key=surprise)
+
+
 def best_linear(
     released: Any,
     rows: AnyFloats,
@@ -201,23 +271,8 @@ def best_linear(
     ridge: float,
     factor: float = 1.0,
 ) -> Estimator:
-    """Return the Bayes rule for coefficients with independent priors, given sums of released rows times labels.
-
-    Args:
-        released: rows that are multiplied by labels, in one round or several side by side, shape (n, r): an array, or
-            what gives slices of it.
-        rows: rows that predict, shape (n, d).
-        signal: expected square of each coefficient, shape (d,).
-        spread: standard deviation of the noise on all sums, or on each, shape (r,).
-        residual: variance of a label around its prediction.
-        ridge: factor on the noise; above 1 shrinks more than the priors ask for.
-        factor: records for each row, where rows are those of a sample.
-    """
-    cross, inner = (factor * blockwise(released, other) for other in (rows, released))
-    noise = np.diag(np.broadcast_to(np.square(spread), len(inner))) + residual * inner
-    spanned = cross * signal
-    gain = signal[:, None] * np.linalg.solve(spanned @ cross.T + ridge * noise, cross).T
-    return Estimator(gain, np.diag(signal) - gain @ spanned, noise)
+    """Return `Moments.rule` of these rows; for the arguments see there and `Moments.of`."""
+    return Moments.of(released, rows, spread, factor).rule(signal, residual, ridge)
 
 
 def blockwise(left: Any, right: AnyFloats, *, power: int = 1) -> AnyFloats:

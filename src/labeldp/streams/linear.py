@@ -126,7 +126,7 @@ def learn(
     blocks = (mapping.rows(mapped.table[start : start + ROWS]) for start in range(0, len(sample), ROWS))
     held = GridValues.of(aggregate.scan().rounded, blocks, totals.unit)
     measured = MappedRows(aggregation.table, aggregate, partial(_scores, mapped.table, directions), totals.shape)
-    begun = Round.of(task, mapped.transformer, directions, measured, mechanism, held)
+    begun = Round(task, mapped.transformer, directions, measured, held)
     return begun.fit(survey.release(mechanism, lambda sums, _: sums.sums)).model()
 
 

@@ -1,0 +1,457 @@
+"""A mixture of linear softmaxes and boosted trees, all fitted to released answers by their likelihood."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, normalized
+from labeldp.learners.features import GapTags, Table, number_table
+from labeldp.learners.linear import LinearClassifier, of_features
+from labeldp.learners.representations import TableMap, fourier_map
+from labeldp.learners.scattering import default_representation
+from labeldp.learners.softmax import Plane, check_by_trial
+from labeldp.privacy import AnyFloats, InputError
+
+RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+"""Factors on the precision of the prior of linear scores, each fitted from the one before."""
+
+SCALE = 4.0
+"""Variance of the scores of a class, and of its offset, at a ridge of 1."""
+
+DECAY = 0.4
+"""The expected square of a direction's coefficient grows with its variance to this power."""
+
+DIRECTIONS, MIN_DIRECTIONS, MAX_NUMBERS = 200, 20, 20_000_000
+"""Principal directions of a view at most, fewer of many records; and how many numbers they are about, if so."""
+
+FOURIER = 500
+"""Random cosines of one of the views."""
+
+MAP_RECORDS, PATH_RECORDS = 5_000, 6_000
+"""Records by which maps and principal directions are found, and by which views and ridges are chosen, at most."""
+
+FOLDS = 3
+
+PATH_STEPS, LAST_STEPS = 12, 25
+"""Iterations of L-BFGS at each ridge of a path, and at the chosen ones with all records."""
+
+MIN_WEIGHT, MAX_PARTS = 0.05, 4
+"""A linear softmax of less weight is left out of the mixture; and at most so many are kept."""
+
+RATE, SMOOTHING, MAX_STEP = 0.3, 5.0, 2.0
+"""Of a leaf: the share of its step that is taken, what is added to the squares of gradients, and its largest step."""
+
+SOFT_RATE, SOFT_SMOOTHING, SOFT_TREES = 0.06, 20.0, 100
+"""The same share and the same addition, and the number of trees, where they learn from soft labels."""
+
+MAX_TREES, PATIENCE = 100, 8
+"""Trees at most, and trees without an improvement before boosting stops."""
+
+LEAF_SHARE, MIN_LEAF, MAX_LEAVES = 1 / 200, 10, 64
+"""Least share of the records in a leaf, least number of records, and leaves of a tree at most."""
+
+SHOWN_RECORDS = 5_000
+"""Records by which the splits of a tree are found, at most."""
+
+TRIED_FEATURES = 0.4
+"""The share of the features that is tried at each split."""
+
+SKETCH = 5
+"""Random sums of the gradients of more classes that a tree is split by."""
+
+DAMPING = 0.7
+"""Factor on the logits of the linear part that trees begin with."""
+
+MAX_POWER = 2.0
+"""The largest power of a model's probabilities in a pool: chance agreement of few labels would ask for any."""
+
+MIXING_ROUNDS = 300
+
+GAP, MIN_CHANCE = -1e9, 1e-6
+"""What trees see in place of a gap; and the least probability that they begin with."""
+
+Parts = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+"""Places of the records to learn from and of those that are held out, for each fold."""
+
+
+@dataclass(frozen=True)
+class BoostedTrees:
+    """Trees whose leaves add to the scores of all classes.
+
+    Args:
+        trees: fitted trees of scikit-learn.
+        steps: what the nodes of each tree add, shape (nodes, K).
+    """
+
+    trees: list[Any] = field(repr=False)
+    steps: list[AnyFloats] = field(repr=False)
+
+    def scores(self, table: AnyFloats, start: AnyFloats) -> AnyFloats:
+        """Return the scores of records, shape (n, K), from those to start with."""
+        scores = start.copy()
+        for tree, step in zip(self.trees, self.steps, strict=True):
+            scores += step[tree.apply(table)]
+        return scores
+
+
+def boosted(
+    table: AnyFloats,
+    likelihood: AnyFloats,
+    start: AnyFloats,
+    learned: NDArray[np.intp],
+    held: NDArray[np.intp],
+    count: int | None = None,
+    *,
+    soft: bool = False,
+) -> tuple[BoostedTrees, AnyFloats]:
+    """Boost the likelihood of answers, one tree for all classes at a time, until held-out answers are no likelier.
+
+    The gradient of a record's log likelihood by its scores is P(class | answer) - P(class). A tree is split by it, or
+    by random sums of it; a leaf takes a step of its sum over the sum of its squares.
+
+    Args:
+        table: numbers without gaps, shape (n, d).
+        likelihood: P(answer | class) up to a factor of each record, shape (n, K).
+        start: scores to start with, shape (n, K).
+        learned, held: places of the records to learn from, and of those to stop by.
+        count: number of trees, where it is known.
+        soft: whether rows are soft labels, of sum 1, and not likelihoods: the gradient is then the label - P(class).
+
+    Returns:
+        The trees, and the scores of the records that are held out.
+
+    Source: Friedman, Algorithm 1, with Newton's step in each leaf; Iosipoi, for random sums.
+    """
+    rng = np.random.default_rng(0)
+    shown, answers, scores = table[learned], likelihood[learned], start[learned]
+    others, their_answers, their_scores = table[held], likelihood[held], start[held]
+    records, classes = answers.shape
+    size = min(-(-records // 2), SHOWN_RECORDS)
+    settings: dict[str, Any] = {
+        "max_leaf_nodes": int(np.clip(LEAF_SHARE * records, 8, MAX_LEAVES)),
+        "min_samples_leaf": max(int(max(LEAF_SHARE * records, MIN_LEAF) * size / records), 1),
+        "max_features": TRIED_FEATURES,
+    }
+    found, best, kept, best_scores = BoostedTrees([], []), _explained(their_scores, their_answers), 0, their_scores
+    for number in range(MAX_TREES if count is None else count):
+        chances = softmax(scores, axis=1)
+        joint = answers if soft else chances * answers
+        slopes = joint / joint.sum(axis=1, keepdims=True) - chances
+        some = rng.permutation(records)[:size]
+        targets = slopes[some, 1:] if classes == 2 else slopes[some]
+        if classes > SKETCH:
+            targets = targets @ rng.normal(size=(classes, SKETCH)).astype(targets.dtype)
+        tree = DecisionTreeRegressor(**settings, random_state=number).fit(shown[some], targets).tree_
+        leaf = tree.apply(shown)
+        ones = np.ones(records, scores.dtype)
+        members = csr_array((ones, leaf, np.arange(records + 1)), (records, tree.node_count)).T
+        curvature = members @ (chances * (1 - chances) if soft else slopes**2)
+        rate, smoothing = (SOFT_RATE, SOFT_SMOOTHING) if soft else (RATE, SMOOTHING)
+        step = rate * np.clip((members @ slopes) / (curvature + smoothing), -MAX_STEP, MAX_STEP)
+        found.trees.append(tree)
+        found.steps.append(step)
+        scores += step[leaf]
+        their_scores = their_scores + step[tree.apply(others)]
+        value = _explained(their_scores, their_answers)
+        if value > best or count is not None:
+            best, kept, best_scores = value, number + 1, their_scores
+        elif number + 1 - kept >= PATIENCE:
+            break
+    return BoostedTrees(found.trees[:kept], found.steps[:kept]), best_scores
+
+
+def _explained(scores: AnyFloats, likelihood: AnyFloats) -> float:
+    """Return the mean log probability of answers, up to a constant."""
+    if not len(scores):
+        return 0.0
+    return float(np.log(np.einsum("ij,ij->i", softmax(scores, axis=1), likelihood)).mean())
+
+
+def mixing_weights(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloats:
+    """Return the weights, sum 1, of a mixture under which answers are likeliest, by expectation-maximization.
+
+    Args:
+        parts: probabilities of each model for records whose answers it did not see, shape (n, K) each.
+        likelihood: P(answer | class) up to a factor of each record, shape (n, K).
+    """
+    explained = np.column_stack([np.einsum("ij,ij->i", part, likelihood) for part in parts]).astype(np.float64)
+    weights = np.full(len(parts), 1 / len(parts))
+    for _ in range(MIXING_ROUNDS):
+        shares = explained * weights
+        weights = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0)
+    return weights
+
+
+def pooled(parts: Sequence[AnyFloats], powers: AnyFloats) -> Probabilities:
+    """Return the product of powers of probabilities, scaled to sum 1, shape (n, K)."""
+    logs = [power * np.log(np.maximum(part, MIN_CHANCE)) for power, part in zip(powers, parts, strict=True)]
+    return np.asarray(softmax(np.sum(logs, axis=0), axis=1), dtype=np.float64)
+
+
+def pool_powers(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloats:
+    """Return the powers, from 0 to `MAX_POWER`, of a pool under which answers are likeliest.
+
+    Args:
+        parts, likelihood: as in `mixing_weights`.
+    """
+    logs = np.stack([np.log(np.maximum(part, MIN_CHANCE)) for part in parts])
+
+    def objective(powers: AnyFloats) -> tuple[float, AnyFloats]:
+        chances = pooled(parts, powers)
+        joint = chances * likelihood
+        explained = joint.sum(axis=1, keepdims=True)
+        slope = chances - joint / explained
+        return -float(np.log(explained).mean()), np.einsum("mik,ik->m", logs, slope, dtype=np.float64) / len(slope)
+
+    start, bounds = np.full(len(parts), 1 / len(parts)), [(0.0, MAX_POWER)] * len(parts)
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A linear softmax of one view of the features.
+
+    Args:
+        plane: what the view makes of the features.
+        ridge: factor on the precision of the prior.
+        weights: coefficients, shape (1 + d, K).
+    """
+
+    plane: Plane = field(repr=False)
+    ridge: float
+    weights: AnyFloats = field(repr=False)
+
+    def fitted(self, likelihood: AnyFloats, records: Any, steps: int) -> "Head":
+        """Return the head of some records, from these coefficients on."""
+        precision = self.ridge / self.plane.signal
+        rows, answers = self.plane.rows[records], likelihood[records]
+        weights = fit_softmax(rows, start=self.weights, precision=precision, likelihood=answers, steps=steps)
+        return Head(self.plane, self.ridge, weights)
+
+    def probabilities(self, records: Any) -> AnyFloats:
+        """Return class probabilities of some records, shape (n, K)."""
+        rows = self.plane.rows[records]
+        return np.asarray(softmax(rows @ self.weights.astype(rows.dtype), axis=1))
+
+    def classifier(self) -> LinearClassifier:
+        """Return what predicts for other features."""
+        kept = np.arange(len(self.weights))
+        return LinearClassifier(self.plane.transformer, *of_features(self.plane.space, kept, self.weights))
+
+
+def views(features: Any, categorical: Any) -> list[Any]:
+    """Return the unfitted maps of a mixture's linear parts: of a table three, of an embedding its own columns."""
+    default = default_representation(features, categorical)
+    if not isinstance(default, TableMap):
+        return [default]
+    plain = TableMap(categorical=categorical, bins=1, trees=0)
+    return [plain, default, fourier_map(categorical, FOURIER)]
+
+
+def _planes(features: Table, maps: Sequence[Any]) -> list[Plane]:
+    """Return what each map makes of the features; one whose columns are constant is left out."""
+    count = len(features)
+    dimension = int(np.clip(MAX_NUMBERS // count, MIN_DIRECTIONS, DIRECTIONS))
+    planes = []
+    for unfitted in maps:
+        with suppress(InputError):
+            plane = Plane.of(features, count, unfitted, dimension, DECAY, most=MAP_RECORDS)
+            planes.append(replace(plane, signal=SCALE * plane.signal))
+    return planes
+
+
+def _heads(planes: list[Plane], likelihood: AnyFloats, folds: Parts) -> tuple[list[Head], AnyFloats]:
+    """Return the linear softmaxes of largest weight under held-out answers, of the first fold, and their weights."""
+    if not planes:
+        return [], np.empty(0)
+    learned, held = (rows[:: -(-len(rows) // PATH_RECORDS)] for rows in folds[0])
+    heads = []
+    for plane in planes:
+        head = Head(plane, RIDGES[0], np.zeros((plane.rows.shape[1], likelihood.shape[1])))
+        for ridge in RIDGES:
+            head = Head(plane, ridge, head.weights).fitted(likelihood, learned, PATH_STEPS)
+            heads.append(head)
+    shares = mixing_weights([head.probabilities(held) for head in heads], likelihood[held])
+    order = [number for number in np.argsort(-shares)[:MAX_PARTS] if shares[number] > MIN_WEIGHT]
+    return [heads[number] for number in order], shares[order] / shares[order].sum()
+
+
+class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A mixture of linear softmaxes of several views of a table and of boosted trees, for noisy labels.
+
+    Use it for tables, and for embeddings: it takes what every mechanism answered, classes and sets of classes, at the
+    chances that the mechanism gave them. Trees begin from the linear part, and once more from class frequencies; a
+    product of powers pools all three. Powers, weights, views, ridges and numbers of trees are those under which
+    held-out answers are likeliest. The pool says what class each record has, given its answer; other trees learn from
+    that, and the answer is the geometric mean of both.
+
+    Args:
+        categorical: boolean mask of the columns that hold category codes, shape (d,).
+        quick: whether the linear part takes the first view alone.
+    """
+
+    loss: ClassVar[str] = "forward"
+
+    def __init__(self, categorical: Any = None, *, quick: bool = False) -> None:
+        self.categorical = categorical
+        self.quick = quick
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from true labels y, shape (n,), and features X, shape (n, d)."""
+        labels = validate_data(self, y=y)
+        table = number_table(X, self, fit=True)
+        check_consistent_length(table, labels)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self._learn(table, Evidence(codes, np.eye(len(self.classes_))[codes], None))
+        return self
+
+    def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
+        """Learn from released labels whose noise is known.
+
+        Args:
+            X: features of n records.
+            evidence: the released labels and their noise.
+            start, stage: of the stage before; all labels are learned from anew.
+            prior: class probabilities from another source, shape (n, K); used in the first stage.
+        """
+        self.cross_fit(X, evidence, prior if stage == 1 else None)
+        return self
+
+    def cross_fit(
+        self, X: Any, evidence: Evidence, prior: Any = None
+    ) -> tuple[Probabilities, tuple["MixtureClassifier", NDArray[np.intp]]]:
+        """Learn from released labels, and return what models say of records whose answers they did not see.
+
+        Args:
+            X, evidence, prior: as in `fit_released`.
+
+        Returns:
+            Probabilities, shape (n, K); and one of these models, with the places of its held-out records.
+        """
+        table = number_table(X, self, fit=True)
+        self.classes_ = np.arange(evidence.classes)
+        return self._learn(
+            table, evidence if prior is None else replace(evidence, likelihood=evidence.posterior(prior))
+        )
+
+    def dry_run(self, X: Any, classes: int) -> None:
+        """Learn from some records and made-up labels, to find errors before anything is charged.
+
+        Raises:
+            InputError: features or arguments cannot be used.
+        """
+        check_by_trial(clone(self).set_params(quick=True), X, classes)
+
+    def _learn(self, features: Table, evidence: Evidence) -> tuple[Probabilities, Any]:
+        likelihood = np.maximum(normalized(evidence.likelihood), np.finfo(np.float32).tiny).astype(np.float32)
+        count = len(likelihood)
+        fold = np.random.default_rng(0).permutation(count) % FOLDS
+        folds: Parts = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(FOLDS)]
+        folds = folds if count >= FOLDS else [(np.arange(count), np.arange(count))]
+        maps = views(features, self.categorical)
+        heads, self.shares_ = _heads(_planes(features, maps[:1] if self.quick else maps), likelihood, folds)
+        self.prior_ = np.log(np.maximum(evidence.class_prior(), MIN_CHANCE)).astype(np.float32)
+        linear, fold_heads = np.empty_like(likelihood), heads
+        for learned, held in folds:
+            fold_heads = [head.fitted(likelihood, learned, LAST_STEPS) for head in heads]
+            linear[held] = self._mixed([head.probabilities(held) for head in fold_heads], len(held))
+        self._set_levels(features, linear)
+        table = self._numbers(features)
+        outside, grown, whole = [linear], [], []
+        for start in self._starts(linear):
+            part = np.empty_like(linear)
+            for learned, held in folds:
+                trees, scores = boosted(table, likelihood, start, learned, held)
+                part[held] = softmax(scores, axis=1)
+                grown.append(trees)
+            size = round(sum(len(trees.trees) for trees in grown[-len(folds) :]) / len(folds))
+            whole.append(boosted(table, likelihood, start, np.arange(count), np.arange(0), size)[0])
+            outside.append(part)
+        self.powers_ = pool_powers(outside, likelihood)
+        last = copy(self)
+        last._finish(fold_heads, grown[len(folds) - 1 :: len(folds)])
+        self._finish([head.fitted(likelihood, slice(None), LAST_STEPS) for head in heads], whole)
+        unseen = pooled(outside, self.powers_)
+        soft = normalized(unseen * likelihood).astype(np.float32)
+        start = np.broadcast_to(self.prior_, linear.shape)
+        student, _ = boosted(table, soft, start, np.arange(count), np.arange(0), SOFT_TREES, soft=True)
+        self.student_ = [student.trees, student.steps]
+        return unseen, (last, folds[-1][1])
+
+    def _finish(self, heads: list[Head], trees: list[BoostedTrees]) -> None:
+        """Set what predicts."""
+        self.heads_ = [head.classifier() for head in heads]
+        self.trees_ = [part.trees for part in trees]
+        self.steps_ = [part.steps for part in trees]
+        self.student_ = []
+
+    def _mixed(self, parts: Sequence[AnyFloats], count: int) -> AnyFloats:
+        """Return the linear part of the mixture, or class frequencies where features say nothing."""
+        if not parts:
+            return np.broadcast_to(np.exp(self.prior_), (count, len(self.prior_)))
+        return np.asarray(np.tensordot(self.shares_, np.stack(parts), 1), dtype=np.float32)
+
+    def _starts(self, linear: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
+        """Return the scores that trees begin with: those of the linear part, and class frequencies."""
+        return DAMPING * np.log(np.maximum(linear, MIN_CHANCE)), np.broadcast_to(self.prior_, linear.shape)
+
+    def _set_levels(self, features: Table, linear: AnyFloats) -> None:
+        """Learn the categories of each column, and their means of the score in which linear parts differ most."""
+        scores = np.log(np.maximum(linear, MIN_CHANCE)).astype(np.float64)
+        scores -= scores.mean(axis=1, keepdims=True)
+        scores -= scores.mean(axis=0)
+        score = scores @ np.linalg.eigh(scores.T @ scores)[1][:, -1]
+        mask = np.zeros(features.shape[1], bool) if self.categorical is None else np.asarray(self.categorical, bool)
+        self.levels_ = {}
+        for column in np.flatnonzero(mask):
+            known = np.isfinite(features[:, column])
+            levels, places, counts = np.unique(features[known, column], return_inverse=True, return_counts=True)
+            means = np.bincount(places, score[known], len(levels)) / counts
+            self.levels_[int(column)] = levels, means.astype(np.float32)
+
+    def _numbers(self, features: Table) -> AnyFloats:
+        """Return what trees see: numbers, means of categories, and `GAP` for gaps and unknown categories."""
+        table = np.nan_to_num(features, nan=GAP).astype(np.float32)
+        for column, (levels, means) in self.levels_.items():
+            values = features[:, column]
+            table[:, column] = GAP
+            known = np.flatnonzero(np.isin(values, levels))
+            table[known, column] = means[np.searchsorted(levels, values[known])]
+        return table
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """Return probabilities, shape (n, K)."""
+        check_is_fitted(self, "powers_")
+        features = number_table(X, self)
+        tables: dict[int, Any] = {}
+        for head in self.heads_:
+            if id(head.representation) not in tables:
+                tables[id(head.representation)] = head.mapped(features)
+        parts = [head.of_table(tables[id(head.representation)]) for head in self.heads_]
+        linear, table = self._mixed(parts, len(features)), self._numbers(features)
+        starts = zip(self._starts(linear), self.trees_, self.steps_, strict=True)
+        boosts = (softmax(BoostedTrees(*grown).scores(table, start), axis=1) for start, *grown in starts)
+        result = pooled([linear, *boosts], self.powers_)
+        if not self.student_:
+            return result
+        scores = BoostedTrees(*self.student_).scores(table, np.broadcast_to(self.prior_, linear.shape))
+        return pooled([result, softmax(scores, axis=1)], np.full(2, 0.5))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likeliest class, shape (n,)."""
+        check_is_fitted(self, "powers_")
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
