@@ -94,7 +94,7 @@ FAILURES["NoisyLabelClassifier"] = {
 }
 
 NOT_ESTIMATORS = {
-    "BinMeans": "holds a fitted classifier, and has no `fit`",
+    "BlendedRegressor": "holds fitted regressors, and has no `fit`",
     "CorrectedClassifier": "holds two fitted classifiers, and has no `fit`",
     "GeometricMean": "holds fitted classifiers, and has no `fit`",
     "ImageMap": "takes images that hold patches of 6 pixels a side; the two maps that it joins are checked",

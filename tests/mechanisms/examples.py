@@ -24,6 +24,8 @@ from labeldp.mechanisms import (
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
     ResponseOnBins,
+    ResponseOnDistances,
+    ResponseOnPoints,
     SquaredErrors,
     SubsetSelection,
     UnaryEncoding,
@@ -39,6 +41,8 @@ def public(values: Any) -> Public[Any]:
 
 GROUPS = public([0, 1, 1, 0, 3])
 PRIORS = public([[0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0.1, 0.45, 0.45], [1, 0, 0]])
+CENTERS = public([[0], [2], [2], [5]])
+SPANS = public([[-2, 1], [1, 4], [1, 4], [4, 7]])
 CLASS_PRIOR = public([0.1, 0.4, 0.2, 0.3])
 
 ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
@@ -69,6 +73,10 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "two numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(0, 1, grid=2), epsilon=epsilon),
     "few numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
     "three bins": lambda epsilon: ResponseOnBins(domain=Interval(-1, 1, grid=6), epsilon=epsilon, bins=3),
+    "two points of spans": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, spans=SPANS),
+    "three points of spans": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, spans=SPANS, points=3),
+    "three points of the range": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, points=3),
+    "bins of distances": lambda epsilon: ResponseOnDistances(domain=SIX, epsilon=epsilon, centers=CENTERS, bins=4),
     "exponential": lambda epsilon: ExponentialMechanism(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
     "permute and flip": lambda epsilon: PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=GROUPS),
     "histogram": lambda epsilon: LaplaceHistogram(domain=Classes(3), epsilon=epsilon, groups=GROUPS),

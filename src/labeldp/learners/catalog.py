@@ -125,14 +125,14 @@ def _classifier(phrase: str, stores: Mapping[str, str], weighted: tuple[str, ...
 
 LEARNERS: dict[str, LearnerEntry] = {
     "auto": LearnerEntry(
-        "what labeldp choose ranks first; of randomized labels boosting or kernel, for numbers boosting or cells, "
-        "whichever explains held-out released labels better; of images linear",
+        "what labeldp choose ranks first; of randomized labels boosting or kernel, whichever explains held-out "
+        "released labels better, for numbers boosting and ridge regressions; of images linear",
         _STAGES,
         targets=(BOTH, ()),
         options=_STAGED,
         stores={
             "labeldp.learners.classifiers": "GeometricMean",
-            "labeldp.learners.numbers": "BinMeans",
+            "labeldp.learners.blends": "BlendedRegressor",
             "sklearn.utils._bunch": "Bunch",
         },
         numbers=_RELEASED,
