@@ -1,11 +1,12 @@
-"""Two ridge regressions and boosted trees of noisy numbers, weighted by what held-out answers say."""
+"""A ridge regression and boosted trees of noisy numbers, weighted by what held-out answers say."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, solve
+from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, RegressorMixin
 
@@ -24,12 +25,13 @@ MOST_NUMBERS = 100
 MOST_DIRECTIONS = 400
 """A map of more columns is reduced to so many principal directions."""
 
-FOLDS = 3
-PENALTIES = np.geomspace(1e-4, 1e3, 15)
-"""Factors on the mean square of the columns."""
+FOLDS, SEARCHES = 3, 2
 
-BELIEF, SPREAD = (1.0, 0.0, 0.0), 0.5
-"""Weights before there are answers, and how far they are expected to move: as far as answers allow."""
+SIGNALS = (0.0, *np.geomspace(1e-4, 30, 12))
+"""What columns of a kind may explain, in units of the noise of a value."""
+
+BELIEF, SPREAD = (1.0, 0.0), 0.3
+"""Weights of regression and trees before there are answers, and how far they are expected to move."""
 
 
 class BlendedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -91,7 +93,7 @@ class View:
 
 
 class Blend:
-    """What learns from noisy numbers of a table: a ridge regression of its columns, another one of a map, and trees.
+    """What learns from noisy numbers of a table: a ridge regression of its columns and of a map, and trees.
 
     Args:
         features: public features of all records, shape (n, d).
@@ -107,61 +109,94 @@ class Blend:
         if table.shape[1] < MOST_NUMBERS:
             maps.append(TableMap(categorical=mask, trees=TREES))
         self.views = [View.of(encoder, table) for encoder in maps]
+        self.columns = np.hstack([view.rows for view in self.views])
+        self.kinds = np.repeat(np.arange(len(maps)), [view.rows.shape[1] for view in self.views])
 
     def fit(self, rows: NDArray[np.intp], values: Floats, weights: Floats) -> BlendedRegressor:
         """Learn from unbiased values of some records, shape (m,), whose inverse variances are as the weights.
 
-        Each fold of the records is predicted by what learned from the others. The weights of the regressors are those
-        under which held-out values are likeliest, under a prior for the first one. Trees of all folds are averaged.
+        Each fold of the records is predicted by what learned from the others. The shares of regression and trees are
+        those under which held-out values are likeliest, under a prior. Trees of all folds are averaged.
         """
         weights = weights / weights.mean()
         mean = float(np.average(values, weights=weights))
         centered, folds = values - mean, np.random.default_rng(0).permutation(len(rows)) % FOLDS
-        fits = [_ridge(view.rows[rows], centered, weights, folds) for view in self.views]
+        coefficients, line = ridge_regression(self.columns[rows], self.kinds, centered, weights, folds)
         parts: list[Any] = [
-            view.regressor(coefficients, mean) for view, (coefficients, _) in zip(self.views, fits, strict=True)
+            view.regressor(coefficients[self.kinds == kind], 0.0) for kind, view in enumerate(self.views)
         ]
-        held_out, trees = np.column_stack([*(held for _, held in fits), np.zeros(len(rows))]), []
-        table = self.table[rows]
+        forest, trees, table = np.zeros(len(rows)), [], self.table[rows]
         for fold in range(FOLDS):
             known, held = folds != fold, folds == fold
             learner = boosted_regression(int(known.sum()), self.mask if self.mask.any() else None)
-            trees.append(learner.fit(table[known], centered[known] + mean, sample_weight=weights[known]))
-            held_out[held, -1] = trees[-1].predict(table[held]) - mean
-        shares = _shares(held_out, centered, weights)
-        each = np.append(shares[:-1], np.full(FOLDS, shares[-1] / FOLDS))
-        model = BlendedRegressor([*parts, *trees], each, mean * (1 - shares.sum()), self.ends)
+            trees.append(learner.fit(table[known], values[known], sample_weight=weights[known]))
+            forest[held] = trees[-1].predict(table[held]) - mean
+        share, tree_share = _shares(np.column_stack([line, forest]), centered, weights)
+        each = np.repeat([share, tree_share / FOLDS], [len(parts), FOLDS])
+        model = BlendedRegressor([*parts, *trees], each, mean * (1 - tree_share), self.ends)
         check_columns(model, self.features, fit=True)
         return model
 
 
-def _ridge(rows: Any, values: Floats, weights: Floats, folds: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Return coefficients of the penalty of least held-out error, and held-out predictions, shapes (d,) and (m,)."""
+def ridge_regression(
+    rows: Any, kinds: NDArray[np.intp], values: Floats, weights: Floats, folds: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
+    """Return the posterior mean of coefficients, shape (d,), and predictions of held-out values, shape (m,).
+
+    Coefficients of each kind of columns are normal with one variance; the variances are those under which the values
+    are likeliest.
+    """
     grams, moments = [], []
     for fold in range(FOLDS):
         part = folds == fold
         weighted = rows[part] * weights[part, None].astype(rows.dtype)
         grams.append((weighted.T @ rows[part]).astype(np.float64))
         moments.append(weighted.T.astype(np.float64) @ values[part])
-    gram, moment = sum(grams), sum(moments)
-    scale = max(float(np.trace(gram)) / len(gram), 1e-12)
-    held_out = np.zeros((len(rows), len(PENALTIES)))
+    gram, moment, square = sum(grams), sum(moments), float(weights @ values**2)
+    sizes = np.bincount(kinds, np.diag(gram)) / len(rows)
+    signals = [SIGNALS[3]] * len(sizes)
+
+    def evidence(kind: int, signal: float) -> float:
+        asked = [*signals[:kind], signal, *signals[kind + 1 :]]
+        return _log_likelihood(gram, moment, square, _variances(asked, sizes, kinds), len(rows))
+
+    for _ in range(SEARCHES):
+        for kind in range(len(sizes)):
+            signals[kind] = max(SIGNALS, key=lambda signal, kind=kind: evidence(kind, signal))
+    variances = _variances(signals, sizes, kinds)
+    held_out = np.zeros(len(rows))
     for fold in range(FOLDS):
-        part, known, target = folds == fold, gram - grams[fold], moment - moments[fold]
-        guesses = np.column_stack([_solved(known, target, penalty * scale) for penalty in PENALTIES])
-        held_out[part] = rows[part] @ guesses
-    best = int(np.argmin(weights @ (values[:, None] - held_out) ** 2))
-    return _solved(gram, moment, PENALTIES[best] * scale), held_out[:, best]
+        known = _posterior(gram - grams[fold], moment - moments[fold], variances)
+        held_out[folds == fold] = rows[folds == fold] @ known
+    return _posterior(gram, moment, variances), held_out
 
 
-def _solved(gram: Floats, moment: Floats, penalty: float) -> Floats:
-    return np.asarray(solve(gram + penalty * np.eye(len(gram)), moment, assume_a="pos"))
+def _variances(signals: Sequence[float], sizes: Floats, kinds: NDArray[np.intp]) -> Floats:
+    """Return the prior variance of each coefficient, in units of the noise, shape (d,)."""
+    return np.asarray((np.array(signals) / np.maximum(sizes, 1e-12))[kinds])
+
+
+def _scaled(gram: Floats, moment: Floats, variances: Floats) -> tuple[Any, Floats]:
+    """Return the factored precision of coefficients over their prior standard deviations, and the scaled moment."""
+    root = np.sqrt(variances)
+    return cho_factor(gram * root * root[:, None] + np.eye(len(root)), lower=True), moment * root
+
+
+def _posterior(gram: Floats, moment: Floats, variances: Floats) -> Floats:
+    factor, scaled = _scaled(gram, moment, variances)
+    return np.asarray(np.sqrt(variances) * cho_solve(factor, scaled))
+
+
+def _log_likelihood(gram: Floats, moment: Floats, square: float, variances: Floats, count: int) -> float:
+    """Return the logarithm of the likelihood of all values, at the noise under which it is largest."""
+    factor, scaled = _scaled(gram, moment, variances)
+    left = max(square - float(scaled @ cho_solve(factor, scaled)), 1e-12 * square)
+    return -count / 2 * float(np.log(left)) - float(np.log(np.diag(factor[0])).sum())
 
 
 def _shares(held_out: Floats, values: Floats, weights: Floats) -> Floats:
     """Return nonnegative weights of predictions, shape (m, parts), with a sum of at most 1."""
-    belief = np.array([*BELIEF[: held_out.shape[1] - 1], BELIEF[-1]])
     root = np.sqrt(weights / np.average((values - held_out[:, 0]) ** 2, weights=weights))
-    design = np.vstack([held_out * root[:, None], np.eye(len(belief)) / SPREAD])
-    shares = nnls(design, np.append(values * root, belief / SPREAD))[0]
+    design = np.vstack([held_out * root[:, None], np.eye(len(BELIEF)) / SPREAD])
+    shares = nnls(design, np.append(values * root, np.array(BELIEF) / SPREAD))[0]
     return np.asarray(shares / max(shares.sum(), 1.0))
