@@ -22,10 +22,13 @@ TREES = 20
 MOST_NUMBERS = 100
 """Tables of so many columns get no richer map."""
 
+BINS = 255
+"""The most values of a column that trees tell apart."""
+
 MOST_DIRECTIONS = 400
 """A map of more columns is reduced to so many principal directions."""
 
-FOLDS, SEARCHES = 3, 2
+FOLDS, SEARCHES = 5, 2
 
 SIGNALS = (0.0, *np.geomspace(1e-4, 30, 12))
 """What columns of a kind may explain, in units of the noise of a value."""
@@ -38,24 +41,54 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A weighted sum of fitted regressors, clipped to a range; it is not fitted to labels of its own.
 
     Args:
-        parts: fitted regressors.
-        weights: their weights, shape (parts,).
-        offset: added to their weighted sum.
+        lines: fitted regressors of features, whose predictions are added up.
+        trees: fitted regressors of features that `binned` made, whose predictions are averaged.
+        cuts: of each column.
+        shares: of the lines and of the trees.
+        offset: added to both.
         ends: of the range.
     """
 
-    def __init__(self, parts: Any, weights: Any, offset: float, ends: Any) -> None:
-        self.parts = parts
-        self.weights = weights
+    def __init__(self, lines: Any, trees: Any, cuts: Any, shares: Any, offset: float, ends: Any) -> None:
+        self.lines = lines
+        self.trees = trees
+        self.cuts = cuts
+        self.shares = shares
         self.offset = offset
         self.ends = ends
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return predicted numbers, shape (n,)."""
         table = number_table(X, self)
-        kept = [(part, weight) for part, weight in zip(self.parts, self.weights, strict=True) if weight]
-        total = sum((weight * part.predict(table) for part, weight in kept), np.full(len(table), float(self.offset)))
+        total = np.full(len(table), float(self.offset))
+        if self.shares[0]:
+            total += self.shares[0] * sum(line.predict(table) for line in self.lines)
+        if self.shares[1]:
+            coded = binned(table, self.cuts)
+            total += self.shares[1] * np.mean([tree.predict(coded) for tree in self.trees], axis=0)
         return np.clip(total, *self.ends)
+
+
+def quantile_cuts(table: Any, mask: NDArray[np.bool_]) -> list[Floats]:
+    """Return where bins of the columns begin; categories and columns of few values have none.
+
+    Trees bin their columns themselves, but slowly where records have weights, and for each fold again.
+    """
+    shares, none = np.linspace(0, 1, BINS + 1)[1:-1], np.zeros(0)
+    columns = [column[np.isfinite(column)] for column in table.T]
+    return [
+        none if named or len(np.unique(column)) <= BINS else np.unique(np.quantile(column, shares))
+        for column, named in zip(columns, mask, strict=True)
+    ]
+
+
+def binned(table: Any, cuts: Sequence[Floats]) -> Any:
+    """Return a table with the numbers of bins in columns that have cuts, NaN where a value is missing."""
+    coded = np.array(table, dtype=np.float64)
+    for column, starts in zip(coded.T, cuts, strict=True):
+        if len(starts):
+            column[:] = np.where(np.isnan(column), np.nan, np.searchsorted(starts, column, side="right"))
+    return coded
 
 
 @dataclass(frozen=True)
@@ -104,7 +137,9 @@ class Blend:
     def __init__(self, features: Any, categorical: Any, ends: tuple[float, float]) -> None:
         table = number_table(features)
         mask = np.zeros(table.shape[1], np.bool_) if categorical is None else np.asarray(categorical, dtype=np.bool_)
-        self.features, self.table, self.mask, self.ends = features, table, mask, ends
+        self.features, self.mask, self.ends = features, mask, ends
+        self.cuts = quantile_cuts(table, mask)
+        self.coded = binned(table, self.cuts)
         maps = [TableMap(categorical=mask, bins=1, trees=0)]
         if table.shape[1] < MOST_NUMBERS:
             maps.append(TableMap(categorical=mask, trees=TREES))
@@ -122,18 +157,16 @@ class Blend:
         mean = float(np.average(values, weights=weights))
         centered, folds = values - mean, np.random.default_rng(0).permutation(len(rows)) % FOLDS
         coefficients, line = ridge_regression(self.columns[rows], self.kinds, centered, weights, folds)
-        parts: list[Any] = [
-            view.regressor(coefficients[self.kinds == kind], 0.0) for kind, view in enumerate(self.views)
-        ]
-        forest, trees, table = np.zeros(len(rows)), [], self.table[rows]
+        lines = [view.regressor(coefficients[self.kinds == kind], 0.0) for kind, view in enumerate(self.views)]
+        forest, trees, table = np.zeros(len(rows)), [], self.coded[rows]
         for fold in range(FOLDS):
             known, held = folds != fold, folds == fold
             learner = boosted_regression(int(known.sum()), self.mask if self.mask.any() else None)
             trees.append(learner.fit(table[known], values[known], sample_weight=weights[known]))
             forest[held] = trees[-1].predict(table[held]) - mean
-        share, tree_share = _shares(np.column_stack([line, forest]), centered, weights)
-        each = np.repeat([share, tree_share / FOLDS], [len(parts), FOLDS])
-        model = BlendedRegressor([*parts, *trees], each, mean * (1 - tree_share), self.ends)
+        shares = _shares(np.column_stack([line, forest]), centered, weights)
+        offset = mean * (1 - float(shares[1]))
+        model = BlendedRegressor(lines, trees, self.cuts, shares, offset, self.ends)
         check_columns(model, self.features, fit=True)
         return model
 
