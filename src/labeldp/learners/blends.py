@@ -30,7 +30,7 @@ MOST_DIRECTIONS = 400
 
 FOLDS, SEARCHES = 5, 2
 
-SIGNALS = (0.0, *np.geomspace(1e-4, 30, 12))
+SIGNALS = (0.0, *np.geomspace(3e-4, 10, 7))
 """What columns of a kind may explain, in units of the noise of a value."""
 
 BELIEF, SPREAD = (1.0, 0.0), 0.3
