@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, final
 
@@ -44,8 +45,8 @@ DIMENSION = 30.0
 REACHES = 2.0 ** -np.arange(0, 8, 0.5)
 """What is tried, in widths of the range."""
 
-WORTH = 0.8
-"""Answers around predictions are asked for where they promise at most so much of the error of the whole range."""
+LEAST_EPSILON = Fraction(2, 5)
+"""Below it all answer on the whole range: what distances then say is too little for a smaller reach."""
 
 MOST_POINTS = 21
 
@@ -139,7 +140,7 @@ class Numbers(Learner):
             ResponseOnPoints(domain=domain, epsilon=epsilon, points=fewest_points(epsilon, spread))
             for spread in (1.0, 0.5)
         )
-        if worth_centers(epsilon):
+        if positive_epsilon(epsilon) >= LEAST_EPSILON:
             distances = ResponseOnDistances(domain=domain, epsilon=epsilon, bins=BINS)
             mechanisms = dict(zip(SHARES, (whole, distances, around, around), strict=True))
         else:
@@ -390,25 +391,6 @@ def fewest_points(epsilon: Any, spread: float) -> int:
     labels = np.linspace(-spread, spread, 201)
     epsilon = float(positive_epsilon(epsilon))
     return min(range(2, MOST_POINTS + 1), key=lambda points: float(second_moment(labels, 1, points, epsilon).mean()))
-
-
-def worth_centers(epsilon: Any) -> bool:
-    """Return whether answers around predictions promise much less error than answers on the whole range.
-
-    The promise is that of labels that are close to predictions; both errors fall with the number of records alike, so
-    that epsilon alone decides.
-    """
-    epsilon, records = float(positive_epsilon(epsilon)), 10_000
-    sizes = np.append(2.0 ** -np.arange(BINS - 1, 0, -1), 1) * np.append(0.5, np.full(BINS - 1, 0.75))
-    close = np.eye(BINS)[:2].mean(axis=0)
-    best = Distances(sizes, close, doubts(epsilon, close, round(SHARES["distances"] * records)), 1.0)
-    counted = round((SHARES["round 1"] + SHARES["round 2"]) * records)
-    points = fewest_points(epsilon, 0.5)
-    reach = best.reach(epsilon, points, counted)
-    beyond = np.maximum(sizes - reach, 0)
-    promised = best.noise(reach, epsilon, points) * DIMENSION / counted + float(best.doubt @ beyond**2)
-    whole = float(second_moment(np.linspace(-0.5, 0.5, 201), 0.5, fewest_points(epsilon, 1.0), epsilon).mean())
-    return promised <= WORTH * whole * DIMENSION / records
 
 
 @dataclass(frozen=True)

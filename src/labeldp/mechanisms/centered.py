@@ -210,8 +210,12 @@ class ResponseOnPoints(_Located):
         return f"one noisy number per record (one of {self.points} values {around}, with the label as mean)"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        reach = number(float(self.gain * self.width * self.domain.step / 2))
-        return f"Each label is replaced by one of {self.points} values, up to {reach} from the middle of its span."
+        reach = self.gain * self.width * self.domain.step / 2
+        where = f"around a prediction, at most {number(reach)} from it, with the label as its mean if it is close"
+        if not self.public_inputs:
+            ends = (number(self.domain.center + sign * reach) for sign in (-1, 1))
+            where = f"in [{', '.join(ends)}] with the label as its mean"
+        return f"Each label is replaced by one of {self.points} values {where}."
 
     def values(self, noisy: Any) -> Floats:
         """Return answers in the unit of the labels, shape (n,): on average the label, brought into its span.
