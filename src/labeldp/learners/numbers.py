@@ -307,7 +307,7 @@ class Questions:
 
 def blended(blend: Blend, answers: Sequence[Answers]) -> Release[Any]:
     """Return a blend that learned from all answers, each weighted by its noise."""
-    rows, values = (np.concatenate([each[place] for each in answers]) for place in (1, 2))
+    rows, values = (np.concatenate([each[column] for each in answers]) for column in (1, 2))
     weights = np.concatenate([np.full(len(each.rows), 1 / each.noise) for each in answers])
     return gather([each.release for each in answers], lambda *_: blend.fit(rows, values, weights))
 

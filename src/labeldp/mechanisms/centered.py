@@ -39,17 +39,17 @@ class _Located(FiniteMechanism):
     digest: str
     law: ResponseLaw
 
-    def _set_places(self, given: Any, default: list[int]) -> None:
+    def _set_places(self, values: Any, default: list[int]) -> None:
         """Check the public integers, shape (n, columns), which are grid steps in the domain or near it."""
         require_domain(self.domain, "numbers")
         places, digest, inputs = np.array([default], dtype=np.int32), "", self.public_inputs
-        if given is not None:
-            name, array = self.stored, np.asarray(public_value(given, self.stored))
+        if values is not None:
+            name, array = self.stored, np.asarray(public_value(values, self.stored))
             if array.dtype.kind not in "iu" or array.shape[1:] != (len(default),) or not len(array):
                 raise InputError(f"must be integers, shape (n, {len(default)})", argument=name)
             if np.abs(array.astype(np.int64)).max() > 2 * self.domain.size:
                 raise InputError("must be grid steps in the domain or near it", argument=name)
-            places, inputs = array.astype(np.int32), (PublicInput.of(given, name),)
+            places, inputs = array.astype(np.int32), (PublicInput.of(values, name),)
             digest = hashlib.sha256(places.astype("<i4").tobytes()).hexdigest()
         places.flags.writeable = False
         set_fields(self, places=places, digest=digest, public_inputs=inputs)
@@ -161,6 +161,7 @@ class ResponseOnPoints(_Located):
 
     plain: ClassVar[tuple[str, ...]] = ("epsilon", "points")
     stored: ClassVar[str] = "spans"
+    domain: Interval = field(kw_only=False)
     spans: InitVar[Any] = None
     points: int = 2
     places: NDArray[np.int32] = field(init=False, repr=False, compare=False)
@@ -190,7 +191,7 @@ class ResponseOnPoints(_Located):
         offsets = np.arange(width + 1)
         below = np.minimum(offsets * last // width, last - 1)
         gap = self.law.keep - self.law.lie
-        moved = np.array([gap * rest // width for rest in (offsets * last - below * width).tolist()], dtype=object)
+        moved = np.array([gap * left // width for left in (offsets * last - below * width).tolist()], dtype=object)
         rows = np.full((width + 1, self.points), self.law.lie, dtype=object)
         rows[offsets, below] = self.law.keep - moved
         rows[offsets, below + 1] += moved
@@ -242,9 +243,9 @@ def second_moment(distances: Any, reach: float, points: int, epsilon: float) -> 
         points, epsilon: as in `ResponseOnPoints`.
     """
     step, growth = 2 * reach / (points - 1), np.expm1(min(epsilon, 50.0))
-    place = (np.clip(np.asarray(distances, dtype=np.float64), -reach, reach) + reach) / step
-    share = place - np.floor(place)
-    rounded = (place * step - reach) ** 2 + share * (1 - share) * step**2
+    position = (np.clip(np.asarray(distances, dtype=np.float64), -reach, reach) + reach) / step
+    share = position - np.floor(position)
+    rounded = (position * step - reach) ** 2 + share * (1 - share) * step**2
     uniform = reach**2 * (points + 1) / (3 * (points - 1))  # the mean square of the points
     return np.asarray((growth + points) / growth * (rounded + points * uniform / growth))
 
@@ -281,6 +282,7 @@ class ResponseOnDistances(_Located):
 
     plain: ClassVar[tuple[str, ...]] = ("epsilon", "bins")
     stored: ClassVar[str] = "centers"
+    domain: Interval = field(kw_only=False)
     centers: InitVar[Any] = None
     bins: int = 8
     places: NDArray[np.int32] = field(init=False, repr=False, compare=False)
@@ -323,8 +325,8 @@ class ResponseOnDistances(_Located):
         return f"one noisy bin per record (randomized response on {self._outputs} bins of the distance from a center)"
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
-        kept = f"It is the true bin with probability {self.law.keep / WORD:.3f}."
-        return f"Each record releases one of {self._outputs} bins of its label's distance from a public center. {kept}"
+        truth = f"It is the true bin with probability {self.law.keep / WORD:.3f}."
+        return f"Each record releases one of {self._outputs} bins of its label's distance from a public center. {truth}"
 
     def shares(self, noisy: Any) -> Floats:
         """Return unbiased shares of the bins among the labels, shape (bins,); some may be negative."""
