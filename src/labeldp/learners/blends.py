@@ -195,7 +195,8 @@ def ridge_regression(
 
     for _ in range(SEARCHES):
         for kind in range(len(sizes)):
-            signals[kind] = max(SIGNALS, key=lambda signal, kind=kind: evidence(kind, signal))
+            scores = [evidence(kind, signal) for signal in SIGNALS]
+            signals[kind] = SIGNALS[int(np.argmax(scores))]
     variances = _variances(signals, sizes, kinds)
     held_out = np.zeros(len(rows))
     for fold in range(FOLDS):
