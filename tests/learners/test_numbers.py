@@ -118,4 +118,6 @@ def test_what_cannot_be_learned_from_is_refused_and_charges_nothing() -> None:
         fit_numbers(features, holder, epsilon=1.5, rng=np.random.default_rng(0))
     with pytest.raises(InputError):
         fit_numbers(features[:50], holder, epsilon=1, rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="categorical must say of each column"):
+        fit_numbers(features, holder, epsilon=1, rng=np.random.default_rng(0), categorical=[True])
     assert holder.ledger.spent.epsilon() == 0

@@ -14,7 +14,7 @@ from labeldp.learners.classifiers import boosted_regression
 from labeldp.learners.features import check_columns, number_table
 from labeldp.learners.linear import LinearRegressor
 from labeldp.learners.representations import TableMap
-from labeldp.privacy import Floats
+from labeldp.privacy import Floats, InputError
 
 TREES = 20
 """Random trees of the richer map."""
@@ -137,6 +137,8 @@ class Blend:
     def __init__(self, features: Any, categorical: Any, ends: tuple[float, float]) -> None:
         table = number_table(features)
         mask = np.zeros(table.shape[1], np.bool_) if categorical is None else np.asarray(categorical, dtype=np.bool_)
+        if mask.shape != table.shape[1:]:
+            raise InputError("must say of each column whether it holds category codes", argument="categorical")
         self.features, self.mask, self.ends = features, mask, ends
         self.cuts = quantile_cuts(table, mask)
         self.coded = binned(table, self.cuts)

@@ -185,7 +185,8 @@ class Numbers(Learner):
         """Return what learns from answers while others are asked for: a blend, unless it cannot read the table."""
         if self.regressors and getattr(getattr(features, "dtype", None), "kind", "") not in "fiub":
             return lambda answers: regressor_of(self.regressors or (), features, task, answers)
-        blend = Blend(features, task.categorical, task.domain.ends)
+        fitting = np.shape(task.categorical) == np.shape(features)[1:]  # else the regressor takes other columns
+        blend = Blend(features, task.categorical if fitting or not self.regressors else None, task.domain.ends)
         return lambda answers: blended(blend, answers)
 
     def _model(self, features: Any, task: Task, learn: "Learn", answers: "Sequence[Answers]") -> Release[Model]:
