@@ -186,7 +186,7 @@ standardized columns and indicators. *No privacy*: boosted trees of the labels t
 t-test between the first two. Seconds are those of the processor for one fit. Rows are in
 [`numbers-baselines.csv`](data/numbers-baselines.csv).
 
-Constants were chosen on the first tables and on made-up labels. The others had no say in any constant.
+Constants were chosen on {setting}, and on made-up labels. Tables that score had no say in any constant.
 """
 
 HEADER = """
@@ -201,8 +201,10 @@ def page() -> str:
     for row in sorted(stored(), key=lambda row: int(row["seed"])):
         cells[row["table"], float(row["epsilon"])][row["method"]].append((float(row["error"]), float(row["seconds"])))
     seeds = max(len(runs) for methods in cells.values() for runs in methods.values())
-    text = INTRODUCTION.format(seeds=seeds, tested=TESTED)
+    text = INTRODUCTION.format(seeds=seeds, tested=TESTED, setting=", ".join(SETTING))
     for title, names in (("Tables that set constants", SETTING), ("Tables that score", SCORING)):
+        if not any((name, epsilon) in cells for name in names for epsilon in EPSILONS):
+            continue
         text += f"\n## {title}\n{HEADER}"
         for name, source in names.items():
             for epsilon in EPSILONS:

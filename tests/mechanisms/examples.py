@@ -73,7 +73,6 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "two numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(0, 1, grid=2), epsilon=epsilon),
     "few numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
     "three bins": lambda epsilon: ResponseOnBins(domain=Interval(-1, 1, grid=6), epsilon=epsilon, bins=3),
-    "two points of spans": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, spans=SPANS),
     "three points of spans": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, spans=SPANS, points=3),
     "three points of the range": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, points=3),
     "bins of distances": lambda epsilon: ResponseOnDistances(domain=SIX, epsilon=epsilon, centers=CENTERS, bins=4),
