@@ -252,7 +252,7 @@ def local_numbers(epsilon: float, records: int, share: float) -> Callable[[np.ra
     def run(rng: np.random.Generator) -> Found:
         x, y = world.drawn(records, rng)
         model = fit_numbers(
-            x, curator(y, world.domain), epsilon=epsilon, rng=rng, evaluation=share, classifiers=[LogisticRegression()],
+            x, curator(y, world.domain), epsilon=epsilon, rng=rng, evaluation=share,
             regressors=[NoisyNumberRegressor(Ridge())], partition_seed=int(rng.integers(1 << 30)),
         ).value  # fmt: skip
         yield from of_numbers(model, world, x, y)

@@ -1,4 +1,4 @@
-"""Numbers that are randomized one by one, and errors that a trusted curator sums.
+"""The noise of unbiased numbers, and errors that a trusted curator sums.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/local_numbers.py [--noises 5] [--write FILE]
 
@@ -16,30 +16,11 @@ import numpy as np
 import pandas as pd
 
 import labeldp as ldp
-from labeldp.learners import (
-    CellRegressor,
-    MedianPartition,
-    NoisyNumberRegressor,
-    SoftmaxClassifier,
-    TableMap,
-    boosted_regression,
-    cell_counts,
-    distances,
-    fit_noisy,
-    fit_numbers,
-    number_prior,
-    number_response,
-    tune,
-)
-from labeldp.learners.classifiers import boosted_trees
-from labeldp.mechanisms import DiscreteLaplace, ResponseOnBins, UnbiasedNumbers
+from labeldp.mechanisms import DiscreteLaplace, UnbiasedNumbers
 from labeldp.privacy import Public
 
 RECORDS, TESTED = 5000, 4000
-EPSILONS = (0.5, 1.0, 2.0, 4.0)
-SHOWN = ("california_housing", "bike_sharing", "protein_structure", "zero-inflated")
-PARTS = ("local", "constants", "noise", "central")
-OTHERS = ("weeks worked", "bell", "skewed")
+PARTS = ("noise", "central")
 
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, ldp.Interval]
 
@@ -51,32 +32,9 @@ def table(name: str, label: str, dropped: tuple[str, ...] = ()) -> tuple[np.ndar
     return content.drop(columns=list(dropped), errors="ignore").select_dtypes("number").to_numpy(float), labels
 
 
-def sales() -> tuple[np.ndarray, np.ndarray]:
-    """Made-up values of which four in five are zero; the others have a long tail."""
-    rng = np.random.default_rng(12345)
-    x = rng.normal(size=(20_000, 6))
-    bought = rng.random(len(x)) < 1 / (1 + np.exp(1.9 - 1.2 * x[:, 0] + x[:, 1] - 0.8 * (x[:, 2] > 0.5)))
-    value = np.exp(np.log(60) + 0.6 * x[:, 3] + 0.5 * np.abs(x[:, 4]) - 0.2 + 0.6 * rng.normal(size=len(x)))
-    return x, np.where(bought, np.clip(value, 1, 400), 0.0)
-
-
-def shaped(kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Made-up values in the middle of their range, or near its lower end."""
-    rng = np.random.default_rng(6)
-    x = rng.normal(size=(12_000, 5))
-    f = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] + 0.4 * x[:, 2] * x[:, 3]
-    noise = rng.normal(size=len(x))
-    return x, np.clip(50 + 12 * f + 6 * noise if kind == "bell" else np.exp(2.3 + 0.6 * f + 0.3 * noise), 0, 100)
-
-
 SOURCES: dict[str, tuple[Callable[[], tuple[np.ndarray, np.ndarray]], float]] = {
     "california_housing": (lambda: table("california_housing", "median_house_value"), 500_001),
     "bike_sharing": (lambda: table("bike_sharing", "cnt", ("casual", "registered", "instant")), 1000),
-    "protein_structure": (lambda: table("protein_structure", "rmsd"), 21),
-    "zero-inflated": (sales, 400),
-    "weeks worked": (lambda: table("census_income_kdd", "weeks_worked_in_year", ("income",)), 52),
-    "bell": (lambda: shaped("bell"), 100),
-    "skewed": (lambda: shaped("skewed"), 100),
 }
 """Features and labels, and the declared end of the range, which begins at 0."""
 
@@ -94,83 +52,8 @@ def curator(labels: np.ndarray, domain: ldp.Interval, epsilon: float, delta: flo
     return ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=epsilon, delta=delta))
 
 
-def today(part: Numbers, epsilon: float, rng: Any) -> Any:
-    """`labeldp fit --range` with local trust."""
-    x, y, _, _, domain = part
-    return fit_numbers(x, curator(y, domain, epsilon), epsilon=epsilon, rng=rng).value.predict
-
-
-def before(part: Numbers, epsilon: float, rng: Any) -> Any:
-    """The same command until now: noise on the grid, and trees or cells, whichever predicts held-out answers better."""
-    x, y, _, _, domain = part
-    release = curator(y, domain, epsilon).release(DiscreteLaplace(domain=domain, epsilon=epsilon), rng=rng)
-    no = np.zeros(x.shape[1], dtype=bool)
-    cells = [distances(no, CellRegressor(MedianPartition(size))) for size in cell_counts(len(x))]
-    return tune([NoisyNumberRegressor(boosted_regression(len(x))), *cells], x, release).learner.predict
-
-
-def bins_as_numbers(part: Numbers, epsilon: float, rng: Any) -> Any:
-    """The best bins under the same released prior of a fifth of the records, and boosted trees of their outputs."""
-    x, y, _, _, domain = part
-    first = np.arange(len(y)) % 5 == 0
-    whole = curator(y, domain, epsilon)
-    begun, rest = whole.split(Public(first.astype(int) ^ 1, why="every fifth record"))
-    prior = number_prior([begun.release(UnbiasedNumbers(domain=domain, epsilon=epsilon), rng=rng)])
-    mechanism = ResponseOnBins(domain=domain, epsilon=epsilon, prior=prior)
-    release = rest.release(mechanism, rng=rng)
-    trees = boosted_regression(len(release.value)).fit(x[~first], mechanism.values(release.value))
-    return lambda test: np.clip(trees.predict(test), domain.low, domain.high)
-
-
-def halves(part: Numbers, epsilon: float, rng: Any) -> Any:
-    """Plain randomized response on the two halves of the range, and boosted trees with the noise taken out."""
-    x, y, _, _, domain = part
-    classes = ldp.Classes(2)
-    holder = ldp.Curator((y > domain.high / 2).astype(int), domain=classes, budget=ldp.Budget(epsilon=epsilon))
-    release = holder.release(ldp.RandomizedResponse(domain=classes, epsilon=epsilon), rng=rng)
-    model = fit_noisy(x, release, classifier=boosted_trees(len(x), classes=2), training="plain").value
-    return lambda test: model.predict_proba(test) @ (np.array([0.25, 0.75]) * domain.high)
-
-
-METHODS = {"default": today, "Laplace": before, "bins as numbers": bins_as_numbers, "two halves": halves}
-
-
 def error(predict: Any, part: Numbers) -> float:
     return float(np.sqrt(np.mean((predict(part[2]) - part[3]) ** 2)))
-
-
-def compared(name: str, epsilon: float, noise: int) -> dict[str, float]:
-    """Errors of every method and of the mean of the true labels."""
-    part = numbers(name)
-    found = {
-        title: error(method(part, epsilon, np.random.default_rng([noise, 5])), part)
-        for title, method in METHODS.items()
-    }
-    return found | {"constant": float(np.sqrt(np.mean((part[1].mean() - part[3]) ** 2)))}
-
-
-def learned(name: str, epsilon: float, noise: int) -> dict[str, float]:
-    """Errors of trees of unbiased answers, and of linear classifiers of two to five bins, after the same first part."""
-    part = numbers(name)
-    x, y, _, _, domain = part
-    rng, first = np.random.default_rng([noise, 6]), np.arange(len(y)) % 5 == 0
-    begun, _ = curator(y, domain, epsilon).split(Public(first.astype(int) ^ 1, why="every fifth record"))
-    prior = number_prior([begun.release(UnbiasedNumbers(domain=domain, epsilon=epsilon), rng=rng)])
-    exact = UnbiasedNumbers(domain=domain, epsilon=epsilon, prior=prior)
-    values = domain.decode(np.arange(domain.size))
-    spread = float(np.sqrt(prior.value @ (values - prior.value @ values) ** 2))
-    codes, found = domain.encode(y)[~first], {"noise / spread": exact.noise_stddev / spread}
-    unbiased = exact.values(exact.randomize(codes, rng=rng))
-    found["unbiased"] = error(boosted_regression(len(codes)).fit(x[~first], unbiased).predict, part)
-    for count in (2, 3, 4, 5):
-        mechanism = ResponseOnBins(domain=domain, epsilon=epsilon, prior=prior, bins=count, cuts="even")
-        classes = ldp.Classes(len(mechanism.first))
-        bins = ldp.Curator(mechanism.bin_of(codes).astype(int), domain=classes, budget=ldp.Budget(epsilon=epsilon))
-        release = bins.release(ldp.RandomizedResponse(domain=classes, epsilon=epsilon), rng=rng)
-        model = fit_noisy(x[~first], release, classifier=SoftmaxClassifier(TableMap(), decay=0.8)).value
-        found[f"{count} bins"] = error(lambda test, m=model, c=mechanism.centers: m.predict_proba(test) @ c, part)
-    taken = number_response(domain, epsilon, prior)
-    return found | {"bins taken": 0 if isinstance(taken, UnbiasedNumbers) else len(taken.first)}
 
 
 NOTED = {
@@ -238,48 +121,9 @@ class Kept:
         return {key: np.array([cell[key] for cell in cells]) for key in cells[0]}
 
 
-def shown(values: np.ndarray) -> str:
-    mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
-    return f"{mean:.4g} ± {spread:.2g}" if mean < 1000 else f"{mean / 1000:.2f}k ± {spread / 1000:.2g}k"
-
-
 TITLE = """# Numbers
 
     python benchmarks/local_numbers.py --noises {noises} --parts {parts} --write docs/results/numbers.md
-"""
-
-INTRODUCTION = """
-## Trust in nobody
-
-{records:,} records to learn from, {tested:,} others to measure on, δ = 0. Root mean squared error on true labels,
-mean of {noises} noises ± standard deviation of one. *Default* is `labeldp fit --range` (`fit_numbers`); *Laplace*
-what it was until now: noise on the grid, and trees or cells, whichever predicts held-out answers better. *Bins as
-numbers*: `ResponseOnBins` under the same released prior, its outputs learned from by boosted trees as if they were
-labels. *Two halves*: randomized response on the halves of the range, boosted trees, the noise taken out. *Constant*:
-the mean of the true labels, without noise.
-
-| data | ε | default | Laplace | bins as numbers | two halves | constant |
-|---|---:|---:|---:|---:|---:|---:|
-"""
-
-FOUND = """
-The default is below Laplace and below the constant everywhere. It loses to others in five of the sixteen rows: to two
-halves on California, by 4 to 5 % at ε from 0.5 to 2, and on proteins at ε = 0.5 by less than the spread of one noise;
-to bins as numbers on proteins at ε = 4, by 3 %. Labels of California lie around the middle of their range, where two
-halves are the best question there is; they are asked of all records and need no prior, while the default spends up to a
-fifth of its records on a prior, and a tenth on its evaluation. Where labels do not lie so, as for bikes at ε up to 1
-and for values that are mostly zero, two halves are above the constant. Which of both it is nobody knows before.
-"""
-
-CONSTANTS = """
-## What the constants rest on
-
-Other data, which are not shown above. *Unbiased* answers are learned from by trees, bins by a linear classifier; both
-after the same first part, one noise. `number_response` takes unbiased answers where their noise is at most 1.5 times
-the spread of the labels under the released prior, else bins: 2 + 2 ε of them, at least 3.
-
-| data | ε | noise / spread | unbiased | 2 bins | 3 bins | 4 bins | 5 bins | taken |
-|---|---:|---:|---:|---:|---:|---:|---:|---|
 """
 
 NOISE = """
@@ -306,15 +150,6 @@ interval holds it.
 def report(kept: Kept, noises: int, parts: list[str]) -> str:
     """The page, or some parts of it."""
     page = TITLE.format(noises=noises, parts=" ".join(parts))
-    if "local" in parts:
-        page += INTRODUCTION.format(noises=noises, records=RECORDS, tested=TESTED)
-        for name in SHOWN:
-            page += "".join(_compared_row(kept, name, epsilon, noises) for epsilon in EPSILONS)
-        page += FOUND
-    if "constants" in parts:
-        page += CONSTANTS
-        for name in OTHERS:
-            page += "".join(_learned_row(kept, name, epsilon) for epsilon in EPSILONS)
     if "noise" in parts:
         page += NOISE + "\n".join(noise_table()) + "\n"
     if "central" in parts:
@@ -322,21 +157,6 @@ def report(kept: Kept, noises: int, parts: list[str]) -> str:
         for name in ("california_housing", "bike_sharing"):
             page += "".join(_evaluated_row(kept, name, epsilon, noises) for epsilon in (0.5, 1.0, 4.0))
     return page
-
-
-def _compared_row(kept: Kept, name: str, epsilon: float, noises: int) -> str:
-    row = kept.row(compared, name, epsilon, noises)
-    best = min(row, key=lambda title: row[title].mean())
-    cells = [f"**{shown(row[title])}**" if title == best else shown(row[title]) for title in METHODS]
-    return f"| {name} | {epsilon:g} | {' | '.join(cells)} | {shown(row['constant']).split(' ±')[0]} |\n"
-
-
-def _learned_row(kept: Kept, name: str, epsilon: float) -> str:
-    row = {key: values[0] for key, values in kept.row(learned, name, epsilon, 1).items()}
-    taken = f"{row['bins taken']:g} bins" if row["bins taken"] else "unbiased"
-    counts = [f"{row[f'{count} bins']:.4g}" for count in (2, 3, 4, 5)]
-    start = f"| {name} | {epsilon:g} | {row['noise / spread']:.2f} | {row['unbiased']:.4g} | "
-    return f"{start}{' | '.join(counts)} | {taken} |\n"
 
 
 def _evaluated_row(kept: Kept, name: str, epsilon: float, noises: int) -> str:

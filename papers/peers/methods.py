@@ -23,7 +23,6 @@ from labeldp.learners import (
     fit_numbers,
     imported,
     label_head,
-    number_prior,
 )
 from labeldp.mechanisms import (
     DiscreteLaplace,
@@ -37,6 +36,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.privacy import Budget, Floats, Public, Release, gather
 from papers.peers.footing import FACTORS, Footing
+from papers.peers.priors import number_prior
 
 Rng = np.random.Generator
 Outcome = Release[Floats]

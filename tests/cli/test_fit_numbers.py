@@ -74,7 +74,8 @@ def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folde
     assert numbers["gain"]["low"] - 30 < true < numbers["gain"]["high"] + 30
     assert found["classes"] == [] and found["accuracy"] is None
     stages = [(stage["name"], stage["records"]) for stage in found["stages"]]
-    assert stages == [("range", 101), ("labels", 619), ("evaluation", 80)]
+    parts = [("range", 144), ("distances", 73), ("round 1", 201), ("round 2", 302), ("evaluation", 80)]
+    assert stages == parts
     assert found["model"].endswith("learned from one release of noisy labels")  # which model, the noise decides
     assert found["command"].startswith("labeldp fit homes.csv --label price --range 0,100 --grid 1025 --epsilon 8")
     assert "--model auto" in found["command"]
@@ -106,7 +107,7 @@ def test_all_models_of_numbers_share_one_release_and_the_same_fit_again_costs_no
     first = labeldp(*FIT, "--model", "cells")
     assert first.status == 0, first.err
     charged = steps(folder)
-    assert [step for step, _ in charged] == ["range", "labels", "evaluation"]
+    assert [step for step, _ in charged] == ["range", "distances", "round 1", "round 2", "evaluation"]
     files = {path.name: path.read_bytes() for path in (folder / "model").iterdir()}
     again = labeldp(*FIT, "--model", "cells")
     assert (again.status, again.out, again.err) == (0, first.out, DONE)
@@ -127,7 +128,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
 ) -> None:
     cells = ("--trust", "central", "--model", "cells")
     for options, names in [
-        ((), ["range", "labels", "evaluation"]),
+        ((), ["range", "distances", "round 1", "round 2", "evaluation"]),
         (cells, ["cells", "errors", "errors of the mean"]),
     ]:
         (folder / "l.ledger").unlink(missing_ok=True)

@@ -96,7 +96,7 @@ FAILURES["NoisyLabelClassifier"] = {
 }
 
 NOT_ESTIMATORS = {
-    "BinMeans": "holds a fitted classifier, and has no `fit`",
+    "BlendedRegressor": "holds fitted regressors, and has no `fit`",
     "CorrectedClassifier": "holds two fitted classifiers, and has no `fit`",
     "ImageShape": "says which images a model takes, and learns nothing",
     "NetworkEncoder": "takes images or texts, and has no `fit`",

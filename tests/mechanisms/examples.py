@@ -25,6 +25,8 @@ from labeldp.mechanisms import (
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
     ResponseOnBins,
+    ResponseOnDistances,
+    ResponseOnPoints,
     SquaredErrors,
     SubsetSelection,
     UnaryEncoding,
@@ -40,6 +42,8 @@ def public(values: Any) -> Public[Any]:
 
 GROUPS = public([0, 1, 1, 0, 3])
 PRIORS = public([[0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0.1, 0.45, 0.45], [1, 0, 0]])
+CENTERS = public([[0], [2], [2], [5]])
+SPANS = public([[-2, 1], [1, 4], [1, 4], [4, 7]])
 CLASS_PRIOR = public([0.1, 0.4, 0.2, 0.3])
 
 COSTS = public([[0, 1, 2, 4], [3, 0, 1, 1], [1, 2, 0, 5], [2, 2, 1, 0]])
@@ -74,6 +78,9 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "three bins": lambda epsilon: ResponseOnBins(domain=Interval(-1, 1, grid=6), epsilon=epsilon, bins=3),
     "least expected loss": lambda epsilon: Optimal(Classes(4), epsilon, COSTS, CLASS_PRIOR),
     "least expected distance": lambda epsilon: Optimal(SIX, epsilon, np.abs(np.subtract.outer(range(6), range(6)))),
+    "three points of spans": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, spans=SPANS, points=3),
+    "three points of the range": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, points=3),
+    "bins of distances": lambda epsilon: ResponseOnDistances(domain=SIX, epsilon=epsilon, centers=CENTERS, bins=4),
     "exponential": lambda epsilon: ExponentialMechanism(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
     "permute and flip": lambda epsilon: PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=GROUPS),
     "histogram": lambda epsilon: LaplaceHistogram(domain=Classes(3), epsilon=epsilon, groups=GROUPS),

@@ -103,12 +103,8 @@ from .multistage import first_response as first_response
 from .multistage import fit_multistage as fit_multistage
 from .neighbors import NeighborsClassifier as NeighborsClassifier
 from .neighbors import NeighborsRegressor as NeighborsRegressor
-from .numbers import BinMeans as BinMeans
 from .numbers import Numbers as Numbers
 from .numbers import fit_numbers as fit_numbers
-from .numbers import known_numbers as known_numbers
-from .numbers import number_prior as number_prior
-from .numbers import number_response as number_response
 from .plan import EVALUATED as EVALUATED
 from .plan import MAX_SIMULATED as MAX_SIMULATED
 from .plan import MIN_RECORDS as MIN_RECORDS

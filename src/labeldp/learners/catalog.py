@@ -127,14 +127,14 @@ def _classifier(phrase: str, stores: Mapping[str, str], weighted: tuple[str, ...
 LEARNERS: dict[str, LearnerEntry] = {
     "auto": LearnerEntry(
         "what labeldp choose ranks first; of randomized labels a mixture of linear models and boosted trees, for "
-        "numbers boosting or cells, whichever explains held-out released labels better; of images linear",
+        "numbers boosting and ridge regressions; of images linear",
         _STAGES,
         targets=(BOTH, ()),
         options=_STAGED,
         stores={
             **_LINEAR,
             "labeldp.learners.mixture": "MixtureClassifier",
-            "labeldp.learners.numbers": "BinMeans",
+            "labeldp.learners.blends": "BlendedRegressor",
             "sklearn.utils._bunch": "Bunch",
         },
         numbers=_RELEASED,

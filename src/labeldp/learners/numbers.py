@@ -1,38 +1,29 @@
-"""Numbers that are randomized one by one: a prior from some of them, what asks for the others, and who learns."""
+"""Numbers that are randomized one by one, around predictions of a model of earlier answers, and who learns."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, ClassVar, final
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, expit, logit
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.ensemble import VotingRegressor
-from sklearn.linear_model import RidgeCV
-from sklearn.pipeline import make_pipeline
+from sklearn.base import clone
 
-from labeldp.learners.adapters import NoisyNumberRegressor
+from labeldp.learners.blends import Blend, BlendedRegressor
 from labeldp.learners.catalog import model_words
-from labeldp.learners.classifiers import boosted_regression, boosted_trees
 from labeldp.learners.evaluation import HELD_OUT, evaluate, evaluation_mechanism
-from labeldp.learners.evidence import expanded
 from labeldp.learners.features import check_rows, row_table, take_rows
 from labeldp.learners.model import Model, check_evaluation
-from labeldp.learners.multistage import chosen
 from labeldp.learners.plan import EVALUATED, Learner, Progress, Task, format_number, no_progress, part
-from labeldp.learners.representations import TableMap
-from labeldp.learners.training import Training, dry_run, fit_noisy, fold_count, with_initial_certificate
+from labeldp.learners.training import fold_count
 from labeldp.learners.tuning import tune
-from labeldp.mechanisms import Classes, Debiased, Interval, RandomizedResponse, ResponseOnBins, UnbiasedNumbers, debias
+from labeldp.mechanisms import Debiased, Interval, ResponseOnDistances, ResponseOnPoints, second_moment
 from labeldp.privacy import (
     CuratorLike,
     Floats,
     InputError,
     Plan,
-    PrivacyLoss,
     Public,
     RandomSource,
     Release,
@@ -42,29 +33,28 @@ from labeldp.privacy import (
     positive_epsilon,
 )
 
-LEAST_FIRST, MOST_FIRST = 0.05, 0.2
-MEAN_ERROR = 0.05
-"""The prior uses enough records to estimate their mean to this part of the range, within these shares."""
+SHARES = {"range": 0.2, "distances": 0.1, "round 1": 0.28, "round 2": 0.42}
+"""Parts of the records, by the step that asks for them, where answers are asked for around predictions."""
 
-MEANS = expit(np.linspace(-7, 7, 57))
-CONCENTRATIONS = np.geomspace(1, 30, 10)
-"""Beta distributions on the range, from which the prior is mixed, by their mean and by how narrow they are."""
+BINS = 8
+"""Bins of the distance between a label and its prediction."""
 
-LOGIT_SPREAD = 2.0
-"""Before there are answers, the logit of the mean is normal with this standard deviation."""
+DIMENSION = 30.0
+"""So many coefficients are expected to be learned, when a reach is chosen."""
 
-CLEAR = 1.5
-"""Unbiased answers are asked for where their noise is at most so many times the labels' own standard deviation."""
+REACHES = 2.0 ** -np.arange(0, 8, 0.5)
+"""What is tried, in widths of the range."""
 
-MOST_EPSILON = 4.0
-"""For the number of bins: beyond, answers are unbiased anyway, but for a prior without any spread."""
+LEAST_EPSILON = Fraction(2, 5)
+"""Below it all answer on the whole range: what distances then say is too little for a smaller reach."""
+
+MOST_POINTS = 21
+
+CLEAR = 2.0
+"""Regressors without weights learn from answers whose noise is at most so many times the least."""
 
 TUNING_RECORDS = 20_000
 """Records by which a regressor is chosen, at most."""
-
-RIDGE_TREES = 20
-PENALTIES = np.geomspace(1e-2, 1e4, 13)
-"""Random trees of the map that a ridge regression sees, and its penalties."""
 
 
 def fit_numbers(
@@ -73,7 +63,6 @@ def fit_numbers(
     *,
     epsilon: float,
     rng: RandomSource,
-    classifiers: Sequence[Any] | None = None,
     regressors: Sequence[Any] | None = None,
     categorical: Any = None,
     evaluation: float = EVALUATED,
@@ -82,19 +71,18 @@ def fit_numbers(
 ) -> Release[Model]:
     """Learn a regression from private numbers, each of which is released once, with noise.
 
-    A few of the records are answered by `UnbiasedNumbers`. From these answers follow a prior (`number_prior`) and, by
-    it, what answers the others (`number_response`): bins of the range, which classifiers learn from by their
-    likelihood, or unbiased numbers, which regressors learn from. A part is kept for the evaluation.
+    The first records answer on the whole range, and a first model follows. The next ones answer how far they are from
+    its predictions. The others answer around predictions, in two rounds, within a reach that these distances allow: the
+    smaller it is, the smaller is the noise. Where epsilon is too small for that, all answer on the whole range. A part
+    is kept for the evaluation.
 
     Args:
         features: public numbers, one row for each record, NaN where a value is missing.
         curator: holds the numbers; its domain is an `Interval`.
         epsilon: cost of every label's one release.
         rng: randomness of the noise.
-        classifiers: scikit-learn classifiers of the bin that a number is in, as for `fit_noisy`; by default
-            boosted trees. An empty sequence leaves bins to the regressors.
         regressors: regressors with `fit(features, release)`, of which the one is kept that predicts held-out answers
-            best, as for `tune`; by default the mean of boosted trees and a ridge regression.
+            best, as for `tune`; by default boosted trees and two ridge regressions, weighted by held-out answers.
         categorical: boolean mask of the columns that hold category codes, shape (d,), for the default learners.
         evaluation: share of the records, in (0, 1), that the model does not learn from, but is measured on.
         partition_seed: public seed of the random split.
@@ -109,10 +97,12 @@ def fit_numbers(
     Raises:
         InputError: an argument is wrong; nothing was charged.
         BudgetExceeded: the budget does not admit everything together; nothing was charged.
+
+    Source: `docs/proofs/learning.md`.
     """
     check_curator(curator, "numbers")
     check_evaluation(evaluation)
-    learner = Numbers("numbers", classifiers, regressors, partition_seed)
+    learner = Numbers("numbers", regressors, partition_seed)
     task = replace(Task.of(curator, epsilon, evaluation=evaluation), categorical=categorical, weights=sample_weight)
     return learner.fit(features, curator, task, rng=rng)
 
@@ -120,35 +110,50 @@ def fit_numbers(
 @final
 @dataclass(frozen=True)
 class Numbers(Learner):
-    """A regression of numbers that are randomized one by one, some of them to decide what answers the others.
+    """A regression of numbers that are randomized one by one, most of them around predictions from the others.
 
     Args:
-        classifiers, regressors, partition_seed: as in `fit_numbers`.
+        regressors, partition_seed: as in `fit_numbers`.
     """
 
-    classifiers: Sequence[Any] | None = None
     regressors: Sequence[Any] | None = None
     partition_seed: int = 0
     one_thread: ClassVar[str] = "all"
 
     def plan(self, task: Task) -> Plan:
-        """Return the answers of the first part, of the second part, and of the evaluation."""
-        start, measured = self.mechanisms(task)
-        labels = PrivacyLoss.pure(positive_epsilon(task.epsilon))
-        losses = {"range": start.privacy_loss(), "labels": labels, "evaluation": measured.privacy_loss()}
+        """Return the answers of each part, and of the evaluation."""
+        mechanisms = self.mechanisms(task)
+        losses = {name: mechanism.privacy_loss() for name, mechanism in mechanisms.items()}
         steps = (Step(path=part(number), loss=loss, name=name) for number, (name, loss) in enumerate(losses.items()))
         return Plan(self.name, tuple(steps))
 
-    def mechanisms(self, task: Task) -> tuple[UnbiasedNumbers, Any]:
-        """Return what answers the first part and the evaluation."""
+    def mechanisms(self, task: Task) -> dict[str, Any]:
+        """Return what answers each part, by step; spans and centers follow from earlier answers."""
         if task.domain.target != "numbers":
             raise InputError("curator must hold numbers: its domain is not an Interval")
         if task.cap is not None:
             raise InputError("curator must protect records, and not users: its parts would share them")
         if not task.share:
             raise InputError("must be a share of the records above 0", argument="evaluation")
-        start = UnbiasedNumbers(domain=task.domain, epsilon=task.epsilon)
-        return start, evaluation_mechanism(task.domain, task.epsilon)
+        domain, epsilon = task.domain, task.epsilon
+        whole, around = (
+            ResponseOnPoints(domain=domain, epsilon=epsilon, points=fewest_points(epsilon, spread))
+            for spread in (1.0, 0.5)
+        )
+        if positive_epsilon(epsilon) >= LEAST_EPSILON:
+            distances = ResponseOnDistances(domain=domain, epsilon=epsilon, bins=BINS)
+            mechanisms = dict(zip(SHARES, (whole, distances, around, around), strict=True))
+        else:
+            mechanisms = {"range": whole}
+        return {**mechanisms, "evaluation": evaluation_mechanism(domain, epsilon)}
+
+    def parts(self, task: Task) -> NDArray[np.int64]:
+        """Return the part of each record, a place in `mechanisms`, shape (n,)."""
+        names = list(self.mechanisms(task))[:-1]
+        learned = (1 - task.share) * task.records
+        ends = np.cumsum([SHARES[name] for name in names]) / sum(SHARES[name] for name in names) * learned
+        order = np.random.default_rng(self.partition_seed).permutation(task.records)
+        return np.searchsorted(ends, order, side="right").astype(np.int64)
 
     def fit(
         self, features: Any, curator: CuratorLike, task: Task, *, rng: RandomSource, progress: Progress = no_progress
@@ -156,40 +161,38 @@ class Numbers(Learner):
         """See `fit_numbers`."""
         features = row_table(features)
         check_rows(features, curator.records)
-        epsilon, plan = task.epsilon, self.plan(task)
-        start, measured = self.mechanisms(task)
-        domain = start.domain
-        parts = _parts(curator.records, positive_epsilon(epsilon), task.share, self.partition_seed)
-        rows = [np.flatnonzero(parts == number) for number in range(3)]
-        if min(map(len, rows)) < 2:
-            raise InputError("labels must hold more records: each of three parts needs two")
-        classifiers = self.classifiers
-        if classifiers is None:
-            classifiers = [boosted_trees(len(rows[1]), task.categorical, 4)]
-        if classifiers:
-            made_up = RandomizedResponse(domain=Classes(3), epsilon=epsilon)
-            dry_run(classifiers, features, Training(), made_up, records=len(rows[1]))
+        plan, mechanisms, parts = self.plan(task), self.mechanisms(task), self.parts(task)
+        counts = np.bincount(parts, minlength=len(mechanisms))
+        if counts.min() < 2:
+            raise InputError(f"labels must hold more records: each of {len(counts)} parts needs two")
+        learn = self._first_learner(features, task)
         why = f"records are assigned at random from the public seed {self.partition_seed}, without their labels"
-        first, second, tests = curator.split(Public(parts, why=why))
-        ask, answer, measure = plan.steps
-        tests.require({measure.name: measure.loss})
-        if not first.has_released(start, step=ask.name):
-            first.require({ask.name: ask.loss})
-            second.require({answer.name: answer.loss})
-        begun = first.release(start, rng=rng, step=ask.name)
-        labels = second.release(number_response(domain, epsilon, number_prior([begun])), rng=rng, step=answer.name)
-        seen, numbers = np.concatenate(rows[:2]), known_numbers([begun, labels])
-        if isinstance(labels.mechanism, ResponseOnBins) and classifiers:
-            model = _of_bins(take_rows(features, rows[1]), begun, labels, classifiers)
-        else:
-            regressors = [_regressor(len(seen), task.categorical)] if self.regressors is None else self.regressors
-            table = take_rows(features, seen)
-            weights = () if task.weights is None else (np.asarray(task.weights)[seen],)
-            best = clone(_best(regressors, table, numbers)).fit(table, numbers, *weights)
-            model = numbers.map(lambda _: Model(domain, best))
-        answers = tests.release(measured, rng=rng, step=measure.name)
-        evaluation = evaluate(answers, model.value.predict(take_rows(features, rows[2])), HELD_OUT, rows[2])
-        return gather([model, answers], lambda model, _: replace(model, evaluation=evaluation))
+        curators = dict(zip(mechanisms, curator.split(Public(parts, why=why)), strict=True))
+        rows = {name: np.flatnonzero(parts == number) for number, name in enumerate(mechanisms)}
+        if not curators["range"].has_released(mechanisms["range"], step="range"):
+            for step in plan.steps:
+                curators[step.name].require({step.name: step.loss})
+        asked = Questions(features, learn, mechanisms, curators, rows, rng)
+        first = asked.first()
+        answers = asked.around(first) if len(mechanisms) > 2 else [first]
+        model = self._model(features, task, learn, answers)
+        measured = asked.release("evaluation")
+        predictions = model.value.predict(take_rows(features, rows["evaluation"]))
+        evaluation = evaluate(measured, predictions, HELD_OUT, rows["evaluation"])
+        return gather([model, measured], lambda model, _: replace(model, evaluation=evaluation))
+
+    def _first_learner(self, features: Any, task: Task) -> "Learn":
+        """Return what learns from answers while others are asked for: a blend, unless it cannot read the table."""
+        if self.regressors and getattr(getattr(features, "dtype", None), "kind", "") not in "fiub":
+            return lambda answers: regressor_of(self.regressors or (), features, task, answers)
+        fitting = np.shape(task.categorical) == np.shape(features)[1:]  # else the regressor takes other columns
+        blend = Blend(features, task.categorical if fitting or not self.regressors else None, task.domain.ends)
+        return lambda answers: blended(blend, answers)
+
+    def _model(self, features: Any, task: Task, learn: "Learn", answers: "Sequence[Answers]") -> Release[Model]:
+        """Learn from all answers."""
+        fitted = learn(answers) if self.regressors is None else regressor_of(self.regressors, features, task, answers)
+        return fitted.map(lambda estimator: Model(task.domain, estimator))
 
     def shares_releases(self, task: Task) -> bool:
         """Return that all learners of numbers make the same releases."""
@@ -201,67 +204,194 @@ class Numbers(Learner):
 
     def describe_noise(self, task: Task) -> str:
         """Return the noise of a released number."""
-        noise = self.mechanisms(task)[0].describe_noise(format_number)
-        return f"First part of the records: {noise} These outputs decided the mechanism of the second part."
+        mechanisms = self.mechanisms(task)
+        noise = mechanisms["range"].describe_noise(format_number)
+        if len(mechanisms) == 2:
+            return noise
+        return f"First part of the records: {noise} Others answer around predictions, with less noise."
 
 
 def regressor_words(estimator: Any) -> str:
     """Return what a fitted regressor on released numbers is, as a phrase."""
-    if isinstance(estimator, BinMeans):
-        return f"{model_words(chosen(estimator.classifier))} of bins"
-    both = " and a ridge regression" if hasattr(getattr(estimator, "estimator_", None), "estimators_") else ""
-    return model_words(estimator) + both
+    if isinstance(estimator, BlendedRegressor):
+        return "gradient-boosted trees and ridge regressions"
+    return model_words(estimator)
 
 
-def number_prior(releases: Sequence[Release[Any]]) -> Release[Floats]:
-    """Return how frequent each grid point is, shape (grid,), by released answers: a mixture of beta distributions.
-
-    Each distribution counts as much as the answers are likely under it.
+class Answers(NamedTuple):
+    """Released answers, with what they are on average.
 
     Args:
-        releases: answers of finite mechanisms on one `Interval`, such as `UnbiasedNumbers` and `ResponseOnBins`.
-
-    Guarantee (post_processing, prior_charged): computed from releases alone; the certificate holds the charges of all.
+        release: the answers.
+        rows: the records.
+        values: in the unit of the labels: their labels on average, within reach.
+        noise: the mean square of values around predictions, in the squared unit.
     """
-    family, score = _family(releases[0].mechanism.domain.size)
-    score = score.copy()
-    for release in releases:
-        law = release.mechanism.matrix()
-        counts = np.bincount(release.value, minlength=law.shape[1])
-        score += np.log(np.maximum(family @ law, np.finfo(np.float64).tiny)) @ counts
-    weights = np.exp(score - score.max())
-    mixed = weights @ family
-    return gather(releases, lambda *_: np.asarray(mixed / mixed.sum()))
+
+    release: Release[Any]
+    rows: NDArray[np.intp]
+    values: Floats
+    noise: float
 
 
-@lru_cache(maxsize=2)
-def _family(size: int) -> tuple[Floats, Floats]:
-    """Return distributions on a grid, shape (distributions, grid), and logarithms of their weights beforehand."""
-    edges = np.clip((np.arange(size + 1) - 0.5) / (size - 1), 0, 1)
-    means, narrow = (grid.ravel()[:, None] for grid in np.meshgrid(MEANS, CONCENTRATIONS))
-    masses = np.diff(betainc(means * narrow, (1 - means) * narrow, edges), axis=1)
-    return np.asarray(masses), -((logit(means[:, 0]) / LOGIT_SPREAD) ** 2) / 2
+Learn = Callable[[Sequence[Answers]], Release[Any]]
+"""What returns a regressor of released answers."""
 
 
-def number_response(
-    domain: Interval, epsilon: float, prior: Public[Any] | Release[Any]
-) -> ResponseOnBins | UnbiasedNumbers:
-    """Return what answers numbers: bins of the range, or unbiased numbers where their noise is small.
-
-    It follows from public quantities alone: the range, epsilon, and a prior that is public or was released.
+@dataclass(frozen=True)
+class Questions:
+    """What asks for the labels of each part of the records.
 
     Args:
-        domain: declared range.
-        epsilon: privacy parameter.
-        prior: how frequent each grid point is, shape (grid,).
+        features: public features of all records.
+        learn: what learns from the answers so far.
+        mechanisms, curators, rows: of each part, by the name of its step.
+        rng: randomness of the noise.
     """
-    exact = UnbiasedNumbers(domain=domain, epsilon=epsilon, prior=prior)
-    labels = domain.decode(np.arange(domain.size))
-    spread = float(np.sqrt(exact.chances @ (labels - exact.chances @ labels) ** 2))
-    if exact.noise_stddev <= CLEAR * spread:
-        return exact
-    bins = min(2 + max(round(2 * min(float(epsilon), MOST_EPSILON)), 1), domain.size)
-    return ResponseOnBins(domain=domain, epsilon=epsilon, prior=prior, bins=bins, cuts="even")
+
+    features: Any = field(repr=False)
+    learn: Learn
+    mechanisms: dict[str, Any]
+    curators: dict[str, Any] = field(repr=False)
+    rows: dict[str, NDArray[np.intp]] = field(repr=False)
+    rng: RandomSource
+
+    def release(self, step: str, **public: Any) -> Release[Any]:
+        """Release the answers of a part, by its mechanism with other spans or centers."""
+        mechanism = self.mechanisms[step]
+        if public:
+            mechanism = type(mechanism)(domain=mechanism.domain, **mechanism.arguments(), **public)
+        return self.curators[step].release(mechanism, rng=self.rng, step=step)
+
+    def first(self) -> Answers:
+        """Return answers on the whole range."""
+        release = self.release("range")
+        mechanism = release.mechanism
+        labels = np.linspace(-1, 1, 201)
+        noise = float(second_moment(labels, 1, mechanism.points, float(mechanism.epsilon)).mean())
+        half = float(mechanism.domain.high - mechanism.domain.low) / 2
+        return Answers(release, self.rows["range"], mechanism.values(release.value), noise * half**2)
+
+    def around(self, first: Answers) -> list[Answers]:
+        """Return answers around predictions: of the first model, then of a model of all answers so far."""
+        domain, epsilon = first.release.mechanism.domain, float(first.release.mechanism.epsilon)
+        answers, model = [first], self.learn([first])
+        centers = self._codes(model, "distances", domain).map(lambda codes: codes[:, None])
+        asked = self.release("distances", centers=centers)
+        distances = Distances.of(asked)
+        others = take_rows(self.features, np.concatenate([self.rows["round 1"], self.rows["round 2"]]))
+        for step in ("round 1", "round 2"):
+            if step == "round 2":
+                better = self.learn(answers)
+                gain = np.mean((better.value.predict(others) - model.value.predict(others)) ** 2)
+                model, distances = better, distances.after(float(gain))
+            reach = distances.reach(epsilon, self.mechanisms[step].points, others.shape[0])
+            half = max(int(np.ceil(reach / domain.step)), 1)
+            codes = gather([self._codes(model, step, domain), asked], lambda codes, _: codes)
+            spans = codes.map(partial(spans_around, half=half, size=domain.size))
+            release = self.release(step, spans=spans)
+            mechanism = release.mechanism
+            noise = distances.noise(mechanism.width * domain.step / 2, epsilon, mechanism.points)
+            answers.append(Answers(release, self.rows[step], mechanism.values(release.value), noise))
+        return answers
+
+    def _codes(self, model: Release[Any], step: str, domain: Interval) -> Release[NDArray[Any]]:
+        """Return predictions for the records of a part as codes of the domain, shape (n,)."""
+        table = take_rows(self.features, self.rows[step])
+
+        def codes(fitted: Any) -> NDArray[Any]:
+            steps = (np.clip(fitted.predict(table), domain.low, domain.high) - domain.low) / domain.step
+            return np.rint(steps).astype(np.int32)
+
+        return model.map(codes)
+
+
+def blended(blend: Blend, answers: Sequence[Answers]) -> Release[Any]:
+    """Return a blend that learned from all answers, each weighted by its noise."""
+    rows, values = (np.concatenate([each[column] for each in answers]) for column in (1, 2))
+    weights = np.concatenate([np.full(len(each.rows), 1 / each.noise) for each in answers])
+    return gather([each.release for each in answers], lambda *_: blend.fit(rows, values, weights))
+
+
+def regressor_of(regressors: Sequence[Any], features: Any, task: Task, answers: Sequence[Answers]) -> Release[Any]:
+    """Return the best of some regressors, which learned from the answers with little noise."""
+    clear = [each for each in answers if each.noise <= CLEAR * min(other.noise for other in answers)]
+    rows, numbers = np.concatenate([each.rows for each in clear]), known_numbers(clear, task.domain, task.epsilon)
+    table = take_rows(features, rows)
+    weights = () if task.weights is None else (np.asarray(task.weights)[rows],)
+    return numbers.map(lambda _: clone(_best(regressors, table, numbers)).fit(table, numbers, *weights))
+
+
+def spans_around(codes: NDArray[Any], half: int, size: int) -> NDArray[Any]:
+    """Return the first and last points of spans around codes, shape (n, 2); the range, where they would be as wide."""
+    if 2 * half >= size - 1:
+        return np.tile(np.array([0, size - 1]), (len(codes), 1))
+    return np.column_stack([codes - half, codes + half])
+
+
+@dataclass(frozen=True)
+class Distances:
+    """How far labels are from predictions, by released bins.
+
+    Args:
+        sizes: of distances in each bin, in the unit of the labels, shape (bins,).
+        shares: of the labels in each bin, shape (bins,).
+        doubt: variance of each share, shape (bins,).
+        width: of the range.
+    """
+
+    sizes: Floats
+    shares: Floats
+    doubt: Floats
+    width: float
+
+    @classmethod
+    def of(cls, release: Release[Any]) -> "Distances":
+        """Return what answers of `ResponseOnDistances` say."""
+        mechanism, noisy = release.mechanism, release.value
+        width = float(mechanism.domain.high - mechanism.domain.low)
+        raw = np.maximum(mechanism.shares(noisy), 0)
+        ends = np.append(mechanism.edges, width)
+        sizes = ends * np.append(0.5, np.full(len(ends) - 1, 0.75))
+        doubt = doubts(mechanism.epsilon, raw / raw.sum(), len(noisy))
+        return cls(sizes, raw / raw.sum(), doubt, width)
+
+    def after(self, explained: float) -> "Distances":
+        """Return the distances that are left where a better model explains so much of their mean square."""
+        left = max(1 - explained / float(self.shares @ self.sizes**2), 0.1)
+        return replace(self, sizes=self.sizes * np.sqrt(left))
+
+    def reach(self, epsilon: float, points: int, records: int) -> float:
+        """Return the reach of least error.
+
+        The error is that of the coefficients that noise leaves, and what is lost of labels beyond the reach: plus
+        one standard deviation, so that a reach becomes small only where answers say so.
+        """
+
+        def error(reach: float) -> float:
+            beyond = np.maximum(self.sizes - reach, 0)
+            lost = self.shares @ beyond + np.sqrt(self.doubt @ beyond**2)
+            return float(self.noise(reach, epsilon, points) * DIMENSION / records + lost**2)
+
+        return min((self.width * REACHES).tolist(), key=error)
+
+    def noise(self, reach: float, epsilon: float, points: int) -> float:
+        """Return the mean square of answers within a reach."""
+        return float(self.shares @ second_moment(self.sizes, reach, points, epsilon))
+
+
+def doubts(epsilon: Any, shares: Floats, records: int) -> Floats:
+    """Return variances of unbiased shares of randomized response, shape (bins,)."""
+    growth = float(np.expm1(min(float(positive_epsilon(epsilon)), 50.0)))
+    told = (1 + growth * shares) / (growth + len(shares))
+    return np.asarray(told * (1 - told) / records * ((growth + len(shares)) / growth) ** 2)
+
+
+def fewest_points(epsilon: Any, spread: float) -> int:
+    """Return how many points have the least noise, for labels in such a part of the span."""
+    labels = np.linspace(-spread, spread, 201)
+    epsilon = float(positive_epsilon(epsilon))
+    return min(range(2, MOST_POINTS + 1), key=lambda points: float(second_moment(labels, 1, points, epsilon).mean()))
 
 
 @dataclass(frozen=True)
@@ -282,62 +412,10 @@ class KnownNumbers:
         return Debiased(np.asarray(noisy, dtype=np.float64), 1.0)
 
 
-def known_numbers(releases: Sequence[Release[Any]]) -> Release[Floats]:
-    """Return numbers that average to the labels, one record after the other, of releases with one domain.
-
-    Of bins they average to the mean of the label's bin under the prior of all releases.
-
-    Args:
-        releases: what `UnbiasedNumbers`, `DiscreteLaplace` or `ResponseOnBins` answered.
-    """
-    bins = any(isinstance(release.mechanism, ResponseOnBins) for release in releases)
-    chances = number_prior(releases).value if bins else None
-    values = [_values(release, chances) for release in releases]
-    mechanism = KnownNumbers(releases[0].mechanism.domain, releases[0].mechanism.epsilon)
-    return replace(gather(releases, lambda *_: np.concatenate(values)), mechanism=mechanism)
-
-
-def _values(release: Release[Any], chances: Any) -> Floats:
-    mechanism = release.mechanism
-    if not isinstance(mechanism, ResponseOnBins):
-        return np.asarray(debias(mechanism, release.value).values)
-    indicators = debias(_classes(mechanism), release.value).values
-    return np.asarray(indicators @ mechanism.means(chances))
-
-
-def _classes(mechanism: ResponseOnBins) -> RandomizedResponse:
-    """Return the mechanism that answers the number of the bin: bins have the law of randomized response."""
-    return RandomizedResponse(domain=Classes(len(mechanism.first)), epsilon=mechanism.epsilon)
-
-
-class BinMeans(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """The mean of the bins under a fitted classifier's probabilities; it is not fitted to labels of its own.
-
-    Args:
-        classifier: a fitted classifier of the numbers of bins, which may have met some of them only.
-        means: the mean label of each bin, shape (bins,).
-    """
-
-    def __init__(self, classifier: Any, means: Any) -> None:
-        self.classifier = classifier
-        self.means = means
-
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return predicted numbers, shape (n,)."""
-        means = np.asarray(self.means, dtype=np.float64)
-        return np.asarray(expanded(self.classifier, X, len(means)) @ means)
-
-
-def _of_bins(features: Any, begun: Release[Any], labels: Release[Any], classifiers: Sequence[Any]) -> Release[Model]:
-    """Learn which bin numbers are in by the likelihood of the answers, and what a bin stands for by the prior."""
-    mechanism = labels.mechanism
-    bins = fit_noisy(features, replace(labels, mechanism=_classes(mechanism)), classifier=classifiers)
-    prior = number_prior([begun, labels])
-
-    def joined(model: Model, chances: Floats) -> Model:
-        return Model(mechanism.domain, BinMeans(model.estimator, mechanism.means(chances)))
-
-    return with_initial_certificate(gather([bins, prior], joined), classifiers[0])
+def known_numbers(answers: Sequence[Answers], domain: Interval, epsilon: Any) -> Release[Floats]:
+    """Return values of answers, one record after the other, as one release."""
+    release = gather([each.release for each in answers], lambda *_: np.concatenate([each.values for each in answers]))
+    return replace(release, mechanism=KnownNumbers(domain, epsilon))
 
 
 def _best(regressors: Sequence[Any], features: Any, known: Release[Any]) -> Any:
@@ -348,19 +426,3 @@ def _best(regressors: Sequence[Any], features: Any, known: Release[Any]) -> Any:
     release = replace(known, value=known.value[some])
     scores = tune(regressors, take_rows(features, some), release, folds=fold_count(len(some))).scores
     return regressors[int(np.argmax(scores))]
-
-
-def _parts(records: int, epsilon: Fraction, held: float, seed: int) -> NDArray[np.int64]:
-    """Return the part of each record: 0 for the prior, 1 for what is learned from, 2 for the evaluation."""
-    half = float(epsilon) / 2
-    needed = (1 / (2 * np.tanh(min(half, 30.0)) * MEAN_ERROR)) ** 2  # of two outputs beyond the ends of the range
-    first = np.clip(needed, LEAST_FIRST * records, min(MOST_FIRST, (1 - held) / 2) * records)
-    order = np.random.default_rng(seed).permutation(records)
-    return np.asarray(np.where(order < first, 0, np.where(order < (1 - held) * records, 1, 2)))
-
-
-def _regressor(records: int, categorical: Any) -> NoisyNumberRegressor:
-    """Return the mean of boosted trees and of a ridge regression on a map of the table."""
-    mask = None if categorical is None else np.asarray(categorical, dtype=np.bool_)
-    ridge = make_pipeline(TableMap(categorical=mask, trees=RIDGE_TREES), RidgeCV(PENALTIES))
-    return NoisyNumberRegressor(VotingRegressor([("trees", boosted_regression(records, mask)), ("ridge", ridge)]))

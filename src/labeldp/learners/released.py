@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from labeldp.learners.adapters import NoisyNumberRegressor
+from labeldp.learners.blends import BlendedRegressor
 from labeldp.learners.cells.local import CellClassifier, CellRegressor, cell_counts
 from labeldp.learners.cells.partitions import MedianPartition
-from labeldp.learners.classifiers import boosted_regression, classifiers_of, distances
+from labeldp.learners.classifiers import boosted_regression, distances
 from labeldp.learners.evaluation import HELD_OUT, evaluate, evaluation_mechanism
 from labeldp.learners.features import take_rows
 from labeldp.learners.model import Model, held_out
 from labeldp.learners.multistage import CROSS_VALIDATED, first_response
 from labeldp.learners.neighbors import NeighborsClassifier, NeighborsRegressor
-from labeldp.learners.numbers import TUNING_RECORDS, BinMeans, Numbers, regressor_words
+from labeldp.learners.numbers import TUNING_RECORDS, Numbers, regressor_words
 from labeldp.learners.plan import (
     MIN_RECORDS,
     Learner,
@@ -36,9 +37,6 @@ from labeldp.privacy import CuratorLike, Plan, RandomSource, Release, Step
 
 NEIGHBOR_FACTORS = (1.0, 4.0, 16.0, 64.0)
 """So many times the number of neighbors by the rule are tried."""
-
-MAX_BINS = 4
-"""Bins of the range for which boosted trees are set up."""
 
 LABELS = "labels"
 """The name of the release of all labels in a ledger."""
@@ -72,7 +70,7 @@ class ReleasedLabels(Learner):
     def mechanism(self, task: Task) -> Mechanism:
         """Return what answers every record, or the first ones: of classes what `--model auto` takes, too."""
         if self.staged(task):
-            return Numbers().mechanisms(task)[0]
+            return Numbers().mechanisms(task)["range"]
         if task.domain.target == "numbers":
             return evaluation_mechanism(task.domain, task.epsilon)
         return first_response(task.domain, task.epsilon)
@@ -124,14 +122,9 @@ class ReleasedLabels(Learner):
         return release.map(lambda _: Model(task.domain, _bare(best.learner), evaluation=evaluation))
 
     def numbers(self, features: Any, task: Task) -> Numbers:
-        """Return the learner of numbers in parts: bins are left to regressors where cells or neighbors are wanted."""
-        if self.name == "auto":
-            return Numbers(self.name)
-        if self.regressors or task.weights is not None:
-            return Numbers(self.name, (), self.learners(features, task))
-        mask, boosting = _mask(features, task), self.name == "boosting"
-        trees = classifiers_of("boosting", features, mask, MAX_BINS) if boosting else ()
-        return Numbers(self.name, trees, self.learners(features, task))
+        """Return the learner of numbers in parts."""
+        given = bool(self.regressors) or task.weights is not None or self.name != "auto"
+        return Numbers(self.name, self.learners(features, task) if given else None)
 
     def learners(self, features: Any, task: Task) -> list[Any]:
         """Return what is chosen from: learners of several sizes."""
@@ -190,7 +183,7 @@ class ReleasedLabels(Learner):
     def describe(self, model: Model, task: Task) -> str:
         """Return what answers, and how it was learned."""
         last = model.estimator[-1] if hasattr(model.estimator, "steps") else model.estimator
-        if isinstance(last, BinMeans | NoisyNumberRegressor):
+        if isinstance(last, BlendedRegressor | NoisyNumberRegressor):
             kind = regressor_words(last)
         elif self.name == "neighbors":
             kind = f"means over the {last.neighbors_:,} nearest records"

@@ -20,6 +20,9 @@ from .catalog import COMMANDS as COMMANDS
 from .catalog import MECHANISMS as MECHANISMS
 from .catalog import MechanismEntry as MechanismEntry
 from .catalog import load as load
+from .centered import ResponseOnDistances as ResponseOnDistances
+from .centered import ResponseOnPoints as ResponseOnPoints
+from .centered import second_moment as second_moment
 from .domains import GAPS as GAPS
 from .domains import Classes as Classes
 from .domains import Domain as Domain

@@ -272,11 +272,11 @@ class Mechanism(ABC):
 
     def arrays(self) -> NDArray[Any] | None:
         """Return the array, a row for each record, that must be stored next to the specification, or None."""
-        return self.packed()[self.stored] if self.stored else None
+        return self.packed().get(self.stored)
 
     def restored(self, arrays: NDArray[Any]) -> "Mechanism":
         """Return this mechanism with a stored array in place of its own."""
-        if not self.stored:
+        if self.arrays() is None:
             raise InputError(f"{type(self).__name__} has no arrays to restore")
         why = "fixed by an earlier release, whose certificate says what they rest on"
         mechanism = self._made(self.arguments(), {self.stored: np.array(arrays)}, self.domain, why)

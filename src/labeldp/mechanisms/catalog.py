@@ -97,6 +97,16 @@ MECHANISMS: Mapping[str, MechanismEntry] = {
             _RANGE,
             command="response-on-bins",
         ),
+        MechanismEntry(
+            "labeldp.mechanisms.centered:ResponseOnPoints",
+            "one of a few points of a public span, which average to the label",
+            _RANGE,
+        ),
+        MechanismEntry(
+            "labeldp.mechanisms.centered:ResponseOnDistances",
+            "a bin of the distance from a public center, that may be a lie",
+            _RANGE,
+        ),
         MechanismEntry("labeldp.mechanisms.histograms:LaplaceHistogram", "noisy class counts", where="groups"),
         MechanismEntry("labeldp.mechanisms.histograms:LaplaceSum", "noisy sums of labels", _BOTH, "groups"),
         MechanismEntry("labeldp.mechanisms.histograms:ExponentialMechanism", "a frequent class", where="groups"),

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import exp, log, sqrt
 from typing import Any, ClassVar, final
@@ -103,7 +103,7 @@ class UnbiasedNumbers(FiniteMechanism):
         outputs, law = _two_points(points, ResponseLaw.of(2, epsilon))
         if len(points) > 2:
             shares = _rounded_prior(self.chances, points)
-            optimum = _optimum(points, shares, epsilon)
+            optimum = _optimum(tuple(points.tolist()), shares.tobytes(), epsilon)
             if optimum is not None and _spread(*optimum, points, shares) < (1 - LEAST_GAIN) * _spread(
                 outputs, law, points, shares
             ):
@@ -436,8 +436,16 @@ def _two_points(points: NDArray[np.intp], response: ResponseLaw) -> tuple[Floats
     return outputs, np.array([[WORD - weight, weight] for weight in upper], dtype=object)
 
 
-def _optimum(points: NDArray[np.intp], shares: Floats, epsilon: Fraction) -> tuple[Floats, Weights] | None:
-    """Return the outputs and weights of least variance, or None where no solution survives the rounding."""
+@lru_cache(maxsize=16)
+def _optimum(places: tuple[int, ...], prior: bytes, epsilon: Fraction) -> tuple[Floats, Weights] | None:
+    """Return the outputs and weights of least variance, or None where no solution survives the rounding.
+
+    Args:
+        places: the points.
+        prior: their shares, as bytes of doubles: copies of a mechanism solve one program.
+        epsilon: the exact privacy parameter.
+    """
+    points, shares = np.array(places), np.frombuffer(prior)
     reach, growth = float(points[-1]), _odds(epsilon)
     beyond = reach / (growth - 1)
     inner = points[:: max(1, len(points) // 32)]

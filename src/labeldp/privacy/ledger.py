@@ -17,7 +17,7 @@ from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
 
 KEY_SECRECY = "the noise key, and a ledger file that holds it, stays as secret as the labels"
 
-ARRAY_DIGESTS = ("candidates", "groups")
+ARRAY_DIGESTS = ("candidates", "groups", "places")
 """Entries of a mechanism's specification that digest an array with one row for each record."""
 
 
