@@ -87,6 +87,14 @@ def test_many_numbers_without_gaps_are_an_embedding() -> None:
     assert centered[3, 7] == 0
 
 
+def test_sums_of_many_classes_of_few_columns_are_of_cosines() -> None:
+    table = RNG.normal(size=(30, 50))
+    mapped = default_representation(table, None, 10).fit(table).transform(table)
+    assert mapped.shape == (30, 1000) and np.abs(mapped).max() <= np.sqrt(2 / 1000) + 1e-6
+    assert isinstance(default_representation(table, None, 9), TableMap)
+    assert isinstance(default_representation(np.hstack([table, table[:, :1]]), None, 10), TableMap)
+
+
 def widths(mapped: TableMap, table: np.ndarray) -> tuple[int, int, int]:
     """Columns of the map, and how many of them are of bins and of leaves."""
     return mapped.transform(table).shape[1], sum(len(cuts) + 1 for cuts in mapped.cuts_), mapped._leaf_count
