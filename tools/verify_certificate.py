@@ -133,8 +133,10 @@ def parsed_loss(value):
     [row], atoms = value, Counter()
     for part in row:
         kind, least, most, other = part["kind"], Fraction(1, MOST**20), MOST, None
-        if kind == "response":
-            number, other = exact(part["epsilon"]), part["classes"]
+        if kind in ("response", "bounded range"):
+            number, other = (
+                (exact(part["epsilon"]), part["classes"]) if kind == "response" else (exact(part["eta"]), None)
+            )
         elif kind == "gaussian":
             number = Fraction(float.fromhex(part["mu"]))
         elif kind == "failure":
@@ -176,7 +178,7 @@ class Charge:
 def largest(loss):
     """Return the exact pure epsilon of a loss, or None where there is none."""
     finite = [(atom, times) for atom, times in loss.items() if atom[:2] != ("failure", 0)]
-    pure = all(atom[0] in ("response", "discrete") for atom, _ in finite)
+    pure = all(atom[0] in ("response", "discrete", "bounded range") for atom, _ in finite)
     return sum((times * atom[1] for atom, times in finite), Fraction(0)) if pure else None
 
 

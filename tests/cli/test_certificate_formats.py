@@ -15,7 +15,7 @@ from cli.conftest import Ran
 from cli.test_certificate import FIT, ID
 from labeldp.privacy import Certificate
 
-RELEASE = ("release", "people.csv", *FIT[2:12], "--id", "id")
+RELEASE = ("release", "people.csv", *FIT[2:12], "--id", "id", "--new-budget", "5")
 
 REQUIRED = {
     "basic": [
@@ -76,9 +76,10 @@ def problems(record: Any) -> list[str]:
 
 
 def test_a_draft_for_the_registry_of_deployments(labeldp: Callable[..., Ran], people: Path) -> None:
-    assert labeldp(*FIT, *ID, "--out", "model").status == 0
+    assert labeldp(*FIT, *ID, "--new-budget", "5", "--out", "model").status == 0
     assert labeldp(*RELEASE, "--out", "noisy.csv").status == 0
     central = ("--trust", "central", "--model", "linear", "--delta", "1e-6", "--ledger", "c.ledger", "--out", "central")
+    central = (*central, "--new-budget", "1")
     assert labeldp(*FIT[:8], *FIT[10:12], *central, *ID).status == 0
     for name, variant, kind in (
         ("model", "Pure DP", "Machine learning model"),
@@ -110,7 +111,7 @@ def test_the_json_form_is_read_again(labeldp: Callable[..., Ran], people: Path) 
 
 
 def test_a_model_lists_its_files_and_types(labeldp: Callable[..., Ran], people: Path) -> None:
-    assert labeldp(*FIT, *ID, "--out", "model").status == 0
+    assert labeldp(*FIT, *ID, "--new-budget", "5", "--out", "model").status == 0
     done = labeldp("certificate", "model")
     assert done.status == 0 and "ε = 1" in done.out
     for file in (people / "model").iterdir():
@@ -125,7 +126,7 @@ def test_a_model_lists_its_files_and_types(labeldp: Callable[..., Ran], people: 
 
 def test_a_type_that_labeldp_does_not_load_is_named(labeldp: Callable[..., Ran], people: Path) -> None:
     """Nothing of the model runs: its schema is read."""
-    assert labeldp(*FIT, *ID, "--out", "model").status == 0
+    assert labeldp(*FIT, *ID, "--new-budget", "5", "--out", "model").status == 0
     place, content = people / "model" / "model.skops", {}
     with zipfile.ZipFile(place) as members:
         content = {name: members.read(name) for name in members.namelist()}
@@ -150,7 +151,7 @@ def test_a_type_that_labeldp_does_not_load_is_named(labeldp: Callable[..., Ran],
 
 
 def test_a_link_in_a_model_is_named(labeldp: Callable[..., Ran], people: Path) -> None:
-    assert labeldp(*FIT, *ID, "--out", "model").status == 0
+    assert labeldp(*FIT, *ID, "--new-budget", "5", "--out", "model").status == 0
     (people / "model" / "more").symlink_to(people / "people.csv")
     done = labeldp("certificate", "model")
     assert done.status == 1 and done.out.startswith("The model holds links, which nobody can certify: more.\n")

@@ -36,7 +36,7 @@ def test_demos_of_all_epsilons_are_charged_to_one_dataset(labeldp: Callable[...,
     assert ledger.datasets() == ("patients",)
     assert ledger.dataset("patients").spent.epsilon() == 9.0
     over = labeldp("demo", "--epsilon", "2")
-    assert over.status == 1 and "budget of 'patients'" in over.err.splitlines()[-1]
+    assert over.status == 1 and "budget exceeded for 'patients'" in over.err.splitlines()[-1]
 
 
 def test_the_demo_replaces_no_file(labeldp: Callable[..., Ran], people: Path) -> None:

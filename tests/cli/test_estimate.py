@@ -90,6 +90,7 @@ def test_json_has_null_where_nothing_is_known(visits: str, labeldp: Run) -> None
     table = pd.read_csv("raw.csv").assign(first=lambda rows: rows.index == 0)
     table.to_csv("first.csv", index=False)
     words = ["--classes", "no,yes", "--epsilon", "0.1", "--ledger", "f.ledger", "--dataset", "f", "--in-place"]
+    words += ["--new-budget", "1"]
     labeldp("release", "first.csv", "--label", "bought", *words, "--out", "f.csv")
     ran = labeldp("estimate", "odds-ratio", "f.csv", "--exposure", "first", "--json")
     (row,) = json.loads(ran.out, parse_constant=pytest.fail)["estimates"]
@@ -98,7 +99,7 @@ def test_json_has_null_where_nothing_is_known(visits: str, labeldp: Run) -> None
 
 def test_sums_are_a_file_that_an_audit_makes_again(visits: str, labeldp: Run) -> None:
     question = ["estimate", "difference", "raw.csv", "--treated", "mail", *raw()]
-    assert labeldp(*question, "--sums", "sums.csv").status == 0
+    assert labeldp(*question, "--sums", "sums.csv", "--new-budget", "1").status == 0
     again = ["audit", "sums.csv", "--ledger", "sums.ledger", "--data", "raw.csv"]
     ran = labeldp(*again)
     assert ran.status == 0 and "every released value is the same" in ran.out.replace("\n    ", " "), ran

@@ -44,7 +44,20 @@ def test_a_missing_extra_is_named_and_nothing_is_charged(name: str, records: Any
 
 def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: str, *arguments: str) -> str:
     """Return what `labeldp fit` says as it refuses, after checking that it wrote no ledger."""
-    options = ["--classes", "0,1", "--epsilon", "1", "--ledger", "new.ledger", "--dataset", "d", "--out", "model"]
+    options = [
+        "--classes",
+        "0,1",
+        "--epsilon",
+        "1",
+        "--ledger",
+        "new.ledger",
+        "--dataset",
+        "d",
+        "--out",
+        "model",
+        "--new-budget",
+        "1",
+    ]
     monkeypatch.setattr(sys, "argv", ["labeldp", "fit", data, *options, *arguments])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -208,7 +208,7 @@ def test_images_are_learned_from() -> None:
     [
         ({"dimension": 0}, "dimension"),
         ({"ridge": 0.0}, "ridge"),
-        ({"representation": "patches"}, "representation must be a scikit-learn transformer"),
+        ({"representation": "patches"}, "representation must be 'imagenet' or 'text', or a scikit-learn transformer"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_charged(arguments: Any, problem: str) -> None:

@@ -332,7 +332,7 @@ def estimate_of(
     keep_axis: bool = True,
 ) -> Estimate:
     """Return an estimate of released outcomes; without `keep_axis` the last axis, of one entry, is dropped."""
-    numbers = [value, low, high, None if variance is None else np.sqrt(variance), noise, effective]
+    numbers = [value, low, high, None if variance is None else np.sqrt(np.maximum(variance, 0)), noise, effective]
     shape = tuple(len(names) for _, names in axes)
     if not keep_axis:
         axes, shape = axes[:-1], shape[:-1]
