@@ -134,9 +134,7 @@ def parsed_loss(value):
     for part in row:
         kind, least, most, other = part["kind"], Fraction(1, MOST**20), MOST, None
         if kind in ("response", "bounded range"):
-            number, other = (
-                (exact(part["epsilon"]), part["classes"]) if kind == "response" else (exact(part["eta"]), None)
-            )
+            number, other = exact(part["epsilon" if kind == "response" else "eta"]), part.get("classes")
         elif kind == "gaussian":
             number = Fraction(float.fromhex(part["mu"]))
         elif kind == "failure":

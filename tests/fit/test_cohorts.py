@@ -99,7 +99,7 @@ def test_what_is_refused_is_refused_before_a_label_is_compared(place: Path) -> N
         ("wrong_january.csv", {"cohort": "may"}, "not the records of the cohort 'may'"),
         ("june.parquet", {}, "neither all records of 'bought'"),
         ("wrong.csv", {"id_column": None}, "told apart by record ids"),
-        ("wrong.csv", {"epsilon": 3.5}, "budget of 'bought'"),
+        ("wrong.csv", {"epsilon": 3.5}, "budget exceeded for 'bought'"),
     ):
         with pytest.raises(ldp.LabelDPError, match=sentence):
             release(data, "out.csv", **more)

@@ -46,7 +46,8 @@ CENTERS = public([[0], [2], [2], [5]])
 SPANS = public([[-2, 1], [1, 4], [1, 4], [4, 7]])
 CLASS_PRIOR = public([0.1, 0.4, 0.2, 0.3])
 
-COSTS = public([[0, 1, 2, 4], [3, 0, 1, 1], [1, 2, 0, 5], [2, 2, 1, 0]])
+COSTS = public([[0, 0.1, 1, 1], [1, 0, 0.1, 1], [1, 1, 0, 0.1], [0.1, 1, 1, 0]])
+SHARES = public([0.24, 0.26, 0.25, 0.25])
 
 ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
 
@@ -76,7 +77,7 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "two numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(0, 1, grid=2), epsilon=epsilon),
     "few numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
     "three bins": lambda epsilon: ResponseOnBins(domain=Interval(-1, 1, grid=6), epsilon=epsilon, bins=3),
-    "least expected loss": lambda epsilon: Optimal(Classes(4), epsilon, COSTS, CLASS_PRIOR),
+    "least expected loss": lambda epsilon: Optimal(Classes(4), epsilon, COSTS, SHARES),
     "least expected distance": lambda epsilon: Optimal(SIX, epsilon, np.abs(np.subtract.outer(range(6), range(6)))),
     "three points of spans": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, spans=SPANS, points=3),
     "three points of the range": lambda epsilon: ResponseOnPoints(domain=SIX, epsilon=epsilon, points=3),
