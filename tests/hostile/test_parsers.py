@@ -26,7 +26,7 @@ import labeldp as ldp
 from hostile.corpus import PARSERS, Parser, certified_again, digested_again, go_on, make, predict, put_back, use_ledger
 from labeldp.curator import ledger_store
 from labeldp.images import open_images
-from labeldp.privacy import LabelDPError, stored
+from labeldp.privacy import LabelDPError, validate
 from labeldp.tables import open_table
 from slow import mostly_slow
 
@@ -232,7 +232,7 @@ def test_the_source_has_no_way_to_load_a_pickle() -> None:
 @pytest.fixture
 def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte takes the place of 256."""
-    monkeypatch.setattr(stored, "ALWAYS_FINE", 1 << 20)
+    monkeypatch.setattr(validate, "ALWAYS_FINE", 1 << 20)
 
 
 ZEROS = bytes(1 << 23)

@@ -14,7 +14,7 @@ from scipy import sparse
 import labeldp as ldp
 from labeldp.accounting import Policy
 from labeldp.online import NamedExperts, PrivateExperts, plan_experts
-from labeldp.privacy import Neighbors, Randomness, RandomnessKind, process, total_loss
+from labeldp.privacy import Neighbors, Randomness, RandomnessKind, randomness, total_loss
 
 D, T = 4, 300
 
@@ -302,7 +302,7 @@ def test_a_learner_is_not_copied() -> None:
 
 def test_a_fork_of_the_process_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     made = learner()
-    monkeypatch.setattr(process.os, "getpid", lambda: -1)
+    monkeypatch.setattr(randomness.os, "getpid", lambda: -1)
     for further in (lambda: made.update(losses(1)), made.state_dict):
         with pytest.raises(ldp.privacy.InputError, match="its fork"):
             further()

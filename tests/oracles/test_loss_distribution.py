@@ -12,12 +12,12 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 import labeldp as ldp
 from labeldp.audit import loss_distributions
 from labeldp.audit.loss_distribution import loss_distribution
+from labeldp.bags.losses import NoisyBag
 from labeldp.privacy import (
     Certificate,
     Charge,
     InputError,
     Neighbors,
-    NoisyBag,
     PrivacyLoss,
     RandomnessKind,
     Trust,

@@ -38,7 +38,7 @@ BELIEF, SPREAD = (1.0, 0.0), 0.3
 
 
 class BlendedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A weighted sum of fitted regressors, clipped to a range; it is not fitted to labels of its own.
+    """A weighted sum of fitted regressors, clipped to a range.
 
     Args:
         lines: fitted regressors of features, whose predictions are added up.
@@ -162,9 +162,9 @@ class Blend:
         lines = [view.regressor(coefficients[self.kinds == kind], 0.0) for kind, view in enumerate(self.views)]
         forest, trees, table = np.zeros(len(rows)), [], self.coded[rows]
         for fold in range(FOLDS):
-            known, held = folds != fold, folds == fold
-            learner = boosted_regression(int(known.sum()), self.mask if self.mask.any() else None)
-            trees.append(learner.fit(table[known], values[known], sample_weight=weights[known]))
+            training, held = folds != fold, folds == fold
+            learner = boosted_regression(int(training.sum()), self.mask if self.mask.any() else None)
+            trees.append(learner.fit(table[training], values[training], sample_weight=weights[training]))
             forest[held] = trees[-1].predict(table[held]) - mean
         shares = _shares(np.column_stack([line, forest]), centered, weights)
         offset = mean * (1 - float(shares[1]))
@@ -192,8 +192,8 @@ def ridge_regression(
     signals = [SIGNALS[3]] * len(sizes)
 
     def evidence(kind: int, signal: float) -> float:
-        asked = [*signals[:kind], signal, *signals[kind + 1 :]]
-        return _log_likelihood(gram, moment, square, _variances(asked, sizes, kinds), len(rows))
+        options = [*signals[:kind], signal, *signals[kind + 1 :]]
+        return _log_likelihood(gram, moment, square, _variances(options, sizes, kinds), len(rows))
 
     for _ in range(SEARCHES):
         for kind in range(len(sizes)):
@@ -202,8 +202,8 @@ def ridge_regression(
     variances = _variances(signals, sizes, kinds)
     held_out = np.zeros(len(rows))
     for fold in range(FOLDS):
-        known = _posterior(gram - grams[fold], moment - moments[fold], variances)
-        held_out[folds == fold] = rows[folds == fold] @ known
+        training = _posterior(gram - grams[fold], moment - moments[fold], variances)
+        held_out[folds == fold] = rows[folds == fold] @ training
     return _posterior(gram, moment, variances), held_out
 
 

@@ -1,4 +1,4 @@
-"""A mixture of linear softmaxes and boosted trees, all fitted to released answers by their likelihood."""
+"""A mixture of linear softmaxes and boosted trees, all fitted to released labels by likelihood."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -137,7 +137,7 @@ def boosted(
     """
     rng = np.random.default_rng(0)
     shown, answers, scores = table[learned], likelihood[learned], start[learned]
-    others, their_answers, their_scores = table[held], likelihood[held], start[held]
+    remaining, their_answers, their_scores = table[held], likelihood[held], start[held]
     records, classes = answers.shape
     size = min(-(-records // 2), SHOWN_RECORDS)
     settings: dict[str, Any] = {
@@ -145,7 +145,12 @@ def boosted(
         "min_samples_leaf": max(int(max(LEAF_SHARE * records, MIN_LEAF) * size / records), 1),
         "max_features": TRIED_FEATURES,
     }
-    found, best, kept, best_scores = BoostedTrees([], []), _explained(their_scores, their_answers), 0, their_scores
+    ensemble, best, retained, best_scores = (
+        BoostedTrees([], []),
+        _explained(their_scores, their_answers),
+        0,
+        their_scores,
+    )
     for number in range(MAX_TREES if count is None else count):
         chances = softmax(scores, axis=1)
         joint = answers if soft else chances * answers
@@ -161,16 +166,16 @@ def boosted(
         curvature = members @ (chances * (1 - chances) if soft else slopes**2)
         rate, smoothing = (SOFT_RATE, SOFT_SMOOTHING) if soft else (RATE, SMOOTHING)
         step = rate * np.clip((members @ slopes) / (curvature + smoothing), -MAX_STEP, MAX_STEP)
-        found.trees.append(tree)
-        found.steps.append(step)
+        ensemble.trees.append(tree)
+        ensemble.steps.append(step)
         scores += step[leaf]
-        their_scores = their_scores + step[tree.apply(others)]
+        their_scores = their_scores + step[tree.apply(remaining)]
         value = _explained(their_scores, their_answers)
         if value > best or count is not None:
-            best, kept, best_scores = value, number + 1, their_scores
-        elif number + 1 - kept >= PATIENCE:
+            best, retained, best_scores = value, number + 1, their_scores
+        elif number + 1 - retained >= PATIENCE:
             break
-    return BoostedTrees(found.trees[:kept], found.steps[:kept]), best_scores
+    return BoostedTrees(ensemble.trees[:retained], ensemble.steps[:retained]), best_scores
 
 
 def _explained(scores: AnyFloats, likelihood: AnyFloats) -> float:
@@ -248,12 +253,12 @@ class Head:
 
     def classifier(self) -> LinearClassifier:
         """Return what predicts for other features."""
-        kept = np.arange(len(self.weights))
-        return LinearClassifier(self.plane.transformer, *of_features(self.plane.space, kept, self.weights))
+        retained = np.arange(len(self.weights))
+        return LinearClassifier(self.plane.transformer, *of_features(self.plane.space, retained, self.weights))
 
 
 def views(features: Any, categorical: Any) -> list[Any]:
-    """Return the unfitted maps of a mixture's linear parts: of a table three, of an embedding its own columns."""
+    """Return the unfitted maps of a mixture's linear parts: three for a table, one for an embedding."""
     default = default_representation(features, categorical)
     if not isinstance(default, TableMap):
         return [default]
@@ -349,7 +354,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         )
 
     def dry_run(self, X: Any, classes: int) -> None:
-        """Learn from some records and made-up labels, to find errors before anything is charged.
+        """Learn from some records and synthetic labels, to find errors before anything is charged.
 
         Raises:
             InputError: features or arguments cannot be used.
@@ -371,7 +376,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
             linear[held] = self._mixed([head.probabilities(held) for head in fold_heads], len(held))
         self._set_levels(features, linear)
         table = self._numbers(features)
-        outside, grown, whole = [linear], [], []
+        outside, grown, complete = [linear], [], []
         for start in self._starts(linear):
             part = np.empty_like(linear)
             for learned, held in folds:
@@ -379,12 +384,12 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
                 part[held] = softmax(scores, axis=1)
                 grown.append(trees)
             size = round(sum(len(trees.trees) for trees in grown[-len(folds) :]) / len(folds))
-            whole.append(boosted(table, likelihood, start, np.arange(count), np.arange(0), size)[0])
+            complete.append(boosted(table, likelihood, start, np.arange(count), np.arange(0), size)[0])
             outside.append(part)
         self.powers_ = pool_powers(outside, likelihood)
         last = copy(self)
         last._finish(fold_heads, grown[len(folds) - 1 :: len(folds)])
-        self._finish([head.fitted(likelihood, slice(None), LAST_STEPS) for head in heads], whole)
+        self._finish([head.fitted(likelihood, slice(None), LAST_STEPS) for head in heads], complete)
         unseen = pooled(outside, self.powers_)
         soft = normalized(unseen * likelihood).astype(np.float32)
         start = np.broadcast_to(self.prior_, linear.shape)
@@ -406,7 +411,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         return np.asarray(np.tensordot(self.shares_, np.stack(parts), 1), dtype=np.float32)
 
     def _starts(self, linear: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
-        """Return the scores that trees begin with: those of the linear part, and class frequencies."""
+        """Return the scores that trees begin with: the linear part's, and class frequencies."""
         return DAMPING * np.log(np.maximum(linear, MIN_CHANCE)), np.broadcast_to(self.prior_, linear.shape)
 
     def _set_levels(self, features: Table, linear: AnyFloats) -> None:
@@ -418,9 +423,9 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         mask = np.zeros(features.shape[1], bool) if self.categorical is None else np.asarray(self.categorical, bool)
         self.levels_ = {}
         for column in np.flatnonzero(mask):
-            known = np.isfinite(features[:, column])
-            levels, places, counts = np.unique(features[known, column], return_inverse=True, return_counts=True)
-            means = np.bincount(places, score[known], len(levels)) / counts
+            finite = np.isfinite(features[:, column])
+            levels, places, counts = np.unique(features[finite, column], return_inverse=True, return_counts=True)
+            means = np.bincount(places, score[finite], len(levels)) / counts
             self.levels_[int(column)] = levels, means.astype(np.float32)
 
     def _numbers(self, features: Table) -> AnyFloats:
@@ -429,8 +434,8 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         for column, (levels, means) in self.levels_.items():
             values = features[:, column]
             table[:, column] = GAP
-            known = np.flatnonzero(np.isin(values, levels))
-            table[known, column] = means[np.searchsorted(levels, values[known])]
+            finite = np.flatnonzero(np.isin(values, levels))
+            table[finite, column] = means[np.searchsorted(levels, values[finite])]
         return table
 
     def predict_proba(self, X: Any) -> Probabilities:

@@ -136,15 +136,15 @@ class Numbers(Learner):
         if not task.share:
             raise InputError("must be a share of the records above 0", argument="evaluation")
         domain, epsilon = task.domain, task.epsilon
-        whole, around = (
+        complete, around = (
             ResponseOnPoints(domain=domain, epsilon=epsilon, points=fewest_points(epsilon, spread))
             for spread in (1.0, 0.5)
         )
         if positive_epsilon(epsilon) >= LEAST_EPSILON:
             distances = ResponseOnDistances(domain=domain, epsilon=epsilon, bins=BINS)
-            mechanisms = dict(zip(SHARES, (whole, distances, around, around), strict=True))
+            mechanisms = dict(zip(SHARES, (complete, distances, around, around), strict=True))
         else:
-            mechanisms = {"range": whole}
+            mechanisms = {"range": complete}
         return {**mechanisms, "evaluation": evaluation_mechanism(domain, epsilon)}
 
     def parts(self, task: Task) -> NDArray[np.int64]:
@@ -172,11 +172,11 @@ class Numbers(Learner):
         if not curators["range"].has_released(mechanisms["range"], step="range"):
             for step in plan.steps:
                 curators[step.name].require({step.name: step.loss})
-        asked = Questions(features, learn, mechanisms, curators, rows, rng)
-        first = asked.first()
-        answers = asked.around(first) if len(mechanisms) > 2 else [first]
+        questions = Questions(features, learn, mechanisms, curators, rows, rng)
+        first = questions.first()
+        answers = questions.around(first) if len(mechanisms) > 2 else [first]
         model = self._model(features, task, learn, answers)
-        measured = asked.release("evaluation")
+        measured = questions.release("evaluation")
         predictions = model.value.predict(take_rows(features, rows["evaluation"]))
         evaluation = evaluate(measured, predictions, HELD_OUT, rows["evaluation"])
         return gather([model, measured], lambda model, _: replace(model, evaluation=evaluation))
@@ -273,21 +273,21 @@ class Questions:
         return Answers(release, self.rows["range"], mechanism.values(release.value), noise * half**2)
 
     def around(self, first: Answers) -> list[Answers]:
-        """Return answers around predictions: of the first model, then of a model of all answers so far."""
+        """Return releases around predictions, first the first model's, then a model's of all releases so far."""
         domain, epsilon = first.release.mechanism.domain, float(first.release.mechanism.epsilon)
         answers, model = [first], self.learn([first])
         centers = self._codes(model, "distances", domain).map(lambda codes: codes[:, None])
-        asked = self.release("distances", centers=centers)
-        distances = Distances.of(asked)
-        others = take_rows(self.features, np.concatenate([self.rows["round 1"], self.rows["round 2"]]))
+        released = self.release("distances", centers=centers)
+        distances = Distances.of(released)
+        later = take_rows(self.features, np.concatenate([self.rows["round 1"], self.rows["round 2"]]))
         for step in ("round 1", "round 2"):
             if step == "round 2":
                 better = self.learn(answers)
-                gain = np.mean((better.value.predict(others) - model.value.predict(others)) ** 2)
+                gain = np.mean((better.value.predict(later) - model.value.predict(later)) ** 2)
                 model, distances = better, distances.after(float(gain))
-            reach = distances.reach(epsilon, self.mechanisms[step].points, others.shape[0])
+            reach = distances.reach(epsilon, self.mechanisms[step].points, later.shape[0])
             half = max(int(np.ceil(reach / domain.step)), 1)
-            codes = gather([self._codes(model, step, domain), asked], lambda codes, _: codes)
+            codes = gather([self._codes(model, step, domain), released], lambda codes, _: codes)
             spans = codes.map(partial(spans_around, half=half, size=domain.size))
             release = self.release(step, spans=spans)
             mechanism = release.mechanism
@@ -308,15 +308,15 @@ class Questions:
 
 def blended(blend: Blend, answers: Sequence[Answers]) -> Release[Any]:
     """Return a blend that learned from all answers, each weighted by its noise."""
-    rows, values = (np.concatenate([each[column] for each in answers]) for column in (1, 2))
-    weights = np.concatenate([np.full(len(each.rows), 1 / each.noise) for each in answers])
-    return gather([each.release for each in answers], lambda *_: blend.fit(rows, values, weights))
+    rows, values = (np.concatenate([answer[column] for answer in answers]) for column in (1, 2))
+    weights = np.concatenate([np.full(len(answer.rows), 1 / answer.noise) for answer in answers])
+    return gather([answer.release for answer in answers], lambda *_: blend.fit(rows, values, weights))
 
 
 def regressor_of(regressors: Sequence[Any], features: Any, task: Task, answers: Sequence[Answers]) -> Release[Any]:
-    """Return the best of some regressors, which learned from the answers with little noise."""
-    clear = [each for each in answers if each.noise <= CLEAR * min(other.noise for other in answers)]
-    rows, numbers = np.concatenate([each.rows for each in clear]), known_numbers(clear, task.domain, task.epsilon)
+    """Return the best regressor, fitted to the releases with little noise."""
+    clear = [answer for answer in answers if answer.noise <= CLEAR * min(other.noise for other in answers)]
+    rows, numbers = np.concatenate([answer.rows for answer in clear]), known_numbers(clear, task.domain, task.epsilon)
     table = take_rows(features, rows)
     weights = () if task.weights is None else (np.asarray(task.weights)[rows],)
     return numbers.map(lambda _: clone(_best(regressors, table, numbers)).fit(table, numbers, *weights))
@@ -383,8 +383,8 @@ class Distances:
 def doubts(epsilon: Any, shares: Floats, records: int) -> Floats:
     """Return variances of unbiased shares of randomized response, shape (bins,)."""
     growth = float(np.expm1(min(float(positive_epsilon(epsilon)), 50.0)))
-    told = (1 + growth * shares) / (growth + len(shares))
-    return np.asarray(told * (1 - told) / records * ((growth + len(shares)) / growth) ** 2)
+    likely = (1 + growth * shares) / (growth + len(shares))
+    return np.asarray(likely * (1 - likely) / records * ((growth + len(shares)) / growth) ** 2)
 
 
 def fewest_points(epsilon: Any, spread: float) -> int:
@@ -414,15 +414,17 @@ class KnownNumbers:
 
 def known_numbers(answers: Sequence[Answers], domain: Interval, epsilon: Any) -> Release[Floats]:
     """Return values of answers, one record after the other, as one release."""
-    release = gather([each.release for each in answers], lambda *_: np.concatenate([each.values for each in answers]))
+    release = gather(
+        [answer.release for answer in answers], lambda *_: np.concatenate([answer.values for answer in answers])
+    )
     return replace(release, mechanism=KnownNumbers(domain, epsilon))
 
 
-def _best(regressors: Sequence[Any], features: Any, known: Release[Any]) -> Any:
+def _best(regressors: Sequence[Any], features: Any, labels: Release[Any]) -> Any:
     """Return the regressor that best predicts held-out answers, of some of many records."""
     if len(regressors) == 1:
         return regressors[0]
-    some = np.random.default_rng(0).permutation(len(known.value))[:TUNING_RECORDS]
-    release = replace(known, value=known.value[some])
+    some = np.random.default_rng(0).permutation(len(labels.value))[:TUNING_RECORDS]
+    release = replace(labels, value=labels.value[some])
     scores = tune(regressors, take_rows(features, some), release, folds=fold_count(len(some))).scores
     return regressors[int(np.argmax(scores))]

@@ -158,7 +158,7 @@ def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
 
 
 def check_by_trial(classifier: Any, features: Any, classes: int) -> None:
-    """Fit a noise-aware classifier to some records and made-up labels, to find errors before anything is charged.
+    """Fit a noise-aware classifier to some records and synthetic labels, to find errors before anything is charged.
 
     Raises:
         InputError: features or arguments cannot be used.

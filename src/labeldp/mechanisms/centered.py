@@ -1,4 +1,4 @@
-"""Private numbers, each answered by where it lies, seen from a public prediction for its record."""
+"""Private numbers, released as places relative to a public prediction for each record."""
 
 import hashlib
 from abc import abstractmethod
