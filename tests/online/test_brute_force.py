@@ -91,7 +91,7 @@ def asked(size: Size, learner: str, swing: int, shares: np.ndarray = SHARES) -> 
     return tuple(float(divergences(size, learner, swing)[-1]) * shares)
 
 
-@pytest.mark.guarantee("labeldp.privacy:Switching", "enclosed")
+@pytest.mark.guarantee("labeldp.online:Switching", "enclosed")
 def test_nothing_is_above_the_accountant() -> None:
     count = 0
     for learner, (sizes, _) in LEARNERS.items():

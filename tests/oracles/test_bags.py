@@ -40,7 +40,7 @@ CASES = [
 ]
 
 
-@pytest.mark.guarantee("labeldp.privacy:NoisyBag", "enclosed")
+@pytest.mark.guarantee("labeldp.bags:NoisyBag", "enclosed")
 @pytest.mark.parametrize(("epsilon", "ratio", "noisy", "inside"), CASES)
 def test_ten_digits(epsilon: float, ratio: float, noisy: int, inside: bool) -> None:
     bag = NoisyBag("gaussian", ratio, noisy if inside else noisy + 1, noisy)
@@ -113,7 +113,7 @@ def exact_hidden(epsilon: float, stretch: float, shrink: float, rows: int) -> mp
     return mpmath.quad(lambda u: given(u * u) * density(u * u) * 2 * u, [0, 0.5, 1, 2, 3, 4, 6, 8, 12, 20])
 
 
-@pytest.mark.guarantee("labeldp.privacy:HiddenWeights", "enclosed")
+@pytest.mark.guarantee("labeldp.bags:HiddenWeights", "enclosed")
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize(("epsilon", "stretch", "shrink"), [(1, 0.1, 0.05), (0.5, 0.8, 0.4), (3, 2, 0.9)])
 def test_hidden_weights(epsilon: float, stretch: float, shrink: float, rows: int) -> None:

@@ -37,7 +37,7 @@ def two_point(width: mpmath.mpf, order: mpmath.mpf, t: mpmath.mpf) -> mpmath.mpf
     return mpmath.log(share * high**order + (1 - share) * low**order) / (order - 1)
 
 
-@pytest.mark.guarantee("labeldp.privacy:bounded_range_rdp", "worst_pair")
+@pytest.mark.guarantee("labeldp.online:bounded_range_rdp", "worst_pair")
 @pytest.mark.parametrize("width", [1e-9, 1e-4, 0.01, 0.5, 2.0, 30.0])
 @pytest.mark.parametrize("order", mostly_slow([1.02, 2.0, 10.0, 300.0, 1e5, 1e9], [1.02, 10.0, 1e9]))
 def test_the_worst_draw_of_a_range(width: float, order: float) -> None:
@@ -79,7 +79,7 @@ def test_coins(tilt: float, redraw: float, order: float) -> None:
         assert claimed <= exact * (1 + 1e-3) + 1e-15 * order / (order - 1)
 
 
-@pytest.mark.guarantee("labeldp.privacy:coin_rdp", "worst_pair")
+@pytest.mark.guarantee("labeldp.online:coin_rdp", "worst_pair")
 def test_no_other_coins_are_worse() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
