@@ -84,7 +84,7 @@ def test_an_evaluation_part_of_released_labels_costs_nothing(
 def test_the_share_that_is_the_default_is_found_again_when_it_is_named(
     labeldp: Callable[..., Ran], people: Path, model: tuple[str, ...]
 ) -> None:
-    command = ("fit", "people.csv", *FIT, *model)
+    command = ("fit", "people.csv", *FIT[:-1], "1", *model)
     assert labeldp(*command, "--out", "model").status == 0
     charged = steps(people)
     named = labeldp(*command, "--evaluation", "0.1", "--out", "named")

@@ -80,7 +80,7 @@ def test_another_domain_is_declared_on_purpose_and_shown_with_its_reason(labeldp
     assert done.status == 0, done.err
     told = "domain was changed (1 time before this release) or that labels were refused (1 time)"
     assert told in labeldp("certificate", "a").out
-    shown = labeldp("ledger", "show", "l.ledger").out
+    shown = " ".join(labeldp("ledger", "show", "l.ledger").out.split())
     assert "declared domain changed from numbers from 0 to 20 to numbers from 0 to 80 (hours a week)" in shown
     assert "budget changed from epsilon = 2, delta = 0 to epsilon = 3, delta = 1e-06 (a survey)" in shown
     assert "labels were refused 1 time" in shown

@@ -14,7 +14,7 @@ from typing import Any
 from labeldp.mechanisms import MECHANISMS, Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, did_you_mean
 
-NO_ISOLATION = "none: whoever takes over the front can read the labels"
+NO_ISOLATION = "none: an attacker who takes over the front can read the labels"
 """What a configuration must say in these words where the front and the vault are not to be kept apart."""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
