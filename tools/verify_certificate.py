@@ -141,7 +141,7 @@ def parsed_loss(value):
             number, least, most = exact(part["delta"]), 0, 1
         else:
             require(kind in ("discrete", *CURVES), f"there is no loss of the kind {kind!r}")
-            number, least = (max(map(exact, part["losses"])), -MOST) if kind == "discrete" else (1, 1)
+            number, least = (max(map(exact, part["losses"])), 0) if kind == "discrete" else (1, 1)
             other = json.dumps([part[name] for name in sorted(part) if name != "times"])
         counts = (part["times"], other if kind == "response" else 1)
         require(least <= number <= most and all(type(n) is int and 0 < n <= MOST for n in counts), "a loss is damaged")

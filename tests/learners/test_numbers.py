@@ -121,3 +121,20 @@ def test_what_cannot_be_learned_from_is_refused_and_charges_nothing() -> None:
     with pytest.raises(InputError, match="categorical must say of each column"):
         fit_numbers(features, holder, epsilon=1, rng=np.random.default_rng(0), categorical=[True])
     assert holder.ledger.spent.epsilon() == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"regressors": []}, "regressors must hold one or more"),
+        ({"regressors": [object()]}, "object cannot learn from these records"),
+        ({"sample_weight": np.ones(5)}, "sample_weight must hold 300 finite numbers"),
+        ({"sample_weight": np.ones(300)}, "sample_weight goes with one regressor"),
+    ],
+)
+def test_what_cannot_learn_is_refused_before_anything_is_charged(changes: dict[str, Any], sentence: str) -> None:
+    rng = np.random.default_rng(0)
+    curator = ldp.Curator(rng.uniform(0, 1, 300), domain=ldp.Interval(0, 1), budget=ldp.Budget(1))
+    with pytest.raises(InputError, match=sentence):
+        fit_numbers(rng.normal(size=(300, 2)), curator, epsilon=1, rng=rng, **changes)
+    assert not curator.ledger.charges

@@ -20,14 +20,18 @@ from labeldp.learners.training import fold_count
 from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Debiased, Interval, ResponseOnDistances, ResponseOnPoints, second_moment
 from labeldp.privacy import (
+    Certificate,
     CuratorLike,
     Floats,
     InputError,
+    Neighbors,
     Plan,
     Public,
+    RandomnessKind,
     RandomSource,
     Release,
     Step,
+    Trust,
     check_curator,
     gather,
     positive_epsilon,
@@ -162,6 +166,7 @@ class Numbers(Learner):
         features = row_table(features)
         check_rows(features, curator.records)
         plan, mechanisms, parts = self.plan(task), self.mechanisms(task), self.parts(task)
+        self._try(features, task)
         counts = np.bincount(parts, minlength=len(mechanisms))
         if counts.min() < 2:
             raise InputError(f"labels must hold more records: each of {len(counts)} parts needs two")
@@ -180,6 +185,30 @@ class Numbers(Learner):
         predictions = model.value.predict(take_rows(features, rows["evaluation"]))
         evaluation = evaluate(measured, predictions, HELD_OUT, rows["evaluation"])
         return gather([model, measured], lambda model, _: replace(model, evaluation=evaluation))
+
+    def _try(self, features: Any, task: Task) -> None:
+        """Fit the given regressors to some records and synthetic numbers; refuse those that fail, and wrong weights."""
+        weights = None if task.weights is None else np.asarray(task.weights, dtype=np.float64)
+        if weights is not None and (
+            weights.shape != (task.records,) or not (np.isfinite(weights) & (weights >= 0)).all()
+        ):
+            raise InputError(f"must hold {task.records:,} finite numbers of at least 0", argument="sample_weight")
+        if weights is not None and len(self.regressors or ()) != 1:
+            raise InputError("goes with one regressor in regressors", argument="sample_weight")
+        if self.regressors is not None and not self.regressors:
+            raise InputError("must hold one or more regressors, or be None", argument="regressors")
+        rows = np.arange(min(task.records, TRIED_RECORDS))
+        table, numbers = take_rows(features, rows), np.linspace(*task.domain.ends, len(rows))
+        release = Release(numbers, NOTHING, KnownNumbers(task.domain, task.epsilon))
+        for regressor in self.regressors or ():
+            try:
+                arguments = () if weights is None else (weights[rows],)
+                predicted = clone(regressor).fit(table, release, *arguments).predict(table)
+            except Exception as error:
+                name = type(regressor).__name__
+                raise InputError(f"{name} cannot learn from these records: {error}", argument="regressors") from error
+            if not np.isfinite(np.asarray(predicted, dtype=np.float64)).all():
+                raise InputError(f"{type(regressor).__name__} predicts no finite numbers", argument="regressors")
 
     def _first_learner(self, features: Any, task: Task) -> "Learn":
         """Return what learns from answers while others are asked for: a blend, unless it cannot read the table."""
@@ -216,6 +245,13 @@ def regressor_words(estimator: Any) -> str:
     if isinstance(estimator, BlendedRegressor):
         return "gradient-boosted trees and ridge regressions"
     return model_words(estimator)
+
+
+TRIED_RECORDS = 200
+"""Records on which a regressor is tried before anything is charged, at most."""
+
+NOTHING = Certificate((), "", Neighbors.ONE_LABEL, Trust.LOCAL, RandomnessKind.SIMULATION, "synthetic numbers", ())
+"""The certificate of numbers that no label went into."""
 
 
 class Answers(NamedTuple):

@@ -49,6 +49,7 @@ class Optimal(FiniteMechanism):
         prior: how frequent each label is, shape (K,), a `Release` or `Public(array, why="…")`. By default uniform.
 
     Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits, whatever loss and prior are.
+
     Guarantee (optimal): no epsilon-DP mechanism has an expected loss that is smaller by more than `gap`, also if its
         answers are mapped to labels in the best way afterwards.
 
@@ -84,7 +85,7 @@ class Optimal(FiniteMechanism):
         stated = loss if isinstance(loss, Public | Release) else Public(loss, why=STATED)
         try:
             cost = np.array(stated.value, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             cost = np.empty(0)
         if cost.shape != (size, size) or not np.isfinite(cost).all():
             raise InputError(f"must hold finite numbers, shape ({size}, {size})", argument="loss")

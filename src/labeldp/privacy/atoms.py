@@ -99,7 +99,7 @@ class Discrete(Atom):
     probabilities: tuple[Fraction, ...]
 
     def __post_init__(self) -> None:
-        _require(len(self.losses) == len(self.probabilities) > 0 and min(self.probabilities) >= 0)
+        _require(len(self.losses) == len(self.probabilities) > 0 <= min(self.probabilities) and max(self.losses) >= 0)
 
     @property
     def max_loss(self) -> Fraction:

@@ -234,8 +234,11 @@ class Certificate:
             InputError: not a certificate.
         """
         try:
+            entries = tuple(Charge.from_json(entry) for entry in value["entries"])
+            if len({charge.id for charge in entries}) < len(entries):
+                raise ValueError("a charge counts once")
             return cls(
-                entries=tuple(Charge.from_json(entry) for entry in value["entries"]),
+                entries=entries,
                 dataset=value["dataset"],
                 neighbors=Neighbors[value["neighbors"]],
                 trust=Trust[value["trust"]],
