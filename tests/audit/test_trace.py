@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -81,6 +82,33 @@ def epsilon_from_labels(labels: Any, rng: RNG) -> Any:
     return curator.release(RandomizedResponse(Classes(2), epsilon), rng=rng)
 
 
+def one_draw_for_all(labels: Any, rng: RNG) -> Any:
+    return np.bincount(labels, minlength=2) + rng.laplace(scale=2.0)
+
+
+def integer_noise(labels: Any, rng: RNG) -> Any:
+    p = 1 - np.exp(-1.0)
+    return labels.mean() + (rng.geometric(p) - rng.geometric(p))
+
+
+def answered_often(labels: Any, rng: RNG) -> Any:
+    return RandomizedResponse(Classes(2), 1.0).randomize(np.repeat(labels, 10), rng=rng)
+
+
+def repeated_labels(labels: Any, rng: RNG) -> Any:
+    curator = ldp.Curator(np.repeat(labels, 5), domain=Classes(2), budget=ldp.Budget(1))
+    return curator.release(RandomizedResponse(Classes(2), 1.0), rng=rng)
+
+
+def series(labels: Any, rng: RNG) -> Any:
+    return labels.sum() + rng.laplace(scale=1.0), pd.Series(np.asarray(labels))
+
+
+def printed(labels: Any, rng: RNG) -> Any:
+    print(labels[:5])
+    return labels.sum() + rng.laplace(scale=1.0)
+
+
 MISTAKES: list[tuple[Callable[[Any, RNG], Any], str]] = [
     (raw_mean, "raw output"),
     (raw_rows, "raw output"),
@@ -95,6 +123,12 @@ MISTAKES: list[tuple[Callable[[Any, RNG], Any], str]] = [
     (scale_from_labels, "parameters"),
     (epsilon_from_labels, "parameters"),
     (fixed_seed, "randomness"),
+    (one_draw_for_all, "noise reused"),
+    (integer_noise, "noise"),
+    (answered_often, "budget"),
+    (repeated_labels, "budget"),
+    (series, "raw output"),
+    (printed, "raw output"),
 ]
 """Programs that claim epsilon = 1, and what is found in them."""
 
@@ -214,6 +248,26 @@ def test_randomized_response_by_hand_is_not_decided() -> None:
 
     found = trace(by_hand, LABELS, epsilon=1)
     assert found.verdict == "unverified" and "audit_sampler" in found.findings[0].sentence
+
+
+def undone(labels: Any, rng: RNG) -> Any:
+    noise = rng.laplace(scale=1.0, size=())
+    return labels.sum() + noise - float(noise)
+
+
+def beside(labels: Any, rng: RNG) -> Any:
+    noise = rng.laplace(scale=1.0, size=())
+    return labels.sum() + noise, noise
+
+
+def plain_float(labels: Any, rng: RNG) -> Any:
+    return labels.sum() + float(rng.laplace(scale=1.0))
+
+
+@pytest.mark.parametrize("program", [undone, beside, plain_float])
+def test_noise_that_is_read_beside_its_sum_is_not_decided(program: Callable[[Any, RNG], Any]) -> None:
+    """A number that is no noise any more may hide labels, or may take the noise off again."""
+    assert trace(program, LABELS, epsilon=1).verdict == "unverified"
 
 
 @pytest.mark.parametrize("labels", [[], [[0, 1]], [1, 1]])

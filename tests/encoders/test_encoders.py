@@ -153,7 +153,13 @@ def test_the_command_line_learns_predicts_and_names_the_outside_data(
     np.savez("new.npz", images=images[100:])
     np.savez("new_labels.npz", images=images[100:], labels=kinds[100:])
     options = {"label": "labels", "classes": "0,1", "epsilon": "4", "out": "model"}
-    options |= {"ledger": "squares.ledger", "dataset": "squares", "encoder": "imagenet", "test": "squares.npz"}
+    options |= {
+        "ledger": "squares.ledger",
+        "dataset": "squares",
+        "new-budget": "4",
+        "encoder": "imagenet",
+        "test": "squares.npz",
+    }
     flags = [word for name, value in options.items() for word in (f"--{name}", value)]
     fit = ["fit", "squares.npz", *flags, "--test-labels-are-public"]
     status, said = labeldp(monkeypatch, capsys, *fit)
@@ -181,7 +187,20 @@ def test_texts_of_a_table_are_learned_from(
     for name, part in (("people", slice(200)), ("new", slice(200, None))):
         rows = [f"{text},{topic}" for text, topic in zip(texts[part], topics[part], strict=True)]
         Path(f"{name}.csv").write_text("\n".join(["message,topic", *rows]) + "\n")
-    fit = ["fit", "people.csv", "--label", "topic", "--classes", "animals,money", "--epsilon", "4", "--ledger", "l"]
+    fit = [
+        "fit",
+        "people.csv",
+        "--label",
+        "topic",
+        "--classes",
+        "animals,money",
+        "--epsilon",
+        "4",
+        "--ledger",
+        "l",
+        "--new-budget",
+        "4",
+    ]
     fit += ["--dataset", "messages", "--encoder", "text", "--out", "model"]
     status, said = labeldp(monkeypatch, capsys, *fit)
     assert status == 0, said

@@ -25,10 +25,23 @@ from labeldp.privacy import total_loss
 from networks.conftest import Images
 
 Said = Callable[..., tuple[int, str, str]]
-FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", *account("bars"))
-CNN = (*FIT, "--epsilon", "3", "--model", "cnn", "--stages", "2", "--epochs", "2", "--out", "model")
-BEST = (*FIT, "--epsilon", "1.5", "--delta", "1e-6", "--trust", "central", "--model", "distilled", "--out", "model")
-BEST_LOCAL = (*FIT, "--epsilon", "3", "--model", "distilled", "--out", "model")
+FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", *account("bars")[:-1])  # and a budget
+CNN = (*FIT, "3", "--epsilon", "3", "--model", "cnn", "--stages", "2", "--epochs", "2", "--out", "model")
+BEST = (
+    *FIT,
+    "1.5",
+    "--epsilon",
+    "1.5",
+    "--delta",
+    "1e-6",
+    "--trust",
+    "central",
+    "--model",
+    "distilled",
+    "--out",
+    "model",
+)
+BEST_LOCAL = (*FIT, "3", "--epsilon", "3", "--model", "distilled", "--out", "model")
 FRESH = """
 import json, sys
 import numpy as np
@@ -131,15 +144,17 @@ def test_a_killed_training_is_finished_by_the_same_command_with_the_same_charges
 ) -> None:
     large = ("--dataset", "bars", "--epsilon", "30", "--delta", "1e-5")
     assert labeldp("ledger", "add", "l.ledger", *large)[0] == 0
+    is_network, place = command is CNN, command.index("--new-budget")
+    command = command[:place] + command[place + 2 :]
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, str(epochs), *command], cwd=folder, capture_output=True, check=False
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     charged = steps(folder)
     assert len(charged) == known and list((folder / "model.training").rglob("*.pt")) and not (folder / "model").exists()
-    other = ("--epochs", "3") if command is CNN else ("--network", "mlp")
+    other = ("--epochs", "3") if is_network else ("--network", "mlp")
     status, _, err = labeldp(*command, *other)
-    assert status == 1 and "holds checkpoints of another fit" in err and err.count("\n") == 1
+    assert status == 1 and "holds checkpoints of another fit" in err and err.count("\n") == 2
     seen: list[int] = []
     status, _, err = finished(labeldp, command, seen)
     assert status == 0, err

@@ -1,11 +1,15 @@
 """A grey-box audit: run a program on neighboring labels with the same randomness, and compare what happens inside."""
 
+import io
 import math
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
+from numbers import Number
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -23,6 +27,7 @@ from labeldp.privacy import (
     Release,
     check_integer,
     decimal,
+    positive_epsilon,
     total_loss,
 )
 
@@ -34,6 +39,8 @@ MOST_RUNS = 400
 
 SLACK = 1 + 1e-9
 """Floating point noise and its sums may be off by so much."""
+
+_NOT_DATA = (BuiltinFunctionType, FunctionType, MethodType, ModuleType, type)
 
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -51,7 +58,8 @@ class Event:
         value: what noise is added to, or the codes that a mechanism takes. It is secret.
         output: what came out.
         noise: which draw was used; None for mechanisms, which draw themselves.
-        loss: what a mechanism costs that was not charged by a curator.
+        loss: what one answer of a mechanism costs.
+        charged: whether a curator charged it.
     """
 
     kind: str
@@ -61,6 +69,7 @@ class Event:
     output: Any = field(repr=False)
     noise: int | None = None
     loss: PrivacyLoss | None = None
+    charged: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,15 +210,42 @@ class _Noise(np.ndarray):
             return tape.tagged(result, noise[0].kind, ufunc(noise[0].scale, np.abs(values[1])), noise[0].draw)
         if ufunc is np.multiply and len(noise) == 1:
             return tape.tagged(result, noise[0].kind, np.abs(values[0]) * noise[0].scale, noise[0].draw)
-        if ufunc is np.subtract and [item.kind for item in noise] == ["geometric", "geometric"]:
+        same = len(noise) == 2 and np.array_equal(noise[0].scale, noise[1].scale)
+        if ufunc is np.subtract and same and [item.kind for item in noise] == ["geometric", "geometric"]:
             return tape.tagged(result, "two-sided geometric", noise[0].scale, noise[0].draw)
         if ufunc in (np.add, np.subtract) and len(noise) == 1:
             [value] = [value for value, item in zip(values, inputs, strict=True) if not isinstance(item, _Noise)]
             return tape.added(noise[0], value, result)
+        tape.bare.update(item.draw for item in noise)
         return result
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        self._read()
         return function(*_plain(arguments), **_plain(options))
+
+    def __getitem__(self, key: Any) -> Any:
+        self._read()
+        return self.view(np.ndarray)[_plain(key)]
+
+    def __float__(self) -> float:
+        self._read()
+        return float(self.view(np.ndarray))
+
+    def __int__(self) -> int:
+        self._read()
+        return int(self.view(np.ndarray))
+
+    def item(self, *arguments: Any) -> Any:
+        self._read()
+        return self.view(np.ndarray).item(*arguments)
+
+    def tolist(self) -> Any:
+        self._read()
+        return self.view(np.ndarray).tolist()
+
+    def _read(self) -> None:
+        if self.tape is not None:
+            self.tape.bare.add(self.draw)
 
 
 class _Generator(np.random.Generator):
@@ -248,6 +284,15 @@ for _name in ("random", "integers", "choice", "uniform", "binomial", "exponentia
     setattr(_Generator, _name, _counted(_name))
 
 
+def _noises(value: Any) -> Iterator[_Noise]:
+    """Yield the noise in an output."""
+    if isinstance(value, _Noise):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _noises(item)
+
+
 def _plain(value: Any) -> Any:
     """Return a value without the marks of labels and noise."""
     if isinstance(value, _Labels | _Noise):
@@ -274,6 +319,7 @@ class _Tape:
         self.plain_draws: dict[str, int] = {}
         self.others: dict[str, int] = {}
         self.findings: list[Finding] = []
+        self.bare: set[int] = set()
         self.output: Any = None
         self.number, self.depth, self.charging = 0, 0, False
         self.generator: Any = None
@@ -285,10 +331,14 @@ class _Tape:
         marked = np.array(labels).view(_Labels)
         marked.tape = self
         with _patched(self, primitives):
+            printed = io.StringIO()
             try:
-                self.output = _plain(program(marked, self.generator))
+                with redirect_stdout(printed), redirect_stderr(printed):
+                    output = program(marked, self.generator)
             except _Diverged:
                 return self
+            self.bare.update(item.draw for item in _noises(output))
+            self.output = (_plain(output), printed.getvalue())
         if self.played is not None and len(self.events) < len(self.played.events):
             self.findings.append(_flow(self.played.events[len(self.events)].site))
         return self
@@ -311,7 +361,7 @@ class _Tape:
 
     def added(self, noise: _Noise, value: Any, result: Any) -> Any:
         """Note that noise was added to a value; return the sum of the run that is played."""
-        parameters = (np.asarray(noise.scale).tolist(), np.shape(result))
+        parameters = (np.asarray(noise.scale).tolist(), np.shape(result), noise.size)
         return self._event(noise.kind, parameters, np.array(value, dtype=np.float64), result, noise.draw, None)
 
     def randomized(self, original: Any, mechanism: Mechanism, labels: Any, **options: Any) -> Any:
@@ -327,8 +377,8 @@ class _Tape:
             self.depth -= 1
         if self.generator.bit_generator.state == before:
             self.note(self.others)
-        loss = None if self.charging else mechanism.privacy_loss()
-        return self._event(type(mechanism).__name__, mechanism.specification(), np.array(labels), output, None, loss)
+        kind, specification, loss = type(mechanism).__name__, mechanism.specification(), mechanism.privacy_loss()
+        return self._event(kind, specification, np.array(labels), output, None, loss, self.charging)
 
     def released(self, original: Any, *arguments: Any, **options: Any) -> Any:
         """Release by a curator, and keep its charges."""
@@ -353,7 +403,9 @@ class _Tape:
         parameters = {"sensitivity": float(sensitivity), "loss": loss.to_json()}
         return self._event(primitive.name, parameters, np.array(_plain(value), dtype=np.float64), output, None, loss)
 
-    def _event(self, kind: str, parameters: Any, value: Any, output: Any, noise: int | None, loss: Any) -> Any:
+    def _event(
+        self, kind: str, parameters: Any, value: Any, output: Any, noise: int | None, loss: Any, charged: bool = False
+    ) -> Any:
         site = _site()
         if self.played is not None:
             position = len(self.events)
@@ -371,7 +423,7 @@ class _Tape:
                 raise _Diverged
             output = other.output
             self.generator.bit_generator.state = self.played.states[position]
-        self.events.append(Event(kind, site, parameters, value, output, noise, loss))
+        self.events.append(Event(kind, site, parameters, value, output, noise, loss, charged))
         self.states.append(self.generator.bit_generator.state)
         return output
 
@@ -476,7 +528,7 @@ def trace(
     if len(domain) < 2:
         raise InputError("must hold two or more values of the domain", argument="values")
     check_integer(pairs, "pairs", 1)
-    claim = (float(decimal(epsilon, "epsilon")), float(decimal(delta, "delta")))
+    claim = (float(positive_epsilon(epsilon)), float(decimal(delta, "delta")))
     runs = [_Pairs.run(program, base, domain, claim, pairs, seed, primitives) for base in _bases(array, domain, real)]
     findings = [finding for run in runs for finding in run.findings]
     distinct = tuple(sorted(dict.fromkeys(findings), key=lambda finding: (not finding.fails, finding.kind)))
@@ -558,6 +610,9 @@ def _cost(one: _Tape, other: _Tape, measured: list[list[float]], findings: list[
     for event, twin, row in zip(one.events, other.events, measured, strict=True):
         if event.loss is not None or event.noise is None:
             loss = event.loss or PrivacyLoss.zero()
+            if not isinstance(event.parameters, dict) or "sensitivity" not in event.parameters:
+                moves = int(np.sum(event.value != twin.value)) - event.charged
+                loss = loss * moves if moves > 0 else PrivacyLoss.zero()
             declared = event.parameters.get("sensitivity") if isinstance(event.parameters, dict) else None
             if declared is not None:
                 row[0] = max(row[0], float(np.abs(event.value - twin.value).sum()))
@@ -583,6 +638,8 @@ def _noise_loss(event: Event, moved: NDArray[Any], scale: NDArray[Any], findings
     units = moved / np.broadcast_to(scale, moved.shape)
     if event.kind == "normal":
         return PrivacyLoss.gaussian(float(np.sqrt((units**2).sum())) / SLACK)
+    if event.kind == "two-sided geometric" and (event.value % 1).any():
+        findings.append(Finding("noise", "integer noise is added to numbers that are no integers", event.site))
     if event.kind in ("laplace", "two-sided geometric"):
         return PrivacyLoss.pure(float(units.sum()) / SLACK)
     findings.append(Finding("noise", f"{event.kind} noise has one side: it hides nothing", event.site))
@@ -596,8 +653,13 @@ def _reused(tape: _Tape) -> list[Finding]:
     for event in tape.events:
         if event.noise is not None and seen.setdefault(event.noise, "") != "":
             findings.append(Finding("noise reused", "one draw of noise is added to two values", event.site))
+        elif event.noise is not None and event.parameters[2] < np.size(event.value):
+            findings.append(Finding("noise reused", "one draw of noise is added to several values", event.site))
         if event.noise is not None:
             seen[event.noise] = event.site
+    used = {event.noise for event in tape.events}
+    if tape.bare & used:
+        findings.append(Finding("noise", "a draw of noise is used outside of its sum, too", fails=False))
     return findings
 
 
@@ -636,7 +698,7 @@ def _unexplained(
     If the program draws plain random numbers, it may have made noise of them. Then the output is compared over other
     runs: one that is always the same on either side, and differs, keeps no claim of this epsilon.
     """
-    if not (first.plain_draws or first.others):
+    if not (first.plain_draws or first.others or first.bare):
         return [Finding("raw output", "the output depends on labels without noise")]
     epsilon, delta = claim
     growth = math.exp(-min(epsilon, 50.0))
@@ -676,8 +738,16 @@ def _walk(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
         yield f"{name}.shape", value.shape
         for position, item in enumerate(value.ravel().tolist()):
             yield f"{name}[{position}]", item
-    elif isinstance(value, Certificate | np.random.Generator) or callable(value) or id(value) in seen:
+    elif isinstance(value, (Certificate, np.random.Generator, *_NOT_DATA)) or id(value) in seen:
         return
+    elif isinstance(value, Number):
+        yield name, value
+    elif isinstance(value, bytearray | memoryview):
+        yield name, bytes(value)
+    elif hasattr(value, "to_numpy") or hasattr(value, "to_pylist"):
+        yield from _walk(value.to_pylist() if hasattr(value, "to_pylist") else value.to_numpy(), name, seen)
+    elif isinstance(value, Iterator):
+        yield from _walk(list(value), name, seen)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _walk(item, f"{name}.{key}", seen | {id(value)})
@@ -686,5 +756,10 @@ def _walk(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
             yield from _walk(item, f"{name}[{position}]", seen | {id(value)})
     else:
         names = [part.name for part in fields(value)] if is_dataclass(value) else list(getattr(value, "__dict__", {}))
+        names += [slot for kind in type(value).__mro__ for slot in getattr(kind, "__slots__", ()) if slot not in names]
+        if not names:
+            yield f"{name}.type", type(value).__name__
+            with suppress(Exception):
+                yield name, pickle.dumps(value)
         for part in names:
             yield from _walk(getattr(value, part, None), f"{name}.{part}", seen | {id(value)})

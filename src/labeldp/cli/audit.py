@@ -283,7 +283,7 @@ def program(
         )
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         words = type(error).__name__ if data is not None else f"{type(error).__name__}: {error}"
         raise InputError(f"{program} ended with {words}") from (None if data is not None else error)
     if out is not None:
@@ -324,7 +324,10 @@ def _function(words: str) -> Any:
     if spec is None or spec.loader is None:
         raise InputError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from None
     if not callable(getattr(module, name, None)):
         raise InputError(f"{path} has no function {name!r}")
     return getattr(module, name)

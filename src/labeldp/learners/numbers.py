@@ -198,7 +198,8 @@ class Numbers(Learner):
         if self.regressors is not None and not self.regressors:
             raise InputError("must hold one or more regressors, or be None", argument="regressors")
         rows = np.arange(min(task.records, TRIED_RECORDS))
-        table, numbers = take_rows(features, rows), np.linspace(*task.domain.ends, len(rows))
+        low, high = task.domain.ends
+        table, numbers = take_rows(features, rows), np.linspace(low, high, len(rows))
         release = Release(numbers, NOTHING, KnownNumbers(task.domain, task.epsilon))
         for regressor in self.regressors or ():
             try:

@@ -506,7 +506,7 @@ def prior_rows(prior: Any, classes: int) -> Floats:
         )
     try:
         array = np.ascontiguousarray(prior.value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"must be an array of numbers, shape (n, {classes})", argument="prior") from None
     rows = array.reshape(1, -1) if array.ndim == 1 else array
     if rows.ndim != 2 or rows.shape[1] != classes:
