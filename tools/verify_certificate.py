@@ -296,6 +296,7 @@ def load(path):
     require(whole and certificate["entries"], "the certificate is damaged, or lists no charge and certifies no release")
     covered = {files[name]: digest for name, digest in stated.items()}
     more = (files.keys() or {"the values of a Parquet file"}) - stated.keys() - {"certificate.json", "_SUCCESS"}
+    require(len({v["id"] for v in certificate["entries"]}) == len(certificate["entries"]), "a charge occurs twice")
     return certificate, [Charge(value) for value in certificate["entries"]], covered, more
 
 
