@@ -2,10 +2,10 @@
 
 import io
 import math
-import pickle
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, fields, is_dataclass
 from numbers import Number
 from pathlib import Path
@@ -758,8 +758,6 @@ def _walk(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
         names = [part.name for part in fields(value)] if is_dataclass(value) else list(getattr(value, "__dict__", {}))
         names += [slot for kind in type(value).__mro__ for slot in getattr(kind, "__slots__", ()) if slot not in names]
         if not names:
-            yield f"{name}.type", type(value).__name__
-            with suppress(Exception):
-                yield name, pickle.dumps(value)
+            yield name, re.sub(r"0x[0-9a-f]+", "", repr(value))
         for part in names:
             yield from _walk(getattr(value, part, None), f"{name}.{part}", seen | {id(value)})
