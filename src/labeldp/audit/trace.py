@@ -27,7 +27,6 @@ from labeldp.privacy import (
     Release,
     check_integer,
     decimal,
-    positive_epsilon,
     total_loss,
 )
 
@@ -528,7 +527,9 @@ def trace(
     if len(domain) < 2:
         raise InputError("must hold two or more values of the domain", argument="values")
     check_integer(pairs, "pairs", 1)
-    claim = (float(positive_epsilon(epsilon)), float(decimal(delta, "delta")))
+    claim = (float(decimal(epsilon, "epsilon")), float(decimal(delta, "delta")))
+    if claim[0] <= 0:
+        raise InputError("must be positive", argument="epsilon")
     runs = [_Pairs.run(program, base, domain, claim, pairs, seed, primitives) for base in _bases(array, domain, real)]
     findings = [finding for run in runs for finding in run.findings]
     distinct = tuple(sorted(dict.fromkeys(findings), key=lambda finding: (not finding.fails, finding.kind)))
