@@ -99,7 +99,7 @@ def is_signed(public, message, signature):
 def check_signature(path, source, signed_by):
     """Check that the owner of a key signed every byte at the path."""
     content, wanted = read_json(source), None
-    if signed_by:
+    if signed_by is not None:
         raw = base64.b64decode(b"".join(read(Path(signed_by)).split()[3:-3]), validate=True)
         require(len(raw) == 44 and raw[:12].hex() == "302a300506032b6570032100", f"{signed_by} is no key of Ed25519")
         wanted = raw[12:]
@@ -349,7 +349,7 @@ def main(words=None):
     parser.error = lambda message: parser.exit(1, f"{message}\n")
     parser.add_argument("path", type=Path)
     for name in ("--signed-by", "--ledger", "--epsilon", "--delta"):
-        parser.add_argument(name)
+        parser.add_argument(name, default=MOST if name == "--epsilon" else None)
     given, kinds, signed = parser.parse_args(words), [], False
     path, signature = given.path, Path(f"{given.path}.signature")
 
@@ -373,22 +373,22 @@ def main(words=None):
 
     def guaranteed():
         secret = certificate["trust"] != "NONE" and certificate["randomness"] not in ("SIMULATION", "NONE")
-        deltas = [given.delta or charge["mechanism"].get("delta") or 0 for charge in certificate["entries"]]
-        delta = max(map(exact, deltas))
+        deltas = [charge["mechanism"].get("delta") or 0 for charge in certificate["entries"]]
+        delta = exact(given.delta) if given.delta is not None else max(map(exact, deltas))
         epsilon = guarantee(charges, delta)
         require(secret and 0 <= delta <= 1 and epsilon < math.inf, f"nothing is guaranteed at delta = {float(delta)}")
-        require(Fraction(epsilon) <= exact(given.epsilon or MOST) * Fraction(1 + 1e-12), f"epsilon = {epsilon} is more")
+        require(Fraction(epsilon) <= exact(given.epsilon) * Fraction(1 + 1e-12), f"epsilon = {epsilon} is more")
         return f"{certificate['neighbors']}: epsilon = {epsilon}, delta = {float(delta)}"
 
     if (content := check(f"{path} has a certificate", load, path)) is not None:
         certificate, charges, covered, more = content
-        if signature.exists() or given.signed_by:
+        if signature.exists() or given.signed_by is not None:
             signed = check("every byte is signed", check_signature, path, signature, given.signed_by) is True
         check("the files are those that were certified", unchanged)
         check("the guarantee", guaranteed)
         if path / "summary.json" in covered:
             check("the summary states the same numbers", check_summary, path, certificate, charges)
-        if given.ledger:
+        if given.ledger is not None:
             check("the ledger", check_ledger, certificate, Path(given.ledger), signed, path / "summary.json" in covered)
         if not signed:
             print("not checked: who certified it, and whether the values are those that were released")

@@ -4,7 +4,7 @@ import json
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -174,6 +174,15 @@ def two_queries(labels: Any, rng: RNG) -> Any:
     return [labels[:50].sum() - rng.laplace(scale=1.0), labels[50:].sum() + 2 * rng.laplace(scale=0.5)]
 
 
+class Pair(NamedTuple):
+    low: Any
+    high: Any
+
+
+def named_queries(labels: Any, rng: RNG) -> Any:
+    return Pair(*two_queries(labels, rng))
+
+
 def cells(labels: Any, rng: RNG) -> Any:
     curator = ldp.Curator(labels, domain=Classes(2), budget=ldp.Budget(1))
     features = np.linspace(0, 1, len(labels))[:, None]
@@ -190,7 +199,7 @@ def linear(labels: Any, rng: RNG) -> Any:
     return ldp.fit_linear(FEATURES, curator, epsilon=1.0, rng=rng).value.predict(FEATURES)
 
 
-HONEST: list[Callable[[Any, RNG], Any]] = [noisy_sum, geometric_counts, two_queries, cells]
+HONEST: list[Callable[[Any, RNG], Any]] = [noisy_sum, geometric_counts, two_queries, named_queries, cells]
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,8 @@ def test_a_claim_is_compared_with_the_guarantee(fresh: Path) -> None:
     assert status(fresh, *signed, "--epsilon", "1") == status(fresh, *signed, "--epsilon", "2", "--delta", "1e-6") == 0
     assert status(fresh, *signed, "--epsilon", "0.999") == 1
     assert status(fresh, *signed, "--epsilon", "nan") == status(fresh, *signed, "--delta", "2") == 1
+    for option in ("--epsilon", "--delta", "--ledger", "--signed-by"):
+        assert status(fresh, *signed, option, "") == 1, option
 
 
 DEEP = "[" * 100_000

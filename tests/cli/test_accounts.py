@@ -35,6 +35,13 @@ def test_the_label_columns_of_a_table_share_one_account(labeldp: Run, people: Pa
     assert ledger.dataset("people").spent.epsilon() == 1.5
 
 
+@pytest.mark.parametrize(("value", "problem"), [("x", "a number"), ("0", "positive"), ("2000", "at most 1000")])
+def test_a_wrong_new_budget_is_named(labeldp: Run, people: Path, value: str, problem: str) -> None:
+    refused = labeldp(*RELEASE, "--out", "region.csv", "--new-budget", value)
+    assert refused.status == 1 and refused.err.startswith(f"Error: --new-budget must be {problem}"), refused
+    assert not list(people.glob("*.ledger"))
+
+
 @pytest.mark.parametrize("command", [FIT, RELEASE], ids=["fit", "release"])
 def test_a_typing_error_creates_no_ledger(labeldp: Run, people: Path, command: tuple[str, ...]) -> None:
     wrong = [word.replace("bought", "bougth").replace("region", "regiom") for word in command]

@@ -19,7 +19,8 @@ from labeldp.mechanisms import (
     UnbiasedNumbers,
     debias,
 )
-from labeldp.privacy import InputError, NotInvertibleError
+from labeldp.mechanisms.base import draw_places, edges_of
+from labeldp.privacy import WORD, InputError, NotInvertibleError
 from mechanisms.examples import EXAMPLES, public
 
 
@@ -136,3 +137,14 @@ def test_laws_of_more_than_a_table_are_refused() -> None:
     for mechanism in (UnaryEncoding(domain=Classes(2897), epsilon=1.0), RandomizedResponse(Classes(4097), 1.0)):
         with pytest.raises(InputError, match=r"at most 2\*\*24 entries"):
             mechanism.weights()
+
+
+def test_a_word_stands_for_the_output_in_whose_weights_it_lies() -> None:
+    law = np.array([[1, 0, WORD - 3, 2], [WORD // 2, 1, 1, WORD // 2 - 2]], dtype=object)
+    for row, weights in enumerate(law.tolist()):
+        starts = [sum(weights[:output]) for output in range(4)]
+        pairs = [(start + shift, output) for output, start in enumerate(starts) for shift in {0, weights[output] - 1}]
+        cases = [(word, output) for word, output in pairs if weights[output]]
+        words = np.array([word for word, _ in cases], dtype=np.uint64)
+        drawn = draw_places(words, edges_of(law), np.full(len(words), row))
+        assert drawn.tolist() == [output for _, output in cases]

@@ -84,6 +84,6 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match=r"integers, shape \(n, 1\)"):
         ResponseOnDistances(domain=RANGE, epsilon=1.0, centers=Public(np.zeros(3, int), why="a test"))
     mechanism = ResponseOnPoints(domain=RANGE, epsilon=1.0, spans=spans((0, 5)))
-    for noisy in ([0, 1], [2], [0.5]):
+    for noisy in ([0, 1], [2], [-1], [0.5]):
         with pytest.raises(InputError):
             mechanism.values(np.array(noisy))

@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 
 from labeldp.curator import Curator
 from labeldp.mechanisms import Classes, Interval, Optimal, RandomizedResponse, restore
+from labeldp.mechanisms.optimal import _in_integers, _lower_bound
 from labeldp.privacy import WORD, Budget, InputError, PrivacyLoss, Public, SystemRandomness, exp_bounds
 
 
@@ -59,6 +60,27 @@ def test_weights_keep_epsilon_in_integers() -> None:
         growth = exp_bounds(Fraction(str(epsilon)))[0]
         assert all(sum(row) == WORD for row in law.tolist())
         assert all(max(column) <= min(column) * growth for column in law.T.tolist())
+
+
+@pytest.mark.guarantee("labeldp.mechanisms:Optimal", "optimal")
+def test_prices_that_are_too_high_bound_nothing_that_a_mechanism_does_not_reach() -> None:
+    growth = exp_bounds(Fraction(1))[1]
+    for size, _, loss, prior in random_losses(40):
+        mechanism = Optimal(Classes(size), 1.0, loss, prior)
+        weighted = (np.full(size, 1 / size) if prior is None else prior.value)[:, None] * loss
+        for prices in (weighted.min(axis=1), weighted.mean(axis=1), weighted.max(axis=1), -weighted.max(axis=1)):
+            assert _lower_bound(weighted, prices, growth) <= mechanism.expected_loss
+    wrong = (1 - np.eye(2)) / 2
+    assert _lower_bound(wrong, np.array([0.125, 0.125]), Fraction(3)) == Fraction(1, 4)  # randomized response at ln 3
+    assert _lower_bound(wrong, np.array([0.5, 0.5]), Fraction(3)) < Fraction(1, 4)
+
+
+def test_laws_that_ignore_the_label_survive_rounding() -> None:
+    for seed in range(200):
+        law = np.random.default_rng(seed).dirichlet(np.ones(2 + seed % 11))
+        size = len(law)
+        rounded = _in_integers(np.tile(law, (size, 1)), exp_bounds(Fraction(1, 10))[0], np.tile(range(size), (size, 1)))
+        assert (rounded.sum(axis=1) == WORD).all() and np.abs((rounded / WORD).astype(float) - law).max() < 1e-14
 
 
 def test_it_names_what_it_is() -> None:

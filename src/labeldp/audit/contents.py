@@ -81,7 +81,7 @@ class Contents:
         refused = [kind.name for kind in self.types if not kind.trusted]
         links = [file.name for file in self.files if not file.sha256]
         if links:
-            return Check(False, f"The model holds links, which nobody can certify: {', '.join(links)}.")
+            return Check(False, f"The model holds links, which cannot be certified: {', '.join(links)}.")
         if refused:
             return Check(False, f"{ESTIMATOR} holds types that labeldp does NOT load: {', '.join(refused)}.")
         return Check(True, f"labeldp loads all {len(self.types)} types in {ESTIMATOR}.")

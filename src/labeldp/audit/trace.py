@@ -297,7 +297,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, _Labels | _Noise):
         return value.view(np.ndarray)
     if isinstance(value, tuple | list):
-        return type(value)(map(_plain, value))
+        parts = map(_plain, value)
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return {name: _plain(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 

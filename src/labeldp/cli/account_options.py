@@ -17,10 +17,8 @@ import click
 from labeldp.cli.options import FILE, add_options, new_budget_option, program, suggest_budget_change
 
 if TYPE_CHECKING:
-    from labeldp.privacy import Budget
-
-if TYPE_CHECKING:
     from labeldp.curator import DatasetLedger
+    from labeldp.privacy import Budget
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,7 +99,7 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
         LedgerError: the ledger has another budget, or other datasets; or it cannot be created.
     """
     from labeldp.curator import LedgerFile
-    from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal
+    from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal, positive_epsilon
 
     ledger, table = LedgerFile(path), Scope.parse(dataset).dataset
     if ledger.exists and ledger.datasets():
@@ -109,7 +107,7 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
         # The same command again may name the budget that the dataset had at first.
         budgets = [str(account.budget), *(change.before for change in account.changes if change.what == "budget")]
         former = {decimal(words.partition(",")[0].removeprefix("epsilon = "), "epsilon") for words in budgets}
-        if epsilon is not None and decimal(epsilon, "new-budget") not in former:
+        if epsilon is not None and positive_epsilon(epsilon, "new_budget") not in former:
             raise LedgerError(
                 f"--new-budget: {path} has a budget for {name!r} already ({budgets[0]}). Leave it out, or change "
                 f"the budget: labeldp ledger add {shlex.quote(path)} --dataset {shlex.quote(name)} --change "
@@ -124,7 +122,7 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
                 f"may cost together:\n       {command} --new-budget {cost}"
             )
         epsilon = click.prompt(f"{path} does not exist. Budget ε of all releases of {table!r}", err=True)
-    return Budget(epsilon, delta)
+    return Budget(positive_epsilon(epsilon, "new_budget"), delta)
 
 
 def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
@@ -182,15 +180,11 @@ def held_label_options(command: Callable[P, R]) -> Callable[P, R]:
     return command
 
 
-def describe_budget(path: str, name: str) -> str:
-    """Return the line on the budget of a dataset in the ledger file `path`."""
+def describe_budget(path: str | os.PathLike[str], name: str) -> str:
+    """Return a dataset in a ledger file and how much of its budget is spent, as a line."""
     from labeldp.curator import LedgerFile
 
-    return balance_line(LedgerFile(path).dataset(name))
-
-
-def balance_line(account: DatasetLedger) -> str:
-    """Return a dataset and how much of its budget is spent, as a line."""
+    account = LedgerFile(path).dataset(name)
     return f"{account.name!r}: {balance(account)} spent"
 
 

@@ -156,15 +156,15 @@ def table(path: str, epsilon: str | None, delta: str | None, picture: str | None
     """
     from labeldp.audit import audit_csv, describe_table
 
-    columns_of = audit_csv(path)
+    result = audit_csv(path)
     if picture is not None:
-        _draw(columns_of, picture, epsilon, delta)
+        _draw(result, picture, epsilon, delta)
     if as_json:
-        click.echo(json.dumps(columns_of.to_json(epsilon, delta), indent=2))
+        click.echo(json.dumps(result.to_json(epsilon, delta), indent=2))
     else:
-        for sentence in describe_table(columns_of, epsilon, delta):
+        for sentence in describe_table(result, epsilon, delta):
             click.echo(sentence)
-    if epsilon is not None and not columns_of.holds(epsilon, 0 if delta is None else delta):
+    if epsilon is not None and not result.holds(epsilon, 0 if delta is None else delta):
         sys.exit(1)
 
 

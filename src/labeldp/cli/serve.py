@@ -69,7 +69,7 @@ def admin_budget(config: str) -> None:
 
     for served in Config.read(config).datasets.values():
         file = LedgerFile(served.ledger)
-        click.echo(describe_budget(str(served.ledger), served.name))
+        click.echo(describe_budget(served.ledger, served.name))
         for analyst, share in served.shares.items():
             used = percent(file.dataset(served.name, analyst=analyst).used())
             click.echo(f"  {analyst}: has a share of {share}, used {used} of it")

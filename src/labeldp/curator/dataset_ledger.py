@@ -419,16 +419,16 @@ class DatasetLedger(NotCopyable):
         return ledger
 
     def of_request(self, request: Request) -> "DatasetLedger":
-        """Return the same ledger, which keeps what was asked next to each charge and each release found again."""
+        """Return the same ledger; it stores the request beside each charge, and beside each release that it finds."""
         return self._with(request=request)
 
     def find_request(self, digest: str) -> Request | None:
-        """Return what was asked, by its digest, or None if this file was never asked it."""
+        """Return the request of a digest, or None if this file does not have it."""
         rows = self._store.rows("SELECT content FROM request WHERE digest = ?", (digest,))
         return read_stored(rows[0][0], Request.from_json) if rows else None
 
     def requested(self, charge: str) -> str | None:
-        """Return the digest of what a charge was first asked for by; None where no one said it."""
+        """Return the digest of the request that caused a charge; None if it was not stored."""
         rows = self._rows("SELECT request FROM release", "AND json_extract(charge, '$.id') = ?", charge)
         return rows[0][0] if rows else None
 

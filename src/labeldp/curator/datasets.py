@@ -150,12 +150,12 @@ def is_closed(connection: Connection, dataset: int) -> str:
 
 
 def refuse_closed(restored: str, path: Path, name: str) -> None:
-    """Raise LedgerError if a dataset was restored, and no one said what was released since its backup."""
+    """Raise LedgerError if a dataset was restored and its budget was not set again."""
     if restored:
         raise LedgerError(
-            f"{name!r} was restored from {restored}, and takes no new release until its budget is set again, by "
-            f"somebody who knows what was released since and leaves room for that: {add_command(path, name)} --change "
-            "--epsilon …; nothing was charged. What is in the backup is found as before"
+            f"{name!r} was restored from {restored}, and takes no new release until its budget is set again. Nothing "
+            "was charged. Find out what was released since the backup, and set a budget that leaves room for it: "
+            f"{add_command(path, name)} --change --epsilon …. Releases in the backup are found as before"
         )
 
 

@@ -176,7 +176,7 @@ def paid_from(row: Any) -> Entry:
 
 
 def commitment(secret: bytes, charge: str, labels: str) -> str:
-    """Return a commitment to labels, which tells nothing to whoever has no key of the dataset.
+    """Return a commitment to labels; without the key of the dataset it tells nothing about them.
 
     It is the SHA-256 of a nonce, which follows from the dataset's secret and the charge, and of the keyed digest of the
     labels: two charges of the same labels have unlike commitments.

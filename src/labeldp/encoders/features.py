@@ -1,4 +1,4 @@
-"""What stands where a table has its encoder: the shape of images, or a public network that encodes records."""
+"""Encoders that are not of a table: the shape of images, and a public network that encodes records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from labeldp.privacy import InputError
 
 @dataclass(frozen=True)
 class ImageShape:
-    """Which images a model takes: it stands where a table has its encoder.
+    """The shape of the images that a model takes, as its encoder.
 
     Args:
         shape: (height, width), or (height, width, 3) for colors.

@@ -127,8 +127,8 @@ def release_file(
         block_rows: rows read at a time.
         progress: called after each block.
         note: called with a sentence that the user should read.
-        user_column: whose each record is: epsilon is what a user pays for all of theirs, and answers share it, as
-            many as one user has at most. Of one file; the column is held in memory.
+        user_column: the user of each record. Epsilon then protects all labels of a user; the most answers of one user
+            share it. For one file; the column is held in memory.
         delta: what a user pays beside epsilon; each answer gets a larger epsilon for it.
         new_budget: of a ledger that does not exist yet; by default what this release costs.
 

@@ -407,8 +407,8 @@ def budget_use(
     else:
         used = account.used(without=later)
         earlier = account.used(without={*ids, *later}) * total
-    balance = (1 - used) * total
-    parts = (total, earlier, certificate.epsilon(delta), balance if balance > total / 10_000 else 0)
+    left = (1 - used) * total
+    parts = (total, earlier, certificate.epsilon(delta), left if left > total / 10_000 else 0)
     return BudgetUse(*(CostRow(float(part), delta) for part in parts))
 
 

@@ -106,7 +106,7 @@ def verify_file(path: str | os.PathLike[str]) -> Verdict:
         path: what `release_file` wrote.
 
     Raises:
-        InputError: it does not exist, or has no certificate of labeldp in or beside it.
+        InputError: the path does not exist, or there is no certificate of labeldp in or beside it.
     """
     is_folder = has_folder_certificate(path)
     content = (read_folder_certificate if is_folder else read_certificate)(path)

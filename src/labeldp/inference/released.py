@@ -214,7 +214,7 @@ def class_names(domain: Any) -> tuple[str, ...]:
 
 
 def check_users(certificate: Certificate, users: Any, records: int) -> Codes | None:
-    """Return whose each record is, or None where no one has several.
+    """Return the user of each record, or None if no user has several.
 
     Raises:
         InputError: users are not one for each record, or are missing for a release that protects all labels of a user.

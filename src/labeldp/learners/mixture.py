@@ -330,7 +330,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         Args:
             X: features of n records.
             evidence: the released labels and their noise.
-            start, stage: of the stage before; all labels are learned from anew.
+            start, stage: of the stage before. They are not used: each stage learns from all labels.
             prior: class probabilities from another source, shape (n, K); used in the first stage.
         """
         self.cross_fit(X, evidence, prior if stage == 1 else None)

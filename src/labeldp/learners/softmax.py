@@ -104,7 +104,7 @@ class Plane:
     def of(
         cls, features: Any, records: int, representation: Any, dimension: Any, decay: float, *, most: int | None = None
     ) -> "Plane":
-        """Find all of it, from at most so many records if a number is given."""
+        """Return the plane of features, computed from at most `most` records."""
         features = row_table(features)
         check_rows(features, records)
         size, power = check_integer(dimension, "dimension"), check_positive(decay, "decay")
@@ -209,7 +209,7 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         Args:
             X: features of n records.
             evidence: the released labels and their noise.
-            start: the fitted classifier of the stage before; all labels are learned from anew, so it is not used.
+            start: the fitted classifier of the stage before. It is not used: each stage learns from all labels.
             prior: class probabilities from another source, shape (n, K); used in the first stage if they differ
                 between records.
             stage: 1, 2, …

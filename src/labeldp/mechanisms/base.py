@@ -498,6 +498,44 @@ def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:
     return words
 
 
+def edges_of(law: Weights) -> NDArray[np.uint64]:
+    """Return where the words of each output end, less one, shape as the weights, (rows, outputs)."""
+    return (np.cumsum(law, axis=1) - 1).astype(np.uint64)
+
+
+def draw_places(words: Words, edges: NDArray[np.uint64], rows: NDArray[Any]) -> Codes:
+    """Return the output that each word stands for, shape (n,), from the `edges_of` a table and each record's row."""
+    places = np.zeros(len(words), dtype=np.min_scalar_type(edges.shape[1] - 1))
+    for output in range(edges.shape[1] - 1):  # a binary search would take other branches for other labels
+        places += words > edges[rows, output]
+    return places
+
+
+def check_places(noisy: Any, count: int, what: str) -> Codes:
+    """Return answers that are places among so many outputs, shape (n,); refuse others."""
+    places = np.asarray(noisy)
+    if places.dtype.kind not in "ui" or places.ndim != 1 or np.any(places >= count):
+        raise InputError(f"must be places in {count} {what}, shape (n,)", argument="noisy")
+    return places
+
+
+def integer_row(chances: list[float], floors: list[int], caps: list[int], more: list[int], less: list[int]) -> Row:
+    """Return integer weights near probabilities, between floors and caps; their sum is 2**64 if these allow it.
+
+    Args:
+        chances, floors, caps: of each output.
+        more, less: the outputs in the order in which they take what rounding leaves, and in which they give.
+    """
+    row = [min(max(int(chance * WORD), floor), cap) for chance, floor, cap in zip(chances, floors, caps, strict=True)]
+    left = WORD - sum(row)
+    for output in more if left > 0 else less:
+        room = (caps if left > 0 else floors)[output] - row[output]
+        change = min(left, room) if left > 0 else max(left, room)
+        row[output] += change
+        left -= change
+    return row
+
+
 def word_stream(rng: RandomSource, count: int) -> WordStream:
     """Return a stream of words for `count` draws that belong to no record."""
     randomness = as_bound(rng)

@@ -10,7 +10,17 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import (
+    Debiased,
+    FiniteMechanism,
+    Table,
+    Weights,
+    check_places,
+    draw_places,
+    edges_of,
+    refuse_large,
+    words_for,
+)
 from labeldp.mechanisms.domains import Codes, Interval, require_domain
 from labeldp.mechanisms.inputs import PublicInput, public_value
 from labeldp.mechanisms.randomized_response import ResponseLaw
@@ -30,13 +40,14 @@ from labeldp.privacy import (
 MOST_OUTPUTS = 64
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Located(FiniteMechanism):
     """Randomized response on where a number lies, seen from one row of integers for each record, or for all."""
 
     domain: Interval = field(kw_only=False)
-    places: NDArray[np.int32]
-    digest: str
-    law: ResponseLaw
+    places: NDArray[np.int32] = field(init=False, repr=False, compare=False)
+    digest: str = field(init=False, repr=False)
+    law: ResponseLaw = field(init=False, repr=False, compare=False)
 
     def _set_places(self, values: Any, default: list[int]) -> None:
         """Check the public integers, shape (n, columns), which are grid steps in the domain or near it."""
@@ -103,23 +114,15 @@ class _Located(FiniteMechanism):
 
     @cached_property
     def _edges(self) -> NDArray[np.uint64]:
-        """Where the words of each output end, less one, in each row of the table."""
-        return (np.cumsum(self._rows, axis=1) - 1).astype(np.uint64)
+        return edges_of(self._rows)
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        words, edges = words_for(randomness, ids), self._edges
         places = self.places[start : start + len(codes)] if self.records else self.places
-        rows = self._row_of(codes, places)
-        answers = np.zeros(len(codes), dtype=np.min_scalar_type(self._outputs - 1))
-        for output in range(self._outputs - 1):
-            answers += words > edges[rows, output]
-        return answers
+        return draw_places(words_for(randomness, ids), self._edges, self._row_of(codes, places))
 
     def _answers(self, noisy: Any) -> NDArray[Any]:
         """Return answers, which are numbers of outputs, shape (n,)."""
-        answers = np.asarray(noisy)
-        if answers.dtype.kind not in "ui" or answers.ndim != 1 or np.any(answers >= self._outputs):
-            raise InputError(f"must be numbers of {self._outputs} outputs, shape (n,)", argument="noisy")
+        answers = check_places(noisy, self._outputs, "outputs")
         self.check_records(len(answers))
         return answers
 
@@ -160,12 +163,8 @@ class ResponseOnPoints(_Located):
 
     plain: ClassVar[tuple[str, ...]] = ("epsilon", "points")
     stored: ClassVar[str] = "spans"
-    domain: Interval = field(kw_only=False)
     spans: InitVar[Any] = None
     points: int = 2
-    places: NDArray[np.int32] = field(init=False, repr=False, compare=False)
-    digest: str = field(init=False, repr=False)
-    law: ResponseLaw = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, spans: Any) -> None:
         super().__post_init__()
@@ -281,12 +280,8 @@ class ResponseOnDistances(_Located):
 
     plain: ClassVar[tuple[str, ...]] = ("epsilon", "bins")
     stored: ClassVar[str] = "centers"
-    domain: Interval = field(kw_only=False)
     centers: InitVar[Any] = None
     bins: int = 8
-    places: NDArray[np.int32] = field(init=False, repr=False, compare=False)
-    digest: str = field(init=False, repr=False)
-    law: ResponseLaw = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, centers: Any) -> None:
         super().__post_init__()

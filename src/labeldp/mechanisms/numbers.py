@@ -12,7 +12,18 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import (
+    Debiased,
+    FiniteMechanism,
+    Table,
+    Weights,
+    check_places,
+    draw_places,
+    edges_of,
+    integer_row,
+    refuse_large,
+    words_for,
+)
 from labeldp.mechanisms.domains import Codes, Interval, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
@@ -168,15 +179,10 @@ class UnbiasedNumbers(FiniteMechanism):
 
     @cached_property
     def _edges(self) -> NDArray[np.uint64]:
-        """Where the words of each output end, less one, shape (grid, outputs)."""
-        return (np.cumsum(self.law, axis=1) - 1).astype(np.uint64)
+        return edges_of(self.law)
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        words, edges = words_for(randomness, ids), self._edges
-        places = np.zeros(len(codes), dtype=np.min_scalar_type(len(self.outputs) - 1))
-        for output in range(len(self.outputs) - 1):
-            places += words > edges[codes, output]
-        return places
+        return draw_places(words_for(randomness, ids), self._edges, codes)
 
     def values(self, noisy: Any) -> Floats:
         """Return the outputs of places in them, shape (n,).
@@ -184,7 +190,7 @@ class UnbiasedNumbers(FiniteMechanism):
         Raises:
             InputError: not what this mechanism released.
         """
-        return np.asarray(self.outputs[_places(noisy, len(self.outputs), "outputs")])
+        return np.asarray(self.outputs[check_places(noisy, len(self.outputs), "outputs")])
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased labels, shape (n,), in their unit: the outputs."""
@@ -342,7 +348,7 @@ class ResponseOnBins(FiniteMechanism):
         return respond(self.bin_of(codes), words_for(randomness, ids), self.law)
 
     def _places(self, noisy: Any) -> Codes:
-        return _places(noisy, len(self.first), "bins")
+        return check_places(noisy, len(self.first), "bins")
 
 
 def _odds(epsilon: Fraction) -> float:
@@ -358,17 +364,6 @@ def _prior_of(domain: Any, prior: Any) -> tuple[Floats, tuple[PublicInput, ...]]
     if len(rows) != 1:
         raise InputError("must be one row: a probability for each grid point", argument="prior")
     return rows[0], (PublicInput.of(prior, "prior"),)
-
-
-def _places(noisy: Any, count: int, what: str) -> Codes:
-    places = np.asarray(noisy)
-    if (
-        places.dtype.kind not in "ui"
-        or places.ndim != 1
-        or (places.size and not 0 <= places.min() <= places.max() < count)
-    ):
-        raise InputError(f"must be places in {count} {what}, shape (n,)", argument="noisy")
-    return places
 
 
 def _best_bins(chances: Floats, growth: float, largest: int, wanted: int | str) -> NDArray[np.intp]:
@@ -519,19 +514,11 @@ def _in_integers(outputs: Floats, chances: Floats, points: NDArray[np.intp], eps
     caps = [growth.numerator * floor // growth.denominator for floor in floors]
     rows = []
     for point, row in zip(points.tolist(), chances.tolist(), strict=True):
-        weights = [
-            min(max(int(chance * WORD), floor), cap) for chance, floor, cap in zip(row, floors, caps, strict=True)
-        ]
-        left = WORD - sum(weights)
         # What rounding left goes to the outputs nearest to the label, which moves its mean least.
-        for column in np.abs(outputs - point).argsort(kind="stable").tolist():
-            room = (caps if left > 0 else floors)[column] - weights[column]
-            change = min(left, room) if left > 0 else max(left, room)
-            weights[column] += change
-            left -= change
-        if left:
+        nearest = np.abs(outputs - point).argsort(kind="stable").tolist()
+        rows.append(integer_row(row, floors, caps, nearest, nearest))
+        if sum(rows[-1]) != WORD:
             return None
-        rows.append(weights)
     occurs = np.array(floors) > 0
     return outputs[occurs], np.array(rows, dtype=object)[:, occurs]
 

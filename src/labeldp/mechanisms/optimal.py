@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, words_for
+from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, draw_places, edges_of, integer_row, words_for
 from labeldp.mechanisms.domains import Codes, Domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.privacy import (
@@ -172,16 +172,13 @@ class Optimal(FiniteMechanism):
 
     @cached_property
     def _edges(self) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
-        """The codes with positive weights, and where the words of each end, less one, shapes (m,) and (K, m)."""
+        """The codes with positive weights, and their edges, shapes (m,) and (K, m)."""
         answers = np.flatnonzero((self.law > 0).any(axis=0))
-        return answers, (np.cumsum(self.law[:, answers], axis=1) - 1).astype(np.uint64)
+        return answers, edges_of(self.law[:, answers])
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        words, (answers, edges) = words_for(randomness, ids), self._edges
-        places = np.zeros(len(codes), dtype=np.intp)
-        for answer in range(len(answers) - 1):
-            places += words > edges[codes, answer]
-        return answers[places].astype(self.domain.dtype)
+        answers, edges = self._edges
+        return answers[draw_places(words_for(randomness, ids), edges, codes)].astype(self.domain.dtype)
 
 
 def _expected(weighted: Floats, law: Weights) -> Fraction:
@@ -249,23 +246,13 @@ def _in_integers(laws: Floats, growth: Fraction, order: NDArray[np.intp]) -> Wei
         growth: a lower bound of e^epsilon.
         order: for each label its answers, the cheapest first: they take what rounding leaves.
     """
-    floors = [max(int(floor * WORD) - 1, 0) for floor in laws.min(axis=0).tolist()]
+    minima = laws.min(axis=0) * (1 - 2**-50)  # floats that should sum to 1 may sum to a little more
+    floors = [max(int(floor * WORD), 0) for floor in minima.tolist()]
     caps = [growth.numerator * floor // growth.denominator for floor in floors]
     if not sum(floors) <= WORD <= sum(caps):
         raise InputError("is too small for a table of 64-bit weights", argument="epsilon")
-    rows = []
-    for row, answers in zip(laws.tolist(), order.tolist(), strict=True):
-        weights = [
-            min(max(int(chance * WORD), floor), cap) for chance, floor, cap in zip(row, floors, caps, strict=True)
-        ]
-        left = WORD - sum(weights)
-        for answer in answers if left > 0 else reversed(answers):
-            room = (caps if left > 0 else floors)[answer] - weights[answer]
-            change = min(left, room) if left > 0 else max(left, room)
-            weights[answer] += change
-            left -= change
-        rows.append(weights)
-    return np.array(rows, dtype=object)
+    pairs = zip(laws.tolist(), order.tolist(), strict=True)
+    return np.array([integer_row(row, floors, caps, best, best[::-1]) for row, best in pairs], dtype=object)
 
 
 def _lower_bound(weighted: Floats, prices: Floats, growth: Fraction) -> Fraction:

@@ -51,17 +51,17 @@ def decimal(value: Any, name: str) -> Fraction:
     return Fraction(parsed)
 
 
-def positive_epsilon(value: Any) -> Fraction:
+def positive_epsilon(value: Any, name: str = "epsilon") -> Fraction:
     """Return an epsilon as an exact decimal in (0, 1000].
 
     Raises:
         InputError: not a positive finite number, or above `MAX_EPSILON`.
     """
-    exact = decimal(value, "epsilon")
+    exact = decimal(value, name)
     if exact <= 0:
-        raise InputError("must be positive, such as ", Argument("epsilon", "1.0"), argument="epsilon")
+        raise InputError("must be positive, such as ", Argument(name, "1.0"), argument=name)
     if exact > MAX_EPSILON:
-        raise InputError(f"must be at most {MAX_EPSILON}", argument="epsilon")
+        raise InputError(f"must be at most {MAX_EPSILON}", argument=name)
     return exact
 
 
