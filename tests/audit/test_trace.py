@@ -133,6 +133,16 @@ MISTAKES: list[tuple[Callable[[Any, RNG], Any], str]] = [
 """Programs that claim epsilon = 1, and what is found in them."""
 
 
+def test_gaussian_noise_costs_its_curve_and_nothing_less() -> None:
+    exact = PrivacyLoss.gaussian(1 / 3).delta(1.0)
+
+    def program(labels: Any, rng: RNG) -> Any:
+        return labels.sum() + rng.normal(scale=3.0)
+
+    assert trace(program, LABELS, epsilon=1, delta=exact * 1.001, pairs=2).verdict == "holds"
+    assert trace(program, LABELS, epsilon=1, delta=exact * 0.99, pairs=2).verdict == "fails"
+
+
 @pytest.mark.parametrize(("program", "kind"), MISTAKES, ids=[program.__name__ for program, _ in MISTAKES])
 def test_each_kind_of_mistake_is_found(program: Callable[[Any, RNG], Any], kind: str) -> None:
     found = trace(program, LABELS, epsilon=1)

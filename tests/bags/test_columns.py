@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
@@ -57,6 +58,19 @@ def test_refused_sums_charge_nothing(tmp_path: Path) -> None:
     with pytest.raises(DomainError) as refused:
         outside.release(request(), **options)
     assert "maybe" not in str(refused.value) and charges(options["ledger"]) == 0
+    with pytest.raises(ldp.BudgetExceeded):  # before a label is read
+        outside.release(request(2), **options)
+
+
+@pytest.mark.guarantee("labeldp.bags:PrivateColumn.release", "refusal_free")
+def test_a_file_that_changes_before_its_labels_are_read_charges_nothing(tmp_path: Path) -> None:
+    path, ledger = tmp_path / "table.parquet", tmp_path / "l.ledger"
+    pq.write_table(TABLE, path)
+    column = PrivateColumn.read(path, "bought", DOMAIN)
+    pq.write_table(TABLE.set_column(0, "bought", pa.array(["no"] * 200)), path)
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being read: nothing was charged"):
+        column.release(request(), ledger=ledger)
+    assert charges(ledger) == 0
 
 
 def test_a_request_of_other_columns_or_options_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Public encoders where their packages are installed: nothing is downloaded, and the cache follows contents alone."""
 
 import json
+import os
 import socket
 import stat
 import sys
@@ -70,6 +71,18 @@ def labeldp(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 def cached(folder: Path) -> bytes:
     return (folder / "features.sqlite").read_bytes()
+
+
+def test_another_version_of_an_encoder_computes_its_features_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, encoder = messages(3)[0], ENCODERS["text"]
+    encoder.transform(texts)
+    folder = Path(os.environ["LABELDP_FEATURE_CACHE"])
+    before = cached(folder)
+    encoder.transform(texts)
+    assert cached(folder) == before
+    monkeypatch.setattr(type(encoder), "preparation", "in another way")
+    encoder.transform(texts)
+    assert cached(folder) != before
 
 
 def test_features_follow_the_record_alone() -> None:
