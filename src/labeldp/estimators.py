@@ -101,7 +101,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         return super().__new__(cls)
 
     def _declare(self, parameters: dict[str, Any]) -> None:
-        """Keep the parameters of `__init__` as they are, as scikit-learn has it, and make a right to fit."""
+        """Store the parameters of `__init__` unchanged, as scikit-learn does, and create a right to fit."""
         for name in self._get_param_names():
             setattr(self, name, parameters[name])
         self._is_clone = False
@@ -281,7 +281,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         return summary if summary.created else replace(summary, created=created)
 
     def _settings(self) -> FitSettings:
-        """Return what is asked for; refuse what is wrong."""
+        """Return the settings of the fit; raise an error if one is invalid."""
         domain = self._domain().in_file()
         Budget(self.epsilon, self.delta)
         check_choice(self.trust, "trust", TRUSTS)

@@ -34,7 +34,7 @@ PATTERNS = {
 }
 """What to write instead of each pattern."""
 
-DOCSTRINGS, ERRORS = 154, 68
+DOCSTRINGS, ERRORS = 0, 68
 """How many first lines of docstrings and how many errors have a pattern; the limits only fall."""
 
 

@@ -309,7 +309,7 @@ class Account:
         raise self._refusal(before, limits, cost)
 
     def under(self, budget: Budget) -> "Account":
-        """Return the account with another budget; delta stays divided as it was."""
+        """Return the account with another budget; the division of delta stays unchanged."""
         return replace(self, budget=budget, limits=Limits.of(budget, self.policy) if self.policy else None)
 
     def used(self, totals: Iterable[Cost]) -> Fraction:
@@ -395,7 +395,7 @@ class OpenPlan:
 
     @property
     def is_done(self) -> bool:
-        """Whether every step was taken as often as it was declared, by all of its records."""
+        """Whether all records took every step of the plan as often as it declares."""
         counts = [
             sum(t.times for index, t in self.taken if index == number and (t.span, t.path) == (step.span, step.path))
             for number, step in enumerate(self.plan.steps)
@@ -427,7 +427,7 @@ class Payment(NamedTuple):
 
 @dataclass(frozen=True)
 class Books:
-    """An account with what was charged to it.
+    """An account and its charges.
 
     Args:
         account: what keeps the budget.

@@ -151,7 +151,7 @@ def _search(outputs: dict[Any, NDArray[Any]], miss: float, delta: float) -> tupl
 
 
 def _by_wholes(one: NDArray[Any], two: NDArray[Any]) -> Score:
-    """Return the log odds of an output as a whole; of one that was not seen, 0."""
+    """Return the log odds of a whole output, or 0 for an unseen output."""
     counts: dict[Hashable, list[int]] = {}
     for side, table in enumerate((one, two)):
         for key in _keys(table):

@@ -88,7 +88,7 @@ def _printed(words: Sequence[str], path: str) -> str:
 
 
 def _fields(printed: dict[str, list[str]]) -> dict[str, NDArray[Any]]:
-    """Return outputs as arrays (n, fields), of numbers where all are; of one text each where fields do not agree."""
+    """Return outputs as arrays (n, fields): numbers if all fields are numbers, whole texts if rows differ in fields."""
     rows = {path: [text.replace(",", " ").split() for text in texts] for path, texts in printed.items()}
     widths = {len(row) for table in rows.values() for row in table}
     if widths == {0} or not widths:

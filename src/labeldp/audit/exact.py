@@ -124,7 +124,7 @@ class TableAudit:
 
     @property
     def worst(self) -> LabelPair:
-        """The labels and the output at which the ratio is largest; of a table with equal rows, any."""
+        """The labels and the output with the largest ratio; any labels if all rows are equal."""
         return self._extreme[1]
 
     def epsilon_ends(self, delta: Any = 0) -> tuple[float, float]:
@@ -389,7 +389,7 @@ def _names(names: Iterable[Any] | None, count: int, argument: str) -> tuple[str,
 
 
 def _probability(value: Any, label: str, output: str) -> Fraction:
-    """Return a probability as it is written: a number, a decimal, or a ratio of two."""
+    """Return an exact probability from its text: a number, a decimal, or a ratio of two numbers."""
     argument = f"P({output} | {label})"
     top, slash, bottom = value.partition("/") if isinstance(value, str) else (value, "", "")
     exact = decimal(top, argument)

@@ -1,4 +1,4 @@
-"""Ask again what was asked: on a copy of the ledger, from the ledger's copy of the request."""
+"""Repeat a stored request on a copy of the ledger."""
 
 import os
 import tempfile

@@ -204,7 +204,7 @@ def numbers_in(column: pa.Array) -> Any:
 def release_sums_again(
     request: Request, data: str, *, ledger: Path, out: Path, progress: Callable[[str, float], None] | None = None
 ) -> Certificate:
-    """Release the sums of a question as they were asked for before; see `PrivateColumn.release`."""
+    """Release the sums of a stored question; see `PrivateColumn.release`."""
     source = request.source
     column = PrivateColumn.read(data, source.label, Domain.from_json(request.domain), source.ids or None)
     return column.release(request, ledger=ledger, out=out).certificate

@@ -287,7 +287,7 @@ class WeightedLBA(Bagged):
         return HiddenBag(self.residual_square, rows=self.rows, **self._design)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Return that of the worst bag in real numbers, and a small failure that stands for doubles."""
+        """Return the loss of the worst bag in real numbers, plus a small failure for the rounding of doubles."""
         return self.law.privacy_loss() + PrivacyLoss.failure(self.failure)
 
     @property
@@ -329,7 +329,7 @@ class WeightedLBA(Bagged):
         return {**super().packed(), "features": self.table}
 
     def _units(self) -> Floats:
-        """Return the grid of the released sums: of each feature and, last, of the labels, shape (d + 1,). Public."""
+        """Return the grid of the released sums, shape (d + 1,): the features first, then the labels. Public."""
         of_record, count = self.partition.of_record, self.partition.count
         squares = [np.bincount(of_record, weights=column**2, minlength=count).max() for column in self.table.T]
         spreads = np.sqrt(np.append(np.where(np.array(squares) > 0, squares, 1.0), self.residual_square))
@@ -417,7 +417,7 @@ class WeightedLBA(Bagged):
 
 
 def _number(value: Any, name: str) -> Any:
-    """Return a number of at least 0 as a float; what is not given, or "auto", as it is.
+    """Return a number of at least 0 as a float; return None and "auto" unchanged.
 
     Raises:
         InputError: anything else.

@@ -195,7 +195,7 @@ class NoisyBags:
 
     @property
     def population(self) -> int:
-        """The number of labels that the noisy ones are drawn from: those of a bag, or all."""
+        """The number of labels among which the noisy ones are drawn: one bag or all bags."""
         return self.size if self.records is None else self.records
 
     @property
@@ -380,7 +380,7 @@ class NoisyWeightedLLP(Bagged):
         return exact_positive(self.stddev, "stddev") / self.domain.step_exact * STEPS_IN_WEIGHT
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Return that of the bags in real numbers, and a small failure that stands for integers and doubles.
+        """Return the loss of the bags in real numbers, plus a small failure for integers and doubles.
 
         With users it is Gaussian, with mu = ratio sqrt(squares of how many records lie in each bag / noisy labels).
         """
@@ -414,7 +414,7 @@ class NoisyWeightedLLP(Bagged):
         )
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments in `plain`, the standard deviation as it was given."""
+        """Return the arguments in `plain`, with the standard deviation in the form given."""
         return super().arguments() | ({} if self.epsilon is None else {"stddev": "auto"})
 
     def bag_weights(self, released: Any) -> BagWeights:

@@ -265,7 +265,7 @@ class _Records(LabelSource):
 
     @cached_property
     def encoder(self) -> TableEncoder:
-        """Of the feature columns."""
+        """The encoder of the feature columns."""
         return TableEncoder.of_columns((name, self.column(name)) for name in self.columns)
 
     @property

@@ -97,7 +97,7 @@ def _integer(text: str | None, name: str) -> int | None:
 
 
 def _range(text: str) -> tuple[str, ...]:
-    """Split a range into its two ends, as they were written."""
+    """Split a range into the texts of its two ends."""
     from labeldp.privacy import InputError
 
     ends = tuple(part.strip() for part in text.split(","))

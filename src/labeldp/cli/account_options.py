@@ -198,7 +198,7 @@ def budget_share(account: DatasetLedger) -> Fraction:
 
 
 def balance(account: DatasetLedger) -> str:
-    """Return what is spent of a budget; with a delta, where remaining budgets are no differences, the share."""
+    """Return the spent part of a budget: ε, or the share if δ is positive and no difference remains."""
     from labeldp.privacy import decimal, decimal_text, rounded_up_text
 
     epsilon, delta = decimal_text(account.budget.epsilon), decimal(account.budget.delta, "delta")

@@ -48,7 +48,7 @@ Examples:
 
 
 class _AuditGroup(CommandGroup):
-    """A group whose first word may be the path of a result; that of one with the name of a command is ./NAME."""
+    """A group whose first word can be the path of a result; write ./NAME if a path has the name of a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `run` before what is neither a command nor a call for help."""

@@ -70,7 +70,7 @@ class SectionedCommand(click.Command):
             ctx.exit()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of each section; of the main ones alone the first sentence."""
+        """Write the options of each section, and only their first sentence without --help-all."""
         everything = ctx.meta.get("labeldp.help_all", False)
         records = {}
         for option in self.get_params(ctx):
@@ -89,7 +89,7 @@ class SectionedCommand(click.Command):
 
 
 def _first_sentence(text: str) -> str:
-    """Return the first sentence of a help text, and what stands in brackets after it: a default."""
+    """Return the first sentence of a help text and its default in brackets."""
     sentences, bracket, default = text.partition("  [")
     sentence, stop, _ = sentences.partition(". ")
     return sentence + (stop and ".") + bracket + default
@@ -116,7 +116,7 @@ _SAME = {"name": "dataset", "columns": "features", "ids": "id_column", "id": "id
 
 
 def flags_in_errors(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that makes a command's errors name options as they are typed, not arguments of functions.
+    """Return a decorator that makes errors of a command name its options instead of arguments of functions.
 
     Args:
         names: the flags of arguments whose names differ from the option's.

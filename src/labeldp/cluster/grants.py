@@ -155,7 +155,7 @@ def open_account(
 
 
 def randomize_batch(grant: Grant, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a block with noisy labels in place of the private ones; other columns stay as they are.
+    """Return a block with noisy labels in place of the private ones; other columns stay unchanged.
 
     A pure function: the answer to a record depends on the grant, its id and its label alone. On labels that changed
     since they were charged the same noise would show what changed: do not publish what it answers then (`write_parts`

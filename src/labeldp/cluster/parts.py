@@ -34,7 +34,7 @@ _ATTEMPTS, _PARTS = "attempts", "parts"
 @final
 @dataclass(frozen=True)
 class PartTask:
-    """Draws the noise of a part and writes it to a file of its own; a task that is run again writes another file.
+    """Draws the noise of a part and writes it to a new file; a task that is run again writes another file.
 
     Args:
         grant: what is drawn.

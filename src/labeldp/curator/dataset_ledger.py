@@ -233,7 +233,7 @@ class DatasetLedger(NotCopyable):
         return totals_within(books.entries, whole_span(len(self.cohorts)))
 
     def _books(self, without: Collection[str] = ()) -> Books:
-        """Read what was charged to this analyst, but for charges with some ids; no account is opened."""
+        """Read the charges of this analyst, without charges that have some ids; open no account."""
         if self.is_new:
             return Books(Account(repr(self.name), self.budget))
         with self._store.connected() as connection:
@@ -419,7 +419,7 @@ class DatasetLedger(NotCopyable):
         return ledger
 
     def of_request(self, request: Request) -> "DatasetLedger":
-        """Return the same ledger; it stores the request beside each charge, and beside each release that it finds."""
+        """Return a ledger that stores the request with each charge and each release that it finds again."""
         return self._with(request=request)
 
     def find_request(self, digest: str) -> Request | None:
@@ -688,7 +688,7 @@ class DatasetLedger(NotCopyable):
             raise LedgerError(_OTHER_LABELS.format(self._called))
 
     def _begin(self, connection: Connection, dataset: Dataset, request: PendingCharge) -> LedgerTransaction:
-        """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
+        """Return access to the releases of these records; raise LedgerError for records outside the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
         self._check_users(protected_of(connection, dataset.id), request.users, cohorts)
         scope, state = self._scope(cohorts), (dataset.id, self._column, dataset.generation, self.revision)
@@ -748,7 +748,7 @@ class DatasetLedger(NotCopyable):
         return Paid(Charge(name, path, request.loss, request.mechanism, stated, plan, number, versions), payment)
 
     def holds(self, charge: Charge) -> bool:
-        """Return whether a charge is in this ledger as it is in a certificate, and its commitment is to the labels.
+        """Return whether this ledger has exactly this charge, with a commitment to the labels.
 
         The labels are those that were charged, of which the ledger has a keyed digest.
         """

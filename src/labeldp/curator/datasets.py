@@ -355,7 +355,7 @@ def are_expected(traces: Traces, request: PendingCharge, span: Span) -> bool:
 
 
 def new_traces(traces: Traces, request: PendingCharge, span: Span, records: str | None) -> dict[Kinds, str]:
-    """Return what is new of the traces of a request and of its ids, whose digest is None if nobody gave it."""
+    """Return the new traces of a request and of its ids, whose digest is None without ids."""
     new = {(ids, labels): digest for ids, labels, digest in request.traces if span not in traces.get((ids, labels), {})}
     if request.scheme == IDS_KIND:
         before = traces.get((ANY_KIND, IDS_KIND), {}).get(span)

@@ -242,7 +242,7 @@ class LedgerFile(NotCopyable):
                 insert_cohort(connection, dataset, self.path, cohort, addition, compared)
 
     def reserve(self, name: str, shares: Mapping[str, Any]) -> None:
-        """Reserve a share of a dataset's budget to each analyst: an account of their own.
+        """Reserve a share of a dataset's budget for each analyst, as a separate account.
 
         Whether a release is admitted then depends on what the same analyst was charged, and on nobody else. Whoever
         names no analyst has all that is left by their first release, so reserve shares before it. A share is never

@@ -78,7 +78,7 @@ class LedgerTransaction:
         self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def keep_request(self, request: Request) -> None:
-        """Store what was asked, once."""
+        """Store a request, once."""
         row = (request.digest, text_of(request.to_json()), now())
         self.connection.execute("INSERT OR IGNORE INTO request VALUES (?, ?, ?)", row)
 
@@ -117,7 +117,7 @@ class LedgerTransaction:
     def write(
         self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, source: str | None = None
     ) -> Certificate:
-        """Store a release and return its certificate; a stream has no value, `source` is what was asked for first."""
+        """Store a release and return its certificate; a stream has no value, and `source` is its first request."""
         charge, entry = paid.charge, paid.payment and paid.payment.entry
         restored = restorations(self.connection, self.dataset.id)
         more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)

@@ -91,7 +91,7 @@ def restore(backup: str | os.PathLike[str], target: str | os.PathLike[str]) -> L
 
 
 def move(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> LedgerFile:
-    """Move a ledger file, so that whoever opens it at its old place is told where it is, and no other charges to both.
+    """Move a ledger file; the old path then names the new one, so that no process charges both.
 
     A file without keys stays at the old place. Where a move was interrupted, the same call ends it.
 

@@ -110,13 +110,13 @@ def unopened(budget: Budget, accounts: Iterable[StoredAccount]) -> Numbers:
 
 
 def promised_of(budget: Budget, accounts: Sequence[StoredAccount]) -> Budget:
-    """Return what everything together keeps: of one account the largest of each number that its budget had."""
+    """Return the joint bound of all accounts; for one account, the largest of each number that its budget had."""
     versions = accounts[0].versions if len(accounts) == 1 else ()
     return Budget(*largest_of((*versions, numbers_of(budget))))
 
 
 def read_books(connection: Connection, dataset: Dataset, account: StoredAccount) -> Books:
-    """Return an account with what was charged to it."""
+    """Return an account with its charges."""
     key = (dataset.id, account.analyst)
     rows = connection.execute(
         "SELECT low, high, path, loss, tail, rate, failure FROM paid WHERE dataset = ? AND analyst = ?", key
@@ -250,7 +250,7 @@ def change_budget(connection: Connection, dataset: Dataset, budget: Budget) -> N
 
 
 def entry_from(row: Sequence[Any]) -> Entry:
-    """Return what was paid by a part of the records, from its row."""
+    """Return the payment of a part of the records from its row."""
     low, high, path, *cost = row
     return Entry((low, high), path_from(path), as_written(lambda: Cost.from_texts(*cost)))
 

@@ -283,7 +283,7 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
 
 
 def certificate_digest(content: Any) -> str:
-    """Return the SHA-256 of a certificate's JSON value, whatever its layout: it stands in the summary."""
+    """Return the SHA-256 of a certificate's JSON value, whatever its layout; the summary holds it."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""A requested fit: what is asked is read and checked, and nothing is charged yet."""
+"""A requested fit: settings and files are read and checked, and nothing is charged yet."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -469,7 +469,7 @@ def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSetting
 
 
 def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
-    """Return what is charged for these records: of a ledger file the dataset, of a server a share."""
+    """Return the account of these records: a dataset of a ledger file, or a share on a server."""
     if isinstance(ledger, DatasetLedger | Ledger):
         return ledger
     if not isinstance(ledger, str | os.PathLike):

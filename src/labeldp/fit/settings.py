@@ -203,7 +203,7 @@ class FitSettings:
 
     @property
     def target(self) -> str:
-        """What is learned: "classes" or "numbers"."""
+        """The kind of labels to learn: "classes" or "numbers"."""
         return self.domain.target
 
     @property
@@ -213,7 +213,7 @@ class FitSettings:
 
     @property
     def chooses(self) -> bool:
-        """Whether the model is still to be chosen: of labels that are not released in stages."""
+        """Whether the model is still to be chosen, which needs labels that are not released in stages."""
         return self.model == "auto" and self.chosen is None and self.options == DEFAULTS and self.encoder is None
 
     def learner(self, *, images: bool = False) -> "Learner":
@@ -261,7 +261,7 @@ class FitSettings:
         )
 
     def request(self, source: Source, *, cap: int = 0, files: Mapping[str, NamedFile] | None = None) -> Request:
-        """Return what is asked for.
+        """Return the request.
 
         Args:
             source: the rows.

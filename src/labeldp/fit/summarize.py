@@ -374,7 +374,7 @@ def _records(job: Job, path: Path) -> str:
 
 
 def _created(account: DatasetLedger | RemoteAccount, certificate: Certificate, ids: set[str]) -> str:
-    """Return when the last release of a fit was charged: of the ledger, so that the same fit again says the same."""
+    """Return the time of a fit's last charge; the ledger has it, so that a repeated fit says the same."""
     if isinstance(account, RemoteAccount):
         return account.charged_at(certificate)
     released = [

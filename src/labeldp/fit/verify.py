@@ -1,4 +1,4 @@
-"""Check whether a model or a released file still is what was certified."""
+"""Check whether a model or a released file still matches its certificate."""
 
 import json
 import os

@@ -376,7 +376,7 @@ LABELS_100 = ("coarse_labels", "labels")
 
 
 def cifar_batches(folder: Path) -> list[Path]:
-    """Return CIFAR's training files in a folder, in order; of the Python version, one."""
+    """Return CIFAR's training files in a folder, in order; the Python version has one."""
     names = [path for path in folder.iterdir() if re.fullmatch(r"data_batch_\d+\.bin|train\.bin", path.name)]
     pickles = [path for name in ("data_batch_1", "train") if (path := folder / name).is_file()]
     return sorted(names, key=lambda path: (len(path.name), path.name)) or pickles

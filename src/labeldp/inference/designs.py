@@ -1,4 +1,4 @@
-"""Answers that were randomized elsewhere: survey designs and matrices, with noise as declared."""
+"""Labels that were randomized elsewhere: survey designs and matrices, with declared noise."""
 
 import hashlib
 import json
@@ -93,7 +93,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class DeclaredAnswers:
-    """The mechanism of answers that were randomized elsewhere.
+    """The mechanism of labels that were randomized elsewhere.
 
     Args:
         domain: `Classes`, also of the answers.
@@ -162,7 +162,7 @@ def matrix(chances: Any) -> Design:
 
 
 def answers(column: Any, design: Design, domain: Classes | None = None, dataset: str = "answers") -> Release[Any]:
-    """Read answers that were randomized elsewhere as a release, whose certificate says that the noise is declared.
+    """Read labels that were randomized elsewhere as a release; its certificate says that the noise is declared.
 
     Args:
         column: an answer for each record, as the domain has them, shape (n,).

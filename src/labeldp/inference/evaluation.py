@@ -434,7 +434,7 @@ class Scores:
         return CalibrationBins(mean, cells.sizes, observed)
 
     def gap(self, score: str, reference: Any = None) -> Estimate:
-        """Estimate by how much a score of each group differs from that of a reference group.
+        """Estimate the difference between a score of each group and the score of a reference group.
 
         The gap of recall of the second of two classes is that of equal opportunity; those of both are equalized odds.
 

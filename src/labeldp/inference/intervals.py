@@ -154,7 +154,7 @@ def betting(values: Floats, low: float, high: float, level: float) -> tuple[floa
 
 
 def earlier_variances(x: Floats) -> Floats:
-    """Return for each number in [0, 1] the variance of those before it, moved towards that of a coin, shape (n,)."""
+    """Return for each number in [0, 1] the variance of the earlier ones, moved towards a coin's, shape (n,)."""
     count = np.arange(1, len(x) + 1)
     means = (0.5 + np.cumsum(x)) / (count + 1)
     spread = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)

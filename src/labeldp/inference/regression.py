@@ -154,7 +154,7 @@ class Likelihood:
         return value, information, self.design * (slope * (self.named - rate) / spread)[:, None]
 
     def climbed(self, start: Floats, free: Flags) -> tuple[float, Floats]:
-        """Return the log-likelihood and the coefficients at a maximum, by Fisher's scoring; some stay as they are."""
+        """Return the log-likelihood and the coefficients at a maximum, by Fisher's scoring; some are fixed."""
         coefficients, (value, information, scores) = start.copy(), self.parts(start)
         for _ in range(60):
             move = np.zeros_like(coefficients)

@@ -81,7 +81,7 @@ class Outcomes:
 
     @property
     def by_record(self) -> bool:
-        """Whether each record has a declared matrix of its own."""
+        """Whether records have separate declared matrices."""
         return isinstance(self.mechanism, DeclaredAnswers) and self.mechanism.design.records is not None
 
     def rates(self) -> tuple[Floats, Floats] | None:

@@ -116,7 +116,7 @@ def _shares(
 
 
 def _debiased_shares(outcomes: Outcomes, cells: PublicGroups, columns: list[int]) -> tuple[Floats, Floats]:
-    """Return shares and their variances, shape (G, columns); weighted where each record has a matrix of its own."""
+    """Return shares and their variances, shape (G, columns), weighted if records have separate matrices."""
     if outcomes.by_record and outcomes.mechanism.domain.size == 2:
         matrix = outcomes.mechanism.design.matrix
         yes, no = matrix[:, 1, 1], matrix[:, 0, 1]

@@ -445,7 +445,7 @@ def influence_rows(design: Floats) -> tuple[Floats, Floats]:
 
 
 def regression_of_sums(release: Any, features: Any, level: float) -> tuple[NoisySums, Floats, Floats, Floats]:
-    """Return coefficients of least squares from noisy sums, with their variance and that of the sampling alone."""
+    """Return least-squares coefficients from noisy sums, with their total variance and their sampling variance."""
     sums, design = NoisySums.of(release), design_matrix(features)
     rows, scales = influence_rows(design)
     mechanism = sums.mechanism

@@ -135,7 +135,7 @@ def _columns(categorical: NDArray[np.bool_], *, sparse: bool = True) -> ColumnTr
 
 
 def indicators(features: NDArray[np.float64], categorical: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return numbers as they are and an indicator for each category, for learners that measure distances."""
+    """Return numbers unchanged and an indicator for each category, for learners that measure distances."""
     columns = [features[:, ~categorical]]
     for column in features[:, categorical].T:
         codes = np.unique(column[np.isfinite(column)])

@@ -353,7 +353,7 @@ def mean_estimate(values: NDArray[np.float64], level: float) -> ScoreEstimate:
 
 
 def check_release(release: Any) -> None:
-    """Refuse what is no release of answers by classes, and one without records."""
+    """Raise an error unless an object is a release of classes with at least one record."""
     mechanism = release.mechanism if isinstance(release, Release) else None
     if mechanism is None or mechanism.domain.target != "classes":
         raise InputError("release must be what Curator.release returned for a mechanism on Classes")
@@ -455,7 +455,7 @@ class NumberEvaluation:
         return _root(debiased_squared_error(self.release, self.constant(), level=level))
 
     def gain(self, level: float = LEVEL) -> ScoreEstimate:
-        """Estimate by how much the mean squared error is below that of the constant mean.
+        """Estimate by how much the mean squared error is below the error of the constant mean.
 
         Most of the noise cancels record by record, so the interval is far narrower than those of the two errors.
         """
@@ -534,7 +534,7 @@ class SummedErrors:
         return _root(summed_error(self.constant_errors, level=level))
 
     def gain(self, level: float = LEVEL) -> ScoreEstimate:
-        """Estimate by how much the mean squared error is below that of the constant.
+        """Estimate by how much the mean squared error is below the error of the constant.
 
         The interval takes errors of predictions that are far from the constant to be as large as others.
         """

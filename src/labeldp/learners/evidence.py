@@ -1,4 +1,4 @@
-"""What released values say of the labels: of classes one by one, and under a softmax of linear scores."""
+"""The likelihood of released values, for classes one by one and for a softmax of linear scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -178,7 +178,7 @@ def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
 
 
 def are_sets(mechanism: Any) -> bool:
-    """Return whether a mechanism answers with sets of classes or bits, and not with one class."""
+    """Return whether the outputs of a mechanism are sets of classes or bits, and not single classes."""
     return np.ndim(mechanism.singles()) == 2 if hasattr(mechanism, "singles") else False
 
 
@@ -215,7 +215,7 @@ def tempered(probabilities: Any, temperature: float) -> Probabilities:
 
 
 def unmixed(noisy: Any, matrix: NDArray[np.float64]) -> Probabilities:
-    """Return probabilities of the true label from those of the noisy one, by the inverse of `matrix`, clipped."""
+    """Return probabilities of the true label from the noisy label's, by the inverse of `matrix`, clipped."""
     return normalized(np.linalg.solve(matrix.T, np.asarray(noisy, dtype=np.float64).T).T, MIN_PROBABILITY)
 
 
@@ -340,7 +340,7 @@ def fit_softmax(
 
 @dataclass(frozen=True)
 class Posterior:
-    """What was released about some records, as the log density of the coefficients of a softmax sees it.
+    """The evidence in all releases about some records, as a log density of a softmax's coefficients.
 
     It is one objective of three terms, for coefficients W, rows x and probabilities p(x) = softmax(x W + offset).
 

@@ -397,7 +397,7 @@ class GapTags:
 
 
 class TableTransformer(GapTags, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The base of transformers whose output has a type of its own, whatever the type of the input."""
+    """The base of transformers whose output type does not depend on the type of the input."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

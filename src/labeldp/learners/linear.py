@@ -92,7 +92,7 @@ class _Linear(BaseEstimator):  # type: ignore[misc]
         self.confidence = confidence
 
     def mapped(self, X: Any) -> Any:
-        """Return features as the representation encodes them, or, without one, as they are."""
+        """Return features as the representation encodes them, or unchanged without one."""
         if hasattr(self, "n_features_in_"):
             return number_table(X, self, gaps=False)
         table = self.representation.transform(row_table(X))
@@ -104,7 +104,7 @@ class _Linear(BaseEstimator):  # type: ignore[misc]
 
 
 class LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
-    """A classifier by linear scores, as `fit_linear` makes it; it is not fitted to labels of its own."""
+    """A classifier by linear scores, made by `fit_linear`; it has no fit of labels."""
 
     @property
     def classes_(self) -> NDArray[np.intp]:
@@ -125,7 +125,7 @@ class LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
 
 
 class LinearRegressor(RegressorMixin, _Linear):  # type: ignore[misc]
-    """A linear regressor, as `fit_linear` makes it; it is not fitted to labels of its own."""
+    """A linear regressor, made by `fit_linear`; it has no fit of labels."""
 
     def of_table(self, table: Any) -> NDArray[np.float64]:
         """Return predictions for encoded features, shape (n,)."""
@@ -262,7 +262,7 @@ class GridValues:
         return result
 
     def total(self) -> AnyFloats:
-        """Return the sum of all rows, shape (d,), added one after the other as NumPy adds those of a table."""
+        """Return the sum of all rows, shape (d,), added one after the other like the rows of a NumPy table."""
         total = np.zeros(self.shape[1])
         for start, stop in _ends(len(self)):
             total = np.vstack([total, self[start:stop]]).sum(axis=0)
@@ -478,7 +478,7 @@ def fit_linear_head(
 def _mapped(
     features: Any, curator: CuratorLike, representation: Any, categorical: Any = None, *, sampled: bool = False
 ) -> tuple[EncodedFeatures, Any]:
-    """Return features as their representation encodes them, and as they are."""
+    """Return features as their representation encodes them, and the features themselves."""
     source = features if isinstance(features, Release) else None
     features = row_table(features if source is None else source.value)
     check_rows(features, curator.records)
@@ -563,7 +563,7 @@ class LinearTask:
         ridge: float | None = None,
         link: str = "identity",
     ) -> "LinearTask":
-        """Check what was asked for; raise InputError if it is wrong."""
+        """Check the settings; raise InputError if one is invalid."""
         most = MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
         penalty = 1.0 if ridge is None else check_positive(ridge, "ridge")
         if domain.target not in ("classes", "numbers"):
@@ -755,12 +755,12 @@ class Directions:
             yield self.part(start, stop)
 
     def part(self, start: int, stop: int) -> AnyFloats:
-        """Return some of the rows as they are measured."""
+        """Return some of the rows, scaled and weighted."""
         rows = self.scaled(self.rows[start:stop])
         return rows if self.weights is None else clipped(rows, self.clip) * self.weights[start:stop]
 
     def scaled(self, rows: AnyFloats) -> AnyFloats:
-        """Return rows as they are measured."""
+        """Return scaled rows."""
         return rows * self.scale.astype(rows.dtype)
 
 

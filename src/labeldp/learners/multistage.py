@@ -355,7 +355,7 @@ class Multistage(Staged):
         return all(map(is_noise_aware, classifiers))
 
     def candidates(self, features: Any, task: Task) -> list[Any]:
-        """Return the given classifiers, or those of the name."""
+        """Return the given classifiers, or the classifiers that the name stands for."""
         if self.classifier is None and self.name in MODELS:
             mask = np.zeros(features.shape[1], np.bool_) if task.categorical is None else task.categorical
             return classifiers_of(self.name, features, mask, task.domain.size)
@@ -447,7 +447,7 @@ class SoftmaxStages(Staged):
 
 
 def chosen(estimator: Any) -> Any:
-    """Return a classifier as it is fitted to classes."""
+    """Return the form of a classifier that is fitted to classes."""
     return estimator.trees if isinstance(estimator, SoftTrees) else estimator
 
 

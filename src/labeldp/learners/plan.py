@@ -187,7 +187,7 @@ class Learner(ABC):
         raise NotImplementedError
 
     def keeps_rows(self, model: Any) -> bool:
-        """Return whether the model's file holds features of records as they are."""
+        """Return whether the model's file holds unchanged features of records."""
         return False
 
 

@@ -68,7 +68,7 @@ class ReleasedLabels(Learner):
         return task.domain.target == "numbers" and task.cap is None and task.domain.size <= MAX_GRID
 
     def mechanism(self, task: Task) -> Mechanism:
-        """Return what answers every record, or the first ones: of classes what `--model auto` takes, too."""
+        """Return the mechanism for every record or the first ones; for classes `--model auto` uses it, too."""
         if self.staged(task):
             return Numbers().mechanisms(task)["range"]
         if task.domain.target == "numbers":
@@ -210,7 +210,7 @@ def _mask(features: Any, task: Task) -> NDArray[np.bool_]:
 
 
 def _coded(release: Release[Any]) -> Release[Any]:
-    """Return a release of classes as one of their codes, which is what a `Model` answers with."""
+    """Return a release of classes as a release of their codes, which a `Model` predicts."""
     mechanism = release.mechanism
     if mechanism.domain.target == "numbers":
         return release

@@ -414,7 +414,7 @@ class EncodedFeatures:
         return replace(self, transformer=transformer.value, table=table, source=source)
 
     def wrapped(self, rows: RowBlocks) -> Public[RowBlocks] | Release[RowBlocks]:
-        """Return rows that were computed from the table, public or released as it is."""
+        """Return rows that were computed from the table, public or released like it."""
         return Public(rows, why=self.why) if self.source is None else self.source.map(lambda _: rows)
 
 
@@ -430,7 +430,7 @@ def sample_places(records: int) -> NDArray[np.intp]:
 def encode(
     representation: Any, features: Any, source: Release[Any] | None, *, sampled: bool = False
 ) -> EncodedFeatures:
-    """Fit a clone of a transformer to features alone; take one that is fitted and public as it is.
+    """Fit a clone of a transformer to features alone; use a fitted public transformer unchanged.
 
     Args:
         representation: the transformer, or the name of a public encoder.

@@ -1,4 +1,4 @@
-"""Rewards from private preferences: who answered that A is better is private, texts and answers are public."""
+"""Rewards from private preferences: the choice between A and B is private, texts and candidates are public."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal

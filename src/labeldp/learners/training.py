@@ -164,7 +164,7 @@ def fit_and_measure(
     weights: NDArray[np.float64] | None = None,
     callback: Progress | None = None,
 ) -> Model:
-    """Return a model of released labels, measured on those of the records that are held out, shape (n,), if any.
+    """Return a model of released labels, measured on the held-out records, if any.
 
     Args:
         features, release, prior: see `fit_noisy`.

@@ -145,7 +145,7 @@ class ExactMap:
 
     @classmethod
     def of(cls, sample: AnyFloats, coefficients: AnyFloats, offset: AnyFloats) -> "ExactMap":
-        """Return the map of x to x @ coefficients + offset, nearly, for rows x like those of a sample.
+        """Return an approximation of the map x to x @ coefficients + offset, for rows x like a sample.
 
         Args:
             sample: shape (m, p).

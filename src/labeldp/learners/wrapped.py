@@ -49,7 +49,7 @@ class WrappedEstimator(Learner):
         return self.inner(task).answers(task)
 
     def shares_releases(self, task: Task) -> bool:
-        """Return True: what is released depends neither on the features nor on the estimator."""
+        """Return True: the release depends neither on the features nor on the estimator."""
         return True
 
     def check(self, features: Any, task: Task) -> None:

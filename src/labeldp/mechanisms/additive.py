@@ -345,7 +345,7 @@ class GaussianOneHot(Mechanism):
         return noisy
 
     def _noise(self, randomness: Randomness, names: Ids) -> Integers:
-        """Draw noise in steps, shape (n, K): each class has randomness of its own."""
+        """Draw noise in steps, shape (n, K), from separate randomness for each class."""
         sources = (randomness.bind(f"class {j}".encode()) for j in range(self.domain.size))
         return np.stack([discrete_gaussian(RecordStream(source, names), self.stddev) for source in sources], axis=1)
 

@@ -56,7 +56,7 @@ class Debiased:
 
 @dataclass(frozen=True)
 class SetAnswers:
-    """Answers that are sets of classes, packed eight to a byte as `numpy.packbits` does.
+    """Outputs that are sets of classes, packed eight to a byte as `numpy.packbits` does.
 
     Args:
         classes: K.
@@ -275,7 +275,7 @@ class Mechanism(ABC):
         return self.packed().get(self.stored)
 
     def restored(self, arrays: NDArray[Any]) -> "Mechanism":
-        """Return this mechanism with a stored array in place of its own."""
+        """Return this mechanism with a stored array in place of the current one."""
         if self.arrays() is None:
             raise InputError(f"{type(self).__name__} has no arrays to restore")
         why = "fixed by an earlier release, whose certificate says what they rest on"
@@ -512,7 +512,7 @@ def draw_places(words: Words, edges: NDArray[np.uint64], rows: NDArray[Any]) -> 
 
 
 def check_places(noisy: Any, count: int, what: str) -> Codes:
-    """Return answers that are places among so many outputs, shape (n,); refuse others."""
+    """Return output numbers below `count`, shape (n,); raise InputError for others."""
     places = np.asarray(noisy)
     if places.dtype.kind not in "ui" or places.ndim != 1 or np.any(places >= count):
         raise InputError(f"must be places in {count} {what}, shape (n,)", argument="noisy")

@@ -151,7 +151,7 @@ def _sortable(prior: NDArray[np.float64], keys: Keys) -> None:
 
 
 def candidate_sets(prior: Any, classes: int, epsilon: Fraction) -> CandidateSets:
-    """Return the sets of RRWithPrior for a released or public prior, or such sets as they are."""
+    """Return the sets of RRWithPrior for a released or public prior; return such sets unchanged."""
     sets = prior.value if isinstance(prior, Public | Release) else None
     if isinstance(sets, CandidateSets):
         copied = CandidateSets(sets.packed.copy(), sets.classes)

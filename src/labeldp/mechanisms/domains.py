@@ -117,12 +117,12 @@ class Domain(ABC):
 
     @property
     def low_exact(self) -> Fraction:
-        """The number that the code 0 stands for, in the unit of the labels: of classes 0."""
+        """The number of the code 0, in the unit of the labels; classes have 0."""
         return Fraction(0)
 
     @property
     def step_exact(self) -> Fraction:
-        """The distance of two codes, in the unit of the labels: of classes 1."""
+        """The distance of two codes, in the unit of the labels; classes have 1."""
         return Fraction(1)
 
     @property
@@ -290,7 +290,7 @@ class Classes(Domain):
 
     @classmethod
     def of(cls, classes: Any) -> "Classes":
-        """Return classes as they are, or those of a number or of names."""
+        """Return classes from their number or names; return `Classes` unchanged."""
         return classes if isinstance(classes, cls) else cls(classes)
 
     @property
@@ -348,7 +348,7 @@ class Classes(Domain):
 
     @cached_property
     def _values(self) -> dict[int, int]:
-        """The code of each whole number or truth value, where it is that of one name alone."""
+        """The code of each whole number or truth value that only one name has."""
         valued = ((_value(str(name)), code) for code, name in enumerate(self.names))
         return _unique((value, code) for value, code in valued if value is not None)
 
@@ -437,7 +437,7 @@ def without_traceback(action: Callable[[], Result]) -> Result | None:
 
 
 def _column(labels: Any, domain: Domain) -> NDArray[Any]:
-    """Return labels as a one-dimensional array; a masked label is a missing one, whatever stands below the mask.
+    """Return labels as a one-dimensional array; a masked label is missing, whatever value the mask covers.
 
     Raises:
         DomainError: a label is masked, labels are dates, or labels of different kinds do not make an array.

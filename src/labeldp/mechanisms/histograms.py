@@ -244,7 +244,7 @@ class LaplaceSum(CountMechanism):
 
     @property
     def scale(self) -> float:
-        """Of the noise on each sum, in the unit of the labels: (high - low) / epsilon; of a mean, that over n_l."""
+        """The noise scale of each sum, in the unit of the labels: (high - low) / epsilon, over n_l for a mean."""
         return self.domain.step / float(self.rate)
 
     @property

@@ -409,7 +409,7 @@ class GridScan:
         self.square, self.length = max(self.square, square), max(self.length, length)
 
     def totals(self, digest: str) -> "GridTotals":
-        """Return what was found of all rows, and a digest of them."""
+        """Return the totals of all rows and a digest of the rows."""
         shape = (self.records, len(self.total))
         return GridTotals(shape, self.clip, self.resolution, self.square, self.length, self.total, digest)
 

@@ -1,4 +1,4 @@
-"""Answers that are sets of classes: local hashing by public random partitions, and subset selection."""
+"""Outputs that are sets of classes: local hashing by public random partitions, and subset selection."""
 
 import hashlib
 import math
@@ -150,7 +150,7 @@ class LocalHashing(FiniteMechanism):
         return [Table(self.weights(), "groups")]
 
     def weights(self) -> Weights:
-        """Exact weights, shape (g, g): of the answered group, for each group of the label."""
+        """Exact weights of each released group, given the group of the label, shape (g, g)."""
         refuse_large(self._count**2)
         return np.array(self.law.rows()[:-1], dtype=object)
 
@@ -242,7 +242,7 @@ def public_seed(number: int = 0) -> bytes:
 
 
 def public_ids(ids: Any, count: int) -> Ids:
-    """Return record ids as anyone can compute them: integers as they are, texts as 96-bit BLAKE2b hashes.
+    """Return record ids as anyone can compute them: integers unchanged, texts as 96-bit BLAKE2b hashes.
 
     Raises:
         InputError: not one integer or text for each record.
@@ -341,7 +341,7 @@ class SubsetSelection(FiniteMechanism):
         return _combinations(self.domain.size - 1, size), _combinations(self.domain.size - 1, size - 1)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Return a pure loss of epsilon, which covers that of the sets."""
+        """Return a pure loss of epsilon, which covers the loss of the sets."""
         return PrivacyLoss.pure(self.epsilon)
 
     def parameters(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Private numbers, each answered by one of a few: outputs that average to the label, or bins of the range."""
+"""Private numbers with few outputs: outputs that average to the label, or bins of the range."""
 
 import hashlib
 from collections.abc import Callable

@@ -379,7 +379,7 @@ class _Fit:
         return release.map(lambda _: likeliest), evidence
 
     def changes(self, mapping: Any, table: NDArray[np.float32], linear: Any) -> tuple[str, ...]:
-        """Return the random changes of images that leave their class as it is, as far as the head can tell."""
+        """Return the random changes of images that do not change their class, as far as the head can tell."""
         if self.features.ndim < 3:
             return ()
         if self.augment is not None:

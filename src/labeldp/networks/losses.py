@@ -1,4 +1,4 @@
-"""Losses of released labels, for `NetworkClassifier` and for training loops of one's own."""
+"""Losses of released labels, for `NetworkClassifier` and for custom training loops."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args

@@ -156,7 +156,7 @@ class OnlineSoftmax:
                 self._spreads[row] += before * (value - self._means[row])
 
     def _grow(self) -> None:
-        """Double the room for features."""
+        """Double the capacity for features."""
         for name, start in (("_weights", 0.0), ("_squares", 1e-6), ("_seen", 0.0), ("_means", 0.0), ("_spreads", 0.0)):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.full_like(old, start)]))

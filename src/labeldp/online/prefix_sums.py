@@ -161,7 +161,7 @@ class ToeplitzFactor:
 
     @cached_property
     def row(self) -> float:
-        """The norm of B's longest row: the last sum's standard deviation if that of the noise is 1."""
+        """The norm of B's longest row: the last sum's standard deviation for noise of standard deviation 1."""
         gaps, weights = _inverse(self.gaps, self.weights)
         first = 1 / self.weights.sum()
         return math.sqrt(_gram(weights, gaps, self.horizon) - weights.sum() ** 2 + first**2)

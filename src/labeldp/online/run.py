@@ -482,7 +482,7 @@ def experts_of(table: Table, named: tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, levels: bool) -> NDArray[Any]:
-    """Return the losses of a block rounded to levels; levels as they are.
+    """Return the losses of a block rounded to levels; return levels unchanged.
 
     Raises:
         DomainError: a loss is missing, not a number or out of range; the message says neither which nor where.

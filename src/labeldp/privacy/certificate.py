@@ -103,7 +103,7 @@ class Certificate:
     request: Request | None = field(default=None, repr=False, compare=False)
 
     def epsilon(self, delta: Any = 0.0) -> float:
-        """Return the smallest epsilon that may be promised at one delta, rounded up, or infinity; see `promised`."""
+        """Return the smallest epsilon of the guarantee at one delta, rounded up, or infinity."""
         return float("inf") if self.trust is Trust.NONE else promised(self.entries, delta).epsilon
 
     def __str__(self) -> str:

@@ -255,7 +255,7 @@ class Block:
 
     @property
     def loss(self) -> RecordLoss:
-        """Its own loss, that of the record that pays most."""
+        """The loss of the record that pays most."""
         return joint_loss(((step.path, step.loss), step.times) for step in self.steps)
 
     @property

@@ -190,7 +190,7 @@ def _concentrated_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction
 
 @lru_cache(maxsize=256)
 def total_concentration(sequence: Sequence) -> Fraction | None:
-    """Return the rho of a whole sequence, failures aside, or None where that of an atom is not known."""
+    """Return the rho of a whole sequence, failures aside, or None if the rho of an atom is unknown."""
     total = Fraction(0)
     for atom, count in sequence:
         rate = Fraction(0) if isinstance(atom, Failure) else concentration(atom)

@@ -20,7 +20,7 @@ class Argument:
         return self.name if self.value is None else f"{self.name}={self.value}"
 
     def typed(self, flags: Mapping[str, str]) -> str:
-        """Return the argument as it is typed on a command line; as Python has it where it has no flag."""
+        """Return the argument as typed on a command line, or its Python form if it has no flag."""
         flag = flags.get(self.name)
         return str(self) if flag is None else flag if self.value is None else f"{flag} {self.value}"
 
@@ -88,7 +88,7 @@ class PrivacyWarning(UserWarning):
 
 
 class NewLedgerWarning(PrivacyWarning):
-    """A ledger was made, with a budget of its own; a mistyped name would do the same."""
+    """A ledger was created with a new budget, which a mistyped name would do, too."""
 
 
 @contextmanager

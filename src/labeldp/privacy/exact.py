@@ -95,7 +95,7 @@ def rounded_up_text(value: float, digits: int = 6) -> str:
 
 
 def decimal_text(value: float) -> str:
-    """Return a parameter as it was written: the shortest digits that mean exactly this float."""
+    """Return a parameter as its user wrote it: the shortest digits that mean exactly this float."""
     return repr(float(value)).removesuffix(".0")
 
 

@@ -319,7 +319,7 @@ _IN_CACHE = 1 << 22
 
 
 def _collide(words: NDArray[Any], turn: int = 0) -> bool:
-    """Return whether a word occurs twice: of those that share a slot one keeps it, and the others are compared with it.
+    """Return whether a word occurs twice, by comparing the words that share a slot of a hash table.
 
     Those that lost their slot to another word are looked at in the next turn, under another hash; equal words share
     every slot. Beyond the cache, and where turns do not end it, words are sorted.

@@ -84,7 +84,7 @@ class PendingCharge:
         return json.dumps(self.identity(), sort_keys=True).encode()
 
     def certificate(self, charge: Charge, mechanism: Any, dataset: str, cohorts: tuple[str, ...] = ()) -> Certificate:
-        """Return the certificate of this request, charged as `charge` and answered by `mechanism`, and of its basis."""
+        """Return the certificate of this request under `charge` and `mechanism`, and its basis."""
         keyed = (KEY_SECRECY,) if self.randomness is RandomnessKind.KEYED else ()
         certificate = Certificate(
             entries=(charge,),
@@ -139,7 +139,7 @@ class LedgerLike(Protocol):
 
     @property
     def ids_key(self) -> bytes | None:
-        """A secret key of `RecordIds`, or None for a ledger in memory, which takes ids as they are."""
+        """A secret key of `RecordIds`, or None for a ledger in memory, which uses plain ids."""
 
     @property
     def randomness(self) -> KeyedRandomness | None:
@@ -167,7 +167,7 @@ class LedgerLike(Protocol):
         """
 
     def has_charged(self, request: PendingCharge) -> bool:
-        """Return whether the ledger may find a release again: of these records, with the same step, part and loss."""
+        """Return whether the ledger can find a release of the same records, step, part and loss again."""
 
     def check_labels(self, request: PendingCharge) -> None:
         """Refuse labels that are not those of earlier requests, if the ledger has a `digest_key` to tell."""

@@ -227,7 +227,7 @@ class KeyedRandomness(NotCopyable, Randomness):
         return f"{self.kind.name} {derive_key(self._key, b'fingerprint').hex()[:16]}"
 
     def record_ids(self, ids: Any, count: int) -> Ids:
-        """Return integer ids as they are, texts as a 96-bit hash under the key, and the blocks of `RecordIds`.
+        """Return integer ids unchanged, texts as a 96-bit hash under the key, and the blocks of `RecordIds`.
 
         Raises:
             InputError: ids are repeated; the message does not say which. `RecordIds` were checked by whoever made them.

@@ -183,7 +183,7 @@ class Request:
         files: Mapping[str, NamedFile] | None = None,
         **options: Any,
     ) -> "Request":
-        """Return what is asked of this version; options that are None are left out."""
+        """Return the request of this version; options that are None are left out."""
         unit = Unit.USER if source.users else Unit.RECORD
         scope = Scope.parse(dataset, cohort=cohort or "", revision=revision or "", unit=unit)
         numbers = number_text(epsilon, "epsilon"), number_text(delta, "delta")

@@ -106,7 +106,7 @@ def check_delta(value: Any, advice: str = "") -> float:
 
 
 def exact_positive(value: Any, name: str) -> Fraction:
-    """Return a positive number, exactly as it was written."""
+    """Return a positive number, exactly as its text says."""
     exact = decimal(value, name)
     if exact <= 0:
         raise InputError("must be positive", argument=name)

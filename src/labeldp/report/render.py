@@ -83,7 +83,7 @@ def environment() -> Environment:
 
 
 def _harmless(value: Any) -> Any:
-    """Replace control characters in text that the template prints; our own markup stays as it is."""
+    """Replace control characters in text that the template prints; our own markup stays unchanged."""
     return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -258,7 +258,7 @@ class RemoteCurator:
         return pa.concat_tables(pages).combine_chunks()
 
     def check_ids(self, ids: Iterable[Any]) -> None:
-        """Compare record ids with those of the labels.
+        """Compare record ids with the ids of the labels.
 
         Args:
             ids: integers or texts, one for each record, in the order of one's features.

@@ -166,7 +166,7 @@ def new_token() -> str:
 
 
 def check_analyst(name: str) -> None:
-    """Raise InputError unless a name can stand in a configuration and in the log."""
+    """Raise InputError unless a configuration and the log can hold a name."""
     if not name.isprintable() or not name.strip():
         raise InputError("must be a name of printable characters", argument="analyst")
 

@@ -158,7 +158,7 @@ def _token(headers: list[tuple[bytes, bytes]]) -> str:
 async def _body(
     headers: list[tuple[bytes, bytes]], receive: Callable[[], Any], hold: Callable[[int], bool], limit: int
 ) -> bytes | Answer | None:
-    """Return the body of a request, its refusal as soon as it is too long, or None where the client went away."""
+    """Return the body of a request, its refusal once it is too long, or None if the client went away."""
     length = int(dict(headers).get(b"content-length", b"0")[:20])
     if length <= limit and not hold(length):
         return BUSY
@@ -176,7 +176,7 @@ async def _body(
 
 
 def spawn_vault(path: Path, config: Config) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start the vault as a process of its own, and wait until it holds everything.
+    """Start the vault as a separate process, and wait until it holds everything.
 
     It is a new process and no fork of this one, and begins with nothing of its memory. It imports only what is
     installed (`-I`): nothing of the folder that the server was started in, and nothing that the environment names.

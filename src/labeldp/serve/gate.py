@@ -110,7 +110,7 @@ class Gate:
 
 @final
 class Listener(socket.socket):
-    """A socket that shows each connection to a gate as it is accepted, before TLS begins."""
+    """A socket that shows each new connection to a gate before TLS begins."""
 
     gate: Gate
 

@@ -296,7 +296,7 @@ class Vault(SingleProcess):
         }
 
     def features(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
-        """Answer with public columns next to the labels, a page of rows from one on."""
+        """Return public columns next to the labels, a page of rows from one on."""
         dataset, start = self._dataset(analyst, content), content.get("start", 0)
         table, records = dataset.features, dataset.records
         if not dataset.config.features:

@@ -1,4 +1,4 @@
-"""One pass over a table of any size: sums of integers beside digests of ids and labels, and what is learned of them."""
+"""One pass over a table of any size: integer sums, digests of ids and labels, and models of the sums."""
 
 import lazy_loader
 

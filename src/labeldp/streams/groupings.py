@@ -155,7 +155,7 @@ def check_features(table: Table, features: Sequence[str], label: str | None = No
 
 
 def _parsed(values: Any, kind: pa.DataType) -> Any:
-    """Return texts as numbers, other values as they are; None where a text is no number."""
+    """Return texts as numbers, or None for a text that is no number; return other values unchanged."""
     values = plain(values)
     if not is_text(values.type):
         return values

@@ -1,4 +1,4 @@
-"""One pass over a table: each part is digested where it is, and the digests add up to those of the whole table."""
+"""One pass over a table: the digests of its parts add up to the digest of the whole table."""
 
 import base64
 import json

@@ -387,7 +387,7 @@ def _floats(values: Any) -> NDArray[np.float64]:
 
 
 def _days(values: Any) -> NDArray[np.float64]:
-    """Return days since 1970; of a duration or a time of day, its length in days."""
+    """Return days since 1970, or the length in days of a duration or a time of day."""
     kind = values.type
     if pa.types.is_date32(kind):
         return _floats(values.cast(pa.int32()))

@@ -313,7 +313,7 @@ def compressed_buffers(metadata: bytes) -> list[tuple[int, ...]]:
 
 
 def largest_batch(file: BinaryIO, size: int) -> int:
-    """Return the bytes of all dictionaries and of the largest batch of an Arrow file, as far as it is compressed.
+    """Return the unpacked bytes of the compressed parts of an Arrow file: all dictionaries and the largest batch.
 
     Args:
         file: the file.

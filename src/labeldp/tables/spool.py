@@ -16,7 +16,7 @@ from labeldp.privacy import explain_full_disk
 
 @final
 class Spool:
-    """Blocks in a temporary file that are read again as often as they are needed; use it as a context.
+    """Blocks in a temporary file that can be read several times; use it as a context.
 
     Use it to read a table once: a second pass sees the same blocks even if the table changed meanwhile.
 

@@ -127,7 +127,7 @@ class Table:
         return [result]
 
     def is_unchanged(self) -> bool:
-        """Return whether the files are as they were opened, and a folder holds no others."""
+        """Return whether the files are unchanged since they were opened, and a folder holds no others."""
         return self.stamp is None or stamp_of(self.path) == self.stamp
 
     def require(self, column: str, argument: str) -> str:

@@ -254,7 +254,7 @@ class DistinctIds:
             self._texts.close()
 
     def add(self, ids: Any) -> None:
-        """Add the ids of one block: integers, texts or `RecordIds`, those of one key in all blocks."""
+        """Add the ids of one block: integers, texts or `RecordIds`, with one key in all blocks."""
         records = RecordIds.of(ids, self._key)
         texts = records.are_texts
         if not texts.any():
@@ -318,7 +318,7 @@ def by_id(ids: Any) -> NDArray[np.intp]:
 
 
 def answers_in(mechanism: FiniteMechanism, column: pa.Array) -> NDArray[Any]:
-    """Return the answers that `released_values` wrote, as the mechanism gave them.
+    """Return the noisy labels that `released_values` wrote, in the form of the mechanism.
 
     Raises:
         InputError: a value that is no answer of this mechanism.

@@ -259,12 +259,12 @@ def is_parquet(path: Path) -> bool:
 
 
 def is_arrow(path: Path) -> bool:
-    """Return whether a name ends as that of an Arrow file."""
+    """Return whether a name ends like the name of an Arrow file."""
     return FORMATS["arrow"].names(path)
 
 
 def has_suffix(path: Path) -> bool:
-    """Return whether a name ends as that of a table does."""
+    """Return whether a name ends like the name of a table."""
     return any(FORMATS[name].names(path) for name in ("parquet", "arrow", "csv"))
 
 
@@ -314,7 +314,7 @@ class ParquetSink:
         self._file.close()
 
     def abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the unfinished file."""
         _close(*([self._writer] if self._writer else []), self._file)
 
 

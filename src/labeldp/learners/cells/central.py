@@ -531,7 +531,7 @@ class _CellLoss(HalfMultinomialLoss):  # type: ignore[misc]
 
 
 class CellTreesRegressor(RegressorMixin, _CellTrees):  # type: ignore[misc]
-    """Numbers from noisy means of many small cells; made by `fit_cells`, not fitted to labels of its own."""
+    """Numbers from noisy means of many small cells; made by `fit_cells`, and without a fit of labels."""
 
     def predict(self, X: Any) -> Floats:
         """Return numbers, shape (n,); `Model` clips them to the range."""
@@ -539,7 +539,7 @@ class CellTreesRegressor(RegressorMixin, _CellTrees):  # type: ignore[misc]
 
 
 class CellTreesClassifier(ClassifierMixin, _CellTrees):  # type: ignore[misc]
-    """Classes from noisy shares in many small cells; made by `fit_cells`, not fitted to labels of its own."""
+    """Classes from noisy shares in many small cells; made by `fit_cells`, and without a fit of labels."""
 
     def learn(self, features: Any, cells: Keys, means: Floats, variances: Floats) -> Self:
         """Learn from noisy shares, shape (cells, K); of two classes one share tells the other."""

@@ -238,7 +238,7 @@ class CompactPartition(_Clusters, MeansPartition):
         return keys
 
     def _ranked(self, rows: AnyFloats) -> AnyFloats:
-        """Return the ranks of values among those of the fit, shape (n, d)."""
+        """Return the ranks of values among the values of the fit, shape (n, d)."""
         return ranks(np.where(np.isnan(rows), self.median_, rows), self.ordered_)
 
 

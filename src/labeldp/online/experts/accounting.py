@@ -253,7 +253,7 @@ def _exact(promise: PrivacyTarget, chains: int, near_best: LazyParameters) -> La
 
 @dataclass(frozen=True)
 class Regret:
-    """The loss of a learner next to that of the best fixed expert. It is NOT a private output: keep it with the losses.
+    """The losses of a learner and of the best fixed expert. It is NOT a private output: keep it with the losses.
 
     Args:
         rounds: how many rounds were played.

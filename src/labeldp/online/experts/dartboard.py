@@ -214,7 +214,7 @@ _NOTHING = np.zeros(1, dtype=np.int64)
 
 
 class _Course:
-    """The draws of one call, each by a word of its own from the weights of all rounds before it.
+    """The draws of one call, each by a separate word from the weights of all rounds before it.
 
     A draw is made when a coin asks for its action. With few experts, those that no coin asks for are made together.
 

@@ -208,7 +208,7 @@ def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> L
 
 
 def paired(losses: Any, experts: int) -> Any:
-    """Return losses as they are, but a tuple (indices, values) as a sparse array of one round.
+    """Return losses unchanged, but a tuple (indices, values) as a sparse array of one round.
 
     Raises:
         InputError: the tuple holds something else. The message shows neither losses nor experts.

@@ -231,7 +231,7 @@ class MultiplicativeWeightsMeasure:
 @final
 @dataclass(frozen=True)
 class L2P(Kernel[LazyState[Any]]):
-    """Lazy play with a reference sequence, as it was published, for any measure on experts.
+    """Lazy play with a reference sequence, in its published form, for any measure on experts.
 
     Use it to compare: on experts `BatchedDartboard` needs no reference and costs half of the privacy loss. It is not
     the method whose regret the paper states: `docs/theory/corrections.md`.
