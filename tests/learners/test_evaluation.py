@@ -12,10 +12,7 @@ from labeldp.learners import (
     ScoreEstimate,
     SummedErrors,
     debiased_accuracy,
-    debiased_auc,
-    debiased_confusion,
     debiased_difference,
-    debiased_log_loss,
     debiased_share,
     debiased_squared_error,
     error_shares,
@@ -47,6 +44,19 @@ def fixed(codes: list[int]) -> object:
     return release
 
 
+def of_rows(release: Any, rows: Any) -> Evaluation:
+    return Evaluation(release, np.asarray(rows, dtype=float), "a test")
+
+
+def of_codes(release: Any, codes: Any) -> Evaluation:
+    return of_rows(release, np.eye(release.mechanism.domain.size)[codes])
+
+
+def of_scores(release: Any, scores: Any) -> Evaluation:
+    second = 1 / (1 + np.exp(-scores))
+    return of_rows(release, np.column_stack([1 - second, second]))
+
+
 def test_the_accuracy_by_hand() -> None:
     # Three of four agree: (3/4 - 1/4) / (3/4 - 1/4) = 1.
     estimate = debiased_accuracy(fixed([0, 1, 1, 0]), np.array([0, 1, 1, 1]))
@@ -58,13 +68,13 @@ def test_the_accuracy_by_hand() -> None:
 
 def test_the_log_loss_by_hand() -> None:
     # Unbiased indicators of an answer are 3/2 and -1/2.
-    estimate = debiased_log_loss(fixed([0, 1]), np.array([[0.8, 0.2], [0.5, 0.5]]))
+    estimate = of_rows(fixed([0, 1]), [[0.8, 0.2], [0.5, 0.5]]).log_loss()
     by_hand = (1.5 * -np.log(0.8) - 0.5 * -np.log(0.2) - np.log(0.5)) / 2
     assert estimate.value == pytest.approx(by_hand)
 
 
 def test_the_confusion_by_hand() -> None:
-    estimate = debiased_confusion(fixed([0, 0, 1, 1]), np.array([0, 0, 0, 1]))
+    estimate = of_codes(fixed([0, 0, 1, 1]), [0, 0, 0, 1]).confusion()
     np.testing.assert_allclose(estimate.value, [[(3 - 0.5) / 4, -0.5 / 4], [(-1 + 1.5) / 4, 1.5 / 4]])
     assert estimate.value.sum() == pytest.approx(1.0)
     assert np.all(estimate.low <= estimate.high)
@@ -96,7 +106,7 @@ def test_intervals_of_the_log_loss_and_of_the_area_cover() -> None:
     rows = np.column_stack([1 - second, second])
     loss = -np.log(rows[np.arange(600), labels]).mean()
     runs = noises(labels, 2, 1.0, 400)
-    losses, areas = [debiased_log_loss(run, rows) for run in runs], [debiased_auc(run, scores) for run in runs]
+    losses, areas = zip(*[(seen.log_loss(), seen.auc()) for seen in (of_rows(run, rows) for run in runs)], strict=True)
     # 400 runs: below 0.91 a true coverage of 0.95 comes once in two thousand.
     assert covered(losses, loss) >= 0.91
     assert covered(areas, roc_auc_score(labels, scores)) >= 0.91
@@ -109,7 +119,7 @@ def test_intervals_are_not_wider_than_their_level_needs() -> None:
     for seed in range(400):
         labels = (rng.random(800) < 0.3).astype(int)
         scores = labels + rng.normal(size=800)
-        estimates.append(debiased_auc(released(labels, 2, 1.5, seed), scores))
+        estimates.append(of_scores(released(labels, 2, 1.5, seed), scores).auc())
     assert 0.91 <= covered(estimates, 0.7602) <= 0.985  # P(N(1, 2) > 0)
 
 
@@ -119,25 +129,21 @@ def test_intervals_of_the_confusion_cover_each_entry() -> None:
     predictions = np.where(rng.random(400) < 0.7, labels, rng.integers(0, 3, 400))
     truth = np.zeros((3, 3))
     np.add.at(truth, (labels, predictions), 1 / 400)
-    found = [debiased_confusion(release, predictions) for release in noises(labels, 3, 1.0, 200)]
+    found = [of_codes(release, predictions).confusion() for release in noises(labels, 3, 1.0, 200)]
     inside = np.mean([(each.low <= truth) & (truth <= each.high) for each in found], axis=0)
     assert inside.min() >= 0.89
 
 
 def test_a_column_of_one_class_tells_nothing_of_the_area() -> None:
-    estimate = debiased_auc(fixed([0] * 50), np.arange(50.0))
+    estimate = of_scores(fixed([0] * 50), np.arange(50.0)).auc()
     assert (estimate.value, estimate.low, estimate.high) == (0.5, 0.0, 1.0)
 
 
 def test_records_with_fewer_candidates_than_classes_are_refused() -> None:
     release = with_prior(np.array([0, 1]), np.array([[1.0, 0.0], [0.5, 0.5]]))
     rows = np.full((2, 2), 0.5)
-    for score in (
-        lambda: debiased_accuracy(release, np.array([0, 1])),
-        lambda: debiased_log_loss(release, rows),
-        lambda: debiased_confusion(release, np.array([0, 1])),
-        lambda: debiased_auc(release, rows[:, 0]),
-    ):
+    seen = of_rows(release, rows)
+    for score in (seen.accuracy, seen.log_loss, seen.confusion, seen.recall, seen.precision, seen.f1, seen.auc):
         with pytest.raises(NotInvertibleError, match="fewer candidates"):
             score()
 
@@ -149,18 +155,20 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="from 0 to 1"):
         debiased_accuracy(release, np.array([0, 1, 2]))
     with pytest.raises(InputError, match="one row"):
-        debiased_log_loss(release, np.ones((2, 2)) / 2)
+        of_rows(release, np.ones((2, 2)) / 2).log_loss()
     with pytest.raises(InputError, match="two classes"):
-        debiased_auc(released([0, 1, 2], 3), np.zeros(3))
-    with pytest.raises(InputError, match="finite"):
-        debiased_auc(release, np.array([0.0, np.nan, 1.0]))
+        of_rows(released([0, 1, 2], 3), np.ones((3, 3)) / 3).auc()
+    with pytest.raises(InputError, match="one row"):
+        of_scores(release, np.array([0.0, np.nan, 1.0])).auc()
+    with pytest.raises(InputError, match=r"Curator\.release"):
+        Evaluation(np.array([0, 1, 1]), np.ones((3, 2)) / 2, "labels").recall()  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"Curator\.release"):
         debiased_accuracy(np.array([0, 1, 1]), np.array([0, 1, 1]))
 
 
 def test_an_estimate_reads_as_a_sentence() -> None:
     assert str(ScoreEstimate(0.8, 0.75, 0.85)) == "0.8 (95 % interval 0.75 to 0.85)"
-    assert str(debiased_confusion(released([0, 1, 1]), np.array([0, 1, 1]))).startswith("ScoreEstimate(value=array(")
+    assert str(of_codes(released([0, 1, 1]), [0, 1, 1]).confusion()).startswith("ScoreEstimate(value=array(")
 
 
 def test_an_evaluation_reads_as_a_sentence() -> None:
@@ -311,17 +319,17 @@ def test_scores_from_bits_are_unbiased_and_their_intervals_cover() -> None:
     rows = np.full((500, 4), 0.1) + 0.6 * np.eye(4)[predictions]
     runs = [bits(labels, 4, 2.0, seed) for seed in range(300)]
     truth = {
-        debiased_accuracy: (predictions, np.mean(labels == predictions)),
-        debiased_log_loss: (rows, -np.log(rows[np.arange(500), labels]).mean()),
+        Evaluation.accuracy: np.mean(labels == predictions),
+        Evaluation.log_loss: -np.log(rows[np.arange(500), labels]).mean(),
     }
-    for score, (given, right) in truth.items():
-        found = [score(run, given) for run in runs]
+    for score, right in truth.items():
+        found = [score(of_rows(run, rows)) for run in runs]
         assert np.mean([each.low <= right <= each.high for each in found]) >= 0.89
         values = np.array([each.value for each in found])
         assert abs(values.mean() - right) < 7 * values.std() / 300**0.5
     table = np.zeros((4, 4))
     np.add.at(table, (labels, predictions), 1 / 500)
-    confusions = np.array([debiased_confusion(run, predictions).value for run in runs])
+    confusions = np.array([of_codes(run, predictions).confusion().value for run in runs])
     assert np.all(abs(confusions.mean(axis=0) - table) < 7 * confusions.std(axis=0) / 300**0.5)
 
 
@@ -330,7 +338,7 @@ def test_the_area_from_bits_is_unbiased() -> None:
     labels = rng.integers(0, 2, 800)
     scores = labels + rng.normal(size=800)
     order = np.subtract.outer(scores[labels == 1], scores[labels == 0])
-    values = np.array([debiased_auc(bits(labels, 2, 2.0, seed), scores).value for seed in range(200)])
+    values = np.array([of_scores(bits(labels, 2, 2.0, seed), scores).auc().value for seed in range(200)])
     assert abs(values.mean() - (order > 0).mean()) < 7 * values.std() / 200**0.5 + 0.002
 
 

@@ -8,25 +8,19 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 import labeldp as ldp
-from labeldp.learners import (
-    ScoreEstimate,
-    debiased_calibration,
-    debiased_confusion,
-    debiased_f1,
-    debiased_precision,
-    debiased_recall,
-)
+from labeldp.learners import Evaluation, ScoreEstimate
 
 SIMULATED = np.random.default_rng
 DOMAIN = ldp.Classes(("a", "b", "c"))
 RNG = SIMULATED(0)
 CODES = RNG.choice(3, 4000, p=[0.6, 0.3, 0.1])
 PREDICTED = np.where(RNG.random(4000) < 0.7, CODES, RNG.integers(0, 3, 4000))
-SCORES = {
-    "recall": (debiased_recall, recall_score),
-    "precision": (debiased_precision, precision_score),
-    "f1": (debiased_f1, f1_score),
-}
+SCORES = {"recall": recall_score, "precision": precision_score, "f1": f1_score}
+
+
+def scored(name: str, release: Any, predicted: Any) -> ScoreEstimate:
+    found: ScoreEstimate = getattr(Evaluation(release, np.eye(3)[predicted], "a test"), name)()
+    return found
 
 
 def release(seed: int, epsilon: float, mechanism: Any = ldp.RandomizedResponse) -> Any:
@@ -36,17 +30,16 @@ def release(seed: int, epsilon: float, mechanism: Any = ldp.RandomizedResponse) 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_without_noise_they_are_scikit_learns(name: str) -> None:
-    ours, theirs = SCORES[name]
-    found = ours(release(0, 40), PREDICTED)
-    np.testing.assert_allclose(found.value, theirs(CODES, PREDICTED, average=None), atol=1e-9)
+    found = scored(name, release(0, 40), PREDICTED)
+    np.testing.assert_allclose(found.value, SCORES[name](CODES, PREDICTED, average=None), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("mechanism", [ldp.RandomizedResponse, ldp.UnaryEncoding])
 def test_intervals_cover_and_centers_are_right_over_the_noise(name: str, mechanism: Any) -> None:
-    ours, theirs = SCORES[name]
+    theirs = SCORES[name]
     truth = theirs(CODES, PREDICTED, average=None)
-    found = [ours(release(seed, 1.5, mechanism), PREDICTED) for seed in range(120)]
+    found = [scored(name, release(seed, 1.5, mechanism), PREDICTED) for seed in range(120)]
     inside = np.mean([(each.low <= truth) & (truth <= each.high) for each in found], axis=0)
     assert (inside >= 0.88).all(), inside  # of 120, at 95 %: 0.88 is 3.5 standard errors below
     spread = np.std([each.value for each in found], axis=0)
@@ -57,20 +50,19 @@ def test_intervals_cover_and_centers_are_right_over_the_noise(name: str, mechani
 
 def test_names_and_codes_are_the_same() -> None:
     held = release(0, 2)
-    for score in (debiased_recall, debiased_precision, debiased_f1, debiased_confusion, ldp.debiased_accuracy):
-        one, other = score(held, PREDICTED), score(held, DOMAIN.decode(PREDICTED))
-        np.testing.assert_array_equal(one.value, other.value)
+    one, other = (ldp.debiased_accuracy(held, names) for names in (PREDICTED, DOMAIN.decode(PREDICTED)))
+    assert one.value == other.value
     for wrong in (["d"] * 4000, PREDICTED[:9], PREDICTED + 1, PREDICTED + 0.5):
         with pytest.raises(ldp.privacy.InputError, match="predictions must be"):
-            debiased_recall(held, wrong)
+            ldp.debiased_accuracy(held, wrong)
 
 
 def test_a_class_that_is_never_predicted_or_does_not_occur() -> None:
     held = ldp.Curator(["a", "b"] * 300, domain=DOMAIN, budget=ldp.Budget(1))
     found = held.release(ldp.RandomizedResponse(domain=DOMAIN, epsilon=1), rng=SIMULATED(1))
-    never = debiased_precision(found, np.zeros(600, dtype=int))
+    never = scored("precision", found, np.zeros(600, dtype=int))
     assert np.isnan(never.value[1:]).all() and (never.low[1:] == 0).all() and (never.high[1:] == 1).all()
-    recall = debiased_recall(found, np.zeros(600, dtype=int))
+    recall = scored("recall", found, np.zeros(600, dtype=int))
     assert recall.low[2] == 0 and recall.high[2] == 1
     assert recall.value[1] == 0 and recall.high[1] < 0.01
 
@@ -81,25 +73,16 @@ def test_calibration_finds_a_model_that_is_too_sure() -> None:
     held = ldp.Curator(DOMAIN.decode(codes), domain=DOMAIN, budget=ldp.Budget(2))
     found = held.release(ldp.RandomizedResponse(domain=DOMAIN, epsilon=2), rng=SIMULATED(2))
     honest = np.column_stack([chance, (1 - chance) / 2, (1 - chance) / 2])
-    told = debiased_calibration(found, honest, bins=5)
+    told = Evaluation(found, honest, "a test").calibration(bins=5)
     assert told.records.tolist() == [4000] * 5 and (np.diff(told.confidence) > 0).all()
     assert ((told.accuracy.low < told.confidence) & (told.confidence < told.accuracy.high)).sum() >= 4
     assert told.gap.low < 0 < told.gap.high
     sure = np.tile([0.98, 0.01, 0.01], (20_000, 1))
-    boastful = debiased_calibration(found, sure)
+    boastful = Evaluation(found, sure, "a test").calibration()
     assert boastful.records.tolist() == [20_000] and boastful.gap.low > 0.2
     assert boastful.gap.value == pytest.approx(0.98 - chance.mean(), abs=0.03)
     with pytest.raises(ldp.privacy.InputError, match="probabilities must have one row"):
-        debiased_calibration(found, sure[:, :2])
-
-
-def test_an_evaluation_has_them() -> None:
-    probabilities = np.full((4000, 3), 0.1) + 0.7 * np.eye(3)[PREDICTED]
-    seen = ldp.learners.Evaluation(release(0, 3), probabilities, "a test")
-    for name, (ours, _) in SCORES.items():
-        own: ScoreEstimate = getattr(seen, name)()
-        np.testing.assert_array_equal(own.value, ours(seen.release, PREDICTED).value)
-    assert seen.calibration(bins=3).gap.value == debiased_calibration(seen.release, probabilities).gap.value
+        Evaluation(found, sure[:, :2], "a test").calibration()
 
 
 class Fixed(BaseEstimator):

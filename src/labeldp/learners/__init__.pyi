@@ -44,14 +44,7 @@ from .evaluation import ScoreEstimate as ScoreEstimate
 from .evaluation import SummedErrors as SummedErrors
 from .evaluation import accuracy_of_agreements as accuracy_of_agreements
 from .evaluation import debiased_accuracy as debiased_accuracy
-from .evaluation import debiased_auc as debiased_auc
-from .evaluation import debiased_calibration as debiased_calibration
-from .evaluation import debiased_confusion as debiased_confusion
 from .evaluation import debiased_difference as debiased_difference
-from .evaluation import debiased_f1 as debiased_f1
-from .evaluation import debiased_log_loss as debiased_log_loss
-from .evaluation import debiased_precision as debiased_precision
-from .evaluation import debiased_recall as debiased_recall
 from .evaluation import debiased_share as debiased_share
 from .evaluation import debiased_squared_error as debiased_squared_error
 from .evaluation import error_shares as error_shares

@@ -70,6 +70,8 @@ class ScoreEstimate:
 class Evaluation:
     """A classifier's probabilities for records whose labels were released, and its debiased scores.
 
+    Scores of a release where some record had fewer candidates than classes raise a NotInvertibleError.
+
     Args:
         release: released codes, shape (n,), or packed bits, of an invertible mechanism.
         probabilities: probabilities of a model that never saw these labels, shape (n, K).
@@ -103,33 +105,83 @@ class Evaluation:
         """See `debiased_accuracy`."""
         return debiased_accuracy(self.release, self.predictions, level=level)
 
-    def log_loss(self, level: float = LEVEL) -> ScoreEstimate:
-        """See `debiased_log_loss`."""
-        return debiased_log_loss(self.release, self.probabilities, level=level)
+    def log_loss(self) -> ScoreEstimate:
+        """Estimate the mean of -ln P(true class), in nats, with Student's interval, within what is possible.
 
-    def confusion(self, level: float = LEVEL) -> ScoreEstimate:
-        """See `debiased_confusion`."""
-        return debiased_confusion(self.release, self.predictions, level=level)
+        Probabilities are raised to at least 0.001, as the estimate would vary too much without a bound.
+        """
+        return ScoreEstimate.of(self._scores().log_loss())
 
-    def recall(self, level: float = LEVEL) -> ScoreEstimate:
-        """See `debiased_recall`."""
-        return debiased_recall(self.release, self.predictions, level=level)
+    def confusion(self) -> ScoreEstimate:
+        """Estimate the share of records with true class i (row) and predicted class j (column), shape (K, K), sum 1.
 
-    def precision(self, level: float = LEVEL) -> ScoreEstimate:
-        """See `debiased_precision`."""
-        return debiased_precision(self.release, self.predictions, level=level)
+        Each entry is unbiased and may be negative. Its interval holds the share on all records of the same kind: it
+        adds up, as independent, the exact intervals of how often the class is predicted and of which part of these
+        records is of the true class, within what is possible.
+        """
+        return ScoreEstimate.of(self._scores().confusion())
 
-    def f1(self, level: float = LEVEL) -> ScoreEstimate:
-        """See `debiased_f1`."""
-        return debiased_f1(self.release, self.predictions, level=level)
+    def recall(self) -> ScoreEstimate:
+        """Estimate for each class the share of its records that predictions would find, shape (K,).
 
-    def calibration(self, bins: int = 10, level: float = LEVEL) -> "Calibration":
-        """See `debiased_calibration`."""
-        return debiased_calibration(self.release, self.probabilities, bins=bins, level=level)
+        This is a ratio of two unbiased estimates. Its interval is Fieller's, within [0, 1]: all of it where the
+        released labels do not show that the class occurs; the estimate is NaN where there seem to be none.
+        """
+        return ScoreEstimate.of(self._scores().recall())
 
-    def auc(self, level: float = LEVEL) -> ScoreEstimate:
-        """See `debiased_auc`."""
-        return debiased_auc(self.release, self.probabilities[:, 1], level=level)
+    def precision(self) -> ScoreEstimate:
+        """Estimate for each class the share of records for which it is predicted that are of this class, shape (K,).
+
+        It is `debiased_accuracy` of these records, with its exact interval; NaN and [0, 1] where there are none.
+        """
+        return ScoreEstimate.of(self._scores().precision())
+
+    def f1(self) -> ScoreEstimate:
+        """Estimate for each class the harmonic mean of precision and recall, shape (K,), as `recall` does."""
+        return ScoreEstimate.of(self._scores().f1())
+
+    def calibration(self, bins: int = 10) -> "Calibration":
+        """Estimate how often predictions are right where the model is so and so sure of them.
+
+        Args:
+            bins: the largest number of bins of about equally many records; equal confidences stay together.
+
+        Returns:
+            Shares with the intervals of `debiased_accuracy`.
+        """
+        count, scores = check_integer(bins, "bins"), self._scores()
+        sure = scores.probabilities.max(axis=1)
+        edges = np.unique(np.sort(sure)[np.arange(1, count) * len(sure) // count])
+        cells = PublicGroups.of(np.searchsorted(edges, sure, side="right"), len(sure))
+        accuracy = replace(scores, cells=cells).accuracy()
+        value, low, high = (np.atleast_1d(number) for number in (accuracy.value, accuracy.low, accuracy.high))
+        whole, mean = scores.accuracy(), float(sure.mean())
+        return Calibration(
+            np.bincount(cells.block(slice(None), len(sure)), weights=sure) / cells.sizes,
+            cells.sizes,
+            ScoreEstimate(value, low, high),
+            ScoreEstimate(mean - whole.value, mean - whole.high, mean - whole.low),
+        )
+
+    def auc(self) -> ScoreEstimate:
+        """Estimate the area under the ROC curve of the second of two classes.
+
+        Each pair of records is weighted by the product of its unbiased class indicators. The interval is Fieller's,
+        within [0, 1]: all of it where the released labels do not show that both classes occur.
+        """
+        area = ScoreEstimate.of(self._scores().auc())
+        return ScoreEstimate(0.5, 0.0, 1.0) if np.isnan(area.value) else area
+
+    def _scores(self) -> Scores:
+        """Return the scores, after a check of the release and of the shape of the probabilities."""
+        check_release(self.release)
+        records, rows = len(self.release.value), np.asarray(self.probabilities, dtype=np.float64)
+        shape = (records, self.release.mechanism.domain.size)
+        if rows.shape != shape or not np.all((rows >= 0) & (rows < np.inf)):
+            raise InputError("must have one row for each released label and one column for each class",
+                             argument="probabilities")  # fmt: skip
+        outcomes, cells = Outcomes(self.release), PublicGroups.of(None, records)
+        return Scores(outcomes, normalized(rows), "", cells, LEVEL, simultaneous=False)
 
 
 def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
@@ -165,83 +217,13 @@ def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, lev
     Returns:
         What `debiased_accuracy` returns.
     """
-    hit, miss = _hit_and_miss(inverse_table(mechanism))
+    inverse = inverse_table(mechanism)
+    hit, miss = float(inverse[0, 0]), float(inverse[0, 1])
+    if not np.allclose(inverse, miss + (hit - miss) * np.eye(len(inverse))):
+        raise InputError("release must be of a mechanism that treats all classes alike, such as RandomizedResponse")
     rates = np.array([agreements / records, *clopper_pearson(agreements, records, level)])
     value, low, high = miss + (hit - miss) * rates
     return ScoreEstimate(float(value), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
-
-
-def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float = LEVEL) -> ScoreEstimate:
-    """Estimate the mean of -ln P(true class), in nats, of probabilities (n, K) on the true labels.
-
-    Probabilities are raised to at least 0.001, as the estimate would vary too much without a bound. The interval is
-    Student's, within what is possible.
-
-    Raises:
-        NotInvertibleError: some record had fewer candidates than classes.
-    """
-    return ScoreEstimate.of(_scores(release, _rows(probabilities, release), level).log_loss())
-
-
-def debiased_confusion(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
-    """Estimate the share of records with true class i (row) and predicted class j (column), shape (K, K), sum 1.
-
-    Each entry is unbiased and may be negative. Its interval holds the share on all records of the same kind: it adds
-    up, as independent, the exact intervals of how often the class is predicted and of which part of these records is of
-    the true class, within what is possible.
-
-    Raises:
-        NotInvertibleError: some record had fewer candidates than classes.
-    """
-    return ScoreEstimate.of(_of_predictions(release, predictions, level).confusion())
-
-
-def debiased_recall(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
-    """Estimate for each class the share of its records that predictions would find, shape (K,).
-
-    Args:
-        release: answers for n records that may name any class, or bits for all classes.
-        predictions: predicted codes or class names, shape (n,), made without these labels.
-        level: coverage of each interval.
-
-    Returns:
-        A ratio of two unbiased estimates. Its interval is Fieller's, within [0, 1]: all of it where the released labels
-        do not show that the class occurs; the estimate is NaN where there seem to be none.
-
-    Raises:
-        NotInvertibleError: some record had fewer candidates than classes.
-    """
-    return ScoreEstimate.of(_of_predictions(release, predictions, level).recall())
-
-
-def debiased_f1(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
-    """Estimate for each class the harmonic mean of precision and recall, shape (K,).
-
-    Args:
-        release, predictions, level: see `debiased_recall`.
-
-    Returns:
-        See `debiased_recall`.
-
-    Raises:
-        NotInvertibleError: some record had fewer candidates than classes.
-    """
-    return ScoreEstimate.of(_of_predictions(release, predictions, level).f1())
-
-
-def debiased_precision(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> ScoreEstimate:
-    """Estimate for each class the share of records for which it is predicted that are of this class, shape (K,).
-
-    Args:
-        release, predictions, level: see `debiased_recall`.
-
-    Returns:
-        `debiased_accuracy` of these records, with its exact interval; NaN and [0, 1] where there are none.
-
-    Raises:
-        NotInvertibleError: some record had fewer candidates than classes.
-    """
-    return ScoreEstimate.of(_of_predictions(release, predictions, level).precision())
 
 
 @dataclass(frozen=True)
@@ -259,37 +241,6 @@ class Calibration:
     records: NDArray[np.intp] = field(repr=False)
     accuracy: ScoreEstimate = field(repr=False)
     gap: ScoreEstimate
-
-
-def debiased_calibration(
-    release: Release[Any], probabilities: Probabilities, *, bins: int = 10, level: float = LEVEL
-) -> Calibration:
-    """Estimate how often predictions are right where a model is so and so sure of them.
-
-    Args:
-        release: answers for n records that may name any class, or bits for all classes.
-        probabilities: class probabilities, shape (n, K), made without these labels.
-        bins: the largest number of bins of about equally many records; equal confidences stay together.
-        level: coverage of each interval, which are those of `debiased_accuracy`.
-
-    Raises:
-        InputError: there is not one row of K probabilities for each released label.
-        NotInvertibleError: some record had fewer candidates than classes.
-    """
-    count, rows = check_integer(bins, "bins"), _rows(probabilities, release)
-    sure = rows.max(axis=1)
-    order = np.sort(sure)
-    edges = np.unique(order[np.arange(1, count) * len(order) // count])
-    cells = PublicGroups.of(np.searchsorted(edges, sure, side="right"), len(sure))
-    accuracy = replace(_scores(release, rows, level), cells=cells).accuracy()
-    value, low, high = (np.atleast_1d(number) for number in (accuracy.value, accuracy.low, accuracy.high))
-    whole, mean = _scores(release, rows, level).accuracy(), float(sure.mean())
-    return Calibration(
-        np.bincount(cells.block(slice(None), len(sure)), weights=sure) / cells.sizes,
-        cells.sizes,
-        ScoreEstimate(value, low, high, level),
-        ScoreEstimate(mean - whole.value, mean - whole.high, mean - whole.low, level),
-    )
 
 
 def debiased_difference(release: Release[Any], predictions: Any, others: Any, *, level: float = LEVEL) -> ScoreEstimate:
@@ -311,28 +262,6 @@ def debiased_difference(release: Release[Any], predictions: Any, others: Any, *,
     records = np.arange(len(indicators))
     one, other = (predicted_codes(each, release) for each in (predictions, others))
     return mean_estimate(indicators[records, one] - indicators[records, other], level)
-
-
-def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) -> ScoreEstimate:
-    """Estimate the area under the ROC curve that scores would show on the true labels, for two classes.
-
-    Each pair of records is weighted by the product of its unbiased class indicators. The interval is Fieller's, within
-    [0, 1]: all of it where the released labels do not show that both classes occur.
-
-    Args:
-        release: n released codes, or packed bits.
-        scores: scores, larger where the second class is likelier, shape (n,).
-        level: coverage of the interval.
-
-    Raises:
-        NotInvertibleError: some record had fewer candidates than classes.
-    """
-    check_release(release)
-    values = np.asarray(scores, dtype=np.float64)
-    if values.shape != (len(release.value),) or not np.all(np.isfinite(values)):
-        raise InputError("scores must be one finite number for each released label")
-    area = ScoreEstimate.of(_scores(release, values, level).auc())
-    return ScoreEstimate(0.5, 0.0, 1.0, level) if np.isnan(area.value) else area
 
 
 def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
@@ -361,27 +290,6 @@ def check_release(release: Any) -> None:
         raise InputError("release must hold at least one record")
 
 
-def _scores(release: Release[Any], probabilities: Any, level: float) -> Scores:
-    """Return the scores of probabilities, of scores of the second class, or of indicators of predicted classes."""
-    cells = PublicGroups.of(None, len(release.value))
-    return Scores(Outcomes(release), probabilities, "", cells, level, simultaneous=False)
-
-
-def _of_predictions(release: Release[Any], predictions: Any, level: float) -> Scores:
-    """Return the scores of predicted codes or class names, shape (n,)."""
-    check_release(release)
-    predicted = predicted_codes(predictions, release)
-    return _scores(release, np.eye(release.mechanism.domain.size, dtype=np.uint8)[predicted], level)
-
-
-def _hit_and_miss(inverse: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the unbiased indicators of an agreement and of a disagreement, if the noise treats classes alike."""
-    hit, miss = float(inverse[0, 0]), float(inverse[0, 1])
-    if not np.allclose(inverse, miss + (hit - miss) * np.eye(len(inverse))):
-        raise InputError("release must be of a mechanism that treats all classes alike, such as RandomizedResponse")
-    return hit, miss
-
-
 def predicted_codes(predictions: Any, release: Release[Any]) -> NDArray[np.intp]:
     """Return predictions for released labels as codes, shape (n,): integers are codes, everything else is names.
 
@@ -399,16 +307,6 @@ def predicted_codes(predictions: Any, release: Release[Any]) -> NDArray[np.intp]
     if np.any(given < 0) or np.any(given >= domain.size):
         raise InputError(f"predictions must be codes from 0 to {domain.size - 1}, or names of classes")
     return given.astype(np.intp)
-
-
-def _rows(probabilities: Any, release: Release[Any]) -> Probabilities:
-    """Return probabilities for released labels in rows that sum to 1, shape (n, K)."""
-    check_release(release)
-    rows = np.asarray(probabilities, dtype=np.float64)
-    if rows.shape != (len(release.value), release.mechanism.domain.size) or not np.all((rows >= 0) & (rows < np.inf)):
-        raise InputError("must have one row for each released label and one column for each class",
-                         argument="probabilities")  # fmt: skip
-    return normalized(rows)
 
 
 HELD_OUT = "the model, on records that it was not trained on"
@@ -450,9 +348,9 @@ class NumberEvaluation:
         """Estimate the root mean squared error, in the unit of the labels, at least 0."""
         return _root(self.squared_error(level))
 
-    def constant_error(self, level: float = LEVEL) -> ScoreEstimate:
+    def constant_error(self) -> ScoreEstimate:
         """Estimate the root mean squared error of the constant mean, which is learned from other released labels."""
-        return _root(debiased_squared_error(self.release, self.constant(), level=level))
+        return _root(debiased_squared_error(self.release, self.constant()))
 
     def gain(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate by how much the mean squared error is below the error of the constant mean.
@@ -529,9 +427,9 @@ class SummedErrors:
         """Estimate the root mean squared error, in the unit of the labels, at least 0."""
         return _root(self.squared_error(level))
 
-    def constant_error(self, level: float = LEVEL) -> ScoreEstimate:
+    def constant_error(self) -> ScoreEstimate:
         """Estimate the root mean squared error of the constant."""
-        return _root(summed_error(self.constant_errors, level=level))
+        return _root(summed_error(self.constant_errors))
 
     def gain(self, level: float = LEVEL) -> ScoreEstimate:
         """Estimate by how much the mean squared error is below the error of the constant.
