@@ -207,7 +207,7 @@ def test_an_online_run_is_played_again(people: Path) -> None:
 
 def test_a_second_release_of_the_same_labels_is_counted(released: Path) -> None:
     account = LedgerFile(released / "people.ledger")
-    account.set_budget("bought", Budget(epsilon=3))
+    account.change("bought", budget=Budget(epsilon=3))
     release_file(
         released / "people.csv",
         label="bought",
@@ -375,7 +375,7 @@ def test_raw_labels_without_a_charge_are_refused(released: Path) -> None:
 
 def test_raw_labels_under_two_genuine_charges_fail(released: Path) -> None:
     """What was asked gives one of them."""
-    LedgerFile(released / "people.ledger").set_budget("bought", Budget(epsilon=3))
+    LedgerFile(released / "people.ledger").change("bought", budget=Budget(epsilon=3))
     release_file(
         released / "people.csv",
         label="bought",

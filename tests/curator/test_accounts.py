@@ -398,16 +398,16 @@ def test_a_budget_may_change_in_any_direction_and_a_smaller_one_only_refuses_mor
     path, file = tmp_path / "l.db", LedgerFile(tmp_path / "l.db")
     charge(opened(path, ldp.Budget(2, 1e-6)), PrivacyLoss.gaussian(0.2))
     used = people(path).used()
-    file.set_budget("people", ldp.Budget(3, 1e-6))
+    file.change("people", budget=ldp.Budget(3, 1e-6))
     assert people(path).used() < used
     for smaller in (ldp.Budget("0.1", 1e-6), ldp.Budget("0.1")):
-        file.set_budget("people", smaller)
+        file.change("people", budget=smaller)
         with pytest.raises(ldp.BudgetExceeded, match="Nothing was charged"):
             charge(people(path), PrivacyLoss.pure("0.01"), name="small")
         assert people(path).promised == ldp.Budget(Fraction(2), Fraction(1, 10**6))
     with pytest.raises(ldp.privacy.LedgerError, match="has a budget already"):
         file.add("people", ldp.Budget(3, 1e-6))
-    file.set_budget("people", ldp.Budget(3, 1e-6))
+    file.change("people", budget=ldp.Budget(3, 1e-6))
     charge(people(path), PrivacyLoss.gaussian(0.2), name="more")
 
 
@@ -416,7 +416,7 @@ def test_a_change_after_a_look_does_not_divide_delta_again(tmp_path: Path, first
     path = tmp_path / "l.db"
     charge(opened(path, ldp.Budget(1, 1e-6)), first)
     before = people(path).account
-    LedgerFile(path).set_budget("people", ldp.Budget(2, 1e-5))
+    LedgerFile(path).change("people", budget=ldp.Budget(2, 1e-5))
     after = people(path).account
     assert before.policy is after.policy is (Policy.PLAN if first == WHOLE else Policy.ADAPTIVE)
     assert before.limits is not None and after.limits is not None
@@ -430,7 +430,7 @@ def test_how_delta_is_divided_does_not_follow_from_releases_at_delta_0(tmp_path:
     for number, more in enumerate((PrivacyLoss.pure("0.6"), PrivacyLoss.failure(DELTA))):
         path = tmp_path / f"{number}.db"
         charge(opened(path, ldp.Budget(1)), PrivacyLoss.pure("0.5"))
-        LedgerFile(path).set_budget("people", ldp.Budget(1, DELTA))
+        LedgerFile(path).change("people", budget=ldp.Budget(1, DELTA))
         with pytest.raises(ldp.BudgetExceeded, match=r"% of .* is used, and"):
             charge(people(path), more, name="b")
         charge(people(path), PrivacyLoss.pure("0.5"), name="c")
@@ -448,14 +448,14 @@ def test_a_lowered_budget_leaves_the_larger_promise(tmp_path: Path) -> None:
     """Of what was charged under a budget; one under which nothing was charged is forgotten."""
     path, file = tmp_path / "l.db", LedgerFile(tmp_path / "l.db")
     file.add("people", ldp.Budget(9))
-    file.set_budget("people", ldp.Budget(2))
+    file.change("people", budget=ldp.Budget(2))
     charge(people(path), PrivacyLoss.pure("0.5"))
-    file.set_budget("people", ldp.Budget(1))
+    file.change("people", budget=ldp.Budget(1))
     assert people(path).promised == ldp.Budget(Fraction(2), Fraction(0))
     assert "epsilon = 2, delta = 0: the largest budget that the dataset had" in describe_ledger(str(path))
     [entry] = charge(people(path), PrivacyLoss.pure("0.25"), name="more").entries
     assert entry.budgets == ((Fraction(2), Fraction(0)), (Fraction(1), Fraction(0)))
-    file.set_budget("people", ldp.Budget(3))
+    file.change("people", budget=ldp.Budget(3))
     assert people(path).promised == ldp.Budget(Fraction(3), Fraction(0))
 
 

@@ -127,7 +127,7 @@ def test_what_was_released_before_a_dataset_grew_is_found_with_the_same_bits(sho
 def test_steps_and_mechanisms_are_found_by_cohort_before_a_run(grown: Path) -> None:
     """What January released is free for January, and for nobody else."""
     loss = response(1).privacy_loss()
-    LedgerFile(grown).set_budget("bought", ldp.Budget(1))
+    LedgerFile(grown).change("bought", budget=ldp.Budget(1))
     bought(grown).afford(response(1))  # nobody knows yet whose labels
     for ids, cohort in ((JANUARY, None), (JANUARY, "january"), (MAY, "may")):
         holder(grown, ids, cohort).ledger.afford(response(1))
@@ -397,7 +397,7 @@ def test_a_cohort_that_nothing_was_released_of_may_be_replaced(grown: Path) -> N
 
 def test_k_cohorts_and_k_releases_of_all_cost_each_what_it_was_there_for(shop: Path) -> None:
     """The earliest records pay all k, the last ones one; the ledger keeps one row for each release, not k * k."""
-    LedgerFile(shop).set_budget("bought", ldp.Budget(100))
+    LedgerFile(shop).change("bought", budget=ldp.Budget(100))
     many = 20
     for number in range(many):
         add(shop, f"cohort {number}", np.arange(10 * number, 10 * number + 10))
@@ -656,4 +656,4 @@ def test_the_first_cohort_holds_the_declared_number_of_records(path: Path) -> No
     with pytest.raises(
         ldp.privacy.LedgerError, match="has cohorts, and the ids of a cohort say which records it holds"
     ):
-        LedgerFile(path).change("bought", None, None, records=160)
+        LedgerFile(path).change("bought", records=160)

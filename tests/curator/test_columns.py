@@ -75,7 +75,7 @@ def test_every_column_has_a_declared_domain_and_changes_of_its_own(file: LedgerF
     assert [each.column for each in file.dataset("survey").domains] == ["bought", "hours"]
     with pytest.raises(LedgerError, match=r"the declared domain of 'survey/hours' is numbers from 0 to 80"):
         Curator(NUMBERS, domain=ldp.Interval(0, 90), ledger=file.dataset("survey/hours"))
-    file.set_domain("survey/hours", ldp.Interval(0, 90), why="overtime")
+    file.change("survey/hours", domain=ldp.Interval(0, 90), why="overtime")
     wide = Curator(NUMBERS, domain=ldp.Interval(0, 90), ledger=file.dataset("survey/hours"))
     release = wide.release(UnbiasedNumbers(domain=wide.domain, epsilon=0.1), rng=SYSTEM)
     assert "declared domain was changed (1 time before this release)" in release.certificate.at()
@@ -133,7 +133,7 @@ def test_names_of_columns(file: LedgerFile, tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match=r"'survey/bought' is a column of the dataset 'survey' and shares its budget"):
         file.add("survey/bought", ldp.Budget(epsilon=1))
     with pytest.raises(LedgerError, match="change the budget of that"):
-        file.set_budget("survey/bought", ldp.Budget(epsilon=3))
+        file.change("survey/bought", budget=ldp.Budget(epsilon=3))
     with pytest.raises(LedgerError, match="cohorts are of a whole dataset, 'survey'"):
         file.add_cohort("survey/bought", "May", np.arange(3))
     with pytest.raises(LedgerError, match="has no dataset 'surve/bought'"):
@@ -142,7 +142,7 @@ def test_names_of_columns(file: LedgerFile, tmp_path: Path) -> None:
     other.add("a/b", ldp.Budget(epsilon=1))  # a dataset of its own, as before there were columns
     other.add("a", ldp.Budget(epsilon=2))
     assert other.dataset("a/b").budget == ldp.Budget(epsilon=1.0)
-    other.set_budget("a/b", ldp.Budget(epsilon=3))
+    other.change("a/b", budget=ldp.Budget(epsilon=3))
     assert [other.dataset(name).budget.epsilon for name in ("a/b", "a")] == [3.0, 2.0]
 
 

@@ -462,7 +462,7 @@ def spent(path: Path) -> float:
 def test_the_same_labels_in_another_form_are_charged_and_others_refused(path: Path, form: str) -> None:
     domain, kind, ids = FORMS[form]
     ask(path, LABELS, ldp.Classes(3))
-    fp_LedgerFile(path).set_domain("people", domain)  # changes nothing but where there is one class more
+    fp_LedgerFile(path).change("people", domain=domain)  # changes nothing but where there is one class more
     with pytest.raises(ldp.privacy.LedgerError, match="these are not the labels"):
         ask(path, CHANGED.astype(kind), domain, ids)
     assert spent(path) == 1.0

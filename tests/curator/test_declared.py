@@ -110,10 +110,10 @@ def test_a_further_domain_is_a_deliberate_step_that_later_certificates_count(pat
     """Domains that were declared before stay admitted, and what was released before keeps its certificate."""
     first = released(held(path, ldp.Interval(0, 100_000)))
     assert counted(first) == ""
-    LedgerFile(path).set_domain("salary", ldp.Interval(0, 200_000), why="bonuses count, too")
+    LedgerFile(path).change("salary", domain=ldp.Interval(0, 200_000), why="bonuses count, too")
     second = released(held(path, ldp.Interval(0, 200_000)))
     assert counted(second) == "domain was changed (1 time before this release) or that labels were refused (0 times)"
-    LedgerFile(path).set_domain("salary", ldp.Interval(-1000, 200_000))
+    LedgerFile(path).change("salary", domain=ldp.Interval(-1000, 200_000))
     third = released(held(path, ldp.Interval(-1000, 200_000)))
     assert counted(third).startswith("domain was changed (2 times before this release)")
     assert released(held(path, ldp.Interval(0, 100_000))) == first  # found again as it was
@@ -132,16 +132,16 @@ def test_domains_that_stay_declared_are_no_change(path: Path) -> None:
     ledger = LedgerFile(path)
     ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
     ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
-    ledger.set_domain("salary", ldp.Interval(0, 100_000, grid=7), why="nothing new")
+    ledger.change("salary", domain=ldp.Interval(0, 100_000, grid=7), why="nothing new")
     assert opened(path).changes == () and len(opened(path).domains) == 1
     with pytest.raises(ldp.privacy.LedgerError, match="--change --range 0,5"):
         ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 5))
     with pytest.raises(ldp.privacy.LedgerError, match="no dataset 'wages'"):
-        ledger.set_domain("wages", ldp.Interval(0, 5))
+        ledger.change("wages", domain=ldp.Interval(0, 5))
     with pytest.raises(ldp.privacy.InputError, match="domain must be declared"):
-        ledger.set_domain("salary", (0, 5))  # type: ignore[arg-type]
+        ledger.change("salary", domain=(0, 5))  # type: ignore[arg-type]
     with pytest.raises(ldp.privacy.InputError, match="why must be a printable text"):
-        ledger.set_domain("salary", ldp.Interval(0, 5), why="")
+        ledger.change("salary", domain=ldp.Interval(0, 5), why="")
 
 
 SAME: list[tuple[Domain, Domain]] = [

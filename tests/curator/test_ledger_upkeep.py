@@ -66,7 +66,7 @@ def test_a_restored_ledger_finds_what_it_knows_and_charges_nothing(path: Path, t
             ask()
         assert "labeldp ledger add" in str(refusal.value)
     assert spent(people(path)) == 2
-    again.set_budget("people", ldp.Budget(epsilon=3.5), "an epsilon of 0.5 was released after the backup")
+    again.change("people", budget=ldp.Budget(epsilon=3.5), why="an epsilon of 0.5 was released after the backup")
     value = curator(path).release(response(1.5), rng=SYSTEM)
     assert any("the ledger was restored from its backup of" in each for each in value.certificate.assumptions)
     assert not any("restored" in each for each in lost.certificate.assumptions)
@@ -76,7 +76,7 @@ def test_a_restored_ledger_finds_what_it_knows_and_charges_nothing(path: Path, t
 
 def test_the_same_budget_opens_a_restored_ledger_once(path: Path, tmp_path: Path) -> None:
     curator(path).release(response(), rng=SYSTEM)
-    restore(back_up(path, tmp_path / "backup"), tmp_path / "again").set_budget("people", ldp.Budget(epsilon=4))
+    restore(back_up(path, tmp_path / "backup"), tmp_path / "again").change("people", budget=ldp.Budget(epsilon=4))
     curator(tmp_path / "again").release(response(3), rng=SYSTEM)
     restore(back_up(tmp_path / "again", tmp_path / "second"), tmp_path / "third")
     with pytest.raises(ldp.privacy.LedgerError, match="takes no new release"):

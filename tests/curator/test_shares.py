@@ -74,11 +74,11 @@ def test_whoever_names_no_analyst_has_what_is_left_by_their_first_release(tmp_pa
     with pytest.raises(ldp.BudgetExceeded, match="less is left than these shares; nothing was changed"):
         ledger.reserve("people", {"ben": "0.1"})
     assert set(ledger.shares("people")) == {"ana"}
-    ledger.set_budget("people", ldp.Budget(5))  # nobody who is there has more
+    ledger.change("people", budget=ldp.Budget(5))  # nobody who is there has more
     with pytest.raises(ldp.BudgetExceeded, match=r"epsilon = 2 of .* Nothing was charged"):
         release(curator(""), 0.5)
     with pytest.raises(ldp.BudgetExceeded, match="its analysts have more than that together"):
-        ledger.set_budget("people", ldp.Budget("3.9"))
+        ledger.change("people", budget=ldp.Budget("3.9"))
     ledger.reserve("people", {"ben": "0.2"})
     release(curator("ben"), 1)
 
@@ -96,7 +96,7 @@ def test_an_account_whose_budget_changed_counts_once_for_each_of_them(tmp_path: 
     owner = Curator(LABELS, domain=DOMAIN, ledger=ledger.dataset("people"))
     for number, budget in enumerate((ldp.Budget(2, 1e-7), ldp.Budget(5, "2.2e-6"))):
         release(owner, 0.1 + number / 100)
-        ledger.set_budget("people", budget)
+        ledger.change("people", budget=budget)
     with pytest.raises(ldp.BudgetExceeded, match="less is left"):  # 1 and 2 were charged under, and 5 is there now
         ledger.reserve("people", {"ana": "0.01"})
 

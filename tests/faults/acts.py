@@ -166,7 +166,9 @@ def add(folder: Path, number: int) -> Told:
     ledger, name = LedgerFile(folder / LEDGER), f"new {number}"
     if name not in ledger.datasets():
         ledger.add(name, ldp.Budget(epsilon=2), CLASSES)
-    ledger.change(name, ldp.Budget(epsilon=3), ldp.Classes(("n", "y", "?")), why="there are three answers")
+    ledger.change(
+        name, budget=ldp.Budget(epsilon=3), domain=ldp.Classes(("n", "y", "?")), why="there are three answers"
+    )
     return {}
 
 

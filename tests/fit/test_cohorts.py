@@ -167,7 +167,7 @@ def test_a_model_of_a_cohort_and_one_of_all(place: Path) -> None:
     fit("january.parquet", "model")
     add("january.parquet", "january")
     add("may.csv", "may")
-    LedgerFile("l.ledger").set_budget("bought", ldp.Budget(2))
+    LedgerFile("l.ledger").change("bought", budget=ldp.Budget(2))
     late = fit("may.csv", "late", cohort="may")
     assert spent() == [1, 1] and "--cohort may" in late.command and "of cohort 'may'" in late.sentence
     assert all(each.records == "the cohort 'may'" or each.records.startswith("part") for each in late.certificate)
@@ -192,7 +192,7 @@ def test_a_model_of_a_cohort_and_one_of_all(place: Path) -> None:
 def test_sums_that_a_model_shares_are_found_by_their_cohort(place: Path) -> None:
     """A step that names its mechanism shares the charge of another run of these records, and of no others."""
     central = {"trust": "central", "model": "linear", "delta": "1e-6"}
-    LedgerFile("l.ledger").set_budget("bought", ldp.Budget(4, "1e-4"))
+    LedgerFile("l.ledger").change("bought", budget=ldp.Budget(4, "1e-4"))
     add("january.parquet", "january")
     add("may.csv", "may")
     fit("january.parquet", "model", **central, cohort="january")

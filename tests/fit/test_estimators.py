@@ -412,7 +412,7 @@ def test_a_ledger_file_finds_the_same_fit_again(tmp_path: Path) -> None:
     with pytest.raises(ldp.BudgetExceeded, match="'people'"):
         clone(first).set_params(epsilon=1.5).fit(X, Y)
     assert len(dataset.charges) == count
-    ldp.LedgerFile(path).set_budget("people", ldp.Budget(16, 2e-6))
+    ldp.LedgerFile(path).change("people", budget=ldp.Budget(16, 2e-6))
     clone(first).set_params(epsilon=1.5).fit(X, Y)
     assert len(dataset.charges) == 2 * count
 

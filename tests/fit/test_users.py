@@ -91,7 +91,7 @@ def test_the_rows_that_are_learned_from_are_those_whose_labels_are_answered(plac
 def test_another_map_and_no_map_are_refused_before_anything_is_charged(place: Path) -> None:
     fitted()
     account = LedgerFile("l.db").dataset("ratings")
-    LedgerFile("l.db").set_budget("ratings", ldp.Budget(50))
+    LedgerFile("l.db").change("ratings", budget=ldp.Budget(50))
     table = ratings()
     with pytest.raises(LedgerError, match="would protect single records only; nothing was charged"):
         fitted("other", user_column=None, features=("x0", "x1"))
@@ -240,7 +240,7 @@ def test_a_fit_of_answers_takes_a_delta_with_users(place: Path) -> None:
 
 def test_a_release_for_single_records_or_other_users_is_refused(place: Path) -> None:
     released()
-    LedgerFile("l.db").set_budget("ratings", ldp.Budget(50))
+    LedgerFile("l.db").change("ratings", budget=ldp.Budget(50))
     with pytest.raises(LedgerError, match="would protect single records only; nothing was charged"):
         released("other.parquet", user_column=None)
     users = ratings()["user"].to_pylist()

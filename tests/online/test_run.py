@@ -152,7 +152,7 @@ def test_another_plan_is_another_release() -> None:
         play("again.parquet", other, **account)
     clicks = LedgerFile("l.db").dataset("clicks")
     assert len(clicks.charges) == 1 and not list(Path().glob("again*"))
-    LedgerFile("l.db").set_budget("clicks", ldp.Budget(60, 1e-5))
+    LedgerFile("l.db").change("clicks", budget=ldp.Budget(60, 1e-5))
     play("again.parquet", other, **account)
     assert len(clicks.charges) == 2
     table(1).to_parquet("other.parquet")

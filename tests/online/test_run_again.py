@@ -132,6 +132,6 @@ def test_what_was_played_on_other_losses_is_not_gone_on_from() -> None:
 
 def test_another_revision_has_other_coins() -> None:
     first = play(**LEDGER)
-    LedgerFile("l.db").set_budget("clicks", ldp.Budget(3, 0.1))
+    LedgerFile("l.db").change("clicks", budget=ldp.Budget(3, 0.1))
     assert play("next.parquet", revision="next", **LEDGER) != first
     assert len(LedgerFile("l.db").dataset("clicks").charges) == 2

@@ -97,7 +97,7 @@ class World:
         ledger, file = self._ledgers[move.dataset], self._files[move.dataset]
         if move.kind == "budget":
             assert file is not None and move.budget is not None
-            file.set_budget("people", move.budget)
+            file.change("people", budget=move.budget)
             return
         path = (("split", int(move.kind == "other part")),) if move.parts else ()
         losses = [self._game.menu[item].loss for item in move.items]

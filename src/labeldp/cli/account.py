@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli.options import CommandGroup, add_options, flags_in_errors
+from labeldp.cli.options import CommandGroup, add_options, flags_in_errors, json_option
 
 LLP_EXAMPLES = """\b
 Examples:
@@ -110,7 +110,7 @@ _shared = add_options(
     click.option("--range", "label_range", required=True, metavar="LOW,HIGH", help="The range of the labels."),
     click.option("--epsilon", metavar="NUMBER", help="Print the delta at this epsilon."),
     click.option("--delta", metavar="NUMBER", help="Print the epsilon at this delta."),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    json_option,
 )
 """The options of both commands."""
 

@@ -28,14 +28,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 
 
 def complete_account(options: dict[str, Any]) -> None:
-    """Fill in the ledger and the dataset; put a function of no arguments in place of `new_budget`, which returns it.
-
-    Args:
-        options: of a command on private labels.
-
-    Raises:
-        InputError: an option is missing, or the ledger has no default.
-    """
+    """Fill in the ledger and the dataset; put a function of no arguments in place of `new_budget`, which returns it."""
     from labeldp.privacy import InputError
 
     budget, options["new_budget"] = options["new_budget"], lambda: None
@@ -65,11 +58,7 @@ def is_terminal() -> bool:
 
 
 def _ledger_next_to(data: Path, stem: str) -> Path:
-    """Return the ledger of a file.
-
-    Raises:
-        InputError: it would be new, and in a folder of images or a read-only folder; or the data are no file.
-    """
+    """Return the ledger of a file; refuse a new one in a folder of images or a read-only folder."""
     from labeldp.privacy import InputError
 
     if not data.exists():
@@ -89,14 +78,7 @@ def _ledger_next_to(data: Path, stem: str) -> Path:
 def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str, delta: str = "0") -> Budget | None:
     """Return the budget with which a release creates its ledger, None if the ledger has the dataset.
 
-    Args:
-        path, dataset: what is charged.
-        epsilon: of the budget; None to ask on a terminal.
-        cost, delta: of the release; the budget has the same delta.
-
-    Raises:
-        InputError: the ledger does not exist, and no budget is given.
-        LedgerError: the ledger has another budget, or other datasets; or it cannot be created.
+    Without an epsilon of the budget it is asked for on a terminal; the budget has the delta of the release.
     """
     from labeldp.curator import LedgerFile
     from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal, positive_epsilon

@@ -17,6 +17,7 @@ from labeldp.cli.options import (
     align_columns,
     domain_options,
     flags_in_errors,
+    json_option,
     progress,
     user_options,
     warn_if_weak,
@@ -55,27 +56,9 @@ Examples:
 @user_options
 @click.option("--dry-run", is_flag=True, help="Try the options on these features with synthetic labels; takes minutes.")
 @click.option("--balance", metavar="SHARES", help="With --dry-run: the share of each class, if it is known: 0.9,0.1.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @flags_in_errors(records="FILE", dimension="FILE")
-def choose(
-    data: str,
-    *,
-    classes: str | None,
-    interval: str | None,
-    grid: int | None,
-    clip: bool,
-    epsilon: str,
-    delta: str,
-    trust: str,
-    label: str,
-    features: str | None,
-    id_column: str | None,
-    user_column: str | None,
-    per_user: int | None,
-    dry_run: bool,
-    balance: str | None,
-    as_json: bool,
-) -> None:
+def choose(data: str, epsilon: str, delta: str, trust: str, balance: str | None, as_json: bool, **options: Any) -> None:
     """Recommend a training method.
 
     Prints the expected accuracy of each method for FILE, a CSV or Parquet table, and the command that runs the best.
@@ -85,22 +68,11 @@ def choose(
     from labeldp.fit import domain_of
 
     warn_if_weak(epsilon)
-    domain = domain_of(classes, interval, grid, clip=clip)
+    domain = domain_of(**{name: options.pop(name) for name in ("classes", "interval", "grid", "clip")})
+    columns, shares = options.pop("features"), None if balance is None else balance.split(",")
     with progress("trying the options", lines=True) as show:
         advice = choose_file(
-            data,
-            domain,
-            epsilon,
-            delta,
-            trust,
-            label=label,
-            columns=features,
-            id_column=id_column,
-            user_column=user_column,
-            per_user=per_user,
-            dry_run=dry_run,
-            balance=None if balance is None else balance.split(","),
-            progress=show,
+            data, domain, epsilon, delta, trust, columns=columns, balance=shares, progress=show, **options
         )
     if as_json:
         click.echo(json.dumps(advice.to_json(), indent=2))
@@ -213,7 +185,7 @@ Examples:
     help="Mistakes with costs: a table with a row for each true label and a column for each answer.",
 )
 @click.option("--prior", metavar="NUMBERS", help="With --loss: the share of each label, in the order of the rows.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @flags_in_errors()
 def plan(
     data: str | None,
@@ -272,11 +244,7 @@ COSTS = ("loss", "prior")
 
 
 def _refuse_others(option: str, *names: str) -> None:
-    """Refuse typed options of `labeldp plan` that do not go with one of them.
-
-    Raises:
-        InputError: the first of them.
-    """
+    """Refuse typed options of `labeldp plan` that do not go with one of them."""
     from labeldp.privacy import InputError
 
     context = click.get_current_context()
@@ -447,17 +415,16 @@ def _notes(plan: SampleSizePlan) -> list[str]:
     ]
     if query.task == "heavy-tailed":
         lines.append("Numbers are in units of the p-th root of the bound on E|label|^p.")
+    learned = [
+        row
+        for row in plan.rows
+        if row.protection == "label" and (advice := plan.advice.get((row.epsilon, row.trust))) and advice.options
+    ]
     for better, words in ((False, "to learn"), (True, "for such cells or neighbors to learn")):
-        poor = [row for row in plan.rows if not row.enough and _fits(plan, row) == better]
+        poor = [row for row in plan.rows if not row.enough and (row in learned) == better]
         said = "; ".join(f"ε = {row.epsilon:g}, {row.trust}, {PROTECTED[row.protection]}" for row in poor)
         lines += [f"Too few records {words} more than the baseline: {said}."] if said else []
     return [wrapped for line in lines for wrapped in wrap(line, WIDTH)]
-
-
-def _fits(plan: SampleSizePlan, row: PlanRow) -> bool:
-    """Return whether some fit is expected to learn more than an average under the guarantee of a row."""
-    advice = plan.advice.get((row.epsilon, row.trust)) if row.protection == "label" else None
-    return advice is not None and bool(advice.options)
 
 
 def _counted(count: int, noun: str) -> str:

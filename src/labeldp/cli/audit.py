@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import FILE, PATH, CommandGroup, flags_in_errors, progress
+from labeldp.cli.options import FILE, PATH, CommandGroup, flags_in_errors, json_option, progress
 
 if TYPE_CHECKING:
     from labeldp.fit import Check
@@ -78,7 +78,7 @@ def audit() -> None:
 )
 @click.option("--signature", type=PATH, metavar="FILE", help="The signature; by default PATH.signature.")
 @click.option("--out", type=FILE, metavar="FILE.html", help="A new page that an auditor signs, with two printed pages.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @flags_in_errors()
 def run(path: str, data: str | None, out: str | None, as_json: bool, **options: Any) -> None:
     """Check a model, a release or online decisions.
@@ -144,7 +144,7 @@ def _line(check: Check) -> str:
 @click.option("--epsilon", metavar="E", help="A claim: ends with status 1 where it does not hold.")
 @click.option("--delta", metavar="D", help="The delta of the claim, 0 by default; alone, asks for the epsilon at it.")
 @click.option("--picture", type=FILE, metavar="FILE.svg", help="Draw delta against epsilon; replaces the file.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @flags_in_errors()
 def table(path: str, epsilon: str | None, delta: str | None, picture: str | None, as_json: bool) -> None:
     """Compute the exact privacy of a table of probabilities.
@@ -191,7 +191,7 @@ def _draw(result: Any, picture: str, epsilon: str | None, delta: str | None) -> 
 @click.option("--epsilon", metavar="E", help="A claim: ends with status 1 where the bound is above it.")
 @click.option("--delta", default="0", show_default=True, metavar="D", help="The delta of the claim.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the bound.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @flags_in_errors()
 def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bool, **options: Any) -> None:
     """Bound the epsilon of a program from its outputs.

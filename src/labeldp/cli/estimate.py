@@ -19,6 +19,7 @@ from labeldp.cli.options import (
     align_columns,
     domain_options,
     flags_in_errors,
+    json_option,
     new_budget_option,
     note,
     suggest_budget_change,
@@ -67,7 +68,7 @@ def estimate_options(*options: Any) -> Callable[[Any], Any]:
         click.option("--level", type=float, default=0.95, show_default=True, help="Coverage of the intervals."),
         click.option("--plot", type=FILE, metavar="FILE", help="Write a forest plot, a new SVG file."),
         click.option("--report", type=FILE, metavar="FILE", help="Write a report, one HTML file."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        json_option,
     )
 
 
@@ -155,11 +156,7 @@ class PublicColumns:
         raise NotImplementedError
 
     def ask(self, question: str, estimator: Estimator, **columns: Any) -> Any:
-        """Return what an estimator says of a release that answers a question.
-
-        Args:
-            columns: the options of the request for its sums; see `labeldp.bags.PrivateColumn.plan`.
-        """
+        """Return what an estimator says of a release that answers a question; `columns` go into its request."""
         raise NotImplementedError
 
 
@@ -285,8 +282,10 @@ def show(result: Estimate, options: dict[str, Any], scores: Any = None) -> None:
             file.write(result.plot())
     if options["report"] is not None:
         from labeldp.report import render_estimate
+        from labeldp.tables import atomic_write
 
-        write_page(options["report"], render_estimate(result, scores))
+        with atomic_write(options["report"]) as draft:
+            draft.write_text(render_estimate(result, scores), encoding="utf-8", newline="\n")
     rows = result.table().to_pylist()
     if options["as_json"]:
         show_json({"estimates": rows}, result)
@@ -300,14 +299,6 @@ def show(result: Estimate, options: dict[str, Any], scores: Any = None) -> None:
         ]
         click.echo("\n".join(align_columns([head, *cells])))
     show_conditions(result)
-
-
-def write_page(path: str, text: str) -> None:
-    """Write a report, whole or not at all."""
-    from labeldp.tables import atomic_write
-
-    with atomic_write(path) as draft:
-        draft.write_text(text, encoding="utf-8", newline="\n")
 
 
 def show_json(content: dict[str, Any], result: Estimate | PredictionSets) -> None:
@@ -518,7 +509,7 @@ def compare(data: str, one: str, other: str, why: str, **options: Any) -> None:
     BY,
     click.option("--user", "users", metavar="COLUMN", help="Whose each record is, where users have several."),
     click.option("--out", type=FILE, metavar="FILE", help="Write the set of each record of FILE: a new CSV file."),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    json_option,
 )
 @flags_in_errors(groups="--by", users="--user", release="FILE", scores="--probabilities")
 def conformal(data: str, probabilities: str | None, why: str | None, **options: Any) -> None:

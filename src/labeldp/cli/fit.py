@@ -49,7 +49,8 @@ def summary_rows(summary: FitSummary) -> Iterator[tuple[str, str]]:
         yield from _errors(summary.numbers, how)
     if summary.accuracy is not None and summary.baseline is not None:
         yield "Accuracy", _share(summary.accuracy, how)
-        if _is_unbalanced(summary):
+        shares = [score.true_share for score in summary.class_scores]
+        if shares and min(shares) * len(shares) < FEWEST:
             if summary.auc is not None:
                 yield "AUC", _share(summary.auc, how)
             for score in sorted(summary.class_scores, key=lambda score: score.true_share)[:MOST_RECALLS]:
@@ -76,12 +77,6 @@ FEWEST = 0.5
 
 TOO_NOISY = 0.9
 """The width of an interval of a share that is not shown."""
-
-
-def _is_unbalanced(summary: FitSummary) -> bool:
-    """Return whether a class is rare, by the released labels."""
-    shares = [score.true_share for score in summary.class_scores]
-    return bool(shares) and min(shares) * len(shares) < FEWEST
 
 
 def _percent(share: float) -> str:
@@ -297,7 +292,10 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
         _done(f"Resumed: labels were released at {released:%Y-%m-%d %H:%M} UTC. No ε spent.")
     budget = describe_budget(files["ledger"], settings.dataset) if server is None else server.budget["words"]
     if as_json:
-        click.echo(json.dumps(_to_json(summary, out, budget), indent=2))
+        entries = summary.to_json()
+        content = {name: entries[name] for name in RESULTS}
+        content["budget"] = {"dataset": summary.dataset, **entries["budget"], "words": budget}
+        click.echo(json.dumps(content | {"model": out, "report": f"{out}/report.html"}, indent=2))
         return
     _show(summary, settings, out, budget)
 
@@ -325,13 +323,6 @@ def _done(sentence: str) -> None:
 
 RESULTS = ("accuracy", "baseline", "auc", "class_scores", "numbers", "test", "dropped", "notes", "warnings")
 """The entries of a summary that `labeldp fit --json` prints; the directory has the others."""
-
-
-def _to_json(summary: FitSummary, out: str, budget: str) -> dict[str, Any]:
-    """Return what the last block says, for programs."""
-    entries = summary.to_json()
-    cost = {"dataset": summary.dataset, **entries["budget"], "words": budget}
-    return {**{name: entries[name] for name in RESULTS}, "budget": cost, "model": out, "report": f"{out}/report.html"}
 
 
 @click.command(epilog="\b\nExample:\n  labeldp predict model new_people.csv --out predictions.csv --id id\n")

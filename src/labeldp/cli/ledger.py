@@ -40,11 +40,7 @@ BAR = 20
 
 
 def describe_ledger(path: str) -> str:
-    """Describe the datasets of a ledger, with their budgets and releases.
-
-    Raises:
-        LedgerError: the file does not exist, or is not a ledger.
-    """
+    """Describe the datasets of a ledger, with their budgets and releases."""
     from labeldp.curator import LedgerFile
     from labeldp.privacy import LedgerError
 
@@ -165,34 +161,19 @@ def _cost(charge: Charge) -> tuple[str, str]:
     return ("no finite ε" if bound is None else decimal_text(float_above(bound))), "0"
 
 
-def add_dataset(
+def _declare(
     path: str,
     name: str,
     epsilon: str | None,
-    delta: str | None = None,
+    delta: str | None,
     *,
-    classes: str | None = None,
-    interval: str | None = None,
-    records: int | None = None,
-    change: bool = False,
-    why: str | None = None,
+    classes: str | None,
+    interval: str | None,
+    records: int | None,
+    change: bool,
+    why: str | None,
 ) -> str:
-    """Add a dataset with its budget, or change the budget or declared domain of one; return a sentence on the result.
-
-    Args:
-        path: the ledger file.
-        name: the dataset's name.
-        epsilon, delta: the budget; with `change`, None leaves it as it is.
-        classes, interval: the domain of the labels, as on a command line, or None.
-        records: how many records the dataset has, or None.
-        change: whether to change an existing dataset.
-        why: the reason for a change, which the ledger keeps.
-
-    Raises:
-        InputError: an argument is missing, or needs `change`.
-        LedgerError: the dataset has another budget or domain already or, with `change`, does not exist.
-        BudgetExceeded: with `change`, more is reserved to analysts.
-    """
+    """Add a dataset with its budget, or change one by the options of `ledger add`; return a sentence on the result."""
     from labeldp.curator import LedgerFile
     from labeldp.fit import domain_of
     from labeldp.privacy import Budget, InputError
@@ -201,11 +182,8 @@ def add_dataset(
         raise InputError("--delta goes with --epsilon: a budget has both")
     if why is not None and not change:
         raise InputError("--reason goes with --change: it is the reason of a change")
-    domain = (
-        None
-        if classes is None and interval is None
-        else domain_of(classes, interval, None if interval is None else GRID)
-    )
+    grid, has_domain = None if interval is None else GRID, classes is not None or interval is not None
+    domain = domain_of(classes, interval, grid) if has_domain else None
     ledger = LedgerFile(path)
     if epsilon is not None and delta is None:
         exists = change and ledger.exists and name in ledger.datasets()
@@ -222,32 +200,12 @@ def add_dataset(
             "--change needs what is to be another: --epsilon (and --delta), --classes or --range, or --records"
         )
     else:
-        ledger.change(name, budget, domain, why, records=records)
+        ledger.change(name, budget=budget, domain=domain, records=records, why=why)
     account = ledger.dataset(name)
     declared = account.domains
     labels = f"; its labels are {' or '.join(form.words for form in declared)}" if declared else ""
     count = "" if records is None else f"; it has {records:,} records"
     return f"{name!r} in {path} has the budget {account.budget}{labels}{count}. {SECRECY}"
-
-
-def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> str:
-    """Add the records of a file to a dataset as a cohort; return a sentence on the result.
-
-    Args:
-        path: the ledger file.
-        name: the dataset's name.
-        cohort: the cohort's name.
-        ids: a file or folder that holds the record ids.
-        id_column: their column.
-
-    Raises:
-        InputError: an id is missing or occurs twice, or there is no such column; nothing was added.
-        LedgerError: an id is in another cohort, or the dataset takes no cohorts; nothing was added.
-    """
-    from labeldp.fit import add_cohort
-
-    result = add_cohort(ids, id_column=id_column, ledger=path, dataset=name, cohort=cohort)
-    return f"The cohort {cohort!r} of {name!r} in {path} has {result.records:,} records. {CHOICE} {SECRECY}"
 
 
 @click.group(cls=CommandGroup)
@@ -344,9 +302,12 @@ def ledger_add(
     if any(argument is not None for argument in arguments) and None in arguments:
         raise click.UsageError("--cohort, --ids and --id go together: a name, and whose ids it is for")
     if cohort is None or any((epsilon, delta, *options.values())):
-        click.echo(add_dataset(path, dataset, epsilon, delta, **options))
+        click.echo(_declare(path, dataset, epsilon, delta, **options))
     if cohort is not None and ids is not None and id_column is not None:
-        click.echo(add_records(path, dataset, cohort, ids, id_column))
+        from labeldp.fit import add_cohort
+
+        count = add_cohort(ids, id_column=id_column, ledger=path, dataset=dataset, cohort=cohort).records
+        click.echo(f"The cohort {cohort!r} of {dataset!r} in {path} has {count:,} records. {CHOICE} {SECRECY}")
 
 
 OUT = click.option("--out", required=True, type=FILE, help="The new file.")

@@ -14,6 +14,7 @@ from labeldp.cli.options import (
     CommandGroup,
     align_columns,
     flags_in_errors,
+    json_option,
     new_budget_option,
     note,
     online_options,
@@ -65,15 +66,19 @@ class _PlanCommand(click.Command):
 @click.option("--horizon", required=True, metavar="NUMBER", help="How many rounds will be played, such as 1e6.")
 @click.option("--experts", required=True, metavar="NUMBER", help="How many experts there are to follow.")
 @online_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @flags_in_errors(d="--experts")
 def plan(loss_bits: str, as_json: bool, **options: Any) -> None:
     """Compute the bound on the regret of each method.
 
     The plan follows from these numbers alone. It is the one that online run takes for as many rounds and columns.
     """
+    from labeldp.online import count, plan_experts
+
     warn_if_weak(options["epsilon"], about="the losses of one round")
-    chosen = plan_online(**options, loss_bits=int(loss_bits))
+    experts = count(options.pop("experts"), "experts", 2, 9)
+    horizon = count(options.pop("horizon"), "horizon", 1, 12)
+    chosen = plan_experts(experts, horizon, **options, loss_bits=int(loss_bits))
     click.echo(json.dumps(chosen.to_json(), indent=2) if as_json else "\n".join(online_plan_lines(chosen)))
 
 
@@ -144,17 +149,6 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
 
 WIDTH = 110
 """The most characters in a line of sentences."""
-
-
-def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chosen: Any) -> OnlinePlan:
-    """Return the plan for the numbers of a command line, such as 1e5.
-
-    Raises:
-        InputError: an argument is out of range.
-    """
-    from labeldp.online import count, plan_experts
-
-    return plan_experts(count(experts, "experts", 2, 9), count(horizon, "horizon", 1, 12), epsilon, delta, **chosen)
 
 
 def online_plan_lines(plan: OnlinePlan) -> list[str]:

@@ -57,17 +57,10 @@ class SectionedCommand(click.Command):
                 is_flag=True,
                 is_eager=True,
                 expose_value=False,
-                callback=self._show_all,
+                callback=_show_all,
                 help="Show every option.",
             )
         )
-
-    @staticmethod
-    def _show_all(ctx: click.Context, option: click.Parameter, value: bool) -> None:
-        if value and not ctx.resilient_parsing:
-            ctx.meta["labeldp.help_all"] = True
-            click.echo(ctx.get_help())
-            ctx.exit()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of each section, and only their first sentence without --help-all."""
@@ -86,6 +79,13 @@ class SectionedCommand(click.Command):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _show_all(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta["labeldp.help_all"] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 def _first_sentence(text: str) -> str:
@@ -118,8 +118,7 @@ _SAME = {"name": "dataset", "columns": "features", "ids": "id_column", "id": "id
 def flags_in_errors(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that makes errors of a command name its options instead of arguments of functions.
 
-    Args:
-        names: the flags of arguments whose names differ from the option's.
+    `names` are the flags of arguments whose names differ from the option's.
     """
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
@@ -204,12 +203,7 @@ curator_options = add_options(
 def remote_curator(options: dict[str, Any]) -> Any:
     """Return the curator of the labels that a server holds; None where they are in the file.
 
-    Args:
-        options: of the command; those that only say how to reach the server are taken out.
-
-    Raises:
-        InputError: options that contradict each other, or no token.
-        LabelDPError: the server cannot be reached, or does not know the token or the dataset.
+    Options that only say how to reach the server are taken out.
     """
     from labeldp.privacy import InputError
 

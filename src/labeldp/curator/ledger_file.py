@@ -121,7 +121,7 @@ class LedgerFile(NotCopyable):
             elif numbers_of(row.budget) != numbers_of(budget):
                 raise LedgerError(
                     f"the dataset {name!r} has a budget already ({row.budget}); "
-                    "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
+                    "to change it is a decision of its own: LedgerFile.change, or labeldp ledger add --change"
                 )
             dataset = known_dataset(connection, self.path, name)
             if declared is not None:
@@ -129,54 +129,35 @@ class LedgerFile(NotCopyable):
             if records is not None:
                 _pin_first(connection, dataset, records, self.path)
 
-    def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
-        """Change the budget of a dataset and record the change; charges stay.
+    def change(
+        self,
+        name: str,
+        *,
+        budget: Budget | None = None,
+        domain: Domain | None = None,
+        records: int | None = None,
+        why: str | None = None,
+    ) -> None:
+        """Change the budget, the declared domain or the number of records of a dataset: all or none of it.
 
-        What is promised from then on is the largest epsilon and the largest delta that it had: a smaller budget only
-        refuses more. Shares that were reserved keep their budgets.
-
-        Args:
-            why: the reason, in words.
-
-        Raises:
-            BudgetExceeded: it is less than what is reserved to analysts.
-            LedgerError: the dataset does not exist.
-        """
-        self.change(name, budget, None, why)
-
-    def set_domain(self, name: str, domain: Domain, why: str | None = None) -> None:
-        """Declare another domain for a dataset, in addition to those that were declared before.
+        Every change is recorded, and charges stay. What is promised from then on is the largest epsilon and the largest
+        delta that the dataset had: a smaller budget only refuses more. Shares that were reserved keep their budgets.
 
         Whether labels fit a domain is a bit about all of them that no epsilon covers, so certificates of later
         releases count every change. A domain that was declared before changes nothing; nor do another order of the
         classes, another grid, or `clip`.
 
         Args:
+            name: name of the dataset.
+            budget: the new one.
+            domain: one more, in addition to those that were declared before.
+            records: how many records the dataset has from now on. Labels that were released keep their number; this one
+                is for a first release, or a new revision.
             why: the reason, in words.
 
         Raises:
+            BudgetExceeded: the budget is less than what is reserved to analysts.
             LedgerError: the dataset does not exist.
-        """
-        self.change(name, None, domain, why)
-
-    def change(
-        self,
-        name: str,
-        budget: Budget | None,
-        domain: Domain | None,
-        why: str | None = None,
-        *,
-        records: int | None = None,
-    ) -> None:
-        """Do what `set_budget` and `set_domain` do, and set the number of records: all or none of it.
-
-        Labels that were released keep their number of records. Another number is for new ones: a first release, or a
-        new revision.
-
-        Args:
-            name, why: as there.
-            budget, domain: the new ones; None changes nothing.
-            records: how many records the dataset has from now on; None changes nothing.
         """
         _require_count(records)
         if why is not None:

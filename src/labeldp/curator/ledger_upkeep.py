@@ -63,7 +63,7 @@ def restore(backup: str | os.PathLike[str], target: str | os.PathLike[str]) -> L
     """Make a ledger file of a backup, with every dataset closed.
 
     What was charged since the backup is not in it. So each dataset finds its earlier releases, and refuses new ones
-    until its budget is set again (`LedgerFile.set_budget`), by somebody who knows what was released since and leaves
+    until its budget is set again (`LedgerFile.change`), by somebody who knows what was released since and leaves
     room for that. Certificates of later releases name this condition.
 
     Args:
