@@ -94,7 +94,8 @@ reference: .venv/tools
 
 # The index of the papers' tables and figures, from its list.
 papers: .venv/tools
-	$(BIN)/python -m papers.index docs/results/papers.md
+	$(BIN)/python -m papers.index
+	$(BIN)/python benchmarks/pages.py
 
 # No constraints: what a user gets who installs it today.
 pythons: $(foreach version,3.11 3.12 3.13 3.14,$(if $(shell python$(version) -c 'print(1)' 2>/dev/null),.venv-$(version)/tested))
@@ -118,14 +119,17 @@ release-check: .venv/bin/python
 dist: .venv/bin/python
 	$(BIN)/python tests/trial/release.py dist
 
-# Two hundred kills of a server that 64 clients ask; writes docs/results/serve.md.
+# Two hundred kills of a server that 64 clients ask; fills docs/results/faults.md.
 serve-faults: .venv/tools
-	PYTHONPATH=tests $(BIN)/python tests/serve/storm.py --page docs/results/serve.md
+	mkdir -p build
+	PYTHONPATH=tests $(BIN)/python tests/serve/storm.py --page build/serve.md
+	$(BIN)/python benchmarks/pages.py --store build/serve.md serve
 
-# Ten thousand kills, and other faults; writes docs/results/faults.md. An hour on one core.
+# Ten thousand kills, and other faults; fills docs/results/faults.md. An hour on one core.
 faults: .venv/tools
 	PYTHONPATH=tests $(BIN)/python tests/faults/run.py --log build/faults.jsonl
-	PYTHONPATH=tests $(BIN)/python tests/faults/run.py --log build/faults.jsonl --page docs/results/faults.md
+	PYTHONPATH=tests $(BIN)/python tests/faults/run.py --log build/faults.jsonl --page build/faults.md
+	$(BIN)/python benchmarks/pages.py --store build/faults.md faults faults-other
 
 # Licenses of all four environments, the bill of materials of the wheel, and the hashes that PyPI has.
 supply: .venv/tools .venv-torch/tools .venv-spark/tools .venv-docs/tools

@@ -1,6 +1,6 @@
 """How many equal releases a budget admits: declared as one plan, one after the other, and at delta = 0.
 
-    python benchmarks/accounts.py [--write docs/results/accounts.md]
+    python benchmarks/accounts.py [--write]
 
 Nothing is drawn. The last table is the time of one charge in a ledger file on this disk.
 """
@@ -10,9 +10,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
+import pages
 
 import labeldp as ldp
 from labeldp.accounting import Account, Books
@@ -32,26 +32,15 @@ LOSSES = {
 
 MOST = 1 << 20
 
-TEXT = """# What late choices cost
-
-`python benchmarks/accounts.py`: how many equal releases a budget admits. *Plan*: declared before the first, by the
-exact curve of all. *One by one*: each chosen after looking at all before it. *Pure*: the same ε with δ = 0.
-
-| budget | release | plan | one by one | pure |
+TEXT = """| budget | release | plan | one by one | pure |
 |---|---|---|---|---|
 {table}
-
-An account admits what either of its two books admits, so it never admits less than δ = 0 does. Gaussian releases lose
-about a fifteenth, the reserve: their squares add up. Small releases with a pure loss lose up to a quarter. A bag with
-random weights has a mixture of Gaussian losses. The one Gaussian that lies above all of it is much larger than most, so
-many bags are a case for a plan.
-
-**One more charge** in a ledger file, milliseconds, median of 20, after so many unlike ones:
 
 | budget | {columns} |
 |---|---|---|
 {timed}
 """
+"""Equal releases that a budget admits; and milliseconds of one more charge after so many unlike ones."""
 
 EARLIER = (10, 1000)
 """Unlike charges that a ledger holds when one more is timed."""
@@ -117,12 +106,12 @@ def page() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     options = parser.parse_args()
     text = page()
     print(text)
     if options.write:
-        options.write.write_text(text, encoding="utf-8")
+        pages.store(text, "accounts", "accounts-time")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What learning from aggregates costs at equal privacy: test errors of every mechanism on bags, and of what needs none.
 
-    OMP_NUM_THREADS=1 python benchmarks/aggregation.py [--seeds 5] [--write docs/results/aggregation.md]
+    OMP_NUM_THREADS=1 python benchmarks/aggregation.py [--seeds 5] [--write]
 
 Every row promises (1, 1e-6) or more: pure ones have delta = 0. One linear model for all: least squares on the first 15
 principal components of the public features, standardized, and a constant; predictions are kept in the declared range.
@@ -14,7 +14,8 @@ import platform
 from collections.abc import Callable
 from datetime import date
 from fractions import Fraction
-from pathlib import Path
+
+import pages
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -266,12 +267,12 @@ def main() -> None:
     """Print the page, or write it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     chosen = parser.parse_args()
     page = report(measure(chosen.seeds), chosen.seeds)
     print(page)
     if chosen.write:
-        chosen.write.write_text(page)
+        pages.store(page, "bags")
 
 
 if __name__ == "__main__":

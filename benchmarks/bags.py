@@ -1,6 +1,6 @@
 """How fast sums over bags are built, as a ratio to a memory copy of the same rows in the same run.
 
-    OMP_NUM_THREADS=1 python benchmarks/bags.py [--rows 10000000] [--repeats 5] [--write docs/results/bags.md]
+    OMP_NUM_THREADS=1 python benchmarks/bags.py [--rows 10000000] [--repeats 5] [--write]
 
 One thread, 20 features in doubles. `bag_product` reads the rows once, in the order in which they stand, and adds each
 to its bag: fast where the sums of all bags stay in cache, as with large bags, or where the records of a bag stand
@@ -14,7 +14,8 @@ import statistics
 import time
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
+
+import pages
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -82,12 +83,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=10**7)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     chosen = parser.parse_args()
     page = report(chosen.rows, chosen.repeats)
     print(page)
     if chosen.write:
-        chosen.write.write_text(page)
+        pages.store(page, "bag_sums")
 
 
 if __name__ == "__main__":

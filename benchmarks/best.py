@@ -1,6 +1,6 @@
 """How long the networks of `fit_best` are trained, measured on held-out training images.
 
-    OMP_NUM_THREADS=1 python benchmarks/best.py --epochs 4,5 8,10 16,20 [--data mnist] [--epsilon 1] [--trust local]
+    OMP_NUM_THREADS=1 python benchmarks/best.py --epochs 4,5 8,10 16,20 [--data mnist] [--trust local] [--write]
 
 `fit_best` learns from all training images but the 10,000 held-out ones, whose true labels say what each step gives:
 accuracy in percent, and log loss. The seconds are those of the processor, of both networks and what is between them.
@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import data
 import numpy as np
+import pages
 import torch
 
 import labeldp as ldp
@@ -32,12 +33,16 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--trust", choices=("central", "local"), default="central")
     parser.add_argument("--records", type=int, default=50_000, help="to learn from")
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"| epochs | {' | '.join(STEPS)} | seconds |\n|---|" + "---:|" * (len(STEPS) + 1))
+    lines = [f"| epochs of the two networks | {' | '.join(STEPS)} | seconds |", "|---|" + "---:|" * (len(STEPS) + 1)]
     for pair in given.epochs:
         found, seconds = measured(given, *(int(each) for each in pair.split(",")))
-        print(f"| {pair} | {' | '.join(found.get(step, '–') for step in STEPS)} | {seconds:.0f} |", flush=True)
+        lines.append(f"| {pair} | {' | '.join(found.get(step, '–') for step in STEPS)} | {seconds:.0f} |")
+        print(lines[-1], flush=True)
+    if given.write:
+        pages.store("\n".join(lines), "images-epochs")
 
 
 def measured(given: argparse.Namespace, first: int, second: int) -> tuple[dict[str, str], float]:

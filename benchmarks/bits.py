@@ -1,6 +1,6 @@
 """How many bits a released label tells, by mechanism, number of classes and epsilon.
 
-    python benchmarks/bits.py [--draws 200000] [--write docs/results/bits.md]
+    python benchmarks/bits.py [--draws 200000] [--write]
 
 Mutual information, in bits, of a uniform label and its answer. Randomized response, unary bits (as VLP takes them),
 randomized response over the best public random partition, and the most that any epsilon-DP mechanism can tell (the
@@ -10,7 +10,6 @@ indicators, of scale 2 / epsilon as in ALIBI, is simulated, with its standard er
 
 import argparse
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ def page(draws: int) -> str:
     lines = [
         "# Bits per label",
         "",
-        "Made by `python benchmarks/bits.py --write docs/results/bits.md`. Bits that a released label tells about a",
+        "Made by `python benchmarks/bits.py --write`. Bits that a released label tells about a",
         "uniform one. All columns are exact sums but Laplace (noise of scale 2/ε on each indicator, as in ALIBI),",
         f"which is simulated with {draws:,} draws; ± is its standard error. *Partition* is randomized response over g",
         "groups of classes, drawn anew for each record from a public seed; *share* is the better one of it and",
@@ -108,11 +107,13 @@ def page(draws: int) -> str:
 
 
 if __name__ == "__main__":
+    import pages
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=200_000)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     asked = parser.parse_args()
     text = page(asked.draws)
     print(text)
     if asked.write:
-        asked.write.write_text(text)
+        pages.store(text, "bits")

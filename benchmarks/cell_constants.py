@@ -1,6 +1,6 @@
 """The cells that `fit_cells` learns from by default, compared on tables that no other page of cells shows.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/cell_constants.py [--write FILE]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/cell_constants.py [--write]
 
 `RECORDS` is how many records a small cell holds at epsilon = 1; cells are those of a k-d tree or compact ones. The
 trees that learn from them have 8, 32 or 128 leaves: the next number as long as it predicts the cells left out better.
@@ -15,10 +15,10 @@ this table was complete. Cells of 5 and of 20 are within the noise of it on most
 """
 
 import argparse
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pages
 import pandas as pd
 from data import DATA
 
@@ -75,11 +75,11 @@ def measured(name: str) -> list[float]:
 def main() -> None:
     """Print the table; write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     grid = np.array([measured(name) for name in SOURCES])
     behind = (grid.max(axis=1, keepdims=True) - grid).mean(axis=0)
-    lines = ["# Small cells and the trees that join them", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
+    lines: list[str] = []
     lines += [
         f"| RECORDS | cells | {' | '.join(SOURCES)} | below the best |",
         "|---:|---|" + "---:|" * (len(SOURCES) + 1),
@@ -89,7 +89,7 @@ def main() -> None:
         lines.append(f"| {constant:g} | {kind.__name__} | {' | '.join(numbers)} |")
     print("\n".join(lines))
     if given.write:
-        given.write.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        pages.store("\n".join([*lines, ""]), "cell_constants")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How fast cells and neighbors are, and how they grow, as ratios to numpy and scikit-learn in the same run.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/cells.py [--repeats 5] [--write docs/results/cells.md]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/cells.py [--repeats 5] [--write]
 
 Cells: N records with four features, uniform in the unit cube, numbers between 0 and 1 as labels; cubes of the side that
 `cube_side` asks for at epsilon = 1. The whole of `fit_cells`: cubes, groups, sums, noise, charge, model; against one
@@ -15,9 +15,9 @@ import statistics
 import time
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import numpy as np
+import pages
 from sklearn.neighbors import KNeighborsRegressor
 
 import labeldp as ldp
@@ -102,13 +102,13 @@ def main() -> None:
     """Measure, and print or write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
-    lines = ["# Speed and growth of cells and neighbors", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
+    lines: list[str] = []
     lines += [f"{date.today()}, medians of {given.repeats}, one thread of a shared {platform.machine()} machine."]
     text = "\n".join(lines + page(given.repeats)) + "\n"
     if given.write:
-        given.write.write_text(text)
+        pages.store(text, "cells-time", "cells-neighbors")
     print(text)
 
 

@@ -240,7 +240,7 @@ ELSEWHERE += [
     ("california", 16_512, 1.0, "central linear", 66_231 / 115_396),
     ("california", 16_512, 1.0, "central linear, delta", 63_556 / 115_396),
 ]
-"""Means of larger tables that constants are set on, too: docs/results/linear.md, learning.md and nonparametric.md. The
+"""Means of larger tables that constants are set on, too: docs/results/tables.md, learning.md and nonparametric.md. The
 standard deviation of California's values, 115,396 dollars, is published."""
 
 STARTS = {"two classes": (60.0, 50.0), "classes": (300.0, 50.0), "numbers": (1000.0, 100.0)}

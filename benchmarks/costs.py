@@ -2,13 +2,14 @@
 
 Costs are stated, shares of the labels are rounded figures that a reader of the tables' pages knows. No label sets one.
 
-    python benchmarks/costs.py --data FOLDER
+    python benchmarks/costs.py --data FOLDER [--write]
 """
 
 import argparse
 from pathlib import Path
 
 import numpy as np
+import pages
 import pandas as pd
 
 from labeldp.advice import Costs, LossRow
@@ -60,17 +61,22 @@ def measured(costs: Costs, codes: np.ndarray, epsilon: float) -> dict[str, np.nd
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    print("| labels | ε | randomized response, best decision | least expected loss | saved | it is |")
-    print("|---|---|---|---|---|---|")
-    for name, (costs, codes) in columns(parser.parse_args().data).items():
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
+    given = parser.parse_args()
+    lines = ["| labels | ε | randomized response, best decision | least expected loss | saved | it is |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for name, (costs, codes) in columns(given.data).items():
         for epsilon in EPSILONS:
             values = measured(costs, codes, epsilon)
             one, other = values["randomized response"], values["optimal"]
             known = LossRow.of(costs, epsilon).known_as or "no named one"
-            print(
+            lines.append(
                 f"| {name} | {epsilon:g} | {one.mean():.4f} ± {one.std(ddof=1):.4f} | {other.mean():.4f} ± "
                 f"{other.std(ddof=1):.4f} | {100 * (1 - other.mean() / one.mean()):.1f} % | {known} |"
             )
+    print("\n".join(lines))
+    if given.write:
+        pages.store("\n".join(lines), "costs")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The settings of the default classifiers, compared on data sets that `docs/results/learning.md` does not show.
+"""The settings of boosted trees, compared on data sets that no page of accuracies of trees shows.
 
-    python benchmarks/defaults.py [--noises 2] [--epsilon 1] [--only linear] [--write docs/results/defaults.md]
+    python benchmarks/defaults.py [--noises 2] [--epsilon 1] [--write]
 
 Data folders `credit_default`, `magic_gamma` and `higgs_7500` are looked for in the folder LABELDP_DATA, by
 default ../shared/data. A quarter of each is held out. Settings are compared by the mean log loss there, after
@@ -17,12 +17,12 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import pages
 import pandas as pd
-from kernel import KernelClassifier
 from scipy.stats import rankdata
 
 import labeldp as ldp
-from labeldp.learners import SoftmaxClassifier, TableMap, boosted_trees
+from labeldp.learners import boosted_trees
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SOURCES = {
@@ -56,18 +56,6 @@ def trees() -> dict[str, Callable[[int, int], Any]]:
     }
 
 
-def kernels() -> dict[str, Callable[[int, int], Any]]:
-    """Bandwidths of the kernel classifier."""
-    widths = (0.25, 0.5, 1.0)
-    return {f"bandwidth {w:g}": (lambda count, classes, w=w: KernelClassifier(bandwidth=w)) for w in widths}
-
-
-def heads() -> dict[str, Callable[[int, int], Any]]:
-    """Ridges of the linear head, alone."""
-    ridges = (0.25, 1.0, 4.0)
-    return {f"ridge {r:g}": (lambda count, classes, r=r: SoftmaxClassifier(TableMap(), ridge=r)) for r in ridges}
-
-
 def log_loss(make: Callable[[int, int], Any], table: Table, epsilon: float, noise: int) -> float:
     """Log loss on the held-out rows, probabilities raised to at least 0.001."""
     features, codes, others, truth = table
@@ -80,7 +68,7 @@ def log_loss(make: Callable[[int, int], Any], table: Table, epsilon: float, nois
     return float(-np.log(np.maximum(chances, 1e-3)).mean())
 
 
-def compare(title: str, settings: dict[str, Callable[[int, int], Any]], epsilon: float, noises: int) -> list[str]:
+def compare(settings: dict[str, Callable[[int, int], Any]], epsilon: float, noises: int) -> list[str]:
     """A table of mean log losses, a row for each setting, with its mean rank."""
     data = dict(tables())
     losses = np.array(
@@ -90,7 +78,7 @@ def compare(title: str, settings: dict[str, Callable[[int, int], Any]], epsilon:
         ]
     ).mean(axis=2)
     ranks = rankdata(losses, axis=0).mean(axis=1)
-    lines = [f"## {title}", "", f"| setting | {' | '.join(data)} | mean rank |", "|---|" + "---|" * (len(data) + 1)]
+    lines = [f"| setting | {' | '.join(data)} | mean rank |", "|---|" + "---|" * (len(data) + 1)]
     for name, row, rank in zip(settings, losses, ranks, strict=True):
         lines.append(f"| {name} | {' | '.join(f'{loss:.4f}' for loss in row)} | {rank:.2f} |")
     return [*lines, "", f"Chosen: {list(settings)[int(ranks.argmin())]}.", ""]
@@ -101,20 +89,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noises", type=int, default=2)
     parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--only", default="", help="a word of the titles of what is compared")
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
-    only = f" --only {given.only}" if given.only else ""
-    command = f"`python benchmarks/defaults.py --noises {given.noises} --epsilon {given.epsilon:g}{only}`"
-    lines = ["# Settings of the default classifiers", "", command, "", *(__doc__ or "").strip().split("\n\n")[2:], ""]
-    for title, settings in (("Kernel classifier", kernels), ("Boosted trees", trees), ("Linear head", heads)):
-        if given.only in title.lower():
-            lines += compare(title, settings(), given.epsilon, given.noises)
-    text = "\n".join(lines)
+    text = "\n".join(compare(trees(), given.epsilon, given.noises))
     print(text)
     if given.write:
-        given.write.parent.mkdir(parents=True, exist_ok=True)
-        given.write.write_text(text, encoding="utf-8")
+        pages.store(text, "defaults")
 
 
 if __name__ == "__main__":

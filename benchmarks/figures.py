@@ -1,9 +1,9 @@
 """Charts of the documentation, drawn from stored results.
 
-    python benchmarks/figures.py gather      # images.md and published tables -> docs/results/data/headline.csv
+    python benchmarks/figures.py gather      # images.csv and published tables -> docs/results/data/headline.csv
     python benchmarks/figures.py headline    # that file -> docs/_static/headline.svg and headline-dark.svg
 
-`gather` takes the rows of the tables that runs wrote, and published figures from `papers/multistage/published.py`.
+`gather` takes the rows that runs stored, and published figures from `papers/multistage/published.py`.
 Drawing needs matplotlib: the extra `papers` or `docs`.
 """
 
@@ -14,17 +14,18 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pages
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-TABLE = ROOT / "docs" / "results" / "images.md"
 DATA = ROOT / "docs" / "results" / "data" / "headline.csv"
 CHART = ROOT / "docs" / "_static" / "headline.svg"
 
 PANELS = {"fashion_mnist": "Fashion-MNIST", "mnist": "MNIST"}
 LINES = {
-    "**best**": ("labeldp, central", "measured"),
-    "**best-local**": ("labeldp, local", "measured"),
+    "best": ("labeldp, central", "measured"),
+    "best-local": ("labeldp, local", "measured"),
     "LP-2ST": ("LP-2ST", "published"),
     "LabelDP-Pro": ("LabelDP-Pro, central", "published"),
     "ALIBI": ("ALIBI", "published"),
@@ -65,15 +66,14 @@ def gathered() -> list[Point]:
     """Return the points of the chart from the table of images and from the figures of the papers."""
     from papers.multistage.published import PRINTED
 
+    head, rows = pages.read("images")
+    epsilons = [float(column.removeprefix("ε = ")) for column in head[4:]]
     points = []
     for data in PANELS:
-        section = TABLE.read_text().split(f"\n## {data}\n")[1].split("\n## ")[0]
-        rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in section.splitlines() if row[:1] == "|"]
-        epsilons = [float(cell.removeprefix("ε = ")) for cell in rows[0][3:]]
         for row in rows:
-            if (line := LINES.get(re.split(r"[ ,]", row[0])[0])) is None:
+            if row[0] != data or (line := LINES.get(re.split(r"[ ,:]", row[1])[0])) is None or ":" in row[1]:
                 continue
-            for epsilon, cell in zip(epsilons, row[3:], strict=False):
+            for epsilon, cell in zip(epsilons, row[4:], strict=True):
                 if match := re.fullmatch(r"([\d.]+)(?: ± ([\d.]+))?(?: \((\d+)\))?", cell):
                     points.append(Point(data, *line, epsilon, float(match[1]), match[2] or "", match[3] or ""))
         more = PRINTED[data]["lp-2st"].items()

@@ -1,6 +1,6 @@
 """Linear heads of images, without a network: from labels that are randomized one by one, and from one noisy sum.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/heads.py --out .cache/heads --write docs/results/heads.md
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/heads.py --out .cache/heads --write
 
 Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. Every number is a mean over fresh
 noises with its standard deviation (of one noise, not of the mean). `--out` holds the maps of the images in principal
@@ -10,7 +10,6 @@ used for the final measurement alone.
 Labels: no trust in anybody, delta = 0, all labels randomized once by the mechanism that tells most bits
 (`LocalHashing` or randomized response), `SoftmaxClassifier`. Sums: trust in a curator, delta = 1e-6, one release,
 `fit_linear`. Both with their defaults, `ImageMap` among them, on all training images: none is kept for an evaluation.
-"Before": `PatchFilters` and least squares, the default until then, as measured on 2026-11-21 with three noises.
 
 `DECAY` and `RIDGE` of the head of labels were chosen by `--choose` on a sixth of the training images, which the heads
 that were compared did not learn from; the most accurate one on average, at `DIMENSION` = 300 for its time.
@@ -18,43 +17,28 @@ that were compared did not learn from; the most accurate one on average, at `DIM
 
 import argparse
 import json
-import platform
 import time
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import data
 import numpy as np
+import pages
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.learners import Evidence, default_representation, first_response, label_head, softmax
+from labeldp.learners import Evidence, default_representation, first_response, label_head
 from labeldp.learners.whitening import MAX_DIMENSION, Space
 
 DELTA = 1e-6
 AS_THEY_ARE = FunctionTransformer()
-TRUSTS = {"labels": "nobody", "sums": "a curator"}
+TRUSTS = {"labels": "local", "sums": "central"}
 EPSILONS = {
     "mnist": {"labels": (0.5, 1.0, 2.0), "sums": (0.1, 0.5, 1.0, 2.0)},
     "fashion_mnist": {"labels": (0.5, 1.0, 2.0), "sums": (0.1, 0.5, 1.0, 2.0)},
     "cifar100_subset": {"labels": (2.0, 4.0), "sums": (2.0, 4.0)},
 }
-BEFORE = {
-    "mnist": ((94.85, 0.17), (97.01, 0.11), (97.61, 0.07), (97.88, 0.02)),
-    "fashion_mnist": ((83.41, 0.06), (87.66, 0.08), (88.45, 0.17), (89.16, 0.08)),
-}
-"""Sums, at these epsilons, by the default of before: mean and spread of three noises."""
-
-AIMED = {
-    ("mnist", "labels"): (95.5, 97.6, 98.5),
-    ("fashion_mnist", "labels"): (84.2, 88.0, 89.9),
-    ("mnist", "sums"): (96.1, 97.9, 98.3, 98.5),
-    ("fashion_mnist", "sums"): (85.0, 88.6, 89.6, 90.4),
-}
-"""What was aimed at, in percent, at these epsilons."""
-
 CHOICES = [(0.8, 0.2), (0.8, 0.5), (0.6, 0.5), (0.6, 1.0), (0.4, 0.5), (0.4, 1.0), (0.2, 1.0)]
 """Decays and ridges."""
 
@@ -153,25 +137,17 @@ def cell(found: list[dict[str, Any]]) -> str:
 
 
 def page(runs: Runs, noises: int) -> str:
-    """The page of all runs that were done."""
-    lines = ["# Linear heads of images", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
-    lines += [f"{date.today()}, one core of a shared {platform.machine()} machine.", "", NOTES.strip()]
+    """The tables of all runs that were done."""
+    lines = ["| data | trust | ε | accuracy | runs | seconds, map + fit |", "|---|---|---:|---:|---:|---:|"]
     for name, sources in EPSILONS.items():
-        lines += ["", f"## {name}", "", "Test accuracy in percent."]
         for source, epsilons in sources.items():
-            cells = [done(runs, name, source, epsilon, noises) for epsilon in epsilons]
-            spent = [f"{c[0]['before']:.0f} + {np.mean([e['seconds'] for e in c]):.0f}" if c else "" for c in cells]
-            lines += ["", f"| {source}, trust in {TRUSTS[source]} | {' | '.join(f'ε = {e:g}' for e in epsilons)} |"]
-            lines += ["|---|" + "---:|" * len(epsilons), f"| **default** | {' | '.join(map(cell, cells))} |"]
-            if source == "sums" and name in BEFORE:
-                lines += [f"| before | {' | '.join(f'{mean:.2f} ± {spread:.2f}' for mean, spread in BEFORE[name])} |"]
-            if (name, source) in AIMED:
-                lines += [f"| aimed at | {' | '.join(f'{each:g}' for each in AIMED[name, source])} |"]
-            lines += [f"| noises | {' | '.join(str(len(each)) for each in cells)} |"]
-            lines += [f"| seconds, map + fit | {' | '.join(spent)} |"]
-    lines += ["", "## Chosen", "", "Accuracy in percent / log loss on held-out training images, one noise.", ""]
+            for epsilon in epsilons:
+                if found := done(runs, name, source, epsilon, noises):
+                    spent = f"{found[0]['before']:.0f} + {np.mean([each['seconds'] for each in found]):.0f}"
+                    cells = (name, TRUSTS[source], f"{epsilon:g}", cell(found), len(found), spent)
+                    lines.append(f"| {' | '.join(map(str, cells))} |")
     columns = [(name, epsilon) for name, listed in CHOSEN_ON.items() for epsilon in listed]
-    lines += [f"| decay | ridge | {' | '.join(f'{name}, ε = {e:g}' for name, e in columns)} | mean |"]
+    lines += ["", f"| decay | ridge | {' | '.join(f'{name}, ε = {e:g}' for name, e in columns)} | mean |"]
     lines += ["|---:|---:|" + "---:|" * (len(columns) + 1)]
     for decay, ridge in CHOICES:
         asked = [{"data": n, "epsilon": e, "noise": 0, "decay": decay, "ridge": ridge} for n, e in columns]
@@ -179,7 +155,7 @@ def page(runs: Runs, noises: int) -> str:
         each_ = [f"{each['accuracy']:.2f} / {each['loss']:.3f}" if each else "" for each in found]
         mean = f"{np.mean([each['accuracy'] for each in found if each]):.2f}" if all(found) else ""
         lines += [f"| {decay:g} | {ridge:g} | {' | '.join(each_)} | {mean} |"]
-    return "\n".join([*lines, "", f"Chosen: DECAY = {softmax.DECAY:g}, RIDGE = {softmax.RIDGE:g}."]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def done(runs: Runs, name: str, source: str, epsilon: float, noises: int) -> list[dict[str, Any]]:
@@ -189,31 +165,6 @@ def done(runs: Runs, name: str, source: str, epsilon: float, noises: int) -> lis
     return [runs.found[key] for key in keys if key in runs.found]
 
 
-def beside(runs: Runs, noises: int) -> list[dict[str, Any]]:
-    """The rows of `old_beside_new.py`: sums, now and before."""
-    rows = []
-    for name, earlier in BEFORE.items():
-        for epsilon, (mean, spread) in zip(EPSILONS[name]["sums"], earlier, strict=True):
-            scores = [each["accuracy"] for each in done(runs, name, "sums", epsilon, noises)]
-            new_spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
-            row = {"table": name, "setting": f"trust in a curator, δ = {DELTA:g}, ε = {epsilon:g}"}
-            row |= {"measure": "accuracy", "page": "heads.md", "old": {"mean": mean, "spread": spread, "noises": 3}}
-            row["new"] = {"mean": float(np.mean(scores)), "spread": new_spread, "noises": len(scores)}
-            rows += [row] if scores else []
-    return rows
-
-
-NOTES = """
-What they say: without a network, on one core and within three minutes, labels reach all that was aimed at. Sums reach
-it within the spread of their noise; at epsilon = 0.1 a single noise moves Fashion-MNIST by a percent. From epsilon = 1
-on, a label for each record, for which nobody is trusted, is within two percent of sums of a trusted curator.
-
-A hundred classes and 10,000 images: at epsilon = 4 labels tell nearly what sums do, at epsilon = 2 the head of labels
-stays near chance, where sums do not. All labels together tell 6,800 bits there, of a hundred classes, against 24,000 at
-epsilon = 4; from another start the fit ends at the same coefficients, which the prior keeps small.
-"""
-
-
 def main() -> None:
     """Run what was not run before, noise by noise, and write the page where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -221,16 +172,11 @@ def main() -> None:
     parser.add_argument("--noises", type=int, default=5)
     parser.add_argument("--only", default="", help="parts of what is run, such as mnist/sums")
     parser.add_argument("--choose", action="store_true", help="measure the constants instead")
-    parser.add_argument(
-        "--write", type=Path, help="write the page of all runs so far and rows beside it, and run nothing"
-    )
+    parser.add_argument("--write", action="store_true", help="store the tables of all runs so far, and run nothing")
     given = parser.parse_args()
     runs = Runs(given.out)
     if given.write:
-        given.write.write_text(page(runs, given.noises))
-        (given.write.parent / "old_beside_new" / "heads.json").write_text(
-            json.dumps(beside(runs, given.noises), indent=1) + "\n"
-        )
+        pages.store(page(runs, given.noises), "heads", "heads-choices")
         return
     if given.choose:
         for name, epsilons in CHOSEN_ON.items():

@@ -1,6 +1,6 @@
 """Accuracy of classifiers that learn from randomized labels, beside what the same classifiers reach without privacy.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/learning.py --runs adult=0.5+1+2,digits=1+2
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/learning.py --runs adult=1,digits=1+2 [--write]
 
 Data folders `adult`, `bank_marketing`, `credit_default` and `covertype_20k` are looked for in the folder LABELDP_DATA,
 by default ../shared/data. Every number is a mean over fresh noises with its standard deviation. Test labels are used
@@ -17,6 +17,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pages
 import pandas as pd
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -157,6 +158,7 @@ VARIANTS: dict[str, Callable[[Task, float, np.random.Generator], np.ndarray]] = 
     "one stage, plain": option(stages=1, training="plain"),
     "one stage, posterior": option(stages=1),
     "one stage, posterior, randomized response": option(stages=1, response="randomized-response"),
+    "one stage, consensus": option(stages=1, training="consensus"),
     "one stage, posterior twice": option(stages=1, training=Training(rounds=2)),
     "one stage, reweighted": option(stages=1, training="reweighted"),
     "one stage, debiased loss": option(stages=1, training="debiased"),
@@ -166,6 +168,16 @@ VARIANTS: dict[str, Callable[[Task, float, np.random.Generator], np.ndarray]] = 
     "two stages, plain, no evaluation part": option(stages=2, training="plain", evaluation=0.0),
     "two stages, plain, off-by-one, no evaluation part": off_by_one,
 }
+SHOWN = (
+    "one stage, posterior",
+    "one stage, plain",
+    "one stage, consensus",
+    "two stages, posterior",
+    "cluster prior, one stage, posterior",
+    "one stage, posterior, randomized response",
+)
+"""The ways of the page of tables."""
+
 TASKS = {"adult": adult, "bank": bank, "credit": credit, "digits": digits, "covertype": covertype}
 
 
@@ -192,39 +204,39 @@ def measured(dataset: str, name: str, epsilon: float, noises: int, kept: Path) -
     return found
 
 
-def row(name: str, epsilon: float, found: list[dict[str, float]]) -> str:
+METRICS = "accuracy", "AUC", "log loss"
+
+
+def row(dataset: str, name: str, epsilon: float, found: list[dict[str, float]]) -> str:
     """One line of the table: mean ± standard deviation, and seconds for one training."""
-    metrics = [metric for metric in ("accuracy", "AUC", "log loss") if metric in found[0]]
-    columns = [[each[metric] for each in found] for metric in metrics]
-    digits = {"log loss": 4}
-    cells = [
-        f"{np.mean(c):.{digits.get(m, 2)}f} ± {np.std(c, ddof=1):.{digits.get(m, 2)}f}"
-        for m, c in zip(metrics, columns, strict=True)
-    ]
+    cells = []
+    for metric in METRICS:
+        values, digits = [each[metric] for each in found if metric in each], 4 if metric == "log loss" else 2
+        cells.append(f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1):.{digits}f}" if values else "")
     seconds = np.mean([each["seconds"] for each in found])
-    return f"| {epsilon:g} | {name} | {' | '.join(cells)} | {seconds:.0f} |"
+    return f"| {dataset} | {epsilon:g} | {name} | {' | '.join(cells)} | {len(found)} | {seconds:.0f} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", default="adult=0.25+0.5+1+4,bank=0.25+0.5+1+4,digits=0.25+0.5+1+2+4")
-    parser.add_argument("--noises", type=int, default=5)
-    parser.add_argument("--variants", default="one stage, posterior", help="names of the variants, by semicolons")
+    parser.add_argument("--runs", default="digits=1+2,adult=1,bank=1")
+    parser.add_argument("--noises", type=int, default=3)
+    parser.add_argument("--variants", default=";".join(SHOWN), help="names of the variants, by semicolons")
     parser.add_argument("--unprotected", action="store_true", help="also learn from the true labels")
     parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "learning")
+    parser.add_argument("--write", action="store_true", help="store the table in docs/results/data")
     given = parser.parse_args()
     given.kept.mkdir(parents=True, exist_ok=True)
+    lines = [f"| data | ε | training | {' | '.join(METRICS)} | runs | seconds |", "|---|---:|---|" + "---:|" * 5]
     for dataset, epsilons in (run.split("=") for run in given.runs.split(",")):
-        metrics = ["accuracy", *(["AUC"] if TASKS[dataset]().classes == 2 else []), "log loss"]
-        lines = ["", f"## {dataset}", ""]
         if given.unprotected:
-            lines += [f"Test {TASKS[dataset]().metric} without privacy: {without_privacy(TASKS[dataset]()):.2f}.", ""]
-        lines += [f"| ε | training | {' | '.join(metrics)} | seconds |"]
-        lines.append("|---:|---|" + "---:|" * (len(metrics) + 1))
+            print(f"{dataset}, {TASKS[dataset]().metric} without privacy: {without_privacy(TASKS[dataset]()):.2f}")
         for epsilon in map(float, epsilons.split("+")):
             for name in given.variants.split(";"):
-                lines.append(row(name, epsilon, measured(dataset, name, epsilon, given.noises, given.kept)))
-        print("\n".join(lines), flush=True)
+                lines.append(row(dataset, name, epsilon, measured(dataset, name, epsilon, given.noises, given.kept)))
+    print("\n".join(lines), flush=True)
+    if given.write:
+        pages.store("\n".join(lines), "training")
 
 
 if __name__ == "__main__":

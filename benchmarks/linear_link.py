@@ -1,6 +1,6 @@
 """What `fit_linear` gains by the likelihood of its sums under a softmax, and how strong the prior should be.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/linear_link.py [--write docs/results/linear_link.md]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/linear_link.py [--write]
 
 Least squares (`link="identity"`) and the softmax of largest posterior density (`link="softmax"`) read the same released
 sums at delta = 1e-6; a cell is log loss / accuracy. `LIKELIHOOD_RIDGE`, beside "softmax", multiplies the precision of
@@ -11,10 +11,10 @@ the default.
 """
 
 import argparse
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pages
 from learning import Task
 from linear import DELTA, TASKS, reduced
 from linear_prior import held_out, load
@@ -58,10 +58,10 @@ def measured(task: Task, epsilon: float, seed: int, link: str, ridge: float) -> 
 def main() -> None:
     """Print the table; write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     settings = [("identity", 1.0), *(("softmax", ridge) for ridge in RIDGES)]
-    lines = ["# The link of linear models", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
+    lines: list[str] = []
     heads = ["least squares", *(f"softmax, {ridge:g}" for ridge in RIDGES)]
     lines += [f"| data | ε | {' | '.join(heads)} |", "|---|---:|" + "---:|" * len(heads)]
     losses = []
@@ -79,7 +79,7 @@ def main() -> None:
     lines += ["", f"Chosen: LIKELIHOOD_RIDGE = {RIDGES[int(np.argmin(means[1:]))]:g}.", ""]
     print("\n".join(lines))
     if given.write:
-        given.write.write_text("\n".join(lines), encoding="utf-8")
+        pages.store("\n".join(lines), "linear_link")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The two constants of the prior in `fit_linear`, compared on records that no table of results shows.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/linear_prior.py [--write docs/results/linear_prior.md]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/linear_prior.py [--write]
 
 `DECAY` says how the signal of a direction grows with its variance, `EXPLAINED` how much of the labels a model
 explains. Data folders `fashion_mnist`, `cifar10_subset`, `magic_gamma`, `covertype_20k` and `higgs_7500` are looked
@@ -19,6 +19,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pages
 import pandas as pd
 from data import DATA
 from learning import Task
@@ -85,7 +86,7 @@ def main() -> None:
     """Print the table; write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "linear")
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     given.kept.mkdir(parents=True, exist_ok=True)
     names = [*SOURCES, *HELD]
@@ -94,7 +95,7 @@ def main() -> None:
         [grid[..., 0] - grid[..., 0].min(axis=2, keepdims=True), grid[..., 1].max(axis=2, keepdims=True) - grid[..., 1]]
     )
     means, mine = behind.mean(axis=(1, 2)), behind.mean(axis=2)
-    lines = ["# The prior of linear models", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
+    lines: list[str] = []
     lines += [f"| DECAY | EXPLAINED | {' | '.join(names)} | log loss above the least | accuracy below the best |"]
     lines += ["|---:|---:|" + "---:|" * (len(names) + 2)]
     for i, (decay, explained) in enumerate(product(DECAYS, EXPLAINED)):
@@ -104,7 +105,7 @@ def main() -> None:
     lines += ["", f"Chosen: DECAY = {best[0]:g}, EXPLAINED = {best[1]:g}.", ""]
     print("\n".join(lines))
     if given.write:
-        given.write.write_text("\n".join(lines), encoding="utf-8")
+        pages.store("\n".join(lines), "linear_prior")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The noise of unbiased numbers, and errors that a trusted curator sums.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/local_numbers.py [--noises 5] [--write FILE]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/local_numbers.py [--noises 5] [--write]
 
 With --kept FOLDER each finished cell of the tables is kept there, and an interrupted run goes on.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 import data
 import numpy as np
+import pages
 import pandas as pd
 
 import labeldp as ldp
@@ -121,39 +122,24 @@ class Kept:
         return {key: np.array([cell[key] for cell in cells]) for key in cells[0]}
 
 
-TITLE = """# Numbers
-
-    python benchmarks/local_numbers.py --noises {noises} --parts {parts} --write docs/results/numbers.md
-"""
-
-NOISE = """
-## The noise of unbiased numbers
-
-Standard deviation, labels from 0 to 400 on 1,025 points under a public prior; the optimum is that of a linear program
-on 41 points.
-
-"""
-
 CENTRAL = """
-## Errors that a trusted curator sums
-
-`fit_linear` on 1,858 records, δ = 10^-6, a tenth of them kept for the evaluation: the 95 % interval of the root mean
-squared error by labels that are answered one by one, and by noisy sums of squared errors. Both cost the same ε.
-*Error*: on {tested:,} other records with true labels. Means of {noises} noises; *holds*: in how many of them the
-interval holds it.
-
 | data | ε | one by one | holds | summed | holds | error |
 |---|---:|---:|---:|---:|---:|---:|
 """
+"""The 95 % interval of the error by noisy labels and by noisy sums, how often it holds, and the error elsewhere."""
+
+
+NAMES = {"noise": "numbers", "central": "numbers-errors"}
+"""Files of the tables."""
 
 
 def report(kept: Kept, noises: int, parts: list[str]) -> str:
     """The page, or some parts of it."""
-    page = TITLE.format(noises=noises, parts=" ".join(parts))
+    page = ""
     if "noise" in parts:
-        page += NOISE + "\n".join(noise_table()) + "\n"
+        page += "\n".join(noise_table()) + "\n"
     if "central" in parts:
-        page += CENTRAL.format(tested=TESTED, noises=noises)
+        page += CENTRAL
         for name in ("california_housing", "bike_sharing"):
             page += "".join(_evaluated_row(kept, name, epsilon, noises) for epsilon in (0.5, 1.0, 4.0))
     return page
@@ -169,20 +155,19 @@ def _evaluated_row(kept: Kept, name: str, epsilon: float, noises: int) -> str:
 
 
 def main() -> None:
-    """Measure; write the page where asked, else print it."""
+    """Measure, print, and store where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noises", type=int, default=5)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--kept", type=Path)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     if given.kept:
         given.kept.mkdir(exist_ok=True)
     page = report(Kept(given.kept), given.noises, given.parts)
+    print(page)
     if given.write:
-        given.write.write_text(page, encoding="utf-8")
-    else:
-        print(page)
+        pages.store(page, *(NAMES[part] for part in given.parts))
 
 
 if __name__ == "__main__":

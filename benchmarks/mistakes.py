@@ -2,7 +2,7 @@
 
 Programs and honest ones are those of `tests/audit/test_trace.py`; each claims epsilon = 1.
 
-    python benchmarks/mistakes.py --runs 2000 --write docs/results/mistakes.md
+    python benchmarks/mistakes.py --runs 2000 --write
 """
 
 import argparse
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
@@ -24,22 +25,7 @@ from labeldp.audit import audit_outputs, trace  # noqa: E402
 
 LEVEL = 0.9999
 
-HEAD = """# Mistakes and detectors
-
-Which mistakes does each audit find?
-
-**The trace finds all {count} mistakes and names the kind. A lower bound from {runs:,} outputs of one pair of neighbors
-finds {found}. Neither gives an alarm on honest programs, nor does the trace on 200 runs of our mechanisms.**
-
-```console
-$ python benchmarks/mistakes.py --runs {runs} --write docs/results/mistakes.md
-```
-
-Each program claims ε = 1. The bound has a confidence of 99.99 %: *found* if it is above 1. It
-sees how many numbers an output has, and the first four. The programs and the 200 honest runs are in
-`tests/audit/test_trace.py`.
-
-| program | trace | lower bound of ε from outputs |
+HEAD = """| program | trace | lower bound of ε from outputs |
 |---|---|---|
 """
 
@@ -71,16 +57,15 @@ def bound(program: Callable[..., Any], runs: int) -> tuple[float, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows, seen, wrong = [], 0, []
+    rows, wrong = [], []
     for program, kind in MISTAKES:
         result = trace(program, LABELS, epsilon=1)
         kinds = ", ".join(sorted({finding.kind for finding in result.findings if finding.fails}))
         assert kind in kinds
         epsilon, words = bound(program, asked.runs)
-        seen += epsilon > 1
         rows.append(f"| {program.__name__.replace('_', ' ')} | {kinds} | {words} |")
     for program in HONEST[:3]:  # the fourth returns a model
         result, (epsilon, words) = trace(program, LABELS, epsilon=1, pairs=6), bound(program, asked.runs // 4)
@@ -89,11 +74,10 @@ def main() -> None:
             f"| *honest*: {program.__name__.replace('_', ' ')} | {result.verdict} | {words.partition(':')[0]} |"
         )
     assert not wrong, wrong
-    page = HEAD.format(count=len(MISTAKES), runs=asked.runs, found=seen) + "\n".join(rows) + "\n"
+    page = HEAD + "\n".join(rows) + "\n"
+    print(page)
     if asked.write:
-        asked.write.write_text(page)
-    else:
-        print(page)
+        pages.store(page, "mistakes")
 
 
 if __name__ == "__main__":

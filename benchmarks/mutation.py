@@ -6,7 +6,7 @@
     python benchmarks/mutation.py run [--sample N] [--small] [--minutes M] [--seconds S] [--part I/N]
     python benchmarks/mutation.py again [FILE …]          the survivors once more, against the tests of today, or those
                                                           of files that the map has got since
-    python benchmarks/mutation.py show                    the score, and what survived, for docs/results/mutation.md
+    python benchmarks/mutation.py show                    the score, and what survived
 
 A mutant is one change by one of mutmut's operators to one expression of `privacy`, `sampling`, `mechanisms` or
 `curator`. It is loaded in a process of its own in place of the file, and the tests that run the changed statement are
@@ -382,7 +382,10 @@ def shown(sample: int) -> str:
     known = results()
     known = {name: entry for name, entry in known.items() if name in mutants_of(entry["mutant"].split(":")[0]).found}
     chosen = [known[name] for name in queue(sample, False) if name in known]
-    lines = []
+    lines = [
+        "| which | mutants | killed | too slow | survived | run by no test | noticed |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for title, some in (("random sample", chosen), ("all that were judged", list(known.values()))):
         count = Counter(entry["result"] for entry in some)
         valid = sum(count[each] for each in ("killed", "slow", "survived", "not run"))

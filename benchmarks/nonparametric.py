@@ -22,17 +22,16 @@ and on made-up tables, after scores on these had been seen.
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import data
 import numpy as np
+import pages
 import pandas as pd
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -229,16 +228,17 @@ def page(kept: Path, noises: int) -> list[str]:
 
 
 def main() -> None:
-    """Run what was not run before, and write the page."""
+    """Run what was not run before, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noises", type=int, default=5)
     parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "nonparametric")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "nonparametric.md")
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     given.kept.mkdir(parents=True, exist_ok=True)
-    lines = ["# Learning without a model", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
-    lines += [f"{date.today()}, {given.noises} noises, one core of a shared {platform.machine()} machine."]
-    given.out.write_text("\n".join(lines + page(given.kept, given.noises)) + "\n")
+    text = "\n".join(page(given.kept, given.noises))
+    print(text)
+    if given.write:
+        pages.store(text, "cells")
 
 
 if __name__ == "__main__":

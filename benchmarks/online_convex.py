@@ -1,7 +1,7 @@
 """Regret of private learners of linear losses on a ball and a box, beside their bounds.
 
     OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/online_convex.py [--seeds 5] \\
-        [--horizons 10000 100000] [--write docs/results/online_convex.md]
+        [--horizons 10000 100000] [--write]
 
 Gradients have length 1 (at most, where they lean), the body radius 1/2 (a ball, or a cube with this half diagonal);
 epsilon = 1 and delta = 1e-6 for one replaced gradient. Every learner has the parameters of `plan_convex`; nothing was
@@ -10,25 +10,16 @@ tuned. *Random*: directions independent and uniform. *Lean*: nine tenths of that
 seeds, of data and learner alike, with its standard deviation (of one, not of the mean). "Tree, fast" is the tree at the
 rate that would be best if the bound for monotone noise held for it, which is not proved. "Doing nothing" stays at the
 center. Matrix factorization and tree are noisy leaders (`NoisyLeader`); "gradient descent" is `OnlineGradientDescent`,
-without privacy. The earlier figures are those of the theory before this library; its bound of matrix factorization was
-R (L sqrt T + s sqrt d) where it is R sqrt(T L^2 + d s^2) now, and that of lazy draws an estimate.
-
-What it shows: on linear losses noise on sums with matrix factorization has at most four times the regret of gradient
-descent where directions lean, and no more than it at T = 100,000 in 10 dimensions; where directions are held, descent
-gains by following them, as no private learner here does. Every draw from regularized weights has several times that
-regret, in bounds as where it is measured. Keeping a point for longer, by the dartboard or by Algorithm 1, gains
-nothing in bounds over a draw after every batch, with what can be proved of its coins. On random directions the best
-fixed point is hardly better than the center, so every learner looks alike.
+without privacy.
 """
 
 import argparse
 import os
-import platform
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
-from pathlib import Path
 from typing import Any
+
+import pages
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -41,12 +32,6 @@ from papers.online.baselines import OnlineGradientDescent
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 0.5
 HELD = 100
 LEAN = 0.1
-
-# Bounds of regret that were expected before this library, by horizon and dimension.
-EARLIER = {
-    (10_000, 10): {"matrix-factorization": 103, "redraw": 646, "l2p": 668},
-    (100_000, 100): {"matrix-factorization": 358, "redraw": 3798, "l2p": 3605},
-}
 
 
 def directions(count: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
@@ -98,11 +83,10 @@ def regret(body: Body, gradients: np.ndarray, played: np.ndarray) -> float:
 
 
 def measured(body: Body, horizon: int, seeds: int) -> list[list[str]]:
-    """Rows of a table: a learner, its bound, an earlier figure, and regret on each kind of data."""
-    earlier = EARLIER.get((horizon, body.dimension), {}) if isinstance(body, Ball) else {}
+    """Rows of a table: a learner, its bound, and regret on each kind of data."""
     rows = []
     for name, (kernel, bound) in [*learners(body, horizon).items(), ("doing nothing", (None, np.nan))]:
-        row = [name, "–" if np.isnan(bound) else f"{bound:.0f}", str(earlier.get(name, "–"))]
+        row = [name, "–" if np.isnan(bound) else f"{bound:.0f}"]
         for kind in KINDS:
             values = [once(body, horizon, kernel, kind, seed) for seed in range(seeds)]
             row.append(f"{np.mean(values):.0f} ± {np.std(values, ddof=1):.0f}")
@@ -127,10 +111,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--horizons", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     options = parser.parse_args()
-    command, about, shows = __doc__.split("\n\n")[1:]
-    lines = ["# Convex losses: regret of private learners", "", command, "", about, "", shows.rstrip()]
+    lines: list[str] = []
     for horizon in options.horizons:
         for dimension in options.dimensions:
             for shape, body in bodies(dimension).items():
@@ -138,12 +121,11 @@ def main() -> None:
                     continue
                 title = f"## T = {horizon:,}, {dimension} dimensions, {shape}"
                 print(title, flush=True)
-                lines += ["", title, "", "| learner | bound | earlier figure | " + " | ".join(KINDS) + " |"]
-                lines += ["|---|---:|---:|" + "---:|" * len(KINDS)]
+                lines += ["", title, "", "| learner | bound | " + " | ".join(KINDS) + " |"]
+                lines += ["|---|---:|" + "---:|" * len(KINDS)]
                 lines += ["| " + " | ".join(row) + " |" for row in measured(body, horizon, options.seeds)]
-    lines += ["", f"{date.today()}, {options.seeds} seeds, {platform.machine()}, numpy {np.__version__}."]
     if options.write:
-        options.write.write_text("\n".join(lines) + "\n")
+        pages.store("\n".join(lines) + "\n", "online_convex")
 
 
 if __name__ == "__main__":

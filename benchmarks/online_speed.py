@@ -1,6 +1,6 @@
 """How fast private learners take in losses, as ratios to one read of the same array in the same run.
 
-    python benchmarks/online_speed.py [--repeats 9] [--write docs/results/online_speed.md]
+    python benchmarks/online_speed.py [--repeats 9] [--write]
 
 One thread, real randomness, processor time. The limit is `losses.sum()`, which reads every loss once; each repeat times
 it just before the learner, and the tables have medians of the ratios. Parameters are those of `plan_experts`. `play`
@@ -15,8 +15,9 @@ import statistics
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
+
+import pages
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -194,36 +195,22 @@ def main() -> None:
     """Print the tables; write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     arguments = parser.parse_args()
     grown = memory()
     sections = [
-        "# Speed of online learners",
-        f"`python benchmarks/online_speed.py --repeats {arguments.repeats}`: one thread, processor time, cryptographic "
-        f"randomness, numpy {np.__version__}, ε = {EPSILON:g}, δ = {DELTA:g}. Each ratio is of two times in turn.",
-        "## The batched dartboard",
-        f"{named(PLAN)}, the plan for a thousand experts and a million rounds.",
+        f"{named(PLAN)}, the plan for a thousand experts and a million rounds. {grown}",
         "\n".join(many(arguments.repeats)),
-        f"Wanted for a thousand experts: at most 2. {grown}",
-        "L2P has a second sequence to draw, and switches more often.",
-        "## Fewer and more experts, in one call",
         "\n".join(widths(arguments.repeats)),
-        "With few experts the draws cost more than the losses: their number depends on the rounds alone. Wanted for "
-        "ten experts: at most 10. The last column looks at each coin, as the dartboard did before: the decisions are "
-        "the same. The last row has the plan of ten experts.",
-        "## One round a call, microseconds",
         "\n".join(single(arguments.repeats)),
-        "Wanted where the action stays: at most 5 on top. `PrivateExperts` checks the losses, and holds a lock.",
-        "## Sparse losses",
         "\n".join(sparse(arguments.repeats)),
-        "## Parts",
         "\n".join(parts(arguments.repeats)),
     ]
     text = "\n\n".join(sections) + "\n"
     print(text)
     if arguments.write:
-        arguments.write.parent.mkdir(parents=True, exist_ok=True)
-        arguments.write.write_text(text, encoding="utf-8")
+        names = ("online_speed", "online_speed-experts", "online_speed-calls", "online_speed-parts")
+        pages.store(text, *names)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Losses of randomized preferences, and sums of a trusted curator, on made-up embeddings.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/preferences.py [--write docs/results/preferences.md]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/preferences.py [--write]
 
 5,000 pairs of answers with normal embeddings of 64 numbers whose variances fall as 1 / rank; rewards are linear with
 normal coefficients, scaled so that the better answer is preferred in 80 of 100 pairs. A cell is how often the sign of
@@ -12,10 +12,10 @@ one that is best on the fresh pairs for each ε, which flatters them.
 """
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
@@ -90,9 +90,9 @@ def main() -> None:
     """Print the table; write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noises", type=int, default=5)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
-    lines = ["# Preferences", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
+    lines: list[str] = []
     lines += ["| ε | sums, δ = 1e-6 | forward, δ = 0 | unbiased, δ = 0 | plain, δ = 0 |", "|---:|---:|---:|---:|---:|"]
     for epsilon in EPSILONS:
         runs = [measured(epsilon, seed) for seed in range(given.noises)]
@@ -104,7 +104,7 @@ def main() -> None:
         lines.append(f"| {epsilon:g} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     if given.write:
-        given.write.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        pages.store("\n".join([*lines, ""]), "preferences")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What public features give: linear models and cluster priors on pixels, filters and a self-supervised network.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/representations.py
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/representations.py [--write]
 
 Fashion-MNIST, looked for in the folder LABELDP_DATA, by default ../shared/data; needs torch. Every result is kept in
 the folder `--kept` and is not computed again. Nothing was chosen on the test set.
@@ -8,10 +8,8 @@ the folder `--kept` and is not computed again. Nothing was chosen on the test se
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Callable, Iterator
-from datetime import date
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pages
 import torch
 from data import fashion_mnist
 from sklearn.base import clone
@@ -35,7 +34,7 @@ from labeldp.networks import Recipe, SelfSupervised
 from labeldp.networks.selfsupervised import RECIPE
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "results" / "representations.md"
+RESULTS = ("representations", "-time", "-clusters", "-joined", "-methods")
 DIMENSIONS = 500
 DELTA = 1e-6
 METHODS = {"byol": 3, "contrast": 4}
@@ -224,33 +223,27 @@ def cell(found: dict[str, float] | None) -> str:
 
 def page(results: dict[str, dict[str, float]]) -> str:
     """The tables, of what is there."""
-    lines = ["# Representations from public features", "", *(__doc__ or "").strip().split("\n")[2:], ""]
-    lines += [f"{date.today()}, one core, {platform.machine()}.", "", "## `fit_linear`", "", LINEAR, ""]
-    lines += [f"| features | {' | '.join(f'ε = {each:g}' for each in EPSILONS)} |", "|---|" + "---:|" * len(EPSILONS)]
+    lines = [f"| features | {' | '.join(f'ε = {each:g}' for each in EPSILONS)} |", "|---|" + "---:|" * len(EPSILONS)]
     for name in REPRESENTATIONS:
         cells = [cell(results.get(f"linear/{name}/{epsilon:g}")) for epsilon in EPSILONS]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", "## Time", "", TIMED, "", "| features | milliseconds | ratio |", "|---|---:|---:|"]
+    lines += ["", "| features | milliseconds | ratio |", "|---|---:|---:|"]
     for name in MAPS:
         found = results.get(f"time/{name}")
         if found:
             lines.append(f"| {name} | {found['milliseconds']:.2f} | {found['ratio']:.2f} |")
-    lines += ["", "## `cluster_prior`", "", CLUSTERS, "", f"| clusters | clusterings | ε | {' | '.join(CLUSTERED)} |"]
+    lines += ["", f"| clusters | clusterings | ε | {' | '.join(CLUSTERED)} |"]
     lines.append("|---:|---:|---:|" + "---:|" * len(CLUSTERED))
     for setting in PRIORS:
         keys = [f"prior/{name}/" + "/".join(f"{each:g}" for each in setting) for name in CLUSTERED]
         numbers = " | ".join(f"{each:g}" for each in setting)
         lines.append(f"| {numbers} | {' | '.join(cell(results.get(key)) for key in keys)} |")
-    lines += ["", "## How clusterings are joined", "", JOINED, "", f"| clusters | ε | {' | '.join(RULES)} |"]
+    lines += ["", f"| clusters | ε | {' | '.join(RULES)} |"]
     lines.append("|---:|---:|" + "---:|" * len(RULES))
     for count, epsilon in SIMULATED:
         found = results.get(f"simulated/{count}/{epsilon:g}", {})
         lines.append(f"| {count} | {epsilon:g} | {' | '.join(f'{found[rule]:.2f}' for rule in RULES if found)} |")
     lines += [
-        "",
-        "## Self-supervised methods",
-        "",
-        PROBED,
         "",
         "| method | epochs | accuracy | seconds |",
         "|---|---:|---:|---:|",
@@ -262,29 +255,11 @@ def page(results: dict[str, dict[str, float]]) -> str:
     return "\n".join([*lines, ""])
 
 
-LINEAR = f"""Test accuracy in percent, mean and standard deviation over three noises, delta = {DELTA:g}, central trust;
-at most {DIMENSIONS} principal components of each kind of features. Self-supervised: the compact network, contrast,
-{EPOCHS.epochs} epochs on the 60,000 training images. Where two kinds are joined they have the same total variance."""
-
-TIMED = f"""Processor time of a fitted map for an image of 28 by 28 pixels: the median of {REPEATS} runs over
-{TIMED_IMAGES:,} images on one core, and its ratio to that of patch filters alone in the same run. Beside scattering
-there are {ImageMap().filters} patch filters, not {PatchFilters().filters}."""
-
-CLUSTERS = """How often the likeliest class of the prior is the true label of its record, in percent: the records are
-those whose labels were counted (transductive, as in the paper's Figure 2). Mean and standard deviation over three
-noises. Patch filters: 100 of them."""
-
-JOINED = """Mean log loss of priors from four clusterings of 20,000 made-up records (no real labels), over three noises;
-no probability below 0.001. The product takes opinions of the same labels for independent ones."""
-
-PROBED = """A design comparison, made with true labels of training images: 20,000 of them for training without labels
-and for a ridge regression on the embedding, 10,000 others for its accuracy, in percent."""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="results whose name begins so")
     parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "representations")
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.kept.mkdir(parents=True, exist_ok=True)
@@ -294,7 +269,10 @@ def main() -> None:
             file.write_text(json.dumps({"name": name, **compute()}))
             print(file.read_text(), flush=True)
     results = {found["name"]: found for found in map(json.loads, map(Path.read_text, given.kept.glob("*.json")))}
-    RESULTS.write_text(page(results), encoding="utf-8")
+    text = page(results)
+    print(text)
+    if given.write:
+        pages.store(text, RESULTS[0], *(RESULTS[0] + name for name in RESULTS[1:]))
 
 
 if __name__ == "__main__":

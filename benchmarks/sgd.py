@@ -1,6 +1,6 @@
 """Excess risk of label-private gradient descent on convex problems with a known optimum, beside its bound.
 
-    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/sgd.py [--noises 8] [--write docs/results/sgd.md]
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/sgd.py [--noises 8] [--write]
 
 One pass of `lp_rr_sgd` and `lp_normal_sgd` (delta = 1e-6), last iterate. Two problems, both with features of norm one
 in p dimensions of which three matter. *Linear*: the loss of the lower bound, L⟨w, x⟩ for one class and -L⟨w, x⟩ for the
@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
+
+import pages
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -202,14 +203,16 @@ def main() -> None:
     """Print the tables; write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noises", type=int, default=8)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     parser.add_argument("--classes", action="store_true", help="print the table of many classes alone")
     given, started = parser.parse_args(), time.perf_counter()
     if given.classes:
-        print("\n".join(by_classes(given.noises)))
+        result = "\n".join(by_classes(given.noises))
+        print(result)
+        if given.write:
+            pages.store(result, "sgd-classes")
         return
-    _, command, text = (__doc__ or "").strip().split("\n\n", 2)
-    lines = ["# Label-private gradient descent", "", command, "", text, ""]
+    lines: list[str] = []
     for name, problem in {"Linear": linear(), "Softmax": regression()}.items():
         lines += [f"## {name}", "", "Excess risk against n, ε = 1, p = 16:", "", *by_records(problem, given.noises)]
         lines += ["Excess risk against the number of features, n = 16,384:", "", *by_width(problem, given.noises)]
@@ -218,7 +221,7 @@ def main() -> None:
     result = "\n".join(lines) + "\n"
     print(result)
     if given.write:
-        given.write.write_text(result, encoding="utf-8")
+        pages.store(result, "sgd", "sgd-features")
 
 
 if __name__ == "__main__":

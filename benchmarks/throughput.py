@@ -1,6 +1,6 @@
 """How fast labels are randomized, as ratios to limits that are measured in the same run.
 
-    python benchmarks/throughput.py [--repeats 7] [--write docs/results/throughput.md]
+    python benchmarks/throughput.py [--repeats 7] [--write]
 
 One thread. The limits: the AES-256-CTR keystream (no mechanism can draw more words than that), the usual
 floating-point code on numpy's PCG64 (neither exact nor secure), and `np.sort` of the priors. Peers that are installed
@@ -13,7 +13,8 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
+
+import pages
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -93,7 +94,7 @@ def randomized_response(repeats: int) -> list[str]:
         usual = seconds(lambda: usual_code(labels, mechanism.keep_probability, classes, rng), repeats)  # noqa: B023
         row = (classes, LABELS / ours / 1e6, LABELS / usual / 1e6, usual / ours, keystream / ours)
         lines.append("| {} | {:.0f} | {:.0f} | {:.2f} | {:.2f} |".format(*row))
-    return [*lines, "", "Wanted at K = 10: at least 1 beside the usual code, and at least 0.2 of the keystream."]
+    return lines
 
 
 def with_prior(repeats: int) -> list[str]:
@@ -120,7 +121,7 @@ def with_prior(repeats: int) -> list[str]:
         draw = seconds(lambda: mechanism.randomize(labels, rng=system), repeats)  # noqa: B023
         row = (classes, rows, rows / (choose + draw) / 1e6, sort, choose, draw, (choose + draw) / sort)
         lines.append("| {} | {} | {:.2f} | {:.3f} | {:.3f} | {:.3f} | {:.2f} |".format(*row))
-    return [*lines, "", "Wanted at K = 10: at most 5 times one sort."]
+    return lines
 
 
 def others(repeats: int) -> list[str]:
@@ -187,7 +188,7 @@ def main() -> None:
     """Print the tables; write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     arguments = parser.parse_args()
     repeats = arguments.repeats
     parts = [
@@ -209,8 +210,8 @@ def main() -> None:
     text = "\n\n".join(parts) + "\n"
     print(text)
     if arguments.write:
-        arguments.write.parent.mkdir(parents=True, exist_ok=True)
-        arguments.write.write_text(text, encoding="utf-8")
+        names = ("throughput", "throughput-prior", "throughput-mechanisms", "throughput-peers", "throughput-recorded")
+        pages.store(text, *names)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Public weights under a fresh head: CIFAR-100's, for private labels of CIFAR-10, on the two subsets.
 
-    OMP_NUM_THREADS=1 python benchmarks/transfer.py --noises 2
+    OMP_NUM_THREADS=1 python benchmarks/transfer.py --noises 2 [--write]
 
 Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. The compact network, the quick
 preset, one stage; the labels of CIFAR-100 count as public. The subsets are small parts of the data sets, so the numbers
@@ -11,6 +11,7 @@ import argparse
 import time
 
 import numpy as np
+import pages
 import torch
 from data import cifar10_subset, cifar100_subset
 
@@ -25,16 +26,23 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--noises", type=int, default=2)
     torch.set_num_threads(1)
-    noises = parser.parse_args().noises
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
+    given = parser.parse_args()
+    noises = given.noises
     start = time.perf_counter()
     fine, names, *_ = cifar100_subset()
     public = NetworkClassifier(recipe=RECIPE).fit(fine, names.astype(int))
     print(f"public weights: {time.perf_counter() - start:.0f} s\n")
-    print("| ε | first weights | test accuracy in percent |\n|---:|---|---:|")
+    lines = ["| ε | first weights | test accuracy in percent |", "|---:|---|---:|"]
     for epsilon in EPSILONS:
         for name, init in (("random", None), ("of CIFAR-100", public)):
             found = [100 * accuracy(epsilon, init, noise) for noise in range(noises)]
-            print(f"| {epsilon:g} | {name} | {np.mean(found):.1f} ± {np.std(found, ddof=min(1, noises - 1)):.1f} |")
+            lines.append(
+                f"| {epsilon:g} | {name} | {np.mean(found):.1f} ± {np.std(found, ddof=min(1, noises - 1)):.1f} |"
+            )
+            print(lines[-1], flush=True)
+    if given.write:
+        pages.store("\n".join(lines), "images-weights")
 
 
 def accuracy(epsilon: float, init: NetworkClassifier | None, noise: int) -> float:

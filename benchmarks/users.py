@@ -1,7 +1,7 @@
 """What it costs to protect all labels of a user, on made-up records and on films rated by users.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 LABELDP_DATA=data \\
-        python benchmarks/users.py [--write docs/results/users.md]
+        python benchmarks/users.py [--write]
 
 Each of k records of a user has a label, and every column but the first promises (ε, δ) to each *user*. "sums" are
 `fit_linear` of a curator with users. "one", "rule" and "all" are randomized responses to one record of each user at
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
@@ -136,14 +137,13 @@ def table(name: str, draw: Callable[[int, int], tuple[Part, Part]]) -> list[str]
 def main() -> None:
     """Print the tables, or write them."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--write", type=Path)
-    path = parser.parse_args().write
-    lines = ["# People with several labels", "", str(__doc__).split("\n\n", 1)[1].strip()]
-    lines += table("Made-up records", made_up)
+    parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
+    given = parser.parse_args()
+    lines = table("Synthetic records", made_up)
     if (DATA / "movielens_1m").is_dir():
         lines += table("MovieLens 1M", films())
-    if path is not None:
-        path.write_text("\n".join(lines) + "\n")
+    if given.write:
+        pages.store("\n".join(lines), "users")
 
 
 if __name__ == "__main__":

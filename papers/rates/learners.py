@@ -293,7 +293,7 @@ def excess_of_classes(method: str, classes: int, epsilon: float, *, rng: Rng) ->
         epsilon: of every label.
         rng: of instance, labels and noise.
 
-    Source: Zhao, Theorem 2, for ln K; `docs/results/rates.md`.
+    Source: Zhao, Theorem 2, for ln K; `docs/results/papers.md#rates`.
     """
     return [(lead, _excess(METHODS_OF_CLASSES[method], classes, epsilon, lead, rng)) for lead in LEADS]
 

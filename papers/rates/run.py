@@ -78,7 +78,7 @@ class RateGrid:
     def parse(
         cls, *, rows: str | None, epsilon: str | None, records: str | None, seeds: int, family: str = SMOOTH
     ) -> "RateGrid":
-        """Return the grid of the options of a command line; None for everything as in `docs/results/rates.md`.
+        """Return the grid of the options of a command line; None for everything as in `docs/results/papers.md#rates`.
 
         Raises:
             InputError: the first option that is wrong.

@@ -1,23 +1,21 @@
-"""The index of the papers: every row has its page, its command, and numbers that stand on that page."""
+"""The index of the papers: every row has its data, its command, and numbers of that data."""
 
+import csv
 import re
 import shlex
-from pathlib import Path
 
 import click
 import pytest
 
 from architecture.source import ROOT
-from architecture.test_docs import anchors
 from labeldp.privacy import InputError
 from papers.__main__ import papers
 from papers.aggregation.run import AggregationGrid
-from papers.index import ENTRIES, PAPERS, Entry, listed_commands, papers_markdown
+from papers.index import DATA, ENTRIES, PAPERS, Entry, listed_commands, table
 from papers.multistage.grid import Grid
 from papers.online.run import OnlineGrid
 from papers.rates.run import RateGrid
 
-RESULTS = ROOT / "docs" / "results"
 GRIDS = {"multistage": Grid, "rates": RateGrid, "aggregation": AggregationGrid, "online": OnlineGrid}
 NUMBER = re.compile(r"(?<![\w.^])−?\d+(?:,\d{3})*(?:\.\d+)?(?![\w^])")
 IDS = [f"{entry.paper} {entry.item}" for entry in ENTRIES]
@@ -36,37 +34,38 @@ def parsed(command: str) -> object:
     )
 
 
-def leads_somewhere(page: str) -> bool:
-    """Whether a page of results exists, and has the heading after the #."""
-    name, _, heading = page.partition("#")
-    return (RESULTS / name).is_file() and (not heading or heading in anchors((RESULTS / name).read_text()))
-
-
 def missing_numbers(entry: Entry, text: str) -> list[str]:
     """The numbers of a row that are not in a text."""
     return [number for number in NUMBER.findall(entry.ours) if not re.search(rf"(?<![\d.,]){number}(?!\d)", text)]
 
 
-def test_the_page_is_what_the_list_says() -> None:
-    """`make papers` writes it anew."""
-    assert (RESULTS / "papers.md").read_text() == papers_markdown()
+def cells(entry: Entry) -> str:
+    """The cells of the data of a row."""
+    files = [(DATA / f"{name}.csv").read_text().splitlines() for name in entry.data]
+    return " | ".join(cell for lines in files for row in csv.reader(lines) for cell in row)
+
+
+def test_the_data_are_what_the_list_says() -> None:
+    """`make papers` writes them again."""
+    with (DATA / "papers.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [list(row) for row in table()]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=IDS)
-def test_a_row_has_its_page_its_command_and_its_numbers(entry: Entry) -> None:
-    assert entry.paper in PAPERS and entry.printed
-    assert leads_somewhere(entry.page) and parsed(entry.command)
+def test_a_row_has_its_data_its_command_and_its_numbers(entry: Entry) -> None:
+    assert entry.paper in PAPERS and entry.published and parsed(entry.command)
     assert entry.ours or entry.missing, "an empty row names what is missing"
     assert not entry.ours or entry.why, "ours differs for a reason"
-    assert missing_numbers(entry, (RESULTS / entry.page.partition("#")[0]).read_text()) == []
+    assert missing_numbers(entry, cells(entry)) == []
+    numbers = {float(number.replace("−", "-").replace(",", "")) for number in NUMBER.findall(entry.ours)}
+    assert {ours for _, ours in entry.pairs} <= numbers
 
 
-def test_a_number_that_is_not_on_the_page_and_a_wrong_command_are_seen() -> None:
-    made = Entry("Ghazi", "Table 9", "images.md", "", "", "97.96 and 1,234.5 (ε = 1)", "why")
+def test_a_number_that_is_not_in_the_data_and_a_wrong_command_are_seen() -> None:
+    made = Entry("Ghazi", "Table 9", ("images",), "", "", "97.96 and 1,234.5 (ε = 1)", "why")
     assert missing_numbers(made, "| 97.96 ± 0.06 | ε = 1 | 11,234.5 |") == ["1,234.5"]
     with pytest.raises(InputError, match="--dataset"):
         parsed("python -m papers multistage --dataset mnits --data DIR --epsilon 1 --out runs")
-    assert not leads_somewhere("images.md#table-9") and not leads_somewhere("table9.md")
     with pytest.raises(click.UsageError, match="--noises"):
         parsed("python -m papers rates --noises 3 --out rates")
 
@@ -94,7 +93,3 @@ def test_the_list_names_each_command_and_a_quick_one_for_each_paper() -> None:
     text = "\n".join(listed_commands())
     assert all(entry.command in text and entry.item in text for entry in ENTRIES)
     assert all(parsed(paper.quick) and paper.quick in text for paper in PAPERS.values())
-
-
-def test_pages_of_results_lead_to_the_index() -> None:
-    assert "(papers.md)" in Path(RESULTS / "README.md").read_text()

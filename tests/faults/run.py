@@ -1,7 +1,7 @@
 """Faults, many times: each happens to a library call or a command, and what must hold is looked at afterwards.
 
     PYTHONPATH=tests python tests/faults/run.py [--kills 10000] [--commands 300] [--others 10] [--log LOG]
-    PYTHONPATH=tests python tests/faults/run.py --log LOG … --page docs/results/faults.md
+    PYTHONPATH=tests python tests/faults/run.py --log LOG … --page build/faults.md
 
 The first line makes a log, a line for each fault; the second writes the page from one or several. Processes are forked
 from one that has imported everything, and killed at a time drawn over the measured length of what they do.

@@ -187,5 +187,4 @@ if __name__ == "__main__":
     text = page(given.clients, given.requests, given.kills)
     print(text)
     if given.page:
-        _, mark, rest = given.page.read_text().partition("\n## ")  # what was measured otherwise
-        given.page.write_text(text + mark + rest)
+        given.page.write_text(text)

@@ -117,7 +117,7 @@ Ids = list[bytes] | NDArray[Any]
 """Record ids as the randomness takes them: texts, or integers."""
 
 STAGES = 1
-"""What measured best (`docs/results/learning.md`)."""
+"""What measured best (`docs/results/tables.md`)."""
 
 OPTIONS = ("trust", "chosen", "epochs", "cells", "neighbors", "network", "evaluation", "other_ids", "encoder")
 """The settings that are options of a request; without a chosen model `stages` and `prior`, too."""

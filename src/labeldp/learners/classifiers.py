@@ -64,7 +64,9 @@ def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> His
     """Return boosted trees with a small learning rate for `count` records with noisy labels.
 
     Few features are tried at each split, and boosting stops when held-out released labels are no longer predicted
-    better. Soft labels are less noisy, and all trees are grown. Sizes were chosen in `docs/results/defaults.md`.
+    better. Soft labels are less noisy, and all trees are grown.
+
+    Source: `docs/results/choice-of-defaults.md`, for the sizes.
     """
     enough = count >= STOPPING_RECORDS * classes
     return HistGradientBoostingClassifier(**_slow_trees(count, categorical, enough))

@@ -52,7 +52,7 @@ def cluster_prior(
         curator: holds the n labels.
         clusters: number of clusters in each clustering; from n and K by default.
         clusterings: number of clusterings, with consecutive seeds. Their class shares are joined by a geometric mean,
-            the best of three rules on made-up records (`docs/results/representations.md`).
+            the best of three rules on synthetic records (`docs/results/choice-of-defaults.md`).
         epsilon: cost of all counts together; from n and the number of clusters by default.
         rng: randomness of the noise.
         seed: public seed of the first clustering.

@@ -531,7 +531,7 @@ MAX_SCORE_SHARE = 0.98
 CALIBRATION_ROWS = 20_000
 
 LIKELIHOOD_RIDGE = 0.6
-"""Factor on the precision of the prior under a softmax; chosen in `docs/results/linear_link.md`."""
+"""Factor on the precision of the prior under a softmax; chosen in `docs/results/choice-of-defaults.md`."""
 
 SUMS_CORRECTION = 1.0
 """Factor on that precision where sums correct another classifier."""

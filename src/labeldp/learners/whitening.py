@@ -12,10 +12,10 @@ from labeldp.privacy import AnyFloats, Floats, InputError
 MAX_DIMENSION = 1000
 
 DECAY = 0.8
-"""The expected signal in a unit direction grows with its variance to this power (`docs/results/linear_prior.md`)."""
+"""The expected signal in a unit direction grows with its variance to this power."""
 
 EXPLAINED = 0.6
-"""The share of the labels' variance that a model is expected to explain (`docs/results/linear_prior.md`)."""
+"""The share of the labels' variance that a model is expected to explain; both are from `choice-of-defaults.md`."""
 
 DECAYS = (0.4, 0.8, 1.2)
 """Powers among which the released sums choose afterwards."""

@@ -105,7 +105,7 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         network: a key of `NETWORKS` that takes images.
-        method: "contrast", the better one for the time that it takes (`docs/results/representations.md`), or "byol",
+        method: "contrast", the better one for the time that it takes (`docs/results/choice-of-defaults.md`), or "byol",
             as in the paper.
         recipe: how to train; its `augment` makes the views; `mixup` and `consistency` are not used. Leave "flip" out
             if mirrored images mean something else, as those of digits do.

@@ -60,7 +60,7 @@ MECHANISMS: dict[str, type[CountMechanism]] = {
 }
 
 RECORDS = 10.0
-"""Records in a default cell times epsilon; chosen in `docs/results/cell_constants.md`."""
+"""Records in a default cell times epsilon; chosen in `docs/results/choice-of-defaults.md`."""
 
 UNEXPLAINED = 0.4
 """The share of the labels' variance that features are expected not to explain, as in `fit_linear`."""
@@ -364,7 +364,7 @@ MAX_RECORDS = 1 << 16
 
 PATIENCE = 30
 """Boosting stops after so many rounds without progress on the cells that are left out: half as many lose .06 points on
-the tables of `docs/results/cell_constants.md`, which no other page shows, and twice as many gain .02."""
+the tables of `docs/results/choice-of-defaults.md`, which no other page shows, and twice as many gain .02."""
 
 MIN_CELLS = 20
 """With fewer cells, or fewer records than eight a class, no tree is grown: all records get their common mean."""
