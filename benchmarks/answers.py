@@ -1,1 +1,361 @@
-ANSWERS = {}
+"""What the results page answers, computed from docs/results/data: sentences, and tables that join several files."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, median
+
+Table = tuple[list[str], list[list[str]]]
+Read = Callable[[str], Table]
+
+FITS = Path(__file__).parents[1] / "docs" / "results" / "choose" / "fits.jsonl"
+
+
+def records(read: Read, name: str) -> list[dict[str, str]]:
+    """Return the rows of a file by column."""
+    head, rows = read(name)
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def number(cell: str) -> float:
+    """Return the first number of a cell."""
+    match = re.search(r"[-−]?[\d,]*\.?\d+(?:e[-+]?\d+)?", cell)
+    if match is None:
+        raise ValueError(f"no number: {cell}")
+    return float(match[0].replace(",", "").replace("−", "-"))
+
+
+def images(read: Read) -> str:
+    points = {
+        (p["line"], float(p["epsilon"])): float(p["mean"])
+        for p in records(read, "headline")
+        if p["data"] == "fashion_mnist"
+    }
+    mine, central = points["labeldp, local", 1.0], points["labeldp, central", 1.0]
+    others = [f"{name} {points[line, 1.0]:.1f} %" for name, line in (("LP-2ST", "LP-2ST"), ("ALIBI", "ALIBI"))]
+    pro = points["LabelDP-Pro, central", 1.0]
+    local, published = points["labeldp, local", 2.0], points["LP-2ST", 2.0]
+    place = "ahead of" if published > local else "behind"
+    return (
+        f"Fashion-MNIST at ε = 1: {mine:.1f} % local and {central:.1f} % central. Published: {', '.join(others)}, and "
+        f"LabelDP-Pro {pro:.1f} % (central). At ε = 2 published LP-2ST ({published:.1f} %) is {place} our local model "
+        f"({local:.1f} %)."
+    )
+
+
+def encoders(read: Read) -> str:
+    head, rows = encoder_rows(read)
+    best = {column: [0.0, 0.0] for column in head[2:]}
+    for row in rows:
+        for column, cell in zip(head[2:], row[2:], strict=True):
+            if cell:
+                best[column]["published" in row[0]] = max(best[column]["published" in row[0]], number(cell))
+    ahead = [column.removeprefix("ε = ") for column, (ours, published) in best.items() if published > ours]
+    local, central = rows[1], rows[0]
+    return (
+        f"CIFAR-10 with ImageNet features at ε = 1: {local[3]} % local and {central[3]} % central. Published systems "
+        f"with other features are ahead at ε = {', '.join(ahead)}."
+    )
+
+
+def encoder_rows(read: Read) -> Table:
+    """Ours beside published systems, at the epsilons that both have."""
+    columns = ["ε = 0.5", "ε = 1", "ε = 2", "ε = 4"]
+    rows = [[row["ImageNet features"], "ImageNet", *(row[c] for c in columns)] for row in records(read, "imagenet")]
+    for row in records(read, "imagenet-published"):
+        features = rows[-1][1] if row["features"] == "the same" else row["features"]
+        name = re.sub(r" \[\d\]", "", row["published"])
+        if any(row[c] for c in columns):
+            rows.append([f"{name}, published", features, *(row[c] for c in columns)])
+    return ["method", "features", *columns], rows[:8]
+
+
+def tables(read: Read) -> str:
+    at = {(row["data"], row["trust"], row["ε"]): number(row["AUC"]) for row in records(read, "tables")}
+    names = list(dict.fromkeys(name for name, _, _ in at))
+    parts = [
+        f"{name} {at[name, 'local', '1']:.1f} % local and {at[name, 'central', '1']:.1f} % central" for name in names
+    ]
+    ahead = sum(at[name, "central", "0.1"] > at[name, "local", "0.1"] for name in names)
+    return f"AUC at ε = 1: {'; '.join(parts)}. At ε = 0.1 the central model is ahead on {ahead} of {len(names)} tables."
+
+
+def table_rows(read: Read) -> Table:
+    """AUC by trust and epsilon."""
+    found = records(read, "tables")
+    epsilons = list(dict.fromkeys(row["ε"] for row in found))
+    rows = []
+    for data, trust in dict.fromkeys((row["data"], row["trust"]) for row in found):
+        cells = {row["ε"]: row["AUC"] for row in found if (row["data"], row["trust"]) == (data, trust)}
+        rows.append([data, trust, *(cells.get(epsilon, "") for epsilon in epsilons)])
+    return ["data", "trust", *(f"ε = {epsilon}" for epsilon in epsilons)], rows
+
+
+def regression_rows(read: Read) -> Table:
+    """Mean errors of the default and of the baseline, on the tables that score."""
+    found = [row for row in records(read, "numbers-baselines") if row["table"] in ("protein", "weeks", "spend")]
+    rows = []
+    for name in dict.fromkeys(row["table"] for row in found):
+        own = [row for row in found if row["table"] == name]
+        pairs = [[_error(own, method, e) for method in ("labeldp", "Laplace and ridge")] for e in ("0.5", "1", "2")]
+        rows.append([name, *(" / ".join(pair) for pair in pairs), _error(own, "no privacy", "1")])
+    return ["data", "ε = 0.5", "ε = 1", "ε = 2", "no privacy"], rows
+
+
+def _error(rows: list[dict[str, str]], method: str, epsilon: str) -> str:
+    errors = [float(row["error"]) for row in rows if (row["method"], row["epsilon"]) == (method, epsilon)]
+    return f"{fmean(errors):.2f}"
+
+
+def peers(read: Read) -> str:
+    rows = best_peers(read)[1]
+    ahead = sum(_ahead(row[1], row[2], row[0]) and _ahead(row[3], row[4], row[0]) for row in rows)
+    return (
+        f"On {ahead} of {len(rows)} data sets both defaults are ahead of every other method at ε = 1, with the same "
+        "features and records."
+    )
+
+
+def _ahead(mine: str, other: str, data: str) -> bool:
+    return (
+        number(mine) < number(other.split(": ")[1])
+        if "protein" in data
+        else number(mine) > number(other.split(": ")[1])
+    )
+
+
+def best_peers(read: Read) -> Table:
+    """Our defaults and the best other method of each trust at epsilon = 1."""
+    rows = []
+    for data in ("fashion_mnist", "mnist", "protein_structure"):
+        found = [row for row in records(read, "peers") if row["table"] == data]
+        sign = -1 if data == "protein_structure" else 1
+        cells = []
+        for trust, ours in (("local", ("local", "local-numbers")), ("central", ("central", "central-numbers"))):
+            own = next(row for row in found if row["name"] in ours)
+            others = [row for row in found if row["trust"] == trust and row["name"] not in ours]
+            best = max(others, key=lambda row: sign * number(row["ε = 1"]))
+            cells += [own["ε = 1"], f"{best['method']}: {best['ε = 1']}"]
+        rows.append([data, *cells])
+    return ["data", "labeldp, local", "best other, local", "labeldp, central", "best other, central"], rows
+
+
+def sizes_rows(read: Read) -> Table:
+    """Median AUC of tables of two classes with every number of records, by records, epsilon and trust."""
+    kinds = {"adult", "bank", "credit", "elec2", "magic", "higgs", "census", "skin", "visit", "movielens"}
+    fits = [json.loads(line) for line in FITS.read_text().splitlines()]
+    means: dict[tuple[str, int, float, str], list[float]] = {}
+    for fit in fits:
+        if fit["table"] in kinds:
+            means.setdefault((fit["table"], fit["records"], fit["epsilon"], fit["method"]), []).append(fit["score"])
+    epsilons, sizes = (0.5, 1.0, 4.0), (1000, 5000, 20000)
+    rows = []
+    for trust, method in (("local", "local auto"), ("central", "central linear, delta")):
+        for size in sizes:
+            cells = []
+            for epsilon in epsilons:
+                scores = [
+                    fmean(means[t, size, epsilon, method])
+                    for t in sorted(kinds)
+                    if all((t, s, epsilon, method) in means for s in sizes)
+                ]
+                cells.append(f"{median(scores):.1f}" if scores else "")
+            rows.append([trust, f"{size:,}", *cells])
+    return ["trust", "records", *(f"ε = {epsilon:g}" for epsilon in epsilons)], rows
+
+
+def sizes(read: Read) -> str:
+    rows = {(row[0], row[1]): row[3] for row in sizes_rows(read)[1]}
+    return (
+        f"At ε = 1 the median AUC of a local model is {rows['local', '1,000']} % with 1,000 records, "
+        f"{rows['local', '5,000']} % with 5,000 and {rows['local', '20,000']} % with 20,000."
+    )
+
+
+def intervals(read: Read) -> str:
+    found = [number(row["coverage"]) for row in records(read, "intervals")]
+    return (
+        f"95 % intervals of model quality cover in {min(found):.1f} to {max(found):.1f} % of the fits, "
+        f"{median(found):.1f} % in the median of {len(found)} cases."
+    )
+
+
+def interval_rows(read: Read) -> Table:
+    """The smallest and the largest coverage of each estimate."""
+    found = records(read, "intervals")
+    shown = (
+        "accuracy",
+        "log loss",
+        "area under the ROC curve",
+        "recall",
+        "precision",
+        "calibration gap",
+        "error",
+        "R²",
+    )
+    rows = []
+    for name in shown:
+        values = [number(row["coverage"]) for row in found if row["estimate"] == name]
+        if values:
+            rows.append([name, str(len(values)), f"{min(values):.1f}", f"{max(values):.1f}"])
+    return ["estimate", "settings", "lowest coverage (%)", "highest coverage (%)"], rows
+
+
+def estimates(read: Read) -> str:
+    rows = {(r["classes"], r["ε"]): r for r in records(read, "estimate-widths")}
+    one, four = (100 * number(rows["2", epsilon]["n = 5,000"]) for epsilon in ("1", "4"))
+    return (
+        f"A share of 5 % of two classes has a 95 % interval of {one:.1f} points with 5,000 noisy labels at ε = 1, and "
+        f"of {four:.1f} points at ε = 4."
+    )
+
+
+def audits(read: Read) -> str:
+    correct = records(read, "audit-correct")[0]
+    coverage = min(number(row["coverage"]) for row in records(read, "audit"))
+    known = [
+        row for row in records(read, "audit-mistakes") if row["found"].split(" of ")[0] == row["found"].split(" of ")[1]
+    ]
+    programs = [row for row in records(read, "mistakes") if "honest" not in row["program"]]
+    traced = sum(row["trace"] != "holds" for row in programs)
+    bounded = sum(": found" in row["lower bound of ε from outputs"] for row in programs)
+    libraries = [row for row in records(read, "other-libraries") if row["audit"] == "outputs"]
+    refuted = sum("not refuted" not in row["found"] for row in libraries)
+    return (
+        f"Of {correct['audits']} audits of {correct['correct mechanisms']} correct mechanisms "
+        f"{correct['above the claim']} is above the claim, and each bound covers in {coverage:.1f} % or more. "
+        f"{len(known)} known mistakes are found in every audit. A trace finds {traced} of {len(programs)} mistakes in "
+        f"programs, a bound from outputs {bounded}. {refuted or 'None'} of {len(libraries)} claims of other libraries "
+        "is refuted."
+    )
+
+
+def faults(read: Read) -> str:
+    killed, other = records(read, "faults"), records(read, "faults-other")
+    count = sum(int(row["kills"]) for row in killed) + sum(int(row["times"]) for row in other)
+    wrong = sum(int(row["wrong"]) for row in (*killed, *other))
+    return f"No: after {count:,} injected faults {wrong} charges were lost, changed or duplicated."
+
+
+def fault_rows(read: Read) -> Table:
+    """Faults by kind."""
+    killed, other = records(read, "faults"), records(read, "faults-other")
+    rows = []
+    for kind in dict.fromkeys(row["table"] for row in killed):
+        own = [row for row in killed if row["table"] == kind]
+        rows.append(
+            [kind, *(f"{sum(int(row[c]) for row in own):,}" for c in ("kills", "in a transaction", "charged", "wrong"))]
+        )
+    rows.append(
+        [
+            "other faults",
+            f"{sum(int(row['times']) for row in other):,}",
+            "",
+            "",
+            f"{sum(int(row['wrong']) for row in other)}",
+        ]
+    )
+    storm = {row["counted afterwards"]: row[""] for row in records(read, "serve")}
+    wrong = sum(number(value) for name, value in storm.items() if name not in ("asked", "charges"))
+    rows.append(["requests to a killed server", storm["asked"], "", storm["charges"], f"{wrong:.0f}"])
+    return ["fault", "times", "in a transaction", "charged", "wrong"], rows
+
+
+def speed(read: Read) -> str:
+    row = next(row for row in records(read, "throughput") if row["K"] == "10")
+    files = next(
+        r
+        for r in records(read, "scale-files")
+        if r["table"].startswith("integer ids, Parq") and r["rows"] == "100,000,000"
+    )
+    return (
+        f"Randomized response of ten classes randomizes {row['labeldp, M labels/s']} million labels a second on one "
+        f"core ({row['ratio to it']} times usual NumPy code). A file of 100 million rows takes "
+        f"{number(files['release, s']):.0f} s."
+    )
+
+
+def speed_rows(read: Read) -> Table:
+    """Ours beside a peer in the same run."""
+    rows = []
+    for row in records(read, "throughput"):
+        rows.append(
+            [
+                f"randomized response, {row['K']} classes",
+                f"{row['labeldp, M labels/s']} M labels/s",
+                f"NumPy code: {row['usual numpy code, M labels/s']} M",
+            ]
+        )
+    for row in records(read, "throughput-peers"):
+        rows.append([f"{row['peer, K = 10']}, 10 classes", f"{number(row['labels/s']) / 1e6:.2f} M labels/s", ""])
+    for row in records(read, "scale-files"):
+        if row["rows"] == "10,000,000":
+            rows.append(
+                [f"file of 10,000,000 rows, {row['table']}", f"{row['release, s']} s", f"copy: {row['copy, s']} s"]
+            )
+    return ["task", "time or rate", "in the same run"], rows[:8]
+
+
+def online(read: Read) -> str:
+    found = [row for row in records(read, "online") if "d = 100, ε = 1;" in row["table"]]
+    by = {row[""]: row for row in found}
+    names = ("matrix-factorization", "multiplicative-weights", "blind")
+    mine, free, blind = (number(by[name]["iid-0.1"]) for name in names)
+    return (
+        f"100 experts, 100,000 rounds, ε = 1, a gap of 0.1: the plan has a regret of {mine:,.0f}, without privacy "
+        f"{free:,.0f}, a random expert {blind:,.0f}."
+    )
+
+
+def online_rows(read: Read) -> Table:
+    """Regret of what a plan takes, without privacy and at random."""
+    found = [row for row in records(read, "online") if "d = 100, ε = 1;" in row["table"]]
+    names = {
+        "matrix-factorization": "noisy sums (the plan)",
+        "dartboard": "dartboard",
+        "l2p": "L2P",
+        "doubling": "doubling",
+    }
+    names |= {"multiplicative-weights": "no privacy", "blind": "random expert"}
+    columns = ["bound", "iid-0.1", "iid-0.02", "ep10", "ep100", "shift", "trap"]
+    by = {row[""]: row for row in found}
+    return ["learner", *columns], [[title, *(by[name][c] for c in columns)] for name, title in names.items()]
+
+
+def regression(read: Read) -> str:
+    rows = regression_rows(read)[1]
+    pairs = [tuple(map(float, cell.split(" / "))) for row in rows for cell in row[1:4]]
+    ahead = sum(mine < other for mine, other in pairs)
+    mine, other = rows[0][2].split(" / ")
+    return (
+        f"{rows[0][0].capitalize()} at ε = 1: RMSE {mine} local; Laplace noise with a ridge regression {other}, "
+        f"without privacy {rows[0][4]}. labeldp is ahead in {ahead} of {len(pairs)} cells."
+    )
+
+
+ANSWERS: dict[str, Callable[[Read], str]] = {
+    "images": images,
+    "encoders": encoders,
+    "tables": tables,
+    "regression": regression,
+    "peers": peers,
+    "sizes": sizes,
+    "intervals": intervals,
+    "estimates": estimates,
+    "audits": audits,
+    "faults": faults,
+    "speed": speed,
+    "online": online,
+}
+SUMMARIES: dict[str, Callable[[Read], Table]] = {
+    "encoders": encoder_rows,
+    "tables": table_rows,
+    "regression": regression_rows,
+    "peers": best_peers,
+    "sizes": sizes_rows,
+    "intervals": interval_rows,
+    "faults": fault_rows,
+    "speed": speed_rows,
+    "online": online_rows,
+}

@@ -8,7 +8,8 @@ A page has a marker where a table stands:
     <!-- table: NAME | columns=A / B | K=10 / 100 -->
 
 NAME.csv has the rows. `columns` chooses columns, every other word chooses rows by their value. `<!-- answer: NAME -->`
-stands before a sentence that `answers.py` computes from the same files. Programs call `store` with their tables.
+and `<!-- summary: NAME -->` have a sentence and a table that `answers.py` computes from the same files. Programs call
+`store` with their tables.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import answers
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "results"
 DATA = PAGES / "data"
-MARKER = re.compile(r"^<!-- (table|answer): (.+?) -->\n(?:\n(?:(?:\|.*\n)+|\*\*.*\n))?", re.M)
+MARKER = re.compile(r"^<!-- (table|answer|summary): (.+?) -->\n\n?(?:(?:\|.*\n)+|\*\*.*\n)?", re.M)
 NUMBER = re.compile(r"[-−+]?[\d.,]+(?:e[-+]?\d+)?(?: %| ±.*| \(.*)?")
 
 
@@ -89,9 +90,13 @@ def table(words: str) -> str:
     columns = [head.index(column) for column in named[0]] if named else list(range(len(head)))
     if not named and "| table=" in words:
         columns.remove(head.index("table"))
-    right = [all(NUMBER.fullmatch(row[place]) or row[place] in ("", "–") for row in rows) for place in columns]
-    lines = [[head[place] for place in columns], ["---:" if number else "---" for number in right]]
-    lines += [[row[place] for place in columns] for row in rows]
+    return markdown([head[place] for place in columns], [[row[place] for place in columns] for row in rows])
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table, with columns of numbers to the right."""
+    right = [all(NUMBER.fullmatch(cell) or cell in ("", "–") for cell in column) for column in zip(*rows, strict=True)]
+    lines = [head, ["---:" if number else "---" for number in right], *rows]
     return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
 
 
@@ -100,8 +105,13 @@ def filled(text: str) -> str:
 
     def block(match: re.Match[str]) -> str:
         kind, words = match[1], match[2]
-        content = table(words) if kind == "table" else answers.ANSWERS[words](read) + "\n"
-        return f"<!-- {kind}: {words} -->\n\n{content}"
+        if kind == "table":
+            content = table(words)
+        elif kind == "summary":
+            content = markdown(*answers.SUMMARIES[words](read))
+        else:
+            content = f"**{answers.ANSWERS[words](read)}**\n"
+        return f"<!-- {kind}: {words} -->\n{content}"
 
     return MARKER.sub(block, text)
 

@@ -11,7 +11,13 @@ def test_pages_outside_proofs_and_results_have_short_sentences() -> None:
     assert sum(count > 30 for count in words) <= 0.03 * len(words)
 
 
-LONG = {"project": 1, "proofs": 281, "reference": 1, "results": 175, "theory": 24}
+def test_pages_of_results_have_short_sentences() -> None:
+    words = lengths(grouped()["results"])
+    assert sum(words) / len(words) <= 17
+    assert sum(count > 25 for count in words) <= 0.1 * len(words)
+
+
+LONG = {"project": 1, "proofs": 281, "reference": 1, "results": 16, "theory": 24}
 """How many sentences of each group have more than 30 words; other groups have none. The numbers only fall."""
 
 
