@@ -334,6 +334,53 @@ def regression(read: Read) -> str:
     )
 
 
+def front_rows(read: Read) -> Table:
+    """Fashion-MNIST for the README: ours and published methods."""
+    points = [point for point in records(read, "headline") if point["data"] == "fashion_mnist"]
+    page = "docs/results"
+    sources = {"labeldp": "images.md#fashion_mnist", "LP-2ST": "papers.md", "": "images.md#fashion_mnist"}
+    rows = []
+    for line in ("labeldp, central", "labeldp, local", "LP-2ST", "LabelDP-Pro, central", "ALIBI"):
+        name, _, trust = line.partition(", ")
+        source = sources.get(name, sources[""])
+        cells = [
+            next((f"{float(p['mean']):.1f}" for p in points if (p["line"], float(p["epsilon"])) == (line, epsilon)), "")
+            for epsilon in (0.5, 1.0, 2.0)
+        ]
+        if name == "labeldp":
+            name = "**labeldp**"
+            cells = [f"**{cell}**" if trust == "central" else cell for cell in cells]
+        else:
+            name += ", published"
+        rows.append([name, trust or "local", *cells, f"[{source.partition('.')[0]}]({page}/{source})"])
+    return ["Fashion-MNIST, test accuracy (%)", "Trust", "ε = 0.5", "ε = 1", "ε = 2", "Source"], rows
+
+
+def library_rows(read: Read) -> Table:
+    """Speed of randomized response and audits of claims, by library and version."""
+    ours = next(row for row in records(read, "throughput") if row["K"] == "10")
+    correct = records(read, "audit-correct")[0]
+    rows = [
+        ["labeldp", f"{float(ours['labeldp, M labels/s']) * 1e6:,.0f}", correct["audits"], correct["above the claim"]]
+    ]
+    audited = [row for row in records(read, "other-libraries") if row["audit"] == "outputs"]
+    speeds = {row["peer, K = 10"]: row["labels/s"] for row in records(read, "throughput-peers")}
+    speeds |= {row["peer"]: row["K = 10, labels/s"] for row in records(read, "throughput-recorded")}
+    for name, peer in (
+        ("opendp 0.16.0", "OpenDP 0.16.0"),
+        ("diffprivlib 0.6.6", "diffprivlib 0.6.6, ExponentialCategorical as RR"),
+        ("pure-ldp 1.2.0", "pure-LDP 1.2.0, RR client"),
+        ("multi-freq-ldpy 0.2.5", "multi-freq-ldpy GRR"),
+        ("", "google-research/label-dp, RR"),
+    ):
+        own = [row for row in audited if row["library"] == name]
+        refuted = sum("not refuted" not in row["found"] for row in own)
+        rows.append(
+            [name or "google-research/label-dp", speeds[peer], str(len(own) or ""), str(refuted) if own else ""]
+        )
+    return ["library", "labels/s, 10 classes", "audits", "above the claim"], rows
+
+
 ANSWERS: dict[str, Callable[[Read], str]] = {
     "images": images,
     "encoders": encoders,
@@ -358,4 +405,6 @@ SUMMARIES: dict[str, Callable[[Read], Table]] = {
     "faults": fault_rows,
     "speed": speed_rows,
     "online": online_rows,
+    "front": front_rows,
+    "libraries": library_rows,
 }

@@ -24,8 +24,11 @@ import answers
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "results"
 DATA = PAGES / "data"
-MARKER = re.compile(r"^<!-- (table|answer|summary): (.+?) -->\n\n?(?:(?:\|.*\n)+|\*\*.*\n)?", re.M)
-NUMBER = re.compile(r"[-−+]?[\d.,]+(?:e[-+]?\d+)?(?: %| ±.*| \(.*)?")
+OTHERS = (ROOT / "README.md", ROOT / "docs" / "project" / "compare.md")
+"""Pages elsewhere that have markers."""
+
+MARKER = re.compile(r"^<!-- (table|answer|summary): (.+?) -->\n(?:\n?(?:(?:\|.*\n)+|\*\*.*\n))?", re.M)
+NUMBER = re.compile(r"(?:\*\*)?[-−+]?[\d.,]+(?:e[-+]?\d+)?(?: %| ±.*| \(.*|\*\*)?")
 
 
 def read(name: str) -> tuple[list[str], list[list[str]]]:
@@ -118,13 +121,14 @@ def filled(text: str) -> str:
 
 def fill() -> None:
     """Fill all pages."""
-    for page in sorted(PAGES.glob("*.md")):
+    for page in (*sorted(PAGES.glob("*.md")), *OTHERS):
         page.write_text(filled(page.read_text()))
 
 
 def changed() -> list[str]:
     """Return the names of the pages that differ from their data."""
-    return [page.name for page in sorted(PAGES.glob("*.md")) if page.read_text() != filled(page.read_text())]
+    pages = (*sorted(PAGES.glob("*.md")), *OTHERS)
+    return [page.name for page in pages if page.read_text() != filled(page.read_text())]
 
 
 if __name__ == "__main__":
