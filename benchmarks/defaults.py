@@ -1,6 +1,6 @@
 """The settings of boosted trees, compared on data sets that no page of accuracies of trees shows.
 
-    python benchmarks/defaults.py [--noises 2] [--epsilon 1] [--write]
+    python benchmarks/defaults.py [--repeats 2] [--epsilon 1] [--write]
 
 Data folders `credit_default`, `magic_gamma` and `higgs_7500` are looked for in the folder LABELDP_DATA, by
 default ../shared/data. A quarter of each is held out. Settings are compared by the mean log loss there, after
@@ -87,11 +87,11 @@ def compare(settings: dict[str, Callable[[int, int], Any]], epsilon: float, nois
 def main() -> None:
     """Print the tables; write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--noises", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
-    text = "\n".join(compare(trees(), given.epsilon, given.noises))
+    text = "\n".join(compare(trees(), given.epsilon, given.repeats))
     print(text)
     if given.write:
         pages.store(text, "defaults")

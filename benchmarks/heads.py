@@ -169,14 +169,14 @@ def main() -> None:
     """Run what was not run before, noise by noise, and write the page where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--noises", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default="", help="parts of what is run, such as mnist/sums")
     parser.add_argument("--choose", action="store_true", help="measure the constants instead")
     parser.add_argument("--write", action="store_true", help="store the tables of all runs so far, and run nothing")
     given = parser.parse_args()
     runs = Runs(given.out)
     if given.write:
-        pages.store(page(runs, given.noises), "heads", "heads-choices")
+        pages.store(page(runs, given.repeats), "heads", "heads-choices")
         return
     if given.choose:
         for name, epsilons in CHOSEN_ON.items():
@@ -184,7 +184,7 @@ def main() -> None:
                 for decay, ridge in CHOICES:
                     runs.run(data=name, epsilon=epsilon, noise=0, decay=decay, ridge=ridge)
         return
-    for noise in range(given.noises):
+    for noise in range(given.repeats):
         for name, sources in EPSILONS.items():
             for source, epsilons in sources.items():
                 if given.only in f"{name}/{source}":

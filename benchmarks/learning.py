@@ -220,7 +220,7 @@ def row(dataset: str, name: str, epsilon: float, found: list[dict[str, float]]) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", default="digits=1+2,adult=1,bank=1")
-    parser.add_argument("--noises", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--variants", default=";".join(SHOWN), help="names of the variants, by semicolons")
     parser.add_argument("--unprotected", action="store_true", help="also learn from the true labels")
     parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "learning")
@@ -233,7 +233,7 @@ def main() -> None:
             print(f"{dataset}, {TASKS[dataset]().metric} without privacy: {without_privacy(TASKS[dataset]()):.2f}")
         for epsilon in map(float, epsilons.split("+")):
             for name in given.variants.split(";"):
-                lines.append(row(dataset, name, epsilon, measured(dataset, name, epsilon, given.noises, given.kept)))
+                lines.append(row(dataset, name, epsilon, measured(dataset, name, epsilon, given.repeats, given.kept)))
     print("\n".join(lines), flush=True)
     if given.write:
         pages.store("\n".join(lines), "training")

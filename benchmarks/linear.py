@@ -123,14 +123,14 @@ def main() -> None:
     """Run what was not run before, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", default=",".join(f"{name}=0.1+0.5+1+2" for name in TABLES))
-    parser.add_argument("--noises", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "linear")
     parser.add_argument("--write", action="store_true", help="store the table in docs/results/data")
     given = parser.parse_args()
     given.kept.mkdir(parents=True, exist_ok=True)
     lines = ["| data | trust | ε | AUC | accuracy | runs | seconds |", "|---|---|---:|---:|---:|---:|---:|"]
     for name, listed in (each.split("=") for each in given.runs.split(",")):
-        lines += table_rows(name, [float(epsilon) for epsilon in listed.split("+")], given.kept, given.noises)
+        lines += table_rows(name, [float(epsilon) for epsilon in listed.split("+")], given.kept, given.repeats)
     print("\n".join(lines))
     if given.write:
         pages.store("\n".join(lines), "tables")

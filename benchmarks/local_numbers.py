@@ -1,6 +1,6 @@
 """The noise of unbiased numbers, and errors that a trusted curator sums.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/local_numbers.py [--noises 5] [--write]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/local_numbers.py [--repeats 5] [--write]
 
 With --kept FOLDER each finished cell of the tables is kept there, and an interrupted run goes on.
 """
@@ -157,14 +157,14 @@ def _evaluated_row(kept: Kept, name: str, epsilon: float, noises: int) -> str:
 def main() -> None:
     """Measure, print, and store where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--noises", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--kept", type=Path)
     parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     if given.kept:
         given.kept.mkdir(exist_ok=True)
-    page = report(Kept(given.kept), given.noises, given.parts)
+    page = report(Kept(given.kept), given.repeats, given.parts)
     print(page)
     if given.write:
         pages.store(page, *(NAMES[part] for part in given.parts))

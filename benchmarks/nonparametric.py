@@ -1,6 +1,6 @@
 """Learning without a model, from a trusted curator or from randomized labels, on four real tables at epsilon = 1.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/nonparametric.py [--noises 5]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/nonparametric.py [--repeats 5]
 
 Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. 80 % of the records are learned from,
 the others are for the final measurement alone. Every number is a mean over fresh noises, with the standard deviation of
@@ -230,12 +230,12 @@ def page(kept: Path, noises: int) -> list[str]:
 def main() -> None:
     """Run what was not run before, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--noises", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "nonparametric")
     parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     given.kept.mkdir(parents=True, exist_ok=True)
-    text = "\n".join(page(given.kept, given.noises))
+    text = "\n".join(page(given.kept, given.repeats))
     print(text)
     if given.write:
         pages.store(text, "cells")

@@ -89,13 +89,13 @@ def measured(epsilon: float, seed: int) -> dict[str, Any]:
 def main() -> None:
     """Print the table; write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--noises", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
     lines: list[str] = []
     lines += ["| ε | sums, δ = 1e-6 | forward, δ = 0 | unbiased, δ = 0 | plain, δ = 0 |", "|---:|---:|---:|---:|---:|"]
     for epsilon in EPSILONS:
-        runs = [measured(epsilon, seed) for seed in range(given.noises)]
+        runs = [measured(epsilon, seed) for seed in range(given.repeats)]
         cells = []
         for name in ("sums", "forward", "unbiased", "plain"):
             scores = np.array([run[name] for run in runs])

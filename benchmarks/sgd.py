@@ -1,6 +1,6 @@
 """Excess risk of label-private gradient descent on convex problems with a known optimum, beside its bound.
 
-    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/sgd.py [--noises 8] [--write]
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/sgd.py [--repeats 8] [--write]
 
 One pass of `lp_rr_sgd` and `lp_normal_sgd` (delta = 1e-6), last iterate. Two problems, both with features of norm one
 in p dimensions of which three matter. *Linear*: the loss of the lower bound, L⟨w, x⟩ for one class and -L⟨w, x⟩ for the
@@ -202,22 +202,22 @@ def by_width(problem: Problem, noises: int) -> list[str]:
 def main() -> None:
     """Print the tables; write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--noises", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     parser.add_argument("--classes", action="store_true", help="print the table of many classes alone")
     given, started = parser.parse_args(), time.perf_counter()
     if given.classes:
-        result = "\n".join(by_classes(given.noises))
+        result = "\n".join(by_classes(given.repeats))
         print(result)
         if given.write:
             pages.store(result, "sgd-classes")
         return
     lines: list[str] = []
     for name, problem in {"Linear": linear(), "Softmax": regression()}.items():
-        lines += [f"## {name}", "", "Excess risk against n, ε = 1, p = 16:", "", *by_records(problem, given.noises)]
-        lines += ["Excess risk against the number of features, n = 16,384:", "", *by_width(problem, given.noises)]
+        lines += [f"## {name}", "", "Excess risk against n, ε = 1, p = 16:", "", *by_records(problem, given.repeats)]
+        lines += ["Excess risk against the number of features, n = 16,384:", "", *by_width(problem, given.repeats)]
     minutes = (time.perf_counter() - started) / 60
-    lines += [f"{date.today()}, {given.noises} noises, one core, {platform.machine()}, {minutes:.0f} minutes."]
+    lines += [f"{date.today()}, {given.repeats} noises, one core, {platform.machine()}, {minutes:.0f} minutes."]
     result = "\n".join(lines) + "\n"
     print(result)
     if given.write:

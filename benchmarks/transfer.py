@@ -1,6 +1,6 @@
 """Public weights under a fresh head: CIFAR-100's, for private labels of CIFAR-10, on the two subsets.
 
-    OMP_NUM_THREADS=1 python benchmarks/transfer.py --noises 2 [--write]
+    OMP_NUM_THREADS=1 python benchmarks/transfer.py --repeats 2 [--write]
 
 Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. The compact network, the quick
 preset, one stage; the labels of CIFAR-100 count as public. The subsets are small parts of the data sets, so the numbers
@@ -24,11 +24,11 @@ EPSILONS = (1.0, 2.0, 4.0)
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--noises", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=2)
     torch.set_num_threads(1)
     parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     given = parser.parse_args()
-    noises = given.noises
+    noises = given.repeats
     start = time.perf_counter()
     fine, names, *_ = cifar100_subset()
     public = NetworkClassifier(recipe=RECIPE).fit(fine, names.astype(int))

@@ -146,7 +146,7 @@ def whole_sample(problem: Problem, table: str, seed: int) -> Cell:
 def lba(problem: Problem, size: int, bags: int, rng: np.random.Generator, seed: int) -> Cell:
     """Return a cell of Table 1: secret weights, a linear model by Adam as in Appendix K, and by least squares.
 
-    Adam learns twice: from numbers of mean 0 and deviation 1, and from numbers as they are.
+    Adam learns twice: from numbers of mean 0 and deviation 1, and from unscaled numbers.
 
     Source: Brahmbhatt, Fig. 1, Table 1 and Appendix K.
     """
@@ -291,13 +291,13 @@ class AdamWay:
 ADAM_WAYS = {
     "Appendix K, numbers scaled": AdamWay(),
     "no early end": AdamWay(patient=True),
-    "numbers as they are": AdamWay(natural=True),
+    "unscaled numbers": AdamWay(natural=True),
     "one bag in a step": AdamWay(alone=True),
     "constant from the mean": AdamWay(from_mean=True),
     "rate × 10": AdamWay(faster=10),
     "rate × 100": AdamWay(faster=100),
     "epochs × 10": AdamWay(longer=10),
-    "as they are, rate × 10": AdamWay(natural=True, faster=10),
+    "unscaled numbers, rate × 10": AdamWay(natural=True, faster=10),
 }
 """What is changed in the table of Adam, one thing at a time."""
 

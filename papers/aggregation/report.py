@@ -17,7 +17,7 @@ simulation: bags, weights and noise come from public seeds. The last column is w
 epsilon = 1 by the exact accounting, one for each k, worst seed; 1 is no protection at all."""
 
 LEARNERS = {
-    "natural": "Table 1 (LBA), linear model by Adam, numbers as they are",
+    "natural": "Table 1 (LBA), linear model by Adam, unscaled numbers",
     "Adam": "Table 1 (LBA), linear model by Adam",
     "exact": "Table 1 (LBA), linear model by least squares",
 }

@@ -34,6 +34,9 @@ PATTERNS = {
 }
 """What to write instead of each pattern."""
 
+WAITING = ("choose.md", "class-baselines.md", "first-day.md", "fitting.md", "imagenet-features.md", "inference.md")
+WAITING += ("intervals.md", "numbers-baselines.md")
+
 DOCSTRINGS, ERRORS = 0, 68
 """How many first lines of docstrings and how many errors have a pattern; the limits only fall."""
 
@@ -65,9 +68,9 @@ def nodes() -> Iterator[tuple[str, ast.AST]]:
 
 
 def test_pages_have_no_pattern() -> None:
-    """Proofs and results wait for their own pass."""
+    """Proofs and some pages of results wait for their own pass."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    pages = [page for page in pages if not {"api", "proofs", "results"} & set(page.relative_to(ROOT).parts)]
+    pages = [page for page in pages if not {"api", "proofs", *WAITING} & set(page.relative_to(ROOT).parts)]
     lines = [(page, number, line) for page in pages for number, line in enumerate(page.read_text().splitlines(), 1)]
     assert [hit for page, number, line in lines for hit in hits(f"{page.relative_to(ROOT)}:{number}", line)] == []
 

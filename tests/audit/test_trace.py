@@ -71,7 +71,7 @@ def one_sided(labels: Any, rng: RNG) -> Any:
     return labels.sum() + rng.geometric(0.6)
 
 
-def beside_a_release(labels: Any, rng: RNG) -> Any:
+def next_to_a_release(labels: Any, rng: RNG) -> Any:
     curator = ldp.Curator(labels, domain=Classes(2), budget=ldp.Budget(1))
     return curator.release(RandomizedResponse(Classes(2), 1.0), rng=rng), int(labels.sum())
 
@@ -112,7 +112,7 @@ def printed(labels: Any, rng: RNG) -> Any:
 MISTAKES: list[tuple[Callable[[Any, RNG], Any], str]] = [
     (raw_mean, "raw output"),
     (raw_rows, "raw output"),
-    (beside_a_release, "raw output"),
+    (next_to_a_release, "raw output"),
     (wrong_sensitivity, "budget"),
     (small_noise, "budget"),
     (one_sided, "noise"),

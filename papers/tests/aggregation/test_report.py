@@ -40,7 +40,7 @@ def test_a_cell_is_a_mean_with_its_spread_and_a_row_says_what_it_promises() -> N
     assert table[0] == ["m", "k = 32", "k = 64", "seeds", "promises: δ(1)"]
     assert table[2] == ["100", "101.50 ± 0.71", "101.50 ± 0.71", "2", "0.951 / 0.951"], "delta is rounded up"
     assert rows("Table 1 (LBA), linear model by Adam\n")[3][1] == "205.00 ± 1.41"
-    assert rows("Table 1 (LBA), linear model by Adam, numbers as they are")[3][1] == "307.50 ± 2.12"
+    assert rows("Table 1 (LBA), linear model by Adam, unscaled numbers")[3][1] == "307.50 ± 2.12"
 
 
 def test_without_noise_nothing_is_promised_and_whole_labels_are_told() -> None:

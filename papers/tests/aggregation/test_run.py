@@ -367,7 +367,7 @@ def test_adam_learns_in_time_what_it_misses_in_two_hundred_epochs(
     assert set(errors) == {"least squares", *ADAM_WAYS} and set(curves) == set(ADAM_WAYS)
     paper, best = errors["Appendix K, numbers scaled"], errors["least squares"]
     assert paper > 5 * best and errors["rate × 100"] < 3 * best
-    for name in ("one bag in a step", "constant from the mean", "rate × 10", "epochs × 10", "numbers as they are"):
+    for name in ("one bag in a step", "constant from the mean", "rate × 10", "epochs × 10", "unscaled numbers"):
         assert errors[name] < 0.9 * paper, name
     assert curves["constant from the mean"][0][1] < curves["rate × 10"][0][1] == curves["rate × 100"][0][1]
     assert [epoch for epoch, _ in curves["no early end"]] == [0, 1, 2, 4, 8, 16, 20, 32, 40, 60]
