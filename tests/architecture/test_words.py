@@ -70,7 +70,8 @@ def nodes() -> Iterator[tuple[str, ast.AST]]:
 def test_pages_have_no_pattern() -> None:
     """Proofs and some pages of results wait for their own pass."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    pages = [page for page in pages if not {"api", "proofs", *WAITING} & set(page.relative_to(ROOT).parts)]
+    pages = [page for page in pages if not {"api", "proofs"} & set(page.relative_to(ROOT).parts)]
+    pages = [page for page in pages if page.parent.name != "results" or page.name not in WAITING]
     lines = [(page, number, line) for page in pages for number, line in enumerate(page.read_text().splitlines(), 1)]
     assert [hit for page, number, line in lines for hit in hits(f"{page.relative_to(ROOT)}:{number}", line)] == []
 
