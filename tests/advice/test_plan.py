@@ -238,7 +238,7 @@ def test_a_file_that_is_not_as_said_is_refused(tmp_path: Path, changes: dict[str
 
 def test_a_file_of_labels_alone_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("y\n1\n2\n")
-    with pytest.raises(InputError, match="must have feature columns beside the label"):
+    with pytest.raises(InputError, match="must have feature columns in addition to the label"):
         read_features(str(tmp_path / "rows.csv"), label="y")
 
 

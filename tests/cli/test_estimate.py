@@ -73,7 +73,7 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
             ["compare", "--one", "score", "--other", "mail", "--why", "old"],
             "--one must be a column of predicted classes",
         ),
-        (["conformal", "--probabilities", "score"], "--why must be given beside --probabilities"),
+        (["conformal", "--probabilities", "score"], "--why must be given with --probabilities"),
         (["conformal", "--out", "sets.csv"], "--out goes with --probabilities"),
         (["mean", "--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
         (["difference", "--treated", "score"], "--treated must be true or false"),
@@ -182,7 +182,7 @@ def test_a_refused_question_about_raw_labels_charges_nothing(visits: str, labeld
         words = raw()
         del words[words.index(missing) : words.index(missing) + 2]
         ran = labeldp("estimate", "mean", "raw.csv", *words)
-        assert ran.status == 1 and f"{missing} " in ran.err and "must be given beside --ledger" in ran.err
+        assert ran.status == 1 and f"{missing} " in ran.err and "must be given with --ledger" in ran.err
     assert Path("sums.ledger").read_bytes() == before
     ran = labeldp("estimate", "mean", "raw.csv", *raw("4"))
     assert ran.status == 1 and "sums.ledger" in ran.err and ran.out == ""

@@ -67,7 +67,7 @@ def test_another_domain_is_declared_on_purpose_and_shown_with_its_reason(labeldp
     refused = labeldp(*fit, "--range", "0,20", "--out", "a")
     assert refused.status == 1 and "--clip" in refused.err and "--change" in refused.err
     other = labeldp(*fit, "--range", "0,30", "--out", "a")
-    assert other.status == 1 and "no label was looked at" in other.err and "--change --range 0,30" in other.err
+    assert other.status == 1 and "No label was read" in other.err and "--change --range 0,30" in other.err
     changed = labeldp(*HOURS, "--change", "--range", "0,80", "--reason", "hours a week")
     assert changed.status == 0 and "numbers from 0 to 20 or numbers from 0 to 80" in changed.out
     assert labeldp(*HOURS, "--change", "--epsilon", "3", "--delta", "1e-6", "--reason", "a survey").status == 0

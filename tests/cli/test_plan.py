@@ -100,7 +100,7 @@ def test_the_records_of_an_experiment(labeldp: Callable[..., Ran]) -> None:
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("plan --effect 0.02 --epsilon 1", "--rate must be given beside --effect"),
+        ("plan --effect 0.02 --epsilon 1", "--rate must be given with --effect"),
         (f"{EFFECT} --n 100", "--n does not go with --effect"),
         (f"{EFFECT} --range 0,1", "--range does not go with --effect"),
         ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --rate 0.1", "--rate goes with --effect"),

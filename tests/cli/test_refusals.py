@@ -75,7 +75,7 @@ def test_labels_outside_are_not_told(labeldp: Callable[..., Ran], people: Path, 
     ran = labeldp(*arguments(command, "odd.csv"))
     new, *_, told = [line for line in ran.err.splitlines() if not line.startswith("✓ Read")]
     assert "Created l.ledger" in new and told.startswith("Error: labels must lie in the declared domain of 'people'")
-    assert "missing, outside, or of another kind" in told and "ledger add" in told and "Traceback" not in ran.err
+    assert "missing, outside, or of another type" in told and "ledger add" in told and "Traceback" not in ran.err
     assert not ran.out and "sentinel" not in told and "40" not in told.replace(str(people), "")
     assert not (people / "model").exists() and not (people / "noisy.csv").exists()
     shown = labeldp("ledger", "show", "l.ledger").out

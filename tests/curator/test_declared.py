@@ -70,9 +70,9 @@ def test_another_domain_is_refused_by_the_same_sentence_whatever_the_labels(path
         held(path, ldp.Interval(0, 50_000), labels)
     command = f"labeldp ledger add {path} --dataset salary --change --range 0,50000"
     assert str(caught.value) == (
-        "the declared domain of 'salary' is numbers from 0 to 100000, and not numbers from 0 to 50000; no label was "
-        "looked at, and nothing was charged. Labels must not choose their domain: to declare another is a step of its "
-        f"own that certificates will count, {command}"
+        "the declared domain of 'salary' is numbers from 0 to 100000, and not numbers from 0 to 50000. No label was "
+        "read, and nothing was charged. To declare another domain, independent of the labels, use this command; "
+        f"later certificates count the change: {command}"
     )
     assert [(each.passed, each.refused) for each in opened(path).domains] == [(0, 0)]
 
@@ -226,7 +226,7 @@ def test_revisions_and_other_records_have_the_same_declared_domain(path: Path) -
     """A subset of the rows, or a revision, is compared with what was declared, and its refusal is counted."""
     held(path, ldp.Interval(0, 50_000), SALARIES[SALARIES < 50_000])
     for rows in range(3):
-        with pytest.raises(ldp.privacy.LedgerError, match="no label was looked at"):
+        with pytest.raises(ldp.privacy.LedgerError, match="No label was read"):
             held(path, ldp.Interval(0, 25_000), SALARIES[rows : rows + 1], revision=f"row {rows}")
     for _ in range(3):
         with pytest.raises(ldp.privacy.DomainError):

@@ -652,7 +652,7 @@ def test_a_wrong_domain_is_reported_before_a_spent_budget(people: Path) -> None:
         ldp.privacy.LedgerError, match="the declared domain of 'people' is the 2 classes 'no', 'yes', and not"
     ):
         release(people, **wrong)
-    with pytest.raises(ldp.privacy.LedgerError, match="no label was looked at, and nothing was charged"):
+    with pytest.raises(ldp.privacy.LedgerError, match="No label was read, and nothing was charged"):
         release(people, mechanism="unary-encoding", **wrong)
     assert spent(people) == 1 and len(LedgerFile(people / "ledger.db").dataset("people").domains) == 1
 

@@ -268,7 +268,7 @@ def test_files_of_mnists_format_that_do_not_belong_together_are_refused(tmp_path
     assert "one for each of the 6 images" in bad_mnist(tmp_path, "train-labels-idx1", idx(CODES[:5]))
     folder = mnist(tmp_path / "alone")
     (folder / "train-labels-idx1-ubyte.gz").unlink()
-    assert "must lie beside it, named train-labels-idx1-ubyte.gz" in refusal(folder)
+    assert "must lie next to it, named train-labels-idx1-ubyte.gz" in refusal(folder)
     assert "it has no other labels" in refusal(folder, label="diagnosis")
     assert "it has no other labels" in refusal(folder / "train-images-idx3-ubyte.gz", label="diagnosis")
 
@@ -281,7 +281,7 @@ def test_damaged_files_of_cifar_are_refused(tmp_path: Path) -> None:
     for file in folder.iterdir():
         file.write_bytes(b"")
     assert "at least one image" in refusal(folder)
-    assert "keep each in a folder of its own" in refusal(cifar(folder, columns=2))
+    assert "keep each in a separate folder" in refusal(cifar(folder, columns=2))
 
 
 def written(path: Path, content: bytes) -> Path:

@@ -1,8 +1,8 @@
-"""The first day of three users, in an empty home: README line by line, then a hospital's table.
+"""The first day of three users, in an empty home: the README step by step, then a hospital's table.
 
     make trial     # the whole: 80,000 records, times and peak memory to docs/results/first-day.md
 
-Each step is one command or one Python program, in a process of its own, as on the user's own machine.
+Each step is one command or one Python program, in a separate process, as on a user's machine.
 """
 
 import argparse
@@ -30,7 +30,7 @@ CLASSES = "NO,>30,<30"
 
 @dataclass(frozen=True)
 class Step:
-    """What a user does: a command or a Python program, and how it should end."""
+    """One step of a user: a command or a Python program, and its expected status."""
 
     who: str
     what: str
@@ -40,9 +40,9 @@ class Step:
 
 
 def hospital(records: int, seed: int = 0) -> pd.DataFrame:
-    """A made-up table of hospital stays: 49 columns, several stays a user, missing values, and three classes.
+    """Return a synthetic table of hospital stays: 49 columns, several stays per user, missing values, three classes.
 
-    The label says whether the user came back: not at all, after more than 30 days, or before.
+    The label says whether the user came back: not at all, after more than 30 days, or earlier.
     """
     rng = np.random.default_rng(seed)
     user = rng.integers(0, max(1, int(records / 1.6)), records)
@@ -72,7 +72,7 @@ def hospital(records: int, seed: int = 0) -> pd.DataFrame:
 
 
 def readme() -> Iterator[Step]:
-    """Every example of README.md, on the files that it says how to make."""
+    """Yield every example of README.md, after the program that writes its files."""
     files = examples((ROOT / "docs" / "get-started.md").read_text())[0]
     yield Step("README", "sample data (docs/get-started.md)", files.source, command=False)
     for each in examples((ROOT / "README.md").read_text()):
@@ -122,7 +122,7 @@ report = (model / "report.html").read_text()
 
 
 def users(model: str) -> Iterator[Step]:
-    """The three users of stays.csv; `model` is what `labeldp fit` learns."""
+    """Yield the steps of the three users of stays.csv; `model` is the `--model` of `labeldp fit`."""
     label = f"--label readmitted --classes '{CLASSES}'"
     account = "--ledger stays.ledger --dataset readmitted --id stay"
     fit = f"labeldp fit stays.csv {label} --epsilon 2 {account} --user patient --model {model} --out stays_model"
@@ -130,21 +130,24 @@ def users(model: str) -> Iterator[Step]:
     yield Step(scikit, "choose", f"labeldp choose stays.csv {label} --epsilon 2 --id stay --user patient")
     yield Step(scikit, "a budget", "labeldp ledger add stays.ledger --dataset readmitted --epsilon 3")
     yield Step(scikit, f"fit --model {model}", fit)
-    yield Step(scikit, "the same again, free", fit)
+    yield Step(scikit, "the same fit again, free", fit)
     yield Step(scikit, "predict", "labeldp predict stays_model new_stays.csv --out stays_predictions.csv --id stay")
     yield Step(
-        scikit, "over the budget", fit.replace("--epsilon 2", "--epsilon 9").replace("stays_model", "another"), status=1
+        scikit,
+        "above the budget",
+        fit.replace("--epsilon 2", "--epsilon 9").replace("stays_model", "another"),
+        status=1,
     )
     yield Step(scikit, "LabelDPClassifier, and its report", SCIKIT_LEARN, command=False)
     if find_spec("torch"):
-        yield Step("PyTorch", "a module of one's own", PYTORCH, command=False)
+        yield Step("PyTorch", "a custom module", PYTORCH, command=False)
     yield Step("auditor", "certificate", "labeldp certificate stays_model")
-    yield Step("auditor", "certificate beside the ledger", "labeldp certificate stays_model --ledger stays.ledger")
+    yield Step("auditor", "certificate against the ledger", "labeldp certificate stays_model --ledger stays.ledger")
     yield Step("auditor", "ledger show", "labeldp ledger show stays.ledger")
     yield Step("auditor", "sign", "labeldp sign stays_model --key me.pem --new-key")
     yield Step("auditor", "check the signature", "labeldp certificate stays_model --signed-by me.pem.pub")
-    yield Step("auditor", "somebody changes the report", TAMPER, command=False)
-    yield Step("auditor", "the change is found", "labeldp certificate stays_model --signed-by me.pem.pub", status=1)
+    yield Step("auditor", "the report is changed", TAMPER, command=False)
+    yield Step("auditor", "the change is detected", "labeldp certificate stays_model --signed-by me.pem.pub", status=1)
 
 
 def make_tables(records: int) -> None:
@@ -155,7 +158,7 @@ def make_tables(records: int) -> None:
 
 @dataclass(frozen=True)
 class Ran:
-    """How a step went."""
+    """The result of a step."""
 
     step: Step
     seconds: float
@@ -164,7 +167,7 @@ class Ran:
 
 
 def run(step: Step, home: Path) -> Ran:
-    """Run a step in a process of its own; raise an AssertionError unless it ends as it should."""
+    """Run a step in a separate process; raise an AssertionError unless it has the expected status."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(home)}
     words = ["/bin/sh", "-c", f"exec {step.source}"] if step.command else [sys.executable, "-c", step.source]
@@ -180,17 +183,18 @@ def run(step: Step, home: Path) -> Ran:
     return Ran(step, seconds, usage.ru_maxrss / 1024, text)
 
 
-def page(ran: list[Ran], records: int) -> str:
-    """The page of results."""
+def page(ran: list[Ran], records: int, load: float) -> str:
+    """Return the page of results; `load` is the mean number of running processes on the machine."""
     lines = [
-        "# A first day",
+        "# First day",
         "",
-        "`make trial` plays the first day of three users in an empty home: README line by line, then a made-up table",
-        f"of hospital stays with {records:,} records and {COLUMNS} columns: several stays a user, missing values,",
-        "and the classes `NO`, `>30` and `<30`. Each step is a process of its own, with one thread.",
-        "Linux counts for a step at least the memory that the program which starts it held.",
+        "`make trial` runs the first day of three users in an empty home. It runs the README step by step, and then a",
+        f"synthetic table of hospital stays with {records:,} records and {COLUMNS} columns. The table has several",
+        "stays per user, missing values, and the classes `NO`, `>30` and `<30`. Each step is a separate process with",
+        f"one thread. The load of the machine was {load:.0f} on {os.cpu_count()} cores, so a quiet machine is faster.",
+        "The peak memory of a step includes the memory of the program that starts it.",
         "",
-        "| who | step | seconds | peak memory, MB |",
+        "| User | Step | Seconds | Peak memory (MB) |",
         "|---|---|---|---|",
     ]
     for each in ran:
@@ -198,18 +202,18 @@ def page(ran: list[Ran], records: int) -> str:
         what = f"`{what}`" if what.startswith("labeldp ") else what
         lines.append(f"| {each.step.who} | {what} | {each.seconds:.1f} | {each.megabytes:,.0f} |")
     total, most = sum(each.seconds for each in ran), max(each.megabytes for each in ran)
-    lines += ["", f"All steps together take {total:,.0f} seconds; none takes more than {most:,.0f} MB.", ""]
+    lines += ["", f"All steps together take {total:,.0f} seconds. No step takes more than {most:,.0f} MB.", ""]
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Play the day, and print or write the page."""
+    """Run the day, and print or write the page."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=80_000)
     parser.add_argument("--model", default="boosting")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    ran = []
+    ran, loads = [], [os.getloadavg()[0]]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for step in readme():
@@ -219,9 +223,10 @@ def main() -> None:
         make_tables(asked.records)
         for step in users(asked.model):
             ran.append(run(step, home))
+            loads.append(os.getloadavg()[0])
             print(f"{ran[-1].seconds:6.1f} s  {step.who}: {step.what}", flush=True)
         os.chdir(ROOT)
-    text = page(ran, asked.records)
+    text = page(ran, asked.records, float(np.mean(loads)))
     print(text) if asked.out is None else asked.out.write_text(text)
 
 

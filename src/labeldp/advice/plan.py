@@ -408,7 +408,7 @@ def sample_features(
     if set(used) & set(left_out):
         raise InputError("--features must not hold the label column, the id column or the user column")
     if not used:
-        raise InputError(f"{path} must have feature columns beside the label")
+        raise InputError(f"{path} must have feature columns in addition to the label")
     rng, count = np.random.default_rng(seed), 0
     sample, keys = pa.Table.from_batches([], schema=table.types(used)), np.zeros(0)
     for batch in table.blocks(used, block_rows=block_rows):

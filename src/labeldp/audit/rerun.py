@@ -105,7 +105,7 @@ class Rerun:
             os.chmod(folder, 0o700)
             try:
                 if self.request is None:
-                    raise _NotMade("the ledger does not say what was asked")
+                    raise _NotMade("the ledger has no request of this release")
                 if self.request.kind in RERUNS:
                     return self._file(self.request, Path(folder))
                 return self._fit(self.request, Path(folder))

@@ -177,7 +177,7 @@ class NoisyBags:
             raise InputError(
                 "is for ",
                 Argument("noisy_set", "fixed"),
-                ": a stratified set promises the same for any number",
+                ": a stratified set guarantees the same for any number",
                 argument="records",
             )
         if check_integer(records, "records", high=MAX_RECORDS) < self.size:
@@ -225,7 +225,7 @@ class NoisyBags:
         """
         if self.limit:
             raise InputError(
-                "must be given: the limit of infinitely many promises nothing for finitely many", argument="records"
+                "must be given: the limit of infinitely many guarantees nothing for finitely many", argument="records"
             )
         if self.each is not None and (self.weights == "rademacher" or self.size == 1):
             return PrivacyLoss.gaussian(sqrt_above(self.ratio**2 / self.each))

@@ -316,10 +316,10 @@ def _feature_columns(table: Table, label: str, id_column: str | None, bags: str 
     if id_column == label:
         raise InputError("must be another column than label: ids are published", argument="id_column")
     if bags is not None and (bags not in table.columns or bags in (label, id_column)):
-        raise InputError("must be median, random, or a column beside label and ids", argument="bags")
+        raise InputError("must be median, random, or a column other than label and ids", argument="bags")
     columns = [name for name in table.columns if name not in (label, id_column, bags, user)]
     if not columns:
-        raise InputError("the table must have feature columns beside the label: bags are made of them")
+        raise InputError("the table must have feature columns in addition to the label: bags are made of them")
     return columns
 
 

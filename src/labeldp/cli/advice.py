@@ -287,7 +287,7 @@ def plan_experiment(epsilons: str, as_json: bool, **experiment: float | None) ->
 
     _refuse_others("--effect", *EXPERIMENT)
     if experiment["rate"] is None:
-        raise InputError("--rate must be given beside --effect: the share without treatment")
+        raise InputError("--rate must be given with --effect: the share without treatment")
     warn_if_weak(*epsilons.split(","))
     wanted: dict[str, Any] = {name: value for name, value in experiment.items() if value is not None}
     settings: list[tuple[float | None, str]] = [(None, "none")]

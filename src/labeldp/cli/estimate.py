@@ -119,7 +119,7 @@ class PublicColumns:
         if name not in self.table.column_names:
             raise InputError(
                 f"{flag} must be a column of {self.path}, which has {', '.join(self.table.column_names)}; "
-                "labeldp release --in-place keeps public columns beside the answers"
+                "labeldp release --in-place keeps public columns next to the noisy labels"
             )
         values = plain(self.table.column(name).combine_chunks())
         if values.null_count:
@@ -189,10 +189,10 @@ class RawFile(PublicColumns):
         self.options = options
         for name in ("label", "dataset", "epsilon"):
             if options[name] is None:
-                raise InputError(f"--{name} must be given beside --ledger")
+                raise InputError(f"--{name} must be given with --ledger")
         if options["trust"] is None:
             raise InputError(
-                "--trust central must be given beside --ledger: this command sees the labels. Without that trust "
+                "--trust central must be given with --ledger: this command sees the labels. Without that trust "
                 "release single answers with labeldp release, and estimate from its output"
             )
         domain = domain_of(options["classes"], options["interval"], options["grid"], clip=options["clip"])
@@ -525,7 +525,7 @@ def conformal(data: str, probabilities: str | None, why: str | None, **options: 
     source, scores = ReleasedFile(data), None
     if probabilities is not None:
         if why is None:
-            raise InputError("--why must be given beside --probabilities: why these labels did not make them")
+            raise InputError("--why must be given with --probabilities: why these labels did not make them")
         table = np.column_stack([source.numbers(name, "--probabilities") for name in probabilities.split(",")])
         table = np.column_stack([1 - table, table]) if table.shape[1] == 1 else table
         scores = Public(1 - table, why=why)

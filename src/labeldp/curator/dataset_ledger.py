@@ -522,9 +522,9 @@ class DatasetLedger(NotCopyable):
         ends = "count numbers outside as the nearest end (--clip), " if clip else ""
         return (
             f"labels must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "
-            "missing, outside, or of another kind. Nothing was charged. The refusal is on record, and later "
-            f"certificates say so. {GAPS}. Else clean the labels, {ends}or declare another domain, chosen without "
-            f"looking at them: {add_command(self._store.path, self.name)} --change --classes … or --range …"
+            "missing, outside, or of another type. Nothing was charged. The ledger counts this rejection, and later "
+            f"certificates report it. {GAPS}. Otherwise clean the labels, {ends}or declare another domain without "
+            f"reading the labels: {add_command(self._store.path, self.name)} --change --classes … or --range …"
         )
 
     def enroll(self) -> str:

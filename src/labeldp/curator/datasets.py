@@ -154,7 +154,7 @@ def refuse_closed(restored: str, path: Path, name: str) -> None:
     if restored:
         raise LedgerError(
             f"{name!r} was restored from {restored}, and takes no new release until its budget is set again. Nothing "
-            "was charged. Find out what was released since the backup, and set a budget that leaves room for it: "
+            "was charged. Subtract all releases since the backup from the budget, and set the rest: "
             f"{add_command(path, name)} --change --epsilon …. Releases in the backup are found as before"
         )
 
@@ -293,9 +293,9 @@ def refuse_undeclared(declared: Declared, domains: Mapping[str, str], path: Path
     """Raise LedgerError if others than a domain were declared; `domains` has their words by form."""
     if domains and declared.form not in domains:
         raise LedgerError(
-            f"the declared domain of {name!r} is {' or '.join(domains.values())}, and not {declared.words}; "
-            "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare another "
-            "is a step of its own that certificates will count, "
+            f"the declared domain of {name!r} is {' or '.join(domains.values())}, and not {declared.words}. "
+            "No label was read, and nothing was charged. To declare another domain, independent of the labels, use "
+            "this command; later certificates count the change: "
             f"{add_command(path, name)} --change {declared.options}"
         )
 

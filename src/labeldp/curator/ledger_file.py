@@ -121,7 +121,7 @@ class LedgerFile(NotCopyable):
             elif numbers_of(row.budget) != numbers_of(budget):
                 raise LedgerError(
                     f"the dataset {name!r} has a budget already ({row.budget}); "
-                    "to change it is a decision of its own: LedgerFile.change, or labeldp ledger add --change"
+                    "to change it, use LedgerFile.change or labeldp ledger add --change"
                 )
             dataset = known_dataset(connection, self.path, name)
             if declared is not None:

@@ -115,7 +115,7 @@ _REASONS = {
     sqlite3.SQLITE_FULL: "could not be written: the disk is full; nothing was charged, make room and run again",
     sqlite3.SQLITE_IOERR: "could not be read or written: the disk reported an error",
     sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a copy that holds every release made so far",
-    sqlite3.SQLITE_NOTADB: "is not a ledger of labeldp; it was left as it is",
+    sqlite3.SQLITE_NOTADB: "is not a ledger of labeldp; it is unchanged",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: the file and its directory must be writable",
     sqlite3.SQLITE_TOOBIG: "cannot hold a release of this size; `release_file` streams it instead",
 }
@@ -258,7 +258,7 @@ def _check_content(path: Path, connection: sqlite3.Connection) -> None:
     if schema != SCHEMA_NUMBER:
         raise LedgerError(
             f"the ledger {path} has schema {schema}, and this labeldp reads schema {SCHEMA_NUMBER} alone; "
-            "it was left as it is"
+            "it is unchanged"
         )
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise LedgerError(

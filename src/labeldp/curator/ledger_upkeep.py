@@ -79,7 +79,7 @@ def restore(backup: str | os.PathLike[str], target: str | os.PathLike[str]) -> L
     new = _new(target, "target")
     with opened(Path(backup).absolute()) as connection:
         if application_of(connection) != BACKUP:
-            raise LedgerError(f"{backup} is no backup of a ledger; it was left as it is")
+            raise LedgerError(f"{backup} is no backup of a ledger; it is unchanged")
         with appearing(new) as hidden:
             copy_database(connection, hidden, APPLICATION)
             with Store(hidden).writing() as copy:

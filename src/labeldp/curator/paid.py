@@ -219,8 +219,8 @@ def reserve(connection: Connection, dataset: Dataset, parts: Mapping[str, Fracti
     left = unopened(dataset.budget, accounts.values())
     if min(left) < 0:
         raise BudgetExceeded(
-            f"of the budget of {dataset.name!r}, {dataset.budget}, less is left than these shares; nothing was "
-            "changed. What is left goes to whoever names no analyst with their first release: reserve shares before it"
+            f"the shares exceed the rest of the budget of {dataset.name!r}, {dataset.budget}; nothing was changed. "
+            "The first release without an analyst takes the whole rest: reserve shares before it"
         )
 
 

@@ -184,7 +184,7 @@ class PrivateRows(TableRows):
         index = () if settings.features else tuple(name for name in columns if name in table.index)
         features = content.select([name for name in columns if name not in index])
         if not features.num_columns:
-            raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
+            raise InputError(f"{table.path} must have feature columns in addition to the label and the index of pandas")
         labels = content.select(private)
         fields = settings.domain, columns, labels, index, users, owner
         if settings.encoder is not None:
@@ -285,7 +285,7 @@ def _feature_columns(table: Table, settings: FitSettings) -> tuple[str, ...]:
     for name in columns:
         table.require(name, "--features")
     if not columns:
-        raise InputError(f"{table.path} must have feature columns beside the label")
+        raise InputError(f"{table.path} must have feature columns in addition to the label")
     return columns
 
 

@@ -90,9 +90,8 @@ def fit_file(
     """
     if test is not None and not test_labels_are_public:
         raise InputError(
-            f"--test needs {PUBLIC_FLAG} beside it: what the report says of that file is computed from its labels, "
-            "without noise and without a charge, so a held-out part of the private records must not be used; without "
-            "--test the model is measured on released labels"
+            f"--test needs {PUBLIC_FLAG}: the report uses the labels of that file without noise and without a charge. "
+            "Do not use a held-out part of the private records. Without --test, noisy labels measure the model"
         )
     if test is None and test_labels_are_public:
         raise InputError(f"{PUBLIC_FLAG} goes with --test FILE: it says that the labels of FILE are public")
@@ -102,7 +101,7 @@ def fit_file(
             "2107: set the clock, and run again"
         )
     if (ledger is None) == (curator is None) or (curator is None) != (settings.curator is None):
-        raise InputError("--ledger or --curator must be given, and not both: where the labels are, and what is charged")
+        raise InputError("--ledger or --curator must be given, and not both")
     if data is None and curator is None:
         raise InputError("DATA must be given, or --curator of a server that has features")
     if data is None and settings.id_column is not None:

@@ -334,7 +334,7 @@ def _pair(images: Path) -> LabeledArrays:
     name = re.sub(r"imgs(?=\.npz$)", "labels", name)
     labels = _beside(images, name)
     if labels is None:
-        raise InputError(f"the labels of {images} must lie beside it, named {name}")
+        raise InputError(f"the labels of {images} must lie next to it, named {name}")
     return labeled_images(_read(images, 3), _read(labels, 1), images)
 
 
@@ -394,7 +394,7 @@ def open_cifar(folder: Path, label: str) -> ImageData:
             "get the binary version, whose files end in .bin"
         )
     if len({path.name == "train.bin" for path in train}) > 1:
-        raise InputError(f"{folder} holds CIFAR-10 and CIFAR-100; keep each in a folder of its own")
+        raise InputError(f"{folder} holds CIFAR-10 and CIFAR-100; keep each in a separate folder")
     of_100 = train[0].name == "train.bin"
     columns = LABELS_100 if of_100 else LABELS_10
     if label not in columns:

@@ -202,7 +202,8 @@ def _weighted(
     chance, public = public_numbers(propensity, "propensity", (records,), "one number, or one for each record")
     if not np.all((chance > 0) & (chance < 1)):
         raise InputError(
-            "must lie between 0 and 1 for each record: somebody must be able to be in either arm", argument="propensity"
+            "must lie between 0 and 1 for each record: each record can be in either arm",
+            argument="propensity",
         )
     table = np.ones((records, 1))
     if covariates is not None:

@@ -217,7 +217,7 @@ class Mechanism(ABC):
         if self.trust is Trust.LOCAL:
             return loss * records
         if loss.max_loss is None or self.neighbors is not Neighbors.ONE_LABEL:
-            raise InputError(f"{type(self).__name__} protects single records only, and promises nothing to a user")
+            raise InputError(f"{type(self).__name__} protects single records only, and has no guarantee for a user")
         return PrivacyLoss.pure(records * loss.max_loss)
 
     @abstractmethod
@@ -350,7 +350,7 @@ class Mechanism(ABC):
         by_record = self.trust is Trust.LOCAL and isinstance(rng, KeyedRandomness)
         if by_record and ids is None:
             raise InputError(
-                "ids must be given with keyed noise: row numbers begin anew in every part of a table, so that all "
+                "ids must be given with keyed noise: row numbers begin again in every part of a table, so that all "
                 "parts would get the same noise"
             )
         randomness = as_randomness(rng) if by_record else as_bound(rng)

@@ -53,8 +53,8 @@ _MAX_INT64 = 1 << 63
 _BOOL_TYPES = (bool, np.bool_)
 
 GAPS = (
-    "Where labels are missing, give them a class of their own, or leave out their records if it is public which ones "
-    "these are"
+    "If labels are missing, declare a class for missing labels, or leave out these records if it is public which "
+    "labels are missing"
 )
 """Said wherever labels are refused, whether or not one is missing."""
 

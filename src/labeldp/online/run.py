@@ -263,7 +263,7 @@ class RunState:
             InputError: a charge was asked for with other losses.
         """
         if self.losses not in (None, losses):
-            raise InputError(f"the losses are not those of the run that waits in {self.folder}: remove it first")
+            raise InputError(f"these losses differ from the unfinished run in {self.folder}: remove it first")
         before, self.losses = self.losses, losses
         self.note()
         try:

@@ -205,10 +205,10 @@ class ProtectedUsers:
         if users is not None:
             raise LedgerError(
                 f"these are not the users that {name!r} was charged for: a dataset has one map from records to "
-                "users; nothing was charged. Records of other people are a dataset of their own"
+                "users; nothing was charged. Use another dataset for the records of other people"
             )
         if self.users_only:
             raise LedgerError(
                 f"{name!r} was charged for users, and this would protect single records only; nothing was charged. "
-                "Say whose each record is (users, --user COLUMN); what cannot do so takes a dataset of its own"
+                "Pass the user of each record (users, --user COLUMN), or use another dataset"
             )

@@ -224,7 +224,7 @@ class PrivacyLoss:
         atoms: Counter[Atom] = Counter()
         for part in row:
             if not 1 <= int(part["times"]) <= MOST_TIMES:
-                raise ValueError("an atom occurs at least once, and not more often than anybody could release")
+                raise ValueError("an atom occurs at least once, and at most as often as anyone could release")
             atoms[_atom_from_json(part)] += int(part["times"])
         return cls(_canonical(atoms))
 

@@ -50,7 +50,7 @@ def write_report(fitted: Any, path: str | os.PathLike[str], features: Any = None
                 "must be a FitSummary or a fitted LabelDPClassifier or LabelDPRegressor", argument="fitted"
             )
         if features is None:
-            raise InputError("must be those of the fit: how much each matters is measured on them", argument="features")
+            raise InputError("must be the features of the fit, to measure their importance", argument="features")
         summary = fitted.summarize(features)
     with atomic_write(path, overwrite=True) as draft:
         draft.write_text(render_report(summary), encoding="utf-8", newline="\n")

@@ -270,7 +270,7 @@ class RemoteCurator:
         if order is None:
             raise InputError("must be left out: the server has labels without ids", argument="ids")
         if order_digest(ids) != order:
-            raise InputError("must be those of the labels, in the order of their rows", argument="ids")
+            raise InputError("must be the ids of the labels, in the order of their rows", argument="ids")
 
     def of_run(self, run: str) -> "RemoteCurator":
         """Return the same curator for a run of several releases; see `connect`."""

@@ -216,8 +216,8 @@ def check_isolation(config: Config, file: Path) -> None:
         return
     if config.vault is None or config.front is None:
         raise InputError(
-            "must name two users of the system, front and vault, and the server must be started as root: only then "
-            f"nobody who takes over the front can read the labels. Without it: isolation = {NO_ISOLATION!r}",
+            "must name two users of the system, front and vault, and the server must be started as root: "
+            f"otherwise an attacker in the front can read the labels. Without it: isolation = {NO_ISOLATION!r}",
             argument="isolation",
         )
     if not hasattr(os, "geteuid") or os.geteuid() != 0:

@@ -239,8 +239,8 @@ class Vault(SingleProcess):
         charges = self._datasets[dataset].charges
         if not self.log.charges(dataset) <= charges.keys():
             raise LogError(
-                f"the ledger of {dataset!r} lacks a charge that the log has: it is an older copy, which forgets "
-                "what was spent. Bring back the newest one"
+                f"the ledger of {dataset!r} lacks a charge that the log has: it is an older copy. "
+                "Bring back the newest one"
             )
         return charges
 

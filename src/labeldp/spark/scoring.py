@@ -37,7 +37,7 @@ def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
     bundle = Bundle.read(Path(model))
     encoder = bundle.encoder
     if not isinstance(encoder, TableEncoder):
-        raise InputError("must be a model of tables: images do not stand in data frames", argument="model")
+        raise InputError("must be a model of tables: data frames hold no images", argument="model")
     used = [column.name for column in encoder.columns]
     for name in used:
         if source.schema.names.count(name) != 1:

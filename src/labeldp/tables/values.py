@@ -204,7 +204,7 @@ def record_ids(batch: pa.RecordBatch, column: str) -> RawIds:
     values = column_of(batch, column)
     kind = values.type
     if values.null_count:
-        raise InputError(f"the id column {column!r} has a missing id; every record needs one of its own")
+        raise InputError(f"the id column {column!r} has a missing id; every record needs an id")
     if pa.types.is_integer(kind):
         wide = pa.int64() if pa.types.is_signed_integer(kind) else pa.uint64()
         integers: NDArray[np.int64] = values.cast(wide).to_numpy(zero_copy_only=False)

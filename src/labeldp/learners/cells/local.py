@@ -103,7 +103,7 @@ def fitted_partition(partition: Any, features: Any) -> Any:
         raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
     source = source_of(partition)
     if isinstance(source, Release) and source.certificate.neighbors is not Neighbors.ONE_LABEL:
-        raise InputError("partition must rest on released labels: no certificate joins a promise about whole records")
+        raise InputError("partition must rest on released labels: no certificate joins a guarantee about whole records")
     # A clone would lose what a tree was fitted to.
     return copy(partition).fit(features)
 
