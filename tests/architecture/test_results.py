@@ -29,6 +29,19 @@ def test_a_changed_number_and_a_row_that_is_not_there_are_seen() -> None:
         pages.table("bits | K=1")
 
 
+def test_tables_of_a_run_are_stored_by_their_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "DATA", tmp_path)
+    monkeypatch.setattr(pages, "fill", lambda: None)
+    head = "| x | y |\n|---|---|\n"
+    text = f"## A\n\n{head}| **1** | [b](c.md) |\n\n| z |\n|---|\n| 3 |\n\n## B\n\n{head}| 2 | |\n"
+    pages.store(text, "first", "second")
+    assert pages.read("first") == (["table", "x", "y"], [["A", "1", "b"], ["B", "2", ""]])
+    assert pages.table("first | table=A") == "| x | y |\n| ---: | --- |\n| 1 | b |\n"
+    assert pages.read("second") == (["z"], [["3"]])
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        pages.store(text, "first")
+
+
 def test_every_file_of_data_is_shown_or_linked() -> None:
     text = "".join(page.read_text() for page in RESULTS.glob("*.md")) + (ROOT / "benchmarks" / "answers.py").read_text()
     text += (ROOT / "benchmarks" / "figures.py").read_text()
