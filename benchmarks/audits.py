@@ -3,7 +3,7 @@
     python benchmarks/audits.py [--runs 1000] [--write]
 
 Coverage is the share of audits of a mechanism of known epsilon whose lower bound is not above it. The mistakes are
-those of other projects, written anew in tests/audit/peers.py.
+those of other projects, rewritten in tests/audit/peers.py.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def mistakes() -> dict[str, tuple[str, float, Audit]]:
     unbounded, five = "unbounded", f"{composed(once, 5).epsilon():.3g}"
     return {
         "answers outside of the top k": (unbounded, 60_000, outside),
-        "noise drawn anew in each of five epochs": (five, 40_000, anew),
+        "noise redrawn in each of five epochs": (five, 40_000, anew),
         "the same, a training of ten epochs, 500 canaries": ("10", 1, partial(training, 10, 2)),
         "the same, without canaries, 1,000 records": ("10", 1, partial(observed, 10)),
         "a prior from true labels": (unbounded, 10_000, prior),

@@ -88,7 +88,7 @@ def printed_tables() -> Iterator[str]:
     """Yield the tables as the paper prints them, one after the other, on both of its data sets."""
     yield from ("## What the paper prints", "", "Mean ± standard deviation over ten seeds.", "")
     for table in PRINTED:
-        yield from (f"### Table {table.number}, printed, {table.data}", "")
+        yield from (f"### Table {table.number}, published, {table.data}", "")
         sizes = SIZES[table.data]
         rows = [
             [count, *(table.cells[count, size].replace("±", " ± ") for size in sizes)] for count in COUNTS[table.data]

@@ -157,13 +157,13 @@ def beside_the_paper(dataset: str, results: Sequence[Result]) -> Iterator[str]:
     columns: list[tuple[str, Callable[[float], str]]] = []
     for method, figures in PRINTED[dataset].items():
         columns.append(
-            (f"{method.upper()}, printed", partial(_figure_text, figures, 3 if dataset == "movielens" else 2))
+            (f"{method.upper()}, published", partial(_figure_text, figures, 3 if dataset == "movielens" else 2))
         )
         own = [each for each in results if each.run.method == method]
         for found in by(own, method_of):
-            columns.append((f"{_named(found[0], own)}, ours", partial(_cell, found)))
+            columns.append((_named(found[0], own), partial(_cell, found)))
         if not own:
-            columns.append((f"{method}, ours", lambda epsilon: ""))
+            columns.append((method, lambda epsilon: ""))
     epsilons = sorted({epsilon for figures in PRINTED[dataset].values() for epsilon in figures})
     rows = [[_epsilon_text(epsilon), *(cell(epsilon) for _, cell in columns)] for epsilon in epsilons]
     yield from markdown_table(["ε", *(head for head, _ in columns)], "r" * (1 + len(columns)), rows)

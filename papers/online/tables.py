@@ -160,7 +160,7 @@ def words(parameters: dict[str, Any]) -> str:
 
 
 EXPERTS, CONVEX = "experts", "convex losses"
-PRINTED, CORRECTED, KNOWN = "printed", "corrected", "known"
+PRINTED, CORRECTED, KNOWN = "published", "corrected", "known"
 """Where a rate comes from: claimed for L2P, proven for L2P, or of other work."""
 
 

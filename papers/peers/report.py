@@ -27,7 +27,7 @@ def write_peers(results: Group, folder: str | os.PathLike[str]) -> list[str]:
 
 def peers_markdown(results: Group) -> str:
     """Return a table for each data set, then what was published, as Markdown."""
-    text = ["# Methods of other papers, on one footing", "", INTRODUCTION, ""]
+    text = ["# Methods of other papers", "", INTRODUCTION, ""]
     sides = dict.fromkeys((each.run.dataset, each.records) for each in results)
     text += ["```sh", *(_command(results, name, sizes) for name, sizes in sides), "```", ""]
     for name, sizes in sides:
@@ -68,9 +68,9 @@ def _measured(own: Group) -> Iterator[str]:
             continue
         delta = max(each.run.delta for each in mine)
         cells = [_number(own, [each.value for each in mine if each.run.epsilon == epsilon]) for epsilon in epsilons]
-        trust = "nobody" if mine[0].trust == "local" else "a curator"
+        trust = mine[0].trust
         rows.append([f"`{name}`", method.title, trust, f"{delta:g}", *cells])
-    heads = ["name", "method", "trusted", "δ", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
+    heads = ["name", "method", "trust", "δ", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
     return markdown_table(heads, "lll" + "r" * (len(epsilons) + 1), rows)
 
 

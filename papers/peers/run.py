@@ -44,13 +44,13 @@ PEER_METHODS = {
     "walr": PeerMethod("WALR", methods.walr, delta=True),
     "label-sgd": PeerMethod("label-only gradients", methods.label_sgd, delta=True, network=True),
     "labeldp-pro": PeerMethod("LabelDP-Pro", methods.projections, delta=True, network=True),
-    "local": PeerMethod("ours, trust in nobody", methods.own_local),
-    "central": PeerMethod("ours, trust in a curator", methods.own_central, delta=True),
+    "local": PeerMethod("ours, local", methods.own_local),
+    "central": PeerMethod("ours, central", methods.own_central, delta=True),
     "laplace": PeerMethod("Laplace noise", methods.laplace, numbers=True),
     "rr-on-bins": PeerMethod("RR-on-bins", methods.bins, numbers=True),
     "weighted-llp": PeerMethod("weighted LLP", methods.weighted, numbers=True, delta=True),
-    "local-numbers": PeerMethod("ours, trust in nobody", methods.own_numbers, numbers=True),
-    "central-numbers": PeerMethod("ours, trust in a curator", methods.own_central, numbers=True, delta=True),
+    "local-numbers": PeerMethod("ours, local", methods.own_numbers, numbers=True),
+    "central-numbers": PeerMethod("ours, central", methods.own_central, numbers=True, delta=True),
 }
 """Methods by name; those of numbers need a data set of numbers, the others one of classes."""
 

@@ -152,7 +152,7 @@ KILLS = """
 the middle of a transaction, with SQLite's journal on disk; before anything was charged; when it was charged, and no
 output there; when an output was there.
 
-| what was done | length in ms | kills | in a transaction | nothing charged | charged | output there | wrong |
+| operation | length in ms | kills | in a transaction | nothing charged | charged | output there | wrong |
 |---|---|---|---|---|---|---|---|
 """
 

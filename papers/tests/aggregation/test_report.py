@@ -61,6 +61,6 @@ def test_each_problem_has_a_figure(tmp_path: Path) -> None:
 
 def test_the_tables_are_also_there_as_they_are_printed() -> None:
     text = aggregation_markdown([])
-    assert text.count(", printed, criteo") == text.count(", printed, census") == 6
+    assert text.count(", published, criteo") == text.count(", published, census") == 6
     assert "| 512 | 252.9 ± 21.3 | 234.61 ± 3.14 | 226.41 ± 3.06 | 219.23 ± 2.26 |" in text
     assert "| 8192 | 181.0 ± 1.74 | 149.79 ± 0.68 | 145.92 ± 0.26 | 145.55 ± 0.25 |" in text

@@ -145,9 +145,9 @@ def test_nothing_yet_is_an_empty_table(tmp_path: Path) -> None:
 
 def test_printed_figures_stand_beside_ours_and_empty_places_stay_empty() -> None:
     text = markdown([*MAIN, result("lp-1st", 1000.0, 0, 0.5)])
-    assert "| ε | LP-1ST, printed | lp-1st, ours | LP-2ST, printed | lp-2st, ours |" in text
+    assert "| ε | LP-1ST, published | lp-1st | LP-2ST, published | lp-2st |" in text
     assert "| 1 | 95.34 | 96.00 ± 1.41 (2) | 95.82 | 98.00 (1) |" in text
     assert "| 3 | 98.81 |  | 99.14 |  |" in text and "| none | 99.33 | 50.00 (1) |  |  |" in text
     other = dataclasses.replace(MAIN[0], run=dataclasses.replace(MAIN[0].run, network="inception"))
-    assert "| lp-1st cnn, ours | lp-1st inception, ours |" in "\n".join(beside_the_paper("mnist", [MAIN[0], other]))
+    assert "| lp-1st cnn | lp-1st inception |" in "\n".join(beside_the_paper("mnist", [MAIN[0], other]))
     assert "| 4 | 96.86 |  | 97.83 |  |" in "\n".join(beside_the_paper("kmnist", []))

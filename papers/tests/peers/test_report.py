@@ -21,8 +21,8 @@ RESULTS = [
 
 def test_a_row_holds_mean_and_spread_and_what_was_published_stands_beside_it() -> None:
     text = peers_markdown(RESULTS)
-    assert "| `alibi` | ALIBI | nobody | 0 | 81.00 ± 1.41 |" in text
-    assert "| `walr` | WALR | a curator | 1e-06 | 70.00 |" in text
+    assert "| `alibi` | ALIBI | local | 0 | 81.00 ± 1.41 |" in text
+    assert "| `walr` | WALR | central | 1e-06 | 70.00 |" in text
     assert "From the labels themselves the same learner gets 95.00." in text and "4 minutes on the clock" in text
     assert "--dataset mnist --data DIR --records 6000 --epsilon 1 --seeds 2 --out peers --method NAME" in text
     assert "| mnist | 1 | 94.1 | 81.00 ± 1.41 |" in text and "| mnist | 0.5 | 82.5 | – |" in text

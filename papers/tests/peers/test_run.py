@@ -37,7 +37,7 @@ def test_a_run_is_made_once_and_says_what_it_promises(tmp_path: Path) -> None:
     assert by_name["labels", 0.0].trust == "none" and by_name["labels", 0.0].value < laplace.value
     assert all(each.records == (600, 300) and each.metric == "RMSE" for each in first)
     [path] = write_peers(first, out)
-    assert "| `laplace` | Laplace noise | nobody | 0 |" in Path(path).read_text()
+    assert "| `laplace` | Laplace noise | local | 0 |" in Path(path).read_text()
 
 
 def test_a_missing_run_is_made_again_and_is_the_same(tmp_path: Path) -> None:
