@@ -72,7 +72,7 @@ def test_exponents_have_a_table_for_each_panel() -> None:
     text = online_markdown(FOUND)
     table = rows(text)
     assert text.count("### (") == 3
-    printed = ["L2P", "printed", "0.500", "0.500", "0.500", "0.556", "0.667", "0.778", "1.000", "0.250"]
+    printed = ["L2P", "published", "0.500", "0.500", "0.500", "0.556", "0.667", "0.778", "1.000", "0.250"]
     corrected = ["L2P", "corrected", "0.500", "0.500", "0.550", "0.600", "0.700", "0.800", "1.000", "0.167"]
     assert table.count(printed) == 2 and table.count(corrected) == 2, "few dimensions, and experts"
     assert any(row[0] == "DP-FTRL" and row[-1] == "never" for row in table)
