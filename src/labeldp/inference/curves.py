@@ -18,11 +18,13 @@ class PairTerms(NamedTuple):
         of: the terms of a block of records in their order here, whose sums the statistics are about, shape (m, 2).
         statistics: shape (2,).
         order: which record stands where, shape (n,).
+        noise_skew: what products of the noise of two records add to the sum of cubed terms of a ratio.
     """
 
     of: Callable[[slice], Floats]
     statistics: Floats
     order: NDArray[np.int32]
+    noise_skew: float = 0.0
 
 
 def area_terms(second: Floats, scores: Any) -> PairTerms:
@@ -84,17 +86,34 @@ def precision_terms(second: Floats, scores: Any) -> PairTerms:
     # a record moves the precision at every score that is not above its own
     moves = TiedSums(moved, fresh)
     value = sum(float(weights[rows] @ precision(rows)[0]) for rows in _blocks(count)) / count
+    share = float(ranks.total[1]) / count
+
+    def slopes(rows: slice) -> tuple[Floats, Floats]:
+        """Return by how much the sum grows with the indicators of a block, and what their places take from it."""
+        (at, alone), (below, less) = precision(rows), (moves.total - moves.before(rows)).T
+        return at + below - alone, less - alone * at
 
     def of(rows: slice) -> Floats:
-        weight, (at, alone) = weights[rows], precision(rows)
-        below, less = (moves.total - moves.before(rows)).T
-        return np.column_stack([weight * at + weight * (below - alone) - (less - alone * at), weight])
+        slope, less = slopes(rows)
+        return np.column_stack([weights[rows] * slope - less, weights[rows]])
 
-    return PairTerms(_of_any(of, count), np.array([value, float(ranks.total[1]) / count]), order)
+    skew = 0.0
+    noise = max(float(weights @ weights) / count - share, 0.0)  # an indicator is its own square
+    if noise > 0 and share > 0:
+        ratio = min(max(value / share, 0.0), 1.0)
+        above = TiedSums(lambda rows: slopes(rows)[0][:, None], fresh)
+        for rows in _blocks(count):
+            slope, flagged = slopes(rows)[0] - ratio, ranks.through(rows)[:, 0]
+            others = above.through(rows)[:, 0] - ratio * flagged - slope
+            skew += 4 * noise**2 * float(slope / flagged @ others)
+    return PairTerms(_of_any(of, count), np.array([value, share]), order, skew)
 
 
 def ratio_of_pairs(pairs: PairTerms, users: Codes | None, level: float) -> tuple[float, float, float, float]:
     """Return the ratio of two statistics, Fieller's interval and the variance.
+
+    The variance is estimated by squared terms, which vary themselves: it has fewer degrees of freedom than there are
+    records where a few terms are large, and it moves with the ratio where terms are skewed. Both widen the interval.
 
     Args:
         pairs: the statistics.
@@ -103,14 +122,40 @@ def ratio_of_pairs(pairs: PairTerms, users: Codes | None, level: float) -> tuple
 
     Returns:
         Value, low, high and variance; NaN and infinite ends where the second statistic may be 0.
+
+    Source: Fieller, Section 3; Satterthwaite for the degrees of freedom; Johnson for skewness.
     """
-    covariance = covariance_of(pairs.of, len(pairs.order), None if users is None else users[pairs.order])
+    order = None if users is None else users[pairs.order]
+    covariance = covariance_of(pairs.of, len(pairs.order), order)
     top, bottom = pairs.statistics.tolist()
-    low, high = (float(end) for end in fieller(pairs.statistics, covariance, level))
     if bottom <= 0:
-        return np.nan, low, high, np.nan
-    slope = np.array([1, -top / bottom])
-    return top / bottom, low, high, float(slope @ covariance @ slope) / bottom**2
+        return np.nan, -np.inf, np.inf, np.nan
+    ratio = top / bottom
+    units, second, third, fourth = _powers(pairs, order, min(max(ratio, 0.0), 1.0))
+    kurtosis = units * fourth / second**2 if second > 0 else 1.0
+    freedom = 2 * units / (kurtosis - 1) if kurtosis > 1 else np.inf
+    alone, joint = (skew / (second * units) if second > 0 else 0.0 for skew in (third, third + pairs.noise_skew))
+    slopes = (min(alone, joint, 0.0), max(alone, joint, 0.0))
+    low, high = (float(end) for end in fieller(pairs.statistics, covariance, level, freedom, slopes))
+    slope = np.array([1, -ratio])
+    return ratio, low, high, float(slope @ covariance @ slope) / bottom**2
+
+
+def _powers(pairs: PairTerms, users: Codes | None, ratio: float) -> tuple[int, float, float, float]:
+    """Return how many users there are, and sums of powers of their centered terms of top - ratio * bottom: 2, 3, 4."""
+    count, direction = len(pairs.order), np.array([1.0, -ratio])
+    middle = sum(float((pairs.of(rows) @ direction).sum()) for rows in _blocks(count)) / count
+    totals, powers = np.zeros(0 if users is None else int(users.max()) + 1), np.zeros(3)
+    for rows in _blocks(count):
+        terms = pairs.of(rows) @ direction - middle
+        if users is None:
+            powers += [float((terms**power).sum()) for power in (2, 3, 4)]
+        else:
+            totals += np.bincount(users[rows], weights=terms, minlength=len(totals))
+    if users is not None:
+        powers += [float((totals**power).sum()) for power in (2, 3, 4)]
+    units = count if users is None else int(np.count_nonzero(np.bincount(users)))
+    return (units, *powers.tolist())
 
 
 class TiedSums:

@@ -102,28 +102,39 @@ def recovered(first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats
     return a - b - np.hypot(a - low_a, high_b - b), a - b + np.hypot(high_a - a, b - low_b)
 
 
-def fieller(means: Floats, covariances: Floats, level: float) -> Ends:
+def fieller(
+    means: Floats,
+    covariances: Floats,
+    level: float,
+    freedom: ArrayLike = np.inf,
+    slopes: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
+) -> Ends:
     """Return the interval of ratios of two means: the ratios r at which the mean of top - r * bottom may be 0.
 
     Args:
         means: of top and bottom, shape (..., 2).
         covariances: of these means, shape (..., 2, 2).
         level: coverage.
+        freedom: degrees of freedom of the variance, shape (...).
+        slopes: by how much the variance of top - r * bottom grows where r * bottom exceeds the top by 1, for the low
+            end (at most 0) and for the high end (at least 0), each shape (...).
 
     Returns:
         The ends; infinite where the bottom may be 0, or is not positive.
 
     Source: Fieller, Section 3.
     """
-    square = normal_quantile(level) ** 2
+    square = student_quantile(level, freedom) ** 2
     top, bottom = means[..., 0], means[..., 1]
     lead = bottom**2 - square * covariances[..., 1, 1]
-    middle = top * bottom - square * covariances[..., 0, 1]
-    last = top**2 - square * covariances[..., 0, 0]
-    half = np.sqrt(np.maximum(middle**2 - lead * last, 0.0))
     bounded = (lead > 0) & (bottom > 0)
-    scale = np.where(bounded, lead, 1.0)
-    return np.where(bounded, (middle - half) / scale, -np.inf), np.where(bounded, (middle + half) / scale, np.inf)
+    ends = []
+    for sign, slope in zip((-1, 1), map(np.asarray, slopes), strict=True):
+        middle = top * bottom - square * (covariances[..., 0, 1] - slope * bottom / 2)
+        last = top**2 - square * (covariances[..., 0, 0] - slope * top)
+        root = np.sqrt(np.maximum(middle**2 - lead * last, 0.0))
+        ends.append(np.where(bounded, (middle + sign * root) / np.where(bounded, lead, 1.0), sign * np.inf))
+    return ends[0], ends[1]
 
 
 GRID = 400

@@ -377,42 +377,67 @@ def second_class_sums(sums: NoisySums) -> tuple[Floats, float]:
 
 
 def area_of_sums(release: Any, scores: Floats, level: float) -> Estimate:
-    """Return the area under the ROC curve from a count and a rank sum.
-
-    With ranks r in (-1/2, 1/2) the area is 1/2 + n sum(y r) / (m (n - m)). Areas are tested on a grid, each with the
-    sampling variance that it implies.
-
-    Source: Hanley for the variance.
-    """
+    """Return the area under the ROC curve from a count and a rank sum."""
     sums = NoisySums.of(release)
     rows = area_rows(scores)
     if not isinstance(sums.mechanism, LaplaceMoment) or sums.mechanism.rows != on_grid(rows):
         raise InputError("must be of plan_sums('auc', …) with the same scores", argument="release")
     (counted, ranked), square = second_class_sums(sums)
-    records = len(scores)
-    positives, total = counted / COUNT_SHARE, ranked / (2 * (1 - COUNT_SHARE))
+    records, rule = len(scores), RULES["area under the ROC curve, sums"]
+    value, low, high, variance, sampling = (
+        float(number) for number in area_ends(counted, ranked, square, records, level)
+    )
+    if np.isnan(value):
+        return estimate_of(sums, rule, "area under the ROC curve", (), value, low, high, None, level, False)
+    noise, effective = precision(np.asarray(variance), np.asarray(sampling), np.asarray(records))
+    return estimate_of(
+        sums, rule, "area under the ROC curve", (), value, low, high, variance, level, False, noise, effective
+    )
+
+
+AREAS = np.linspace(0, 1, 2001)
+"""Areas that are tested."""
+
+
+def area_ends(
+    counted: Any, ranked: Any, square: float, records: int, level: float
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return value, low, high, variance and sampling variance of areas from noisy sums of `area_rows`, each shape (m,).
+
+    With ranks r in (-1/2, 1/2) the area is 1/2 + n sum(y r) / (m (n - m)). Areas are tested on a grid, each with the
+    sampling variance that it implies. Where the count is not between 1 and n - 1, the value is NaN, and no area is
+    refused.
+
+    Args:
+        counted, ranked: noisy sums of the two columns over records of the second class, shape (m,).
+        square: the variance of their noise.
+        records: how many there are.
+        level: coverage.
+
+    Source: Hanley for the variance.
+    """
+    positives, total = (
+        np.asarray(number, dtype=np.float64)[..., None] / share
+        for number, share in ((counted, COUNT_SHARE), (ranked, 2 * (1 - COUNT_SHARE)))
+    )
     count_noise, rank_noise = square / COUNT_SHARE**2, square / (2 * (1 - COUNT_SHARE)) ** 2
-    rule = RULES["area under the ROC curve, sums"]
-    if not 1 <= positives <= records - 1:
-        return estimate_of(sums, rule, "area under the ROC curve", (), np.nan, 0.0, 1.0, None, level, False)
+    known = (positives >= 1) & (positives <= records - 1)
+    positives = np.where(known, positives, 1.0)
     pairs = positives * (records - positives)
-    area = np.linspace(0, 1, 2001)
-    fewer = max(positives - np.sqrt(count_noise), 1.0)
-    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-    sampling = area * (1 - area) + (fewer - 1) * (q1 - area**2) + (records - fewer - 1) * (q2 - area**2)
+    fewer = np.maximum(positives - np.sqrt(count_noise), 1.0)
+    q1, q2 = AREAS / (2 - AREAS), 2 * AREAS**2 / (1 + AREAS)
+    sampling = AREAS * (1 - AREAS) + (fewer - 1) * (q1 - AREAS**2) + (records - fewer - 1) * (q2 - AREAS**2)
     sampling = sampling / (fewer * (records - fewer))
     spread = (
-        sampling * pairs**2 + records**2 * rank_noise + ((area - 0.5) * (records - 2 * positives)) ** 2 * count_noise
+        sampling * pairs**2 + records**2 * rank_noise + ((AREAS - 0.5) * (records - 2 * positives)) ** 2 * count_noise
     )
-    holds = np.abs(records * total - (area - 0.5) * pairs) <= normal_quantile(level) * np.sqrt(spread)
-    value = float(np.clip(0.5 + records * total / pairs, 0, 1))
-    at = int(np.rint(value * 2000))
-    noise, effective = precision(spread[at] / pairs**2, sampling[at], np.asarray(records))
-    inside = area[holds] if holds.any() else area
-    return estimate_of(
-        sums, rule, "area under the ROC curve", (), value, inside.min(), inside.max(), spread[at] / pairs**2, level,
-        False, noise, effective,
-    )  # fmt: skip
+    holds = np.abs(records * total - (AREAS - 0.5) * pairs) <= normal_quantile(level) * np.sqrt(spread)
+    holds |= ~(known & holds.any(axis=-1, keepdims=True))
+    value = np.clip(0.5 + records * total / pairs, 0, 1)
+    at = np.rint(value * (len(AREAS) - 1)).astype(np.int64)
+    variance, sampling = (np.take_along_axis(number, at, -1)[..., 0] for number in (spread / pairs**2, sampling))
+    low, high = AREAS[holds.argmax(axis=-1)], AREAS[::-1][holds[..., ::-1].argmax(axis=-1)]
+    return np.where(known, value, np.nan)[..., 0], low, high, variance, sampling
 
 
 def on_grid(rows: Floats) -> GridRows | GridTotals:
