@@ -76,6 +76,7 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
         (["conformal", "--probabilities", "score"], "--why must be given with --probabilities"),
         (["conformal", "--out", "sets.csv"], "--out goes with --probabilities"),
         (["mean", "--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
+        (["odds-ratio", "--exposure", "mail", "--user", "channel"], "--user must be left out: an exact odds ratio"),
         (["difference", "--treated", "score"], "--treated must be true or false"),
         (["difference", "--treated", "channel"], "--treated must be a column of numbers, or of true and false"),
         (["evaluate", "--probabilities", "mail", "--why", " "], "--why is required: state why"),
@@ -115,6 +116,14 @@ def test_sets_are_thresholds_and_a_file(visits: str, labeldp: Run) -> None:
     assert ran.status == 0 and "sets hold the label in 80 %" in ran.out and "threshold " in ran.out, ran
     sets = pd.read_csv("sets.csv", keep_default_na=False).set
     assert len(sets) == 4000 and set(sets) <= {"", "no", "yes", "no|yes"}
+    ran = labeldp("estimate", "conformal", visits, *options, "--report", "sets.html")
+    page = Path("sets.html").read_text()
+    assert ran.status == 0 and "sets hold the label in 80 %" in page.lower(), ran
+    for size in (0, 1, 2):
+        share = np.mean([len(names.split("|")) * bool(names) == size for names in sets])
+        assert share == 0 or f'>{size}</th><td class="number">{100 * share:.1f}' in page
+    assert "ε = 3, δ = 0" in page and "Nobody checked these" in page
+    assert labeldp("estimate", "conformal", visits, *options, "--report", "sets.html").status == 1
     content = json.loads(labeldp("estimate", "conformal", visits, *options, "--by-class", "--json").out)
     assert [row["class"] for row in content["thresholds"]] == ["no", "yes"] and content["certificate"]["entries"]
 

@@ -86,7 +86,7 @@ def test_an_odds_ratio_is_exact_and_says_when_it_has_no_upper_end() -> None:
     assert inference.odds_ratio(release, ~exposed).value == pytest.approx(1 / estimate.value)
     rare = inference.odds_ratio(released(labels[:60] * 0, response(2, 1.0)), exposed[:60])
     assert np.isinf(rare.high)
-    with pytest.raises(InputError, match="method cannot be exact: users have several records"):
+    with pytest.raises(InputError, match="users must be left out: an exact odds ratio needs records"):
         inference.odds_ratio(release, exposed, users=np.arange(N) // 2)
 
 

@@ -420,7 +420,8 @@ def monitor(data: str, treated: str | None, **options: Any) -> None:
     """
     from labeldp import inference
 
-    source = ReleasedFile(data)
+    source = source_of(data, options)
+    assert isinstance(source, ReleasedFile)
     arms, looks = source.numbers(treated, "--treated"), 200 if options["report"] else 10
     show(inference.monitor(source.release, arms, looks=looks, **settings(source, options, "outcome")), options)
 
@@ -509,6 +510,7 @@ def compare(data: str, one: str, other: str, why: str, **options: Any) -> None:
     BY,
     click.option("--user", "users", metavar="COLUMN", help="Whose each record is, where users have several."),
     click.option("--out", type=FILE, metavar="FILE", help="Write the set of each record of FILE: a new CSV file."),
+    click.option("--report", type=FILE, metavar="FILE", help="Write a report, one HTML file."),
     json_option,
 )
 @flags_in_errors(groups="--by", users="--user", release="FILE", scores="--probabilities")
@@ -522,7 +524,8 @@ def conformal(data: str, probabilities: str | None, why: str | None, **options: 
     from labeldp import inference
     from labeldp.privacy import InputError, Public
 
-    source, scores = ReleasedFile(data), None
+    source, scores = source_of(data, {"report": options["report"]}), None
+    assert isinstance(source, ReleasedFile)
     if probabilities is not None:
         if why is None:
             raise InputError("--why must be given with --probabilities: why these labels did not make them")
@@ -534,8 +537,13 @@ def conformal(data: str, probabilities: str | None, why: str | None, **options: 
     chosen = settings(source, options | {"level": 0.95}, "coverage", "risk", "by_class")
     del chosen["level"]
     result = inference.conformal(source.release, scores, **chosen)
-    if options["out"] is not None and scores is not None:
-        write_sets(options["out"], result.sets(scores.value, chosen.get("groups")), source.domain)
+    sets = None if scores is None else result.sets(scores.value, chosen.get("groups"))
+    if options["out"] is not None:
+        write_sets(options["out"], sets, source.domain)
+    if options["report"] is not None:
+        from labeldp.report import render_sets
+
+        write_page(options["report"], render_sets(result, sets))
     rows = result.table().to_pylist()
     if options["as_json"]:
         show_json({"thresholds": rows}, result)

@@ -11,7 +11,7 @@ from labeldp.inference.effects import least_squares, values_of
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
 from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student
-from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code, precision, refuse_exact
+from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code, precision
 from labeldp.inference.sums import arms, design_matrix, is_sums, odds_of_sums, regression_of_sums
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Flags, Floats, InputError, NotInvertibleError, check_choice
@@ -245,7 +245,12 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
         source, share, low, high = odds_of_sums(release, exposed, outcome, users, root)
         return _odds(source, RULES["odds ratio, sums"], share, low, high, level)
     outcomes = Outcomes.of(release, users)
-    refuse_exact(outcomes, "exact", ("exact",))
+    if outcomes.clustered:
+        raise InputError(
+            "must be left out: an exact odds ratio needs records that are independent of each other; regression has "
+            "errors clustered by user",
+            argument="users",
+        )
     if not isinstance(outcomes.mechanism.domain, Classes):
         raise InputError("must be of classes: the outcome is a number", argument="release")
     rates, code = outcomes.rates(), outcome_code(outcomes, outcome)

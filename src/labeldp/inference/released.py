@@ -230,18 +230,6 @@ def check_users(certificate: Certificate, users: Any, records: int) -> Codes | N
     return None if len(names) == records else codes
 
 
-def refuse_exact(outcomes: Outcomes, method: str, choices: tuple[str, ...]) -> None:
-    """Refuse a method that is none, and exact intervals where users have several records."""
-    if method not in choices:
-        raise InputError(f"must be one of {', '.join(choices)}", argument="method")
-    if method == "exact" and outcomes.clustered:
-        raise InputError(
-            "cannot be exact: users have several records, and records of a user may depend on each other; take "
-            "method='auto', with errors clustered by user",
-            argument="method",
-        )
-
-
 def treated_column(treated: Any, records: int) -> NDArray[np.bool_]:
     """Return who was treated, shape (n,).
 

@@ -20,7 +20,6 @@ from labeldp.inference.released import (
     estimate_of,
     outcome_code,
     precision,
-    refuse_exact,
 )
 from labeldp.inference.sums import is_sums, mean_of_sums, quantile_of_sums
 from labeldp.mechanisms import DiscreteLaplace, Interval, ResponseOnBins
@@ -67,7 +66,13 @@ def mean(
     if is_sums(release):
         return mean_of_sums(release, groups, outcome, users, target, level, simultaneous)
     outcomes = Outcomes.of(release, users)
-    refuse_exact(outcomes, method, ("auto", "exact", "normal"))
+    check_choice(method, "method", ("auto", "exact", "normal"))
+    if method == "exact" and outcomes.clustered:
+        raise InputError(
+            "cannot be exact: users have several records, and records of a user may depend on each other; take "
+            "method='auto', with errors clustered by user",
+            argument="method",
+        )
     cells = PublicGroups.of(groups, outcomes.records)
     if outcomes.names:
         return _shares(outcomes, cells, outcome, target, level, simultaneous, method)

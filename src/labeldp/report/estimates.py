@@ -14,7 +14,7 @@ from labeldp.report.render import environment
 from labeldp.report.svg import BOTTOM, LEFT, RIGHT, TOP, AxisScale, ChartAxis, figure, tag
 
 if TYPE_CHECKING:  # what estimates load, a report of a fit does not need
-    from labeldp.inference import CalibrationBins, Estimate, Scores, ThresholdCurve
+    from labeldp.inference import CalibrationBins, Estimate, PredictionSets, Scores, ThresholdCurve
 
 WIDTH, HEIGHT = RIGHT + 24, BOTTOM + 66
 
@@ -47,6 +47,7 @@ def render_estimate(estimate: Estimate, scores: Scores | None = None) -> str:
         .get_template("estimate.html")
         .render(
             e=estimate,
+            title=estimate.quantity,
             sentence=str(shown),
             many=MANY_ROWS,
             axes=[axis for axis, _ in estimate.axes],
@@ -54,6 +55,31 @@ def render_estimate(estimate: Estimate, scores: Scores | None = None) -> str:
             rows=rows,
             certificate=None if estimate.certificate is None else estimate.certificate.at(0),
             **_of_model(scores),
+        )
+    )
+
+
+def render_sets(result: PredictionSets, sets: Any = None) -> str:
+    """Return prediction sets as one HTML document: the promise, thresholds, conditions and certificate.
+
+    Args:
+        result: the thresholds.
+        sets: which classes are in the set of each record of the calibration, shape (n, K); None for numbers.
+    """
+    counts = [] if sets is None else sets.sum(axis=1).tolist()
+    sizes = [(size, counts.count(size) / len(counts)) for size in sorted(set(counts))]
+    return (
+        environment()
+        .get_template("estimate.html")
+        .render(
+            e=result,
+            title="Prediction sets",
+            sentence=str(result),
+            sizes=sizes,
+            axes=[axis for axis, _ in result.axes],
+            rows=result.table().to_pylist(),
+            certificate=result.certificate.at(0),
+            **_of_model(None),
         )
     )
 
