@@ -1,25 +1,27 @@
-"""How often the intervals of `labeldp.inference` hold what they speak of, and how wide they are.
+"""How often the intervals of `labeldp.inference` hold the truth, and how wide they are.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/inference.py [--scale 1] [--write FILE]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/inference.py [--only PART …] [--write FILE]
 
 Coverage of exact intervals of one count is added up over the law of the count: nothing is drawn. The others are
-simulated, vectorized over runs; each cell has a seed of its own, which its name fixes. --scale multiplies the runs.
+simulated, vectorized over runs; each cell has a seed of its own, which its name fixes. Each cell is appended to --cells
+as it comes; --only takes some of the parts, and none with --only nothing writes the page of the cells that are there.
 """
 
 import argparse
+import csv
 import resource
 import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtri
 from scipy.stats import binom
 
 import labeldp as ldp
@@ -34,6 +36,7 @@ from labeldp.inference.intervals import (
     wilson,
 )
 from labeldp.inference.sequences import look_times, mixture_ends
+from labeldp.inference.sums import area_ends, area_rows
 from labeldp.privacy import Release
 
 LEVEL = 0.95
@@ -47,10 +50,7 @@ LEAST = 0.94
 ENOUGH = 20_000
 """Runs that show that an asymptotic interval holds."""
 
-FEW = 10
-"""Cells below that are listed one by one."""
-
-SCALE = 1.0
+CELLS = Path(__file__).parents[1] / "docs/results/data/inference.csv"
 
 
 @dataclass(frozen=True)
@@ -58,22 +58,40 @@ class Cell:
     """One setting of one interval.
 
     Args:
-        where: the setting, in words.
-        method: which interval.
+        interval: which interval.
         promise: "exact", "finite sample", "anytime", "asymptotic" or "naive"; "elsewhere" of other programs.
-        coverage: how often it holds.
-        width: mean width; None where it is not measured.
-        runs: how many were drawn; 0 where coverage is computed.
         records: how many a run has.
+        epsilon: of the release.
+        rate: of the rare class; empty where the setting has none.
+        classes: how many there are.
+        coverage: how often the interval holds the truth.
+        width: mean width.
+        runs: how many were drawn; 0 where coverage is computed.
     """
 
-    where: tuple[Any, ...]
-    method: str
+    interval: str
     promise: str
-    coverage: float
-    width: float | None
-    runs: int
     records: int
+    epsilon: float
+    rate: float | str
+    classes: int | str
+    coverage: float
+    width: float
+    runs: int
+
+    @classmethod
+    def of(cls, row: dict[str, str]) -> "Cell":
+        """Read a row of the stored cells."""
+        return cls(
+            row["interval"], row["promise"], int(row["records"]), float(row["epsilon"]),
+            float(row["rate"]) if row["rate"] else "", int(row["classes"]) if row["classes"] else "",
+            float(row["coverage"]), float(row["width"]), int(row["runs"]),
+        )  # fmt: skip
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Which cell it is."""
+        return astuple(self)[:6]
 
 
 def generator(*where: Any) -> np.random.Generator:
@@ -113,7 +131,7 @@ def shares() -> Iterator[Cell]:
             if method.startswith("NPRR") and classes > 2:
                 continue
             held = law[(lower <= rate) & (rate <= upper)].sum()
-            yield Cell((records, epsilon, rate, classes), method, promise, held, law @ (upper - lower), 0, records)
+            yield Cell(method, promise, records, epsilon, rate, classes, held, law @ (upper - lower), 0)
 
 
 def sums() -> Iterator[Cell]:
@@ -126,18 +144,17 @@ def sums() -> Iterator[Cell]:
         low, high = noisy_binomial(totals - reach, records, epsilon, LEVEL)
         held = law[totals][(low <= rate) & (rate <= high)].sum()
         width = law[totals] @ (high - low)
-        yield Cell((records, epsilon, rate), "exact, one sum", "exact", held, width, 0, records)
+        yield Cell("exact, one sum", "exact", records, epsilon, rate, 2, held, width, 0)
         value = np.clip((totals - reach) / records, 0, 1)
         half = normal_quantile(LEVEL) * np.sqrt(value * (1 - value) / records)
         held = law[totals][np.abs(value - rate) <= half].sum()
-        yield Cell(
-            (records, epsilon, rate), "noise left out, one sum", "naive", held, law[totals] @ (2 * half), 0, records
-        )
+        width = law[totals] @ (2 * half)
+        yield Cell("noise left out, one sum", "naive", records, epsilon, rate, 2, held, width, 0)
 
 
 def effects() -> Iterator[Cell]:
     """A difference of two shares, of which one is twice the other."""
-    runs = int(20_000 * SCALE)
+    runs = ENOUGH
     for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
         where, arm = (records, epsilon, rate), records // 2
         rng = generator("effects", *where)
@@ -146,16 +163,11 @@ def effects() -> Iterator[Cell]:
         hits = np.stack([rng.binomial(arm, miss + gap * share, runs) for share in (2 * rate, rate)]).astype(float)
         raw, (low, high) = hits / arm, wilson(hits, arm, LEVEL)
         lower, upper = (end / gap for end in recovered((raw[0], low[0], high[0]), (raw[1], low[1], high[1])))
-        yield cell(where, "effect", "asymptotic", lower, upper, truth, records)
+        yield cell("effect", "asymptotic", (*where, 2), lower, upper, truth)
         half = normal_quantile(LEVEL) * np.sqrt((raw * (1 - raw) / arm).sum(axis=0))
+        plain_effect = raw[0] - raw[1]
         yield cell(
-            where,
-            "effect, answers taken as true",
-            "naive",
-            raw[0] - raw[1] - half,
-            raw[0] - raw[1] + half,
-            truth,
-            records,
+            "effect, answers taken as true", "naive", (*where, 2), plain_effect - half, plain_effect + half, truth
         )
         totals = [rng.binomial(arm, share, runs) + geometric(epsilon, runs, rng) for share in (2 * rate, rate)]
         found = []
@@ -163,24 +175,27 @@ def effects() -> Iterator[Cell]:
             distinct, places = np.unique(total, return_inverse=True)
             ends = noisy_binomial(distinct, arm, epsilon, LEVEL)
             found.append((total / arm, ends[0][places], ends[1][places]))
-        yield cell(where, "effect, two sums", "asymptotic", *recovered(*found), truth, records)
+        yield cell("effect, two sums", "asymptotic", (*where, 2), *recovered(*found), truth)
 
 
 def summed() -> Iterator[Cell]:
     """The median of ten ordered classes from noisy counts, and a comparison of two models that differ on a tenth."""
     certificate = plain(response(10, 1.0)[0])
     for records, epsilon in product(RECORDS, EPSILONS):
-        where, runs = (records, epsilon, "median"), int((4_000 if records <= 500 else 1_000) * SCALE)
-        rng = generator(*where)
+        rng, block = generator(records, epsilon, "median"), 400_000 // records
         shares = np.array([4, 6, 8, 10, 12, 14, 14, 12, 12, 8]) / 100  # the median is class 5
-        groups = ldp.Public(np.repeat(np.arange(runs), records), why="runs")
+        groups = ldp.Public(np.repeat(np.arange(block), records), why="runs")
         plan = inference.plan_sums("mean", ldp.Classes(10), epsilon, groups=groups)
-        counts = rng.multinomial(records, shares, runs)
-        noisy = counts + geometric(float(plan.rate), counts.size, rng).reshape(counts.shape)
-        found = inference.quantile(Release(noisy, certificate, plan), groups=groups, simultaneous=False)
-        yield cell(where, "median, noisy counts", "asymptotic", found.low, found.high, 5, records)
+        ends = []
+        for _ in range(ENOUGH // block):
+            counts = rng.multinomial(records, shares, block)
+            noisy = counts + geometric(float(plan.rate), counts.size, rng).reshape(counts.shape)
+            found = inference.quantile(Release(noisy, certificate, plan), groups=groups, simultaneous=False)
+            ends.append([found.low, found.high])
+        low, high = np.concatenate(ends, axis=1)
+        yield cell("median, noisy counts", "asymptotic", (records, epsilon, "", 10), low, high, 5)
     for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
-        where, runs = (records, epsilon, rate), int(20_000 * SCALE)
+        where, runs = (records, epsilon, rate), ENOUGH
         rng = generator("comparison", *where)
         sizes = (records // 15, records // 30)
         parts = []
@@ -190,7 +205,7 @@ def summed() -> Iterator[Cell]:
             ends = noisy_binomial(distinct, size, epsilon, LEVEL)
             parts.append([size / records * (2 * end - 1) for end in (total / size, ends[0][index], ends[1][index])])
         truth = sizes[0] / records * (1 - 2 * rate)
-        yield cell(where, "comparison, two sums", "asymptotic", *recovered(*parts), truth, records)
+        yield cell("comparison, two sums", "asymptotic", (*where, 2), *recovered(*parts), truth)
 
 
 def geometric(epsilon: float, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -199,17 +214,16 @@ def geometric(epsilon: float, size: int, rng: np.random.Generator) -> np.ndarray
     return rng.geometric(chance, size) - rng.geometric(chance, size)
 
 
-def cell(where: Any, method: str, promise: str, low: Any, high: Any, truth: Any, records: int) -> Cell:
+def cell(interval: str, promise: str, where: Any, low: Any, high: Any, truth: Any) -> Cell:
     """One cell of runs, each with one interval or several that hold together, shape (runs, ...)."""
     held = (low <= truth) & (truth <= high)
     held = held.reshape(len(held), -1).all(axis=1)
-    finite = np.isfinite(high - low)
-    return Cell(where, method, promise, float(held.mean()), float((high - low)[finite].mean()), len(held), records)
+    return Cell(interval, promise, *where, float(held.mean()), float(np.mean(high - low)), len(held))
 
 
 def simultaneous() -> Iterator[Cell]:
     """All classes in all of five groups at once."""
-    runs, groups = int(1000 * SCALE), 5
+    runs, groups = 1000, 5
     for records, epsilon, classes in product(RECORDS, EPSILONS, CLASSES):
         where = (records, epsilon, classes)
         rng = generator("groups", *where)
@@ -219,12 +233,12 @@ def simultaneous() -> Iterator[Cell]:
         level = sidak(LEVEL, groups, classes if classes > 2 else 1)
         for name, each_level, promise in (("all groups and classes", level, "exact"), ("each at 95 %", LEVEL, "naive")):
             ends = [(end - miss) / (hit - miss) for end in clopper_pearson(counts, records // groups, each_level)]
-            yield cell(where, name, promise, np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1), truth, records)
+            yield cell(name, promise, (records, epsilon, "", classes), *np.clip(ends, 0, 1), truth)
 
 
 def recalls() -> Iterator[Cell]:
     """Recall of a rare class where a tenth of the records is flagged, and half of the class among them."""
-    runs = int(20_000 * SCALE)
+    runs = ENOUGH
     for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
         where, flagged = (records, epsilon, rate), max(records // 10, int(rate * records))
         rng = generator("recall", *where)
@@ -238,7 +252,7 @@ def recalls() -> Iterator[Cell]:
         )
         means, covariances = ratio_moments(named, sizes, hit, miss)
         low, high = fieller(means, covariances, LEVEL)
-        yield cell(where, "recall, Fieller", "asymptotic", np.clip(low, 0, 1), np.clip(high, 0, 1), truth, records)
+        yield cell("recall, Fieller", "asymptotic", (*where, 2), np.clip(low, 0, 1), np.clip(high, 0, 1), truth)
         top, bottom = means[:, 0], means[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = top / bottom
@@ -247,7 +261,7 @@ def recalls() -> Iterator[Cell]:
         low, high = (
             np.where(bottom > 0, np.clip(end, 0, 1), border) for end, border in ((ratio - half, 0), (ratio + half, 1))
         )
-        yield cell(where, "recall, delta method", "naive", low, high, truth, records)
+        yield cell("recall, delta method", "naive", (*where, 2), low, high, truth)
 
 
 def ratio_moments(named: np.ndarray, sizes: np.ndarray, hit: float, miss: float) -> tuple[np.ndarray, np.ndarray]:
@@ -264,37 +278,42 @@ def ratio_moments(named: np.ndarray, sizes: np.ndarray, hit: float, miss: float)
 def areas() -> Iterator[Cell]:
     """Areas under the ROC and the precision-recall curve (the average precision), from answers and from two sums."""
     for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
-        where = (records, epsilon, rate)
-        rng = generator("area", *where)
+        where = (records, epsilon, rate, 2)
+        rng, block = generator("area", *where), 200_000 // records
         offset = {0.01: -5.6, 0.05: -3.8, 0.3: -1.1}[rate]
-        chances = expit(offset + 1.5 * np.sort(rng.normal(size=400_000)))
+        chances = expit(offset + 1.5 * ndtri((np.arange(400_000) + 0.5) / 400_000))
         below = np.cumsum(1 - chances) - (1 - chances) / 2
-        area = (chances * below).sum() / chances.sum() / (1 - chances).sum()
         precision = np.cumsum(chances[::-1])[::-1] / np.arange(len(chances), 0, -1)
-        mechanism, hit, miss = response(2, epsilon)
-        certificate = plain(mechanism)
-        ends: dict[str, list[Any]] = {"area, Fieller": [], "average precision, Fieller": [], "area, two sums": []}
-        block = 10_000 // records
-        for _ in range(int(20_000 * SCALE) // block):
+        area = (chances * below).sum() / chances.sum() / (1 - chances).sum()
+        truths = (area, (chances @ precision) / chances.sum())
+        _, hit, miss = response(2, epsilon)
+        plan, ranks = summed_area(records, epsilon)
+        ends: dict[str, list[Any]] = {}
+        for _ in range(ENOUGH // block):
             x = np.sort(rng.normal(size=(block, records)), axis=1)
             labels = rng.random(x.shape) < expit(offset + 1.5 * x)
-            second = ((rng.random(x.shape) < np.where(labels, hit, miss)) - miss) / (hit - miss)
-            for method, found in zip(ends, area_ends(second), strict=False):
-                ends[method].append(found)
-        for _ in range(int((150 if records <= 500 else 30) * SCALE)):
-            x = rng.normal(size=records)
-            labels = rng.random(records) < expit(offset + 1.5 * x)
-            model = ldp.Public(expit(x), why="drawn")
-            used = inference.plan_sums("auc", mechanism.domain, epsilon, scores=model)
-            release = Release(used.randomize(labels.astype(np.uint8), rng=rng), certificate, used)
-            area_of_sums = inference.evaluate(release, model).auc()
-            ends["area, two sums"].append([[area_of_sums.low, area_of_sums.high]])
+            answers = rng.random(x.shape) < np.where(labels, hit, miss)
+            noise = rng.laplace(0, plan.noise_stddev / 2**0.5, (2, 2, block)).mean(axis=0)
+            counted, ranked = (labels @ ranks).T + noise
+            summed = area_ends(counted, ranked, plan.noise_stddev**2 / 2, records, LEVEL)
+            names = ("area", "average precision")
+            for name, drawn in zip(names, curve_ends((answers - miss) / (hit - miss)), strict=True):
+                ends.setdefault(name, []).append(drawn)
+            for name, drawn in zip(names, curve_ends(answers.astype(float), skewed=False), strict=True):
+                ends.setdefault(f"{name}, answers taken as true", []).append(drawn)
+            ends.setdefault("area, two sums", []).append(np.stack(summed[1:3], axis=1))
         for method, drawn in ends.items():
-            truth = (chances @ precision) / chances.sum() if "precision" in method else area
-            yield cell(where, method, "asymptotic", *np.concatenate(drawn).T, truth, records)
+            promise = "naive" if "taken as true" in method else "asymptotic"
+            yield cell(method, promise, where, *np.concatenate(drawn).T, truths["precision" in method])
 
 
-def area_ends(second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def summed_area(records: int, epsilon: float) -> tuple[Any, np.ndarray]:
+    """The mechanism of an area as two sums, and the rows that it adds up, of records in order."""
+    scores = ldp.Public(np.arange(records) / records, why="drawn")
+    return inference.plan_sums("auc", ldp.Classes(2), epsilon, scores=scores), area_rows(scores.value)
+
+
+def curve_ends(second: np.ndarray, skewed: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """The ends of areas under ROC and precision-recall curves, each (runs, 2), of records in order without ties."""
     count, up = second.shape[1], np.cumsum(second, axis=1)
     total, squares = up[:, -1:], np.einsum("rn,rn->r", second, second)[:, None]
@@ -306,19 +325,38 @@ def area_ends(second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     part = second / flagged
     at = (total - up + 1) / flagged
     moved = part * at
-    terms = second * at + second * (np.cumsum(part, axis=1) - part) - np.cumsum(moved, axis=1) + moved
+    slopes = at + np.cumsum(part, axis=1) - part
+    terms = second * slopes - np.cumsum(moved, axis=1) + moved
     means = np.concatenate([np.einsum("rn,rn->r", second, at)[:, None], total], axis=1) / count
     weights = total + second * (count - 2 * total)
-    return ends_of(ordered, pairs / count, weights / count), ends_of(means, terms, second)
+    noise = np.maximum((squares - total) / count, 0.0)
+    slopes = slopes - np.clip(means[:, :1] / np.where(total > 0, total / count, 1.0), 0, 1)
+    others = slopes.sum(axis=1, keepdims=True) - np.cumsum(slopes, axis=1)
+    noise_skew = 4 * noise[:, 0] ** 2 * np.einsum("rn,rn->r", slopes / flagged, others)
+    area = ends_of(ordered, pairs / count, weights / count, np.zeros(len(second)), skewed)
+    return area, ends_of(means, terms, second, noise_skew, skewed)
 
 
-def ends_of(statistics: np.ndarray, top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    """Fieller's interval of the ratio of two statistics of each run, (runs, 2), by their terms, (runs, n)."""
+def ends_of(
+    statistics: np.ndarray, top: np.ndarray, bottom: np.ndarray, noise_skew: np.ndarray, skewed: bool
+) -> np.ndarray:
+    """The interval of the ratio of two statistics of each run, (runs, 2), by their terms, (runs, n)."""
     count = top.shape[1]
     tops, bottoms = (terms - terms.mean(axis=1, keepdims=True) for terms in (top, bottom))
     cells = [np.einsum("rn,rn->r", a, b) for a, b in ((tops, tops), (tops, bottoms), (bottoms, bottoms))]
     covariance = np.stack([cells[0], cells[1], cells[1], cells[2]], axis=1).reshape(-1, 2, 2) / count / (count - 1)
-    return np.clip(np.stack(fieller(statistics, covariance, LEVEL), axis=1), 0, 1)
+    if not skewed:
+        return np.clip(np.stack(fieller(statistics, covariance, LEVEL), axis=1), 0, 1)
+    positive = statistics[:, 1] > 0
+    ratio = np.clip(statistics[:, 0] / np.where(positive, statistics[:, 1], 1.0), 0, 1)
+    terms = tops - ratio[:, None] * bottoms
+    second, third, fourth = (np.einsum("rn->r", terms**power) for power in (2, 3, 4))
+    second = np.maximum(second, 1e-300)
+    with np.errstate(divide="ignore"):
+        freedom = 2 * count / np.maximum(count * fourth / second**2 - 1, 0.0)
+    alone, joint = third / second / count, (third + noise_skew) / second / count
+    slopes = (np.minimum(np.minimum(alone, joint), 0), np.maximum(np.maximum(alone, joint), 0))
+    return np.clip(np.stack(fieller(statistics, covariance, LEVEL, freedom, slopes), axis=1), 0, 1)
 
 
 def plain(mechanism: Any) -> Any:
@@ -330,7 +368,7 @@ def plain(mechanism: Any) -> Any:
 
 def sequences() -> Iterator[Cell]:
     """A share, looked at at a hundred times."""
-    runs = int(1000 * SCALE)
+    runs = 1000
     for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
         where = (records, epsilon, rate)
         rng = generator("sequence", *where)
@@ -344,44 +382,37 @@ def sequences() -> Iterator[Cell]:
         low, high = np.maximum.accumulate(low, axis=1), np.minimum.accumulate(high, axis=1)
         held = ((low <= rate) & (rate <= high)).all(axis=1)
         width = float((np.clip(high, 0, 1) - np.clip(low, 0, 1))[:, -1].mean())
-        yield Cell(where, "sequence, all looks", "anytime", float(held.mean()), width, runs, records)
+        yield Cell("sequence, all looks", "anytime", *where, 2, float(held.mean()), width, runs)
         raw = hits / times
         half = normal_quantile(LEVEL) * np.sqrt(raw * (1 - raw) / times) / (hit - miss)
         late = times >= 50
         held = (np.abs((raw - miss) / (hit - miss) - rate) <= half)[:, late].all(axis=1)
-        yield Cell(
-            where,
-            "95 % intervals at every look",
-            "naive",
-            float(held.mean()),
-            float(2 * half[:, -1].mean()),
-            runs,
-            records,
-        )
+        width = float(2 * half[:, -1].mean())
+        yield Cell("95 % intervals at every look", "naive", *where, 2, float(held.mean()), width, runs)
 
 
 def numbers() -> Iterator[Cell]:
     """A mean of numbers, nine tenths of them zero: bets below 500 records, Student's interval from there on."""
     domain = ldp.mechanisms.Interval(0, 1, grid=101)
     for records, epsilon in product(RECORDS, EPSILONS):
-        runs = int((150 if records < 500 else 2000) * SCALE)
-        where = (records, epsilon, "numbers")
-        rng = generator(*where)
+        runs, block = (1000, 1000) if records < 500 else (ENOUGH, 1_000_000 // records)
+        rng = generator(records, epsilon, "numbers")
         mechanism = ldp.DiscreteLaplace(domain=domain, epsilon=epsilon)
-        labels = np.rint(100 * rng.beta(1, 3, (runs, records)) * (rng.random((runs, records)) < 0.1)).astype(np.uint8)
-        noisy = mechanism.randomize(labels.ravel(), rng=rng)
-        groups = np.repeat(np.arange(runs), records)
-        release = Release(noisy, plain(mechanism), mechanism)
-        found = inference.mean(release, groups=groups, simultaneous=False)
-        order = np.argsort(np.array([int(name) for name in found.axes[0][1]]))
+        certificate, groups = plain(mechanism), np.repeat(np.arange(block), records)
         truth = 0.1 * float(np.rint(100 * np.random.default_rng(0).beta(1, 3, 2_000_000)).mean() / 100)
-        yield cell(where, "mean of numbers", found.guarantee, found.low[order], found.high[order], truth, records)
+        ends = []
+        for _ in range(runs // block):
+            drawn = 100 * rng.beta(1, 3, (block, records)) * (rng.random((block, records)) < 0.1)
+            noisy = mechanism.randomize(np.rint(drawn).astype(np.uint8).ravel(), rng=rng)
+            found = inference.mean(Release(noisy, certificate, mechanism), groups=groups, simultaneous=False)
+            ends.append([found.low, found.high])
+        yield cell("mean of numbers", found.guarantee, (records, epsilon, "", ""), *np.concatenate(ends, axis=1), truth)
 
 
 def thresholds() -> Iterator[Cell]:
     """How often a calibration covers at least 80 %, of which 95 % are promised; the width is the number of classes."""
-    runs = int(40 * SCALE)
-    for records, epsilon, classes in product((500,), (1.0, 2.0, 4.0), CLASSES):
+    runs = 200
+    for records, epsilon, classes in product(RECORDS, EPSILONS, CLASSES):
         where = (records, epsilon, classes)
         rng = generator("conformal", *where)
         mechanism, *_ = response(classes, epsilon)
@@ -398,9 +429,8 @@ def thresholds() -> Iterator[Cell]:
             # half a point of slack for the 20,000 records that coverage is measured on
             reached.append(np.searchsorted(scores, found.threshold, side="right") / len(scores) >= 0.795)
             size.append((1 - table[:2000] <= found.threshold).sum(axis=1).mean())
-        yield Cell(
-            where, "conformal, bets", "finite sample", float(np.mean(reached)), float(np.mean(size)), runs, records
-        )
+        held, width = float(np.mean(reached)), float(np.mean(size))
+        yield Cell("conformal, bets", "finite sample", records, epsilon, "", classes, held, width, runs)
 
 
 def check_moments() -> None:
@@ -415,9 +445,14 @@ def check_moments() -> None:
     assert np.allclose([found.low[1], found.high[1]], np.clip(np.ravel(ends), 0, 1), atol=1e-3)
     x = rng.random(500)
     scores = inference.evaluate(Release(noisy, plain(mechanism), mechanism), ldp.Public(x, why="made up"))
-    both = area_ends(((noisy - miss) / (hit - miss))[np.argsort(x)][None])
+    both = curve_ends(((noisy - miss) / (hit - miss))[np.argsort(x)][None])
     for found, [ends] in zip((scores.auc(), scores.average_precision()), both, strict=True):
         assert np.allclose([found.low, found.high], ends)
+    plan, _ = summed_area(500, 1.0)
+    release = Release(plan.randomize(noisy, rng=rng), plain(mechanism), plan)
+    found = inference.evaluate(release, ldp.Public(np.arange(500) / 500, why="drawn")).auc()
+    sums = (plan.moment(release.value)[:, 1] + plan.rows.total * plan.rows.unit - plan.moment(release.value)[:, 0]) / 2
+    assert np.allclose([found.low, found.high], area_ends(*sums, plan.noise_stddev**2 / 2, 500, LEVEL)[1:3])
 
 
 PARTS: dict[str, Callable[[], Iterator[Cell]]] = {
@@ -430,21 +465,51 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
+NAIVE = {
+    "exact": "answers taken as true",
+    "exact, one sum": "noise left out, one sum",
+    "all groups and classes": "each at 95 %",
+    "effect": "effect, answers taken as true",
+    "recall, Fieller": "recall, delta method",
+    "area": "area, answers taken as true",
+    "average precision": "average precision, answers taken as true",
+    "sequence, all looks": "95 % intervals at every look",
+}
+"""The naive method beside an interval."""
+
+NAMES = {
+    "exact": "share, answers",
+    "exact, one sum": "share, one sum",
+    "all groups and classes": "all classes in five groups",
+    "effect": "effect, answers",
+    "recall, Fieller": "recall",
+    "area": "ROC AUC, answers",
+    "area, two sums": "ROC AUC, two sums",
+    "average precision": "average precision",
+    "sequence, all looks": "share at 100 looks",
+    "conformal, bets": "prediction sets",
+}
+"""How the table calls an interval."""
+
+
 def summary(cells: list[Cell]) -> list[str]:
-    """A row for each method: the smallest and the largest coverage of each number of records, and the mean width."""
-    lines = ["| interval | promise | cells | runs | " + " | ".join(f"n = {n:,}" for n in RECORDS) + " |"]
-    lines.append("|---|---|---|---|" + "---|" * len(RECORDS))
-    for method in dict.fromkeys(one.method for one in cells):
-        rows = [one for one in cells if one.method == method]
+    """A row for each interval: for each number of records the lowest coverage and the mean width."""
+    lines = ["| question | guarantee | runs | " + " | ".join(f"n = {n:,}" for n in RECORDS) + " | naive method |"]
+    lines.append("|---|---|---|" + "---|" * len(RECORDS) + "---|")
+    kinds = dict.fromkeys((one.interval, one.promise) for one in cells)
+    for interval, promise in kinds:
+        if promise in ("naive", "elsewhere") or interval == "normal, on request":
+            continue
+        rows = [one for one in cells if (one.interval, one.promise) == (interval, promise)]
         columns = []
         for records in RECORDS:
-            here = [one for one in rows if one.records == records]
-            ends = [percent(extreme(one.coverage for one in here)) for extreme in (min, max)] if here else []
-            columns.append(f"{' to '.join(ends)}; {np.mean([one.width for one in here]):.3f}" if here else "")
-        runs = sorted({one.runs for one in rows})
-        drawn = "computed" if runs == [0] else " or ".join(f"{count:,}" for count in runs)
-        promise = "; ".join(dict.fromkeys(one.promise for one in rows))
-        lines.append(f"| {method} | {promise} | {len(rows)} | {drawn} | " + " | ".join(columns) + " |")
+            found = [one for one in rows if one.records == records]
+            lowest = percent(min((one.coverage for one in found), default=0))
+            columns.append(f"{lowest}; {np.mean([one.width for one in found]):.3f}" if found else "–")
+        naive = [one.coverage for one in cells if one.interval == NAIVE.get(interval)]
+        runs = f"{rows[0].runs:,}" if rows[0].runs else "computed"
+        last = percent(min(naive)) if naive else "–"
+        lines.append(f"| {NAMES.get(interval, interval)} | {promise} | {runs} | " + " | ".join([*columns, last]) + " |")
     return lines
 
 
@@ -464,32 +529,89 @@ def broken(cells: list[Cell]) -> list[Cell]:
     ]
 
 
-def weak(one: Cell) -> bool:
-    """Whether an asymptotic interval holds less often than `LEAST`, by more than two standard errors."""
-    slack = 2 * (LEAST * (1 - LEAST) / one.runs) ** 0.5 if one.runs else 0.0
-    return one.promise == "asymptotic" and one.coverage < LEAST - slack
+def from_records(rows: list[Cell]) -> str:
+    """The least number of records from which on an asymptotic interval holds as often as `LEAST` in every cell."""
+    failing = max((one.records for one in rows if one.coverage < LEAST), default=0)
+    larger = [records for records in RECORDS if records > failing]
+    return f"n = {min(larger):,}" if larger else f"more than {max(RECORDS):,} records"
+
+
+def answer(cells: list[Cell]) -> list[str]:
+    """What the cells say, as a list."""
+    listed, short = promised(cells), broken(cells)
+    lines = [
+        f"- **Exact, finite sample, anytime**: {len(short) or 'none'} of {len(listed)} cells "
+        f"{'is' if len(short) < 2 else 'are'} below 95 %. {sum(one.runs == 0 for one in listed)} are computed;",
+        f"  the others pass one-sided binomial tests at {RISK:g} over all of them.",
+    ]
+    lines += [f"  - {NAMES.get(one.interval, one.interval)}, {one.key[2:]}: {percent(one.coverage)} %" for one in short]
+    asymptotic = [one for one in cells if one.promise == "asymptotic"]
+    held: dict[str, list[str]] = {}
+    for interval in dict.fromkeys(one.interval for one in asymptotic):
+        rows = [one for one in asymptotic if one.interval == interval]
+        name = NAMES.get(interval, interval)
+        held.setdefault(from_records(rows), []).append(f"{name} {percent(min(one.coverage for one in rows))}")
+    lines.append(f"- **Asymptotic**: at least {100 * LEAST:.0f} % in every cell, with the lowest coverage in percent:")
+    lines += [f"  - from {start} on: {', '.join(names)}." for start, names in sorted(held.items())]
+    lines.append(
+        "- **Naive**: noisy answers taken as true, or noise left out, cover as seldom as the last column says."
+    )
+    return lines
 
 
 PAGE = """# Coverage of estimates
 
-How often the 95 % intervals of `labeldp.inference` hold what they speak of, and how wide they are: n = 200, 500, 5,000
-records, ε = 0.5, 1, 2, 4, rates of 1, 5, 30 % and, for shares, 2, 4, 10, 50 classes.
+Do the 95 % intervals of `labeldp.inference` hold the truth, and how wide are they?
+
+{answer}
 
 ```console
-$ OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/inference.py{scale} --write docs/results/inference.md
+$ OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/inference.py --write docs/results/inference.md
 ```
 
-A column has the smallest and the largest coverage of its cells in percent, and their mean width. *Computed* coverage is
-added up over the law of the count: nothing is drawn. The other cells are simulated, with seeds that were fixed
-beforehand. *Naive* methods stand beside them for comparison; `labeldp` has none of them.
+**Setup.** n = 200, 500, 5,000 records; ε = 0.5, 1, 2, 4; a class of 1, 5, 30 %; K = 2, 4, 10, 50 classes for shares and
+prediction sets. Seeds are fixed by the name of a cell. *Computed* coverage is summed over the law of the count.
+The table has the lowest coverage of all cells of an n in percent, and their mean width.
+All {count} cells are in [inference.csv](data/inference.csv), naive methods and other programs' formulas with them.
+
+{table}
+
+Areas are measured against those of the law that records come from. {bias}
+Prediction sets aim at 80 % of later records; their width is the number of classes.
+
+## Formulas of other programs
+
+{others}
+
+## {big:,} released rows
+
+Processor seconds of one core, and the peak memory of the process. It holds 70 MB of columns: answers, a group, an arm
+and a probability for each row. Areas sort all rows. All other questions pass through them in blocks.
+
+{rows}
 """
 
+BIAS = """With few records of the class, the average precision of a sample lies above that of the law."""
 
-OTHERS = """Mean width, and coverage in percent, of intervals of a share of 5 % of two classes. Everything is computed
-and clipped to [0, 1]. RRreg takes λ(1 − λ)/(n(p − q)²) for the variance, for a rate λ of answers: its interval is the
-normal one. NPRR is randomized response for numbers in [0, 1], here with two outputs and r = p − q. Its interval for
-every number of records is Hoeffding's, √(ln(2/α)/2n)/r to both sides. Both speak of the same answers as the exact
-interval."""
+
+def others(cells: list[Cell]) -> str:
+    """Widths of other programs' formulas beside the exact interval."""
+    chosen = {
+        one.interval: one for one in cells if (one.records, one.epsilon, one.rate, one.classes) == (500, 1.0, 0.05, 2)
+        and one.runs == 0
+    }  # fmt: skip
+    exact, normal, bounded = (
+        f"{chosen[name].width:.3f}" for name in ("exact", "normal, on request", "NPRR's of Hoeffding")
+    )
+    short = [one for one in cells if one.interval == "normal, on request" and one.coverage < LEAST]
+    lowest = percent(min(one.coverage for one in cells if one.interval == "normal, on request"))
+    return (
+        f"For a share of 5 %, 500 records and ε = 1, the exact interval has width {exact}.\n"
+        f"RRreg's normal interval has {normal}; over all cells it covers {lowest} % at the lowest, and less than "
+        f"{100 * LEAST:.0f} % in {len(short)} of 144.\n"
+        f"NPRR's interval by Hoeffding's bound has {bounded}; it holds for every n."
+    )
+
 
 BIG = 10_000_000
 
@@ -498,11 +620,10 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "effect": lambda release, groups, flags, model: inference.difference(release, flags),
     "effect by 10 groups": lambda release, groups, flags, model: inference.difference(release, flags, groups=groups),
     "accuracy": lambda release, groups, flags, model: inference.evaluate(release, model).accuracy(),
-    "precision": lambda release, groups, flags, model: inference.evaluate(release, model).precision(),
     "recall": lambda release, groups, flags, model: inference.evaluate(release, model).recall(),
     "Brier score": lambda release, groups, flags, model: inference.evaluate(release, model).brier(),
     "ROC curve, 10 points": lambda release, groups, flags, model: inference.evaluate(release, model).roc(10),
-    "area under the ROC curve": lambda release, groups, flags, model: inference.evaluate(release, model).auc(),
+    "ROC AUC": lambda release, groups, flags, model: inference.evaluate(release, model).auc(),
     "average precision": lambda release, groups, flags, model: inference.evaluate(release, model).average_precision(),
 }
 """Questions about a released file of many rows."""
@@ -523,12 +644,7 @@ def ask_big(name: str) -> None:
 
 def rows_table() -> list[str]:
     """A line for each question about many rows, each in a process of its own."""
-    lines = [
-        f"## {BIG:,} released rows", "",
-        "Processor seconds of one core, and the most memory that a process held, with its 70 MB of columns: answers, a",
-        "group, an arm and a probability for each row. Areas sort all rows; all else passes through them in blocks.",
-        "", "| question | seconds | MB |", "|---|---|---|",
-    ]  # fmt: skip
+    lines = ["| question | seconds | MB |", "|---|---|---|"]
     for name in QUESTIONS:
         ran = subprocess.run([sys.executable, __file__, "--big", name], capture_output=True, text=True, check=True)
         seconds, peak = ran.stdout.split()
@@ -537,89 +653,54 @@ def rows_table() -> list[str]:
     return lines
 
 
-def page(results: dict[str, list[Cell]], scale: float) -> str:
-    """The page of all tables."""
-    cells = [one for rows in results.values() for one in rows]
-    short, listed = broken(cells), promised(cells)
-    lines = [PAGE.format(scale="" if scale == 1 else f" --scale {scale:g}")]
-    lines += [
-        f"**With a guarantee** (exact, finite sample, anytime): of {len(listed)} cells {len(short) or 'none'} "
-        f"{'is' if not short else 'are'} refused at 95 %. Computed cells are\n"
-        f"compared outright, the {sum(one.runs > 0 for one in listed)} simulated ones by one-sided "
-        f"binomial tests at {RISK:g} over all of them.",
-        *(f"- {one.method}, {one.where}: {percent(one.coverage)} %" for one in short),
-        "",
-        f"**Asymptotic**: the least number of records from which on no cell holds less often than "
-        f"{100 * LEAST:.0f} %,\nby more than two standard errors.",
-        "",
-        f"Fewer than {ENOUGH:,} runs can show that an interval fails, and not that it holds.",
-        "",
-        "| interval | runs | cells below | lowest | holds from n |",
-        "|---|---|---|---|---|",
-    ]
-    for method in dict.fromkeys(one.method for one in cells if one.promise == "asymptotic"):
-        rows = [one for one in cells if one.method == method and one.promise == "asymptotic"]
-        failing = [one for one in rows if weak(one)]
-        larger = [n for n in RECORDS if all(one.records < n for one in failing)]
-        from_n = f"{min(larger):,}" if larger else f"more than {max(RECORDS):,}"
-        runs = sorted({one.runs for one in rows})
-        drawn = "computed" if runs == [0] else " to ".join(f"{count:,}" for count in sorted({runs[0], runs[-1]}))
-        if 0 < runs[0] < ENOUGH:
-            from_n = "not shown" if len(larger) == len(RECORDS) else f"not below {from_n}"
-        lowest = percent(min(one.coverage for one in rows))
-        lines.append(f"| {method} | {drawn} | {len(failing)} of {len(rows)} | {lowest} % | {from_n} |")
-    below: dict[str, list[Cell]] = {}
-    for one in filter(weak, cells):
-        below.setdefault(one.method, []).append(one)
-    for method, failing in below.items():
-        if len(failing) <= FEW:
-            settings = ", ".join(f"{one.where} {percent(one.coverage)} %" for one in failing)
-            lines += ["", f"Cells of {method} below, by (records, ε, rate): {settings}."]
-    for name, rows in results.items():
-        lines += ["", f"## {name}", "", (PARTS[name].__doc__ or "").split("\n")[0], "", *summary(rows)]
-    exact = [one for one in results.get("Shares", []) if one.method == "exact"]
-    if exact:
-        lines += ["", "## Width of the exact interval of a share of 5 %", ""]
-        lines.append("| classes | ε | " + " | ".join(f"n = {n:,}" for n in RECORDS) + " |")
-        lines.append("|---|---|" + "---|" * len(RECORDS))
-        for count, epsilon in product(CLASSES, EPSILONS):
-            widths = {one.records: one.width for one in exact if one.where[1:] == (epsilon, 0.05, count)}
-            lines.append(f"| {count} | {epsilon:g} | " + " | ".join(f"{widths[n]:.3f}" for n in RECORDS) + " |")
-        lines += ["", "## Beside the formulas of other programs", "", OTHERS, ""]
-        lines.append("| ε | records | exact | RRreg's formula | NPRR's of Hoeffding |")
-        lines.append("|---|---|---|---|---|")
-        for epsilon, records in product(EPSILONS, RECORDS):
-            here = [one for one in results["Shares"] if one.where == (records, epsilon, 0.05, 2)]
-            texts = {one.method: f"{one.width:.3f}; {percent(one.coverage)}" for one in here}
-            shown = [texts[name] for name in ("exact", "normal, on request", "NPRR's of Hoeffding")]
-            lines.append(f"| {epsilon:g} | {records:,} | " + " | ".join(shown) + " |")
-    lines += ["", *rows_table()]
-    return "\n".join(lines) + "\n"
+def page(cells: list[Cell]) -> str:
+    """The page of all cells."""
+    return PAGE.format(
+        answer="\n".join(answer(cells)), count=f"{len(cells):,}", table="\n".join(summary(cells)), bias=BIAS,
+        others=others(cells), big=BIG, rows="\n".join(rows_table()),
+    )  # fmt: skip
+
+
+def stored(path: Path) -> list[Cell]:
+    """The cells of a file, the last of each."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list({one.key: one for one in map(Cell.of, csv.DictReader(file))}.values())
+
+
+def store(path: Path, cells: list[Cell]) -> None:
+    """Append cells to a file."""
+    fresh = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if fresh:
+            writer.writerow([field.name for field in fields(Cell)])
+        for one in cells:
+            *where, coverage, width, runs = astuple(one)
+            writer.writerow([*where, f"{coverage:.5f}", f"{width:.4f}", runs])
 
 
 def main() -> None:
-    global SCALE
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--only", nargs="*", choices=PARTS)
+    parser.add_argument("--cells", type=Path, default=CELLS)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--big", choices=QUESTIONS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.big:
         ask_big(options.big)
         return
-    SCALE = options.scale
     check_moments()
-    results = {}
-    for name in options.only or PARTS:
+    for name in PARTS if options.only is None else options.only:
         start = time.perf_counter()
-        results[name] = list(PARTS[name]())
-        print(f"{name}: {len(results[name])} cells, {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
-    text = page(results, options.scale)
+        for one in PARTS[name]():
+            store(options.cells, [one])
+        print(f"{name}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
     if options.write:
-        options.write.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+        cells = stored(options.cells)
+        cells.sort(key=lambda one: list(dict.fromkeys(each.interval for each in cells)).index(one.interval))
+        options.cells.unlink()
+        store(options.cells, cells)
+        options.write.write_text(page(cells), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from sklearn.metrics import average_precision_score, brier_score_loss, f1_score,
 import labeldp as ldp
 from inference.simulated import SURE, held, released, response
 from labeldp import inference
-from labeldp.inference.curves import area_terms, precision_terms
+from labeldp.inference.curves import area_terms, precision_terms, ratio_of_pairs
+from labeldp.inference.intervals import fieller
 from labeldp.mechanisms import LocalHashing
 from labeldp.privacy import InputError, NotInvertibleError, Release
 
@@ -214,6 +215,53 @@ def test_average_precision_is_unbiased_over_the_noise_and_its_terms_are_its_slop
         more = precision_terms(np.append(second, second[record]), np.append(marks, marks[record])).statistics * 61
         assert more[0] - 60 * statistics[0] == pytest.approx(terms[record, 0], abs=0.35)
         assert more[1] - 60 * statistics[1] == pytest.approx(terms[record, 1])
+
+
+def test_the_skew_of_noise_adds_up_pairs_of_records() -> None:
+    """By its definition: 4 v^2 times the sum over pairs of both slopes and of how much the product of both weighs."""
+    rng = np.random.default_rng(6)
+    marks, second = rng.integers(0, 6, 12).astype(float), rng.normal(0.4, 1, 12)
+    top, bottom = precision_terms(second, marks).statistics
+    ratio, noise = np.clip(top / bottom, 0, 1), (second**2).mean() - second.mean()
+
+    def excess(values: np.ndarray) -> float:
+        return float(12 * precision_terms(values, marks).statistics @ [1, -ratio])
+
+    unit = np.eye(12)
+    slopes = np.array([(excess(second + step) - excess(second - step)) / 2 for step in unit])
+    pairs = [
+        slopes[i] * slopes[j] * (excess(unit[i] + unit[j]) - excess(unit[i]) - excess(unit[j]))
+        for i in range(12)
+        for j in range(i)
+    ]
+    assert precision_terms(second, marks).noise_skew == pytest.approx(4 * noise**2 * sum(pairs))
+    labels = (second > 0.4).astype(float)
+    assert precision_terms(labels, marks).noise_skew == 0, "true labels have no noise"
+
+
+def test_few_positives_widen_the_interval_of_an_area() -> None:
+    """By Student's quantile at 2 n / (kurtosis - 1) degrees of freedom, and by the third moment towards the low end."""
+    rng = np.random.default_rng(9)
+    marks = rng.random(300)
+    labels = (rng.random(300) < 0.3 * marks**6).astype(float)
+    pairs = area_terms(labels, marks)
+    value, low, high, variance = ratio_of_pairs(pairs, None, 0.95)
+    terms = pairs.of(slice(None)) @ [1, -value]
+    centered = terms - terms.mean()
+    kurtosis = (centered**4).mean() / (centered**2).mean() ** 2
+    freedom = 2 * 300 / (kurtosis - 1)
+    covariance = np.cov(pairs.of(slice(None)).T) / 300
+    skew = (centered**3).sum() / (centered**2).sum() / 300
+    assert freedom < 30 and skew < 0
+    np.testing.assert_allclose((low, high), fieller(pairs.statistics, covariance, 0.95, freedom, (skew, 0.0)))
+    alone = ratio_of_pairs(pairs, np.arange(300), 0.95)
+    assert alone == pytest.approx((value, low, high, variance)), "users with a record each"
+    plain = fieller(pairs.statistics, covariance, 0.95)
+    assert low < plain[0] - 0.02 and high > plain[1]
+    noisy = precision_terms(((rng.random(300) < 0.2 + 0.5 * marks) - 0.2) / 0.6, marks)
+    ends = ratio_of_pairs(noisy, None, 0.95)
+    assert noisy.noise_skew > 0
+    assert ratio_of_pairs(noisy._replace(noise_skew=0.0), None, 0.95)[2] < ends[2] - 0.01, "the high end is wider"
 
 
 @pytest.mark.parametrize("terms_of", [area_terms, precision_terms])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import binom, binomtest
 
 from labeldp.inference.intervals import (
@@ -45,6 +46,18 @@ def test_fieller_holds_the_ratios_that_a_test_does_not_refuse() -> None:
         assert (left @ means) ** 2 == pytest.approx(1.6448536**2 * left @ covariance @ left, rel=1e-6)
     assert low < 0.6 < high
     assert np.isinf(fieller(means, covariance * 20, 0.9)).all(), "the bottom may be 0"
+
+
+def test_fieller_takes_students_quantile_and_a_variance_that_moves_with_the_ratio() -> None:
+    means, covariance = np.array([0.3, 0.5]), np.array([[0.01, 0.004], [0.004, 0.02]]) / 4
+    plain = fieller(means, covariance, 0.9)
+    low, high = fieller(means, covariance, 0.9, freedom=5, slopes=(-0.002, 0.003))
+    for ratio, slope in ((low, -0.002), (high, 0.003)):
+        left = np.array([1, -ratio])
+        distance = -left @ means  # by which ratio * bottom exceeds the top
+        variance = left @ covariance @ left + slope * distance
+        assert distance**2 == pytest.approx(stats.t(5).ppf(0.95) ** 2 * variance, rel=1e-9)
+    assert low < plain[0] < plain[1] < high
 
 
 def test_geometric_noise_has_the_law_it_says() -> None:

@@ -9,7 +9,8 @@ from scipy.stats import binom
 import labeldp as ldp
 from inference.simulated import held, released, response
 from labeldp import inference
-from labeldp.inference.sums import quantile_of_sums
+from labeldp.inference.released import NoisySums
+from labeldp.inference.sums import COUNT_SHARE, area_ends, area_rows, quantile_of_sums, second_class_sums
 from labeldp.mechanisms import Interval
 from labeldp.privacy import InputError, NotInvertibleError, Release
 
@@ -49,6 +50,57 @@ def test_cumulated_counts_take_the_side_with_less_noise() -> None:
     noise = 1.96**2 * 2 * share / (1 - share) ** 2 / 100**2
     expected = np.sqrt(1.96**2 * 0.25 / 100 + noise * np.array([1, 2, 1, 0]))
     assert (high - low)[0] / 2 == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_mean_of_sums_takes_the_largest_variance_that_the_range_admits() -> None:
+    """By hand: 100 numbers in [0, 10] of mean 2, where the noise has a standard deviation of its own."""
+    plan = inference.plan_sums("mean", Interval(0, 10, grid=11), 1.0, records=100)
+    release = Release(np.array([200]), released(np.zeros(4, dtype=int), response(2)).certificate, plan)
+    share = np.exp(-float(plan.rate))
+    noise = 2 * share / (1 - share) ** 2 / 100**2
+    mean = 2 + np.sqrt(noise)
+    half = 1.959964 * np.sqrt(mean * (10 - mean) / 100 + noise)
+    estimate = inference.mean(release)
+    assert (estimate.low, estimate.value, estimate.high) == pytest.approx((2 - half, 2, 2 + half), rel=1e-6)
+
+
+def test_noise_of_the_sums_of_the_second_class_is_as_large_as_it_is_said_to_be() -> None:
+    """The variance of 300 draws, whose ratio to the truth has a standard error of about 0.13."""
+    plan = inference.plan_sums("auc", ldp.Classes(2), 1.0, scores=ldp.Public(np.arange(20.0), why="made up"))
+    labels, rng = (np.arange(20) > 12).astype(np.uint8), np.random.default_rng(2)
+    certificate = released(labels, plan).certificate
+    draws, squares = zip(
+        *(
+            second_class_sums(NoisySums.of(Release(plan.randomize(labels, rng=rng), certificate, plan)))
+            for _ in range(300)
+        ),
+        strict=True,
+    )
+    assert np.mean(draws, axis=0) == pytest.approx(labels @ area_rows(np.arange(20.0)), abs=0.5)
+    assert np.var(draws, axis=0) / squares[0] == pytest.approx([1, 1], abs=0.45)
+
+
+def test_an_area_of_sums_is_tested_with_the_variance_of_each_area() -> None:
+    """By hand, at the ends: noise of the count and of the rank sum, and the sample as Hanley and McNeil say."""
+    records, positives, ranked, square = 1000, 80.0, 18.0, 30.0
+    counted, weighted = COUNT_SHARE * positives, 2 * (1 - COUNT_SHARE) * ranked
+    value, low, high, *_ = (float(number) for number in area_ends(counted, weighted, square, records, 0.9))
+    pairs = positives * (records - positives)
+    assert value == pytest.approx(0.5 + records * ranked / pairs)
+    count_noise, rank_noise = square / COUNT_SHARE**2, square / (2 * (1 - COUNT_SHARE)) ** 2
+    few = positives - np.sqrt(count_noise)
+
+    def excess(area: float) -> float:
+        q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+        sample = area * (1 - area) + (few - 1) * (q1 - area**2) + (records - few - 1) * (q2 - area**2)
+        variance = sample / (few * (records - few)) * pairs**2 + records**2 * rank_noise
+        variance += ((area - 0.5) * (records - 2 * positives)) ** 2 * count_noise
+        return float(abs(records * ranked - (area - 0.5) * pairs) - 1.644854 * np.sqrt(variance))
+
+    assert excess(low) <= 0 < excess(low - 0.0005) and excess(high) <= 0 < excess(high + 0.0005)
+    unknown = area_ends(np.array([0.1, counted]), np.array([0.0, weighted]), square, records, 0.9)
+    assert np.isnan(unknown[0][0]) and (unknown[1][0], unknown[2][0]) == (0, 1)
+    assert (unknown[1][1], unknown[2][1]) == (low, high)
 
 
 def test_an_odds_ratio_of_two_sums_is_exact_and_narrower_than_of_answers() -> None:

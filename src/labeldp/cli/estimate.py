@@ -268,7 +268,7 @@ def source_of(data: str, options: dict[str, Any]) -> PublicColumns:
 
 def settings(source: PublicColumns, options: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return what an estimator takes of the options: those of these names, users, groups and the level."""
-    chosen = {name: options[name] for name in ("level", *names)}
+    chosen = {name: options[name] for name in ("level", *names) if name in options}
     for name, flag in (("users", "--user"), ("groups", "--by")):
         if options.get(name) is not None:
             chosen[name] = source.column(options[name], flag).to_numpy(zero_copy_only=False)
@@ -292,12 +292,9 @@ def show(result: Estimate, options: dict[str, Any], scores: Any = None) -> None:
         return
     click.echo(str(result))
     if result.axes:
-        names = [name for name, _ in result.axes]
-        head = [*names, "estimate", "low", "high"]
-        cells = [
-            [*(row[name] for name in names), *(f"{row[key]:.4g}" for key in ("value", "low", "high"))] for row in rows
-        ]
-        click.echo("\n".join(align_columns([head, *cells])))
+        names, numbers = [name for name, _ in result.axes], ("value", "low", "high")
+        cells = [[*(row[name] for name in names), *(f"{row[key]:.4g}" for key in numbers)] for row in rows]
+        click.echo("\n".join(align_columns([[*names, "estimate", "low", "high"], *cells])))
     show_conditions(result)
 
 
@@ -420,8 +417,7 @@ def monitor(data: str, treated: str | None, **options: Any) -> None:
     """
     from labeldp import inference
 
-    source = source_of(data, options)
-    assert isinstance(source, ReleasedFile)
+    source = ReleasedFile(data)
     arms, looks = source.numbers(treated, "--treated"), 200 if options["report"] else 10
     show(inference.monitor(source.release, arms, looks=looks, **settings(source, options, "outcome")), options)
 
@@ -524,8 +520,7 @@ def conformal(data: str, probabilities: str | None, why: str | None, **options: 
     from labeldp import inference
     from labeldp.privacy import InputError, Public
 
-    source, scores = source_of(data, {"report": options["report"]}), None
-    assert isinstance(source, ReleasedFile)
+    source, scores = ReleasedFile(data), None
     if probabilities is not None:
         if why is None:
             raise InputError("--why must be given with --probabilities: why these labels did not make them")
@@ -534,8 +529,7 @@ def conformal(data: str, probabilities: str | None, why: str | None, **options: 
         scores = Public(1 - table, why=why)
     elif options["out"] is not None:
         raise InputError("--out goes with --probabilities: sets are of classes")
-    chosen = settings(source, options | {"level": 0.95}, "coverage", "risk", "by_class")
-    del chosen["level"]
+    chosen = settings(source, options, "coverage", "risk", "by_class")
     result = inference.conformal(source.release, scores, **chosen)
     sets = None if scores is None else result.sets(scores.value, chosen.get("groups"))
     if options["out"] is not None:
