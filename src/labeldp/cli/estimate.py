@@ -278,14 +278,11 @@ def settings(source: PublicColumns, options: dict[str, Any], *names: str) -> dic
 def show(result: Estimate, options: dict[str, Any], scores: Any = None) -> None:
     """Print an estimate: a sentence, a row for each entry, the conditions and the certificate."""
     if options["plot"] is not None:
-        with open(options["plot"], "x", encoding="utf-8") as file:
-            file.write(result.plot())
+        write_page(options["plot"], result.plot())
     if options["report"] is not None:
         from labeldp.report import render_estimate
-        from labeldp.tables import atomic_write
 
-        with atomic_write(options["report"]) as draft:
-            draft.write_text(render_estimate(result, scores), encoding="utf-8", newline="\n")
+        write_page(options["report"], render_estimate(result, scores))
     rows = result.table().to_pylist()
     if options["as_json"]:
         show_json({"estimates": rows}, result)
@@ -296,6 +293,14 @@ def show(result: Estimate, options: dict[str, Any], scores: Any = None) -> None:
         cells = [[*(row[name] for name in names), *(f"{row[key]:.4g}" for key in numbers)] for row in rows]
         click.echo("\n".join(align_columns([[*names, "estimate", "low", "high"], *cells])))
     show_conditions(result)
+
+
+def write_page(path: str, text: str) -> None:
+    """Write a report or a picture, whole or not at all."""
+    from labeldp.tables import atomic_write
+
+    with atomic_write(path) as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")
 
 
 def show_json(content: dict[str, Any], result: Estimate | PredictionSets) -> None:
@@ -349,8 +354,7 @@ def quantile(data: str, **options: Any) -> None:
 
     source = source_of(data, options)
     chosen = settings(source, options, "at")
-    result = source.ask("mean", lambda release: inference.quantile(release, **chosen), by=options["groups"])
-    show(result, options)
+    show(source.ask("mean", lambda release: inference.quantile(release, **chosen), by=options["groups"]), options)
 
 
 @estimate.command("difference")
