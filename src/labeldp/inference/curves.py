@@ -155,7 +155,8 @@ def _powers(pairs: PairTerms, users: Codes | None, ratio: float) -> tuple[int, f
     if users is not None:
         powers += [float((totals**power).sum()) for power in (2, 3, 4)]
     units = count if users is None else int(np.count_nonzero(np.bincount(users)))
-    return (units, *powers.tolist())
+    second, third, fourth = powers.tolist()
+    return units, second, third, fourth
 
 
 class TiedSums:
