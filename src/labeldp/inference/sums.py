@@ -421,8 +421,8 @@ def area_ends(
         for number, share in ((counted, COUNT_SHARE), (ranked, 2 * (1 - COUNT_SHARE)))
     )
     count_noise, rank_noise = square / COUNT_SHARE**2, square / (2 * (1 - COUNT_SHARE)) ** 2
-    known = (positives >= 1) & (positives <= records - 1)
-    positives = np.where(known, positives, 1.0)
+    inside = (positives >= 1) & (positives <= records - 1)
+    positives = np.where(inside, positives, 1.0)
     pairs = positives * (records - positives)
     fewer = np.maximum(positives - np.sqrt(count_noise), 1.0)
     q1, q2 = AREAS / (2 - AREAS), 2 * AREAS**2 / (1 + AREAS)
@@ -432,12 +432,12 @@ def area_ends(
         sampling * pairs**2 + records**2 * rank_noise + ((AREAS - 0.5) * (records - 2 * positives)) ** 2 * count_noise
     )
     holds = np.abs(records * total - (AREAS - 0.5) * pairs) <= normal_quantile(level) * np.sqrt(spread)
-    holds |= ~(known & holds.any(axis=-1, keepdims=True))
+    holds |= ~(inside & holds.any(axis=-1, keepdims=True))
     value = np.clip(0.5 + records * total / pairs, 0, 1)
     at = np.rint(value * (len(AREAS) - 1)).astype(np.int64)
     variance, sampling = (np.take_along_axis(number, at, -1)[..., 0] for number in (spread / pairs**2, sampling))
     low, high = AREAS[holds.argmax(axis=-1)], AREAS[::-1][holds[..., ::-1].argmax(axis=-1)]
-    return np.where(known, value, np.nan)[..., 0], low, high, variance, sampling
+    return np.where(inside, value, np.nan)[..., 0], low, high, variance, sampling
 
 
 def on_grid(rows: Floats) -> GridRows | GridTotals:

@@ -60,7 +60,7 @@ def render_estimate(estimate: Estimate, scores: Scores | None = None) -> str:
 
 
 def render_sets(result: PredictionSets, sets: Any = None) -> str:
-    """Return prediction sets as one HTML document: the promise, thresholds, conditions and certificate.
+    """Return prediction sets as one HTML document: the guarantee, thresholds, conditions and certificate.
 
     Args:
         result: the thresholds.
