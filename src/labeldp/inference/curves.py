@@ -104,8 +104,8 @@ def precision_terms(second: Floats, scores: Any) -> PairTerms:
         above = TiedSums(lambda rows: slopes(rows)[0][:, None], fresh)
         for rows in _blocks(count):
             slope, flagged = slopes(rows)[0] - ratio, ranks.through(rows)[:, 0]
-            rest = above.through(rows)[:, 0] - ratio * flagged - slope
-            skew += 4 * noise**2 * float(slope / flagged @ rest)
+            sums = above.through(rows)[:, 0] - ratio * flagged - slope
+            skew += 4 * noise**2 * float(slope / flagged @ sums)
     return PairTerms(_of_any(of, count), np.array([value, share]), order, skew)
 
 
