@@ -1,6 +1,6 @@
 """How often the intervals of `labeldp.inference` hold the truth, and how wide they are.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/inference.py [--only PART …] [--write FILE]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/estimates.py [--only PART …] [--write FILE]
 
 Coverage of exact intervals of one count is added up over the law of the count: nothing is drawn. The others are
 simulated, vectorized over runs; each cell has a seed of its own, which its name fixes. Each cell is appended to --cells
@@ -566,7 +566,7 @@ Do the 95 % intervals of `labeldp.inference` hold the truth, and how wide are th
 {answer}
 
 ```console
-$ OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/inference.py --write docs/results/inference.md
+$ OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/estimates.py --write docs/results/inference.md
 ```
 
 **Setup.** n = 200, 500, 5,000 records; ε = 0.5, 1, 2, 4; a class of 1, 5, 30 %; K = 2, 4, 10, 50 classes for shares and
