@@ -1,10 +1,11 @@
 """How often the intervals that models and reports print hold what they speak of.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/coverage.py [--fits 1000] [--write FILE] [--kept FILE]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/coverage.py [--fits 1000] [--write] [--kept FILE]
 
 Each fit draws its own records and its own noise. What an interval speaks of is computed from the law of the records: on
 20,000 of them with their exact class probabilities, or on 100,000 with numbers. --only NAME takes some of the settings;
---kept keeps those that are finished, and an interrupted run resumes.
+--kept keeps those that are finished, and an interrupted run resumes. --write stores the rows of these settings in place
+of their old ones, and fills the pages.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -31,9 +33,6 @@ from labeldp.learners import (
     learner_of,
 )
 from labeldp.learners.evaluation import auc_estimate
-
-LEAST = 0.93
-"""Below this coverage an interval of 95 % is called too narrow."""
 
 FEATURES = 3
 TESTED = 200
@@ -322,47 +321,20 @@ def coverage(run: Callable[[np.random.Generator], Found], fits: int) -> dict[str
     return found
 
 
-PAGE = """# Intervals
-
-How often 95 % intervals hold what they speak of, over {fits:,} fits of each setting, each with records and noise of
-its own.
-
-```console
-$ OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/coverage.py --fits {fits} --write docs/results/intervals.md
-```
-
-Records are made up, so that what an interval speaks of is known:
-
-- with an evaluation part, how good this very model is on all records of the law that the private ones were drawn from;
-- cross-validated, the mean of the five models that were measured, each of which learned from four fifths of the
-  records; the model that is returned is none of them, and no interval is known for it;
-- where two classifiers are pooled, and in bins of a picture, what holds for the records that were predicted.
-
-*Too low*: how often the truth lies above the interval, of which 2.5 % are expected. *Worst*: the coverage of the worst
-class, entry of a matrix, bin or feature, where the estimate has several and always as many. With {fits:,} fits the
-standard error of a coverage of 95 % is {error:.1f} points. An accuracy of a constant adds up halves at half the risk
-each, and sums of squared errors take the largest variance that the range admits: both hold more often than they say.
-
-"""
-
-
-def page(fits: int, results: dict[str, dict[str, Coverage]]) -> str:
-    """The tables of all settings."""
-    lines = [PAGE.format(fits=fits, error=100 * (0.95 * 0.05 / fits) ** 0.5).rstrip("\n"), ""]
-    for name in SETTINGS:
-        if name in results:
-            lines += [f"**{name[0].upper()}{name[1:]}** ({SETTINGS[name][0]})", ""]
-            lines += ["| estimate | coverage | too low | worst |", "|---|---|---|---|"]
-            for estimate, (held, low, worst) in results[name].items():
-                last = "" if worst is None else f"{100 * worst:.1f} %"
-                lines.append(f"| {estimate} | {100 * held:.1f} % | {100 * low:.1f} % | {last} |")
-            lines.append("")
-    found = [(each[0], f"{kind}, {name}") for name, kinds in results.items() for kind, each in kinds.items()]
-    held, where = min(found)
-    lines.append(
-        f"The smallest coverage of the {len(found)} is {100 * held:.1f} % ({where}); {100 * LEAST:.0f} % is asked for."
-    )
-    return "\n".join(lines) + "\n"
+def publish(results: dict[str, dict[str, Coverage]]) -> None:
+    """Store the rows of these settings in place of their old ones, and fill the pages."""
+    head, rows = pages.read("intervals")
+    names = {name: f"{name[0].upper()}{name[1:]}, {SETTINGS[name][0]}" for name in SETTINGS}
+    merged: list[list[str]] = []
+    for name, title in names.items():
+        if name not in results:
+            merged += [row for row in rows if row[0] == title]
+            continue
+        for estimate, (held, low, worst) in results[name].items():
+            last = "" if worst is None else f"{100 * worst:.1f} %"
+            merged.append([title, estimate, f"{100 * held:.1f} %", f"{100 * low:.1f} %", last])
+    pages.write("intervals", head, merged)
+    pages.fill()
 
 
 def main() -> None:
@@ -370,7 +342,7 @@ def main() -> None:
     parser.add_argument("--fits", type=int, default=1000)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--kept", type=Path)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     results = json.loads(options.kept.read_text()) if options.kept and options.kept.exists() else {}
     for name in options.only or SETTINGS:
@@ -382,7 +354,7 @@ def main() -> None:
         for estimate, (held, low, worst) in results[name].items():
             print(f"{name:34} {estimate:30} {held:7.4f}  too low {low:7.4f}  worst {worst}", flush=True)
     if options.write:
-        options.write.write_text(page(options.fits, results), encoding="utf-8")
+        publish(results)
 
 
 if __name__ == "__main__":
