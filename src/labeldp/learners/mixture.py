@@ -17,7 +17,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, normalized
+from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, likeliest_factor, normalized
 from labeldp.learners.features import GapTags, Table, number_table
 from labeldp.learners.linear import LinearClassifier, of_features
 from labeldp.learners.representations import TableMap, fourier_map
@@ -25,8 +25,11 @@ from labeldp.learners.scattering import default_representation
 from labeldp.learners.softmax import Plane, check_by_trial
 from labeldp.privacy import AnyFloats, InputError
 
-RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0)
 """Factors on the precision of the prior of linear scores, each fitted from the one before."""
+
+FACTORS = 2.0 ** np.arange(-1, 5)
+"""Factors on fitted scores: a strong prior finds the best direction of few answers, but its scores are too small."""
 
 SCALE = 4.0
 """Variance of the scores of a class, and of its offset, at a ridge of 1."""
@@ -40,8 +43,8 @@ DIRECTIONS, MIN_DIRECTIONS, MAX_NUMBERS = 200, 20, 20_000_000
 FOURIER = 500
 """Random cosines of one of the views."""
 
-MAP_RECORDS, PATH_RECORDS = 5_000, 6_000
-"""Records by which maps and principal directions are found, and by which views and ridges are chosen, at most."""
+MAP_RECORDS, PATH_RECORDS = 5_000, 4_000
+"""Records by which maps and principal directions are found, and of a fold those that choose views and ridges."""
 
 FOLDS = 3
 
@@ -72,11 +75,11 @@ TRIED_FEATURES = 0.4
 SKETCH = 5
 """Random sums of the gradients of more classes that a tree is split by."""
 
-DAMPING = 0.7
-"""Factor on the logits of the linear part that trees begin with."""
+MAX_POWER, BELIEF = 2.0, 20.0
+"""The largest power of a model in a pool, and the precision with which the linear part alone is expected.
 
-MAX_POWER = 2.0
-"""The largest power of a model's probabilities in a pool: chance agreement of few labels would ask for any."""
+Of few answers, all models are about as likely, and chance would choose among them.
+"""
 
 MIXING_ROUNDS = 300
 
@@ -145,12 +148,8 @@ def boosted(
         "min_samples_leaf": max(int(max(LEAF_SHARE * records, MIN_LEAF) * size / records), 1),
         "max_features": TRIED_FEATURES,
     }
-    ensemble, best, retained, best_scores = (
-        BoostedTrees([], []),
-        _explained(their_scores, their_answers),
-        0,
-        their_scores,
-    )
+    best, retained, best_scores = _explained(their_scores, their_answers), 0, their_scores
+    ensemble = BoostedTrees([], [])
     for number in range(MAX_TREES if count is None else count):
         chances = softmax(scores, axis=1)
         joint = answers if soft else chances * answers
@@ -207,22 +206,26 @@ def pooled(parts: Sequence[AnyFloats], powers: AnyFloats) -> Probabilities:
 
 
 def pool_powers(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloats:
-    """Return the powers, from 0 to `MAX_POWER`, of a pool under which answers are likeliest.
+    """Return the powers of largest posterior density, from 0 to `MAX_POWER`, of a pool of models.
+
+    The prior is normal: 1 for the first model, 0 for the others, with the precision `BELIEF`.
 
     Args:
         parts, likelihood: as in `mixing_weights`.
     """
     logs = np.stack([np.log(np.maximum(part, MIN_CHANCE)) for part in parts])
+    expected, precision = np.eye(len(parts))[0], BELIEF / len(likelihood)
 
     def objective(powers: AnyFloats) -> tuple[float, AnyFloats]:
         chances = pooled(parts, powers)
         joint = chances * likelihood
         explained = joint.sum(axis=1, keepdims=True)
-        slope = chances - joint / explained
-        return -float(np.log(explained).mean()), np.einsum("mik,ik->m", logs, slope, dtype=np.float64) / len(slope)
+        gap, slope = powers - expected, chances - joint / explained
+        value = precision / 2 * float(gap @ gap) - float(np.log(explained).mean())
+        return value, np.einsum("mik,ik->m", logs, slope, dtype=np.float64) / len(slope) + precision * gap
 
-    start, bounds = np.full(len(parts), 1 / len(parts)), [(0.0, MAX_POWER)] * len(parts)
-    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+    bounds = [(0.0, MAX_POWER)] * len(parts)
+    return np.asarray(minimize(objective, expected, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 @dataclass(frozen=True)
@@ -231,30 +234,49 @@ class Head:
 
     Args:
         plane: what the view makes of the features.
-        ridge: factor on the precision of the prior.
+        prior: scores where features say nothing, shape (K,).
         weights: coefficients, shape (1 + d, K).
+        ridge: factor on the precision of the prior of coefficients.
+        factor: on the scores, before `prior` is added.
     """
 
     plane: Plane = field(repr=False)
-    ridge: float
+    prior: AnyFloats = field(repr=False)
     weights: AnyFloats = field(repr=False)
+    ridge: float = RIDGES[0]
+    factor: float = 1.0
 
     def fitted(self, likelihood: AnyFloats, records: Any, steps: int) -> "Head":
         """Return the head of some records, from these coefficients on."""
         precision = self.ridge / self.plane.signal
         rows, answers = self.plane.rows[records], likelihood[records]
-        weights = fit_softmax(rows, start=self.weights, precision=precision, likelihood=answers, steps=steps)
-        return Head(self.plane, self.ridge, weights)
+        optimum = {"start": self.weights, "precision": precision, "likelihood": answers, "steps": steps}
+        return replace(self, weights=fit_softmax(rows, offset=np.broadcast_to(self.prior, answers.shape), **optimum))
 
-    def probabilities(self, records: Any) -> AnyFloats:
-        """Return class probabilities of some records, shape (n, K)."""
+    def scores(self, records: Any) -> AnyFloats:
+        """Return scores of some records without factor and prior, shape (n, K)."""
         rows = self.plane.rows[records]
-        return np.asarray(softmax(rows @ self.weights.astype(rows.dtype), axis=1))
+        return np.asarray(rows @ self.weights.astype(rows.dtype))
 
     def classifier(self) -> LinearClassifier:
         """Return what predicts for other features."""
-        retained = np.arange(len(self.weights))
-        return LinearClassifier(self.plane.transformer, *of_features(self.plane.space, retained, self.weights))
+        retained, weights = np.arange(len(self.weights)), self.factor * self.weights
+        return LinearClassifier(self.plane.transformer, *of_features(self.plane.space, retained, weights, self.prior))
+
+
+def _cross_fitted(
+    heads: Sequence[Head], likelihood: AnyFloats, folds: Parts, steps: int
+) -> tuple[list[Head], AnyFloats]:
+    """Return the heads of all folds, with the likeliest factor, and their probabilities of held-out records.
+
+    Args:
+        heads: one view and one ridge, with the coefficients from which each fold goes on.
+    """
+    heads = [head.fitted(likelihood, learned, steps) for head, (learned, _) in zip(heads, folds, strict=True)]
+    scores = np.concatenate([head.scores(held) for head, (_, held) in zip(heads, folds, strict=True)])
+    answers, prior = likelihood[np.concatenate([held for _, held in folds])], heads[0].prior
+    factor = likeliest_factor(FACTORS, scores, answers, np.broadcast_to(prior, answers.shape))
+    return [replace(head, factor=factor) for head in heads], np.asarray(softmax(factor * scores + prior, axis=1))
 
 
 def views(features: Any, categorical: Any) -> list[Any]:
@@ -278,30 +300,35 @@ def _planes(features: Table, maps: Sequence[Any]) -> list[Plane]:
     return planes
 
 
-def _heads(planes: list[Plane], likelihood: AnyFloats, folds: Parts) -> tuple[list[Head], AnyFloats]:
-    """Return the linear softmaxes of largest weight under held-out answers, of the first fold, and their weights."""
+def _heads(
+    planes: list[Plane], likelihood: AnyFloats, prior: AnyFloats, folds: Parts
+) -> tuple[list[list[Head]], AnyFloats]:
+    """Return the linear softmaxes of largest weight under held-out answers, for all folds, and their weights."""
     if not planes:
         return [], np.empty(0)
-    learned, held = (rows[:: -(-len(rows) // PATH_RECORDS)] for rows in folds[0])
-    heads = []
+    every = -(-len(folds[0][0]) // PATH_RECORDS)
+    some: Parts = [(learned[::every], held[::every]) for learned, held in folds]
+    options = []
     for plane in planes:
-        head = Head(plane, RIDGES[0], np.zeros((plane.rows.shape[1], likelihood.shape[1])))
+        heads = [Head(plane, prior, np.zeros((plane.rows.shape[1], len(prior))))] * len(folds)
         for ridge in RIDGES:
-            head = Head(plane, ridge, head.weights).fitted(likelihood, learned, PATH_STEPS)
-            heads.append(head)
-    shares = mixing_weights([head.probabilities(held) for head in heads], likelihood[held])
+            heads = [replace(head, ridge=ridge) for head in heads]
+            options.append(_cross_fitted(heads, likelihood, some, PATH_STEPS))
+            heads = options[-1][0]
+    answers = likelihood[np.concatenate([held for _, held in some])]
+    shares = mixing_weights([chances for _, chances in options], answers)
     order = [number for number in np.argsort(-shares)[:MAX_PARTS] if shares[number] > MIN_WEIGHT]
-    return [heads[number] for number in order], shares[order] / shares[order].sum()
+    return [options[number][0] for number in order], shares[order] / shares[order].sum()
 
 
 class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A mixture of linear softmaxes of several views of a table and of boosted trees, for noisy labels.
 
     Use it for tables, and for embeddings: it takes what every mechanism answered, classes and sets of classes, at the
-    chances that the mechanism gave them. Trees begin from the linear part, and once more from class frequencies; a
-    product of powers pools all three. Powers, weights, views, ridges and numbers of trees are those under which
-    held-out answers are likeliest. The pool says what class each record has, given its answer; other trees learn from
-    that, and the answer is the geometric mean of both.
+    chances that the mechanism gave them. A product of powers pools the linear part and trees that begin from class
+    frequencies. Powers, weights, views, ridges and numbers of trees are those under which held-out answers are
+    likeliest; powers have a prior, by which the linear part alone is expected. The pool says what class each record
+    has, given its answer; other trees learn from that, and the answer is the geometric mean of both.
 
     Args:
         categorical: boolean mask of the columns that hold category codes, shape (d,).
@@ -368,40 +395,36 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         folds: Parts = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(FOLDS)]
         folds = folds if count >= FOLDS else [(np.arange(count), np.arange(count))]
         maps = views(features, self.categorical)
-        heads, self.shares_ = _heads(_planes(features, maps[:1] if self.quick else maps), likelihood, folds)
         self.prior_ = np.log(np.maximum(evidence.class_prior(), MIN_CHANCE)).astype(np.float32)
-        linear, fold_heads = np.empty_like(likelihood), heads
-        for learned, held in folds:
-            fold_heads = [head.fitted(likelihood, learned, LAST_STEPS) for head in heads]
-            linear[held] = self._mixed([head.probabilities(held) for head in fold_heads], len(held))
+        planes = _planes(features, maps[:1] if self.quick else maps)
+        chosen, self.shares_ = _heads(planes, likelihood, self.prior_, folds)
+        fitted = [_cross_fitted(heads, likelihood, folds, LAST_STEPS) for heads in chosen]
+        linear = np.empty_like(likelihood)
+        linear[np.concatenate([held for _, held in folds])] = self._mixed([chances for _, chances in fitted], count)
         self._set_levels(features, linear)
         table = self._numbers(features)
-        outside, grown, complete = [linear], [], []
-        for start in self._starts(linear):
-            part = np.empty_like(linear)
-            for learned, held in folds:
-                trees, scores = boosted(table, likelihood, start, learned, held)
-                part[held] = softmax(scores, axis=1)
-                grown.append(trees)
-            size = round(sum(len(trees.trees) for trees in grown[-len(folds) :]) / len(folds))
-            complete.append(boosted(table, likelihood, start, np.arange(count), np.arange(0), size)[0])
-            outside.append(part)
+        start, grown, by_trees = np.broadcast_to(self.prior_, linear.shape), [], np.empty_like(linear)
+        for learned, held in folds:
+            trees, scores = boosted(table, likelihood, start, learned, held)
+            by_trees[held] = softmax(scores, axis=1)
+            grown.append(trees)
+        size = round(sum(len(trees.trees) for trees in grown) / len(folds))
+        complete, _ = boosted(table, likelihood, start, np.arange(count), np.arange(0), size)
+        outside = [linear, by_trees]
         self.powers_ = pool_powers(outside, likelihood)
         last = copy(self)
-        last._finish(fold_heads, grown[len(folds) - 1 :: len(folds)])
-        self._finish([head.fitted(likelihood, slice(None), LAST_STEPS) for head in heads], complete)
+        last._finish([heads[-1] for heads, _ in fitted], grown[-1])
+        self._finish([heads[-1].fitted(likelihood, slice(None), LAST_STEPS) for heads, _ in fitted], complete)
         unseen = pooled(outside, self.powers_)
         soft = normalized(unseen * likelihood).astype(np.float32)
-        start = np.broadcast_to(self.prior_, linear.shape)
         student, _ = boosted(table, soft, start, np.arange(count), np.arange(0), SOFT_TREES, soft=True)
         self.student_ = [student.trees, student.steps]
         return unseen, (last, folds[-1][1])
 
-    def _finish(self, heads: list[Head], trees: list[BoostedTrees]) -> None:
+    def _finish(self, heads: list[Head], trees: BoostedTrees) -> None:
         """Set what predicts."""
         self.heads_ = [head.classifier() for head in heads]
-        self.trees_ = [part.trees for part in trees]
-        self.steps_ = [part.steps for part in trees]
+        self.trees_ = [trees.trees, trees.steps]
         self.student_ = []
 
     def _mixed(self, parts: Sequence[AnyFloats], count: int) -> AnyFloats:
@@ -409,10 +432,6 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         if not parts:
             return np.broadcast_to(np.exp(self.prior_), (count, len(self.prior_)))
         return np.asarray(np.tensordot(self.shares_, np.stack(parts), 1), dtype=np.float32)
-
-    def _starts(self, linear: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
-        """Return the scores that trees begin with: the linear part's, and class frequencies."""
-        return DAMPING * np.log(np.maximum(linear, MIN_CHANCE)), np.broadcast_to(self.prior_, linear.shape)
 
     def _set_levels(self, features: Table, linear: AnyFloats) -> None:
         """Learn the categories of each column, and their means of the score in which linear parts differ most."""
@@ -448,13 +467,11 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
                 tables[id(head.representation)] = head.mapped(features)
         parts = [head.of_table(tables[id(head.representation)]) for head in self.heads_]
         linear, table = self._mixed(parts, len(features)), self._numbers(features)
-        starts = zip(self._starts(linear), self.trees_, self.steps_, strict=True)
-        boosts = (softmax(BoostedTrees(*grown).scores(table, start), axis=1) for start, *grown in starts)
-        result = pooled([linear, *boosts], self.powers_)
+        start = np.broadcast_to(self.prior_, linear.shape)
+        result = pooled([linear, softmax(BoostedTrees(*self.trees_).scores(table, start), axis=1)], self.powers_)
         if not self.student_:
             return result
-        scores = BoostedTrees(*self.student_).scores(table, np.broadcast_to(self.prior_, linear.shape))
-        return pooled([result, softmax(scores, axis=1)], np.full(2, 0.5))
+        return pooled([result, softmax(BoostedTrees(*self.student_).scores(table, start), axis=1)], np.full(2, 0.5))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class, shape (n,)."""

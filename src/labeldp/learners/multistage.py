@@ -12,13 +12,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.learners.catalog import model_words
-from labeldp.learners.classifiers import (
-    MODELS,
-    SoftTrees,
-    as_candidates,
-    classifiers_of,
-    indicators,
-)
+from labeldp.learners.classifiers import MODELS, SoftTrees, as_candidates, classifiers_of, indicators
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import Evidence, Probabilities, tempered
 from labeldp.learners.features import check_rows, row_table, take_rows

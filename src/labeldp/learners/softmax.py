@@ -68,10 +68,8 @@ def label_head(
     Raises:
         InputError: an argument is wrong.
     """
-    penalty, plane = (
-        check_positive(ridge, "ridge"),
-        Plane.of(features, len(evidence), representation, dimension, decay),
-    )
+    penalty = check_positive(ridge, "ridge")
+    plane = Plane.of(features, len(evidence), representation, dimension, decay)
     posterior = plane.posterior(_known(evidence, prior), prior is not None, penalty)
     weights, kept = plane.likeliest(posterior), np.arange(plane.rows.shape[1])
     scores, confidence = of_features(plane.space, kept, weights), posterior.confidence(weights)
