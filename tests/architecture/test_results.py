@@ -51,6 +51,12 @@ def test_every_file_of_data_is_shown_or_linked() -> None:
     assert [name for name in sorted(names) if not any(form(name) in text for form in forms)] == []
 
 
+def test_every_figure_is_linked() -> None:
+    text = "".join(page.read_text() for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"))
+    figures = [*RESULTS.rglob("*.svg"), *(ROOT / "docs" / "_static").glob("*.svg")]
+    assert [str(figure) for figure in figures if f"{figure.parent.name}/{figure.name}" not in text] == []
+
+
 def test_the_page_of_results_is_short() -> None:
     lines = (RESULTS / "README.md").read_text().splitlines()
     assert len(lines) <= 250
