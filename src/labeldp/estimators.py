@@ -306,7 +306,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         if records != self.records:
             raise InputError(
                 f"must hold all {self.records:,} records that records= declares, and holds {records:,}; nothing was "
-                f"charged. A fold of a cross-validation is no dataset of its own. {FREE}",
+                f"charged. A fold of a cross-validation is not a dataset. {FREE}",
                 argument="X",
             )
 
@@ -332,7 +332,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             job.require_budget()
             return job, job.learn(on_release)
         except LedgerError as error:
-            raise LedgerError(f"{error}. A fold of a cross-validation is no dataset of its own. {FREE}") from None
+            raise LedgerError(f"{error}. A fold of a cross-validation is not a dataset. {FREE}") from None
 
     def _known(self, X: Any) -> Any:
         """Return features as the fitted model takes them."""

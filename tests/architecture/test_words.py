@@ -37,7 +37,7 @@ PATTERNS = {
 WAITING = ("choose.md", "class-baselines.md", "first-day.md", "fitting.md", "imagenet-features.md", "inference.md")
 WAITING += ("intervals.md", "numbers-baselines.md")
 
-DOCSTRINGS, ERRORS = 0, 28
+DOCSTRINGS, ERRORS = 0, 6
 """How many first lines of docstrings and how many errors have a pattern; the limits only fall."""
 
 

@@ -315,7 +315,7 @@ def test_keyed_noise_of_a_key_of_ones_own_is_refused(rng: Any, tmp_path: Path) -
     for holder in (curator(), durable(tmp_path, [0, 1, 1])):
         parts = holder.split(public([0] * holder.records))
         for each in (holder, *parts):
-            with pytest.raises(InputError, match=r"rng: keyed noise for a curator is that of its ledger file"):
+            with pytest.raises(InputError, match=r"rng: keyed noise for a curator is the noise of its ledger file"):
                 each.release(response(), rng=rng)
         assert holder.ledger.charges == ()
 
@@ -325,7 +325,7 @@ def test_keyed_noise_of_another_ledger_is_refused(tmp_path: Path) -> None:
     holder, other = durable(tmp_path, [0, 1, 1]), durable(tmp_path, [0, 1, 1], name="others")
     later = durable(tmp_path, [0, 1, 1], revision="later")
     for rng in (other.ledger.randomness, later.ledger.randomness, holder.ledger.randomness.bind(b"more")):
-        with pytest.raises(InputError, match="is that of its ledger file"):
+        with pytest.raises(InputError, match="is the noise of its ledger file"):
             holder.release(response(), rng=rng)
 
 

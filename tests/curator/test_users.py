@@ -219,7 +219,7 @@ def test_users_of_bags_are_those_of_the_curator() -> None:
         delta=None,
     )
     for refused in (bag_sum(None, **GAUSSIAN), llp(None, stddev=1.0), lba):
-        with pytest.raises(InputError, match="only as it was made: give users=curator"):
+        with pytest.raises(InputError, match="protects single records only: give users=curator"):
             curator.release(refused, rng=SYSTEM)
     for users in (np.zeros(6, int), Public(np.zeros(5, int), why="too few"), Public(np.zeros(6), why="floats")):
         with pytest.raises(InputError, match="users must be"):

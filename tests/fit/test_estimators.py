@@ -589,7 +589,7 @@ def test_a_report_is_written_of_what_was_fitted(stored: bool, tmp_path: Path, mo
     assert "LabelDPClassifier(" in page and "labeldp certificate DIR" not in page and "<dt>File" not in page
     with pytest.raises(ldp.privacy.InputError, match="X must be the features of the fit, 400 records"):
         ldp.report.write_report(fitted, tmp_path / "other.html", frame[:9])
-    with pytest.raises(ldp.privacy.InputError, match="features must be those of the fit"):
+    with pytest.raises(ldp.privacy.InputError, match="features must be the features of the fit"):
         ldp.report.write_report(fitted, tmp_path / "other.html")
     with pytest.raises(ldp.privacy.InputError, match="fitted must be a FitSummary or"):
         ldp.report.write_report(fitted.model_, tmp_path / "other.html", frame)

@@ -66,7 +66,7 @@ def test_sets_of_classes_and_users_have_normal_tests() -> None:
     release = released(LABELS, response(K, 4.0))
     users = inference.conformal(release, SCORES, users=np.arange(N) // 4)
     assert users.method.endswith("clustered by user")
-    with pytest.raises(InputError, match="method must be 'normal' for classes of their own and for users"):
+    with pytest.raises(InputError, match="method must be 'normal' with by_class=True and for users"):
         inference.conformal(release, SCORES, users=np.arange(N) // 4, method="exact")
 
 

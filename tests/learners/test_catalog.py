@@ -156,9 +156,7 @@ def test_options_of_other_models_are_refused(changes: dict[str, Any], words: str
 @pytest.mark.parametrize(("images", "model"), [(False, "auto"), (False, "boosting"), (False, "forest"), (True, "cnn")])
 def test_a_prior_of_counts_takes_somebody_who_counts(images: bool, model: str) -> None:
     settings = replace(LOCAL, model=model, prior="clusters")
-    with pytest.raises(
-        ldp.privacy.InputError, match="--prior clusters goes with --trust central: the labels of each cluster"
-    ):
+    with pytest.raises(ldp.privacy.InputError, match="--prior clusters goes with --trust central: a curator counts"):
         settings.learner(images=images)
     without = replace(settings, trust="central", prior="none", model="cnn" if images else "forest")
     with pytest.raises(ldp.privacy.InputError, match="goes with --trust local"):

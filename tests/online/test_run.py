@@ -179,7 +179,7 @@ def test_what_waits_is_of_one_run() -> None:
     with pytest.raises(ldp.privacy.InputError, match="is of another run"):
         play(run=OnlineRun(epsilon=1))
     table(1).to_parquet("losses.parquet")
-    with pytest.raises(ldp.privacy.InputError, match="are not those of the run that waits"):
+    with pytest.raises(ldp.privacy.InputError, match="differ from the unfinished run"):
         play()
     table().to_parquet("losses.parquet")
     assert len(kept()) == 20

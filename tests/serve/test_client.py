@@ -75,7 +75,7 @@ def test_features_in_another_order_than_the_labels_are_noticed_by_their_ids(clas
     ids = np.arange(100, 400)
     assert classes.curator(ids=ids).records == classes.curator(ids=[str(each) for each in ids]).records == 300
     for other in (ids[::-1], ids[:-1], ids + 1):
-        with pytest.raises(ldp.privacy.InputError, match="ids must be those of the labels"):
+        with pytest.raises(ldp.privacy.InputError, match="ids must be the ids of the labels"):
             classes.curator(ids=other)
 
 

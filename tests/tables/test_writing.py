@@ -168,7 +168,7 @@ def test_a_refusal_names_the_output(tmp_path: Path, name: str) -> None:
 def test_a_certificate_without_its_file_is_not_replaced(tmp_path: Path) -> None:
     path, beside = tmp_path / "r.csv", tmp_path / "r.csv.certificate.json"
     beside.write_text("of a file that was moved")
-    with pytest.raises(InputError, match="json exists already: of a file that was moved, or of a run that was killed"):
+    with pytest.raises(InputError, match="json exists already, from a moved file or a killed run"):
         release(path, example_blocks(), [["c", "b"], ["a"]])
     assert beside.read_text() == "of a file that was moved" and os.listdir(tmp_path) == [beside.name]
 

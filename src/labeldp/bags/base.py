@@ -107,7 +107,7 @@ class Bagged(Mechanism):
         """See `Mechanism.user_loss`; a refusal names the mechanisms on bags that can be made for users."""
         if self.protected is None and self.privacy_loss().max_loss is None:
             raise InputError(
-                f"{type(self).__name__} protects single records only as it was made: give users=curator.users to "
+                f"{type(self).__name__} has no users and protects single records only: give users=curator.users to "
                 "BagSum, or to NoisyWeightedLLP with signs as weights"
             )
         return super().user_loss(users)
@@ -393,7 +393,7 @@ class ReleasedSums:
         numbers = bags.astype(np.int64)
         distinct, firsts = np.unique(numbers, return_index=True)
         if not np.array_equal(distinct, np.arange(len(distinct))):
-            raise InputError("the file must have a column 'bag' of bag numbers, as it was released")
+            raise InputError("the file must have the released column 'bag' of bag numbers")
         sizes = np.bincount(numbers).astype(np.float64)
         return cls(domain, len(bags), sizes, sums[firsts], spread(numbers), numbers, weights)
 

@@ -207,9 +207,7 @@ class WeightedLBA(Bagged):
 
     def __post_init__(self, bags: Any, features: Any, seed: int, weights: Any) -> None:
         if weights is not None:
-            raise InputError(
-                "of WeightedLBA are secret: published beside the sums they give the labels away", argument="weights"
-            )
+            raise InputError("of WeightedLBA are secret: with the sums they reveal the labels", argument="weights")
         super().__post_init__(bags, features, seed)
         set_fields(self, rows=check_integer(self.rows, "rows", high=MAX_ROWS))
         table = finite_rows(features, self.records)
@@ -243,7 +241,7 @@ class WeightedLBA(Bagged):
             raise InputError('are for bag_noise="auto": a given noise decides them', argument=("epsilon", "delta"))
         if not (self.bag_noise or self.assumed_residual_square):
             raise InputError(
-                "bag_noise must be positive: without noise the promise rests on a residual that nobody may check; "
+                "bag_noise must be positive: without noise the guarantee rests on a residual that no one can check; "
                 "assumed_residual_square states it as a condition"
             )
         if self.assumed_residual_square and self.leverages.full:

@@ -192,8 +192,8 @@ class RawFile(PublicColumns):
                 raise InputError(f"--{name} must be given with --ledger")
         if options["trust"] is None:
             raise InputError(
-                "--trust central must be given with --ledger: this command sees the labels. Without that trust "
-                "release single answers with labeldp release, and estimate from its output"
+                "--trust central must be given with --ledger: this command sees the labels. Otherwise "
+                "release noisy labels with labeldp release, and estimate from its output"
             )
         domain = domain_of(options["classes"], options["interval"], options["grid"], clip=options["clip"])
         self.refuse_private(options["id_column"])  # before a message tells of its values

@@ -334,7 +334,7 @@ class Curator(NotCopyable):
         randomness, keyed = as_randomness(rng), self._ledger.randomness
         if randomness.kind is RandomnessKind.KEYED and (keyed is None or randomness.identity != keyed.identity):
             raise InputError(
-                "rng: keyed noise for a curator is that of its ledger file, rng=curator.ledger.randomness with "
+                "rng: keyed noise for a curator is the noise of its ledger file, rng=curator.ledger.randomness with "
                 "ledger=LedgerFile(path).dataset(name). Under another key, two columns of labels or two states of one "
                 "could meet the same noise, which tells where they are equal. SystemRandomness() needs no key"
             )

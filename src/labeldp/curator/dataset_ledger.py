@@ -476,7 +476,7 @@ class DatasetLedger(NotCopyable):
         if users is not None and cohorts:
             raise LedgerError(
                 f"users do not go with cohorts, and {self.name!r} has some: a user may have records in several, "
-                "which nobody counts; nothing was charged. It protects single records"
+                "which the ledger does not count; nothing was charged. It protects single records"
             )
         protected.check(users, self.name)
 

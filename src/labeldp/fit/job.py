@@ -110,7 +110,7 @@ class RemoteAccount:
         if records != server.records:
             raise InputError(
                 f"--curator: the server has labels of {server.records:,} records, and the file has {records:,}: the "
-                "rows must be those of the labels, in their order"
+                "rows must be the rows of the labels, in their order"
             )
         if ids is not None:
             server.check_ids(ids)

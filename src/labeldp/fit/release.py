@@ -547,10 +547,10 @@ def read_release(path: str | os.PathLike[str]) -> tuple[Release[Any], pa.Table]:
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(f"the certificate of {path} is damaged or not of labeldp") from error
     if mechanism.specification() != dict(described):
-        raise InputError(f"{path} was released by {name} with settings of its own: read it in Python")
+        raise InputError(f"{path} was released by {name} with settings that only Python has: read it in Python")
     table: pa.Table = open_table(path).read()
     try:
         answers = answers_in(mechanism, table.column(column).combine_chunks())
     except (KeyError, ValueError, pa.ArrowException):
-        raise InputError(f"{path} must have a column {column!r} as it was released") from None
+        raise InputError(f"{path} must have the released column {column!r}") from None
     return Release(answers, verdict.certificate, mechanism), table

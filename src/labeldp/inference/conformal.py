@@ -131,7 +131,7 @@ def conformal(
     if outcomes.clustered or by_class:
         if method not in ("auto", "normal"):
             raise InputError(
-                "must be 'normal' for classes of their own and for users with several records", argument="method"
+                "must be 'normal' with by_class=True and for users with several records", argument="method"
             )
         method = "normal"
     if scores is None:

@@ -137,9 +137,7 @@ class Likelihood:
         if rates is not None:
             return cls(design, named, np.asarray(rates[0][code]), np.asarray(rates[1][code]))
         if not outcomes.by_record or len(outcomes.names) > 2:
-            raise NotInvertibleError(
-                "release has answers that treat the other classes unlike each other: take two classes"
-            )
+            raise NotInvertibleError("the noise of release differs between the other classes: take two classes")
         matrix = outcomes.mechanism.design.matrix
         return cls(design, named, matrix[:, code, code], matrix[:, 1 - code, code])
 
@@ -255,7 +253,7 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
         raise InputError("must be of classes: the outcome is a number", argument="release")
     rates, code = outcomes.rates(), outcome_code(outcomes, outcome)
     if rates is None:
-        raise NotInvertibleError("release has answers that differ between records or classes: take regression")
+        raise NotInvertibleError("the noise of release differs between records or classes: take regression")
     cells = arms(exposed, outcomes.records)
     hit, miss = rates[0][code], rates[1][code]
     hits = outcomes.counts(cells)[:, code]

@@ -255,8 +255,8 @@ def learner_of(
         raise InputError(_other_models(name, trust, target, images))
     if prior != "none" and trust == "local":
         raise InputError(
-            f"--prior {prior} goes with --trust central: the labels of each cluster are counted before noise is added, "
-            "and whoever counts sees them"
+            f"--prior {prior} goes with --trust central: a curator counts the labels of each cluster before "
+            "adding noise"
         )
     if delta and trust == "local":
         raise InputError(_why_no_delta(name, trust, prior))

@@ -659,8 +659,8 @@ def released_anyway(candidates: Sequence[Any]) -> Iterator[None]:
         names = " or ".join(dict.fromkeys(type(candidate).__name__ for candidate in candidates))
         raise LabelDPError(
             f"classifier {names} failed after labels were released: {error}. The released labels stay charged. With a "
-            "ledger file the same call with another classifier finds those of the first stage at no further cost; a "
-            "ledger in memory keeps none"
+            "ledger file the same call with another classifier reuses the labels of the first stage for free; a ledger "
+            "in memory keeps none"
         ) from error
 
 

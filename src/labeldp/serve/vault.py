@@ -173,7 +173,7 @@ class HeldDataset:
             for entry in self.ledger(analyst).own_entries:
                 certificates.setdefault(entry.certificate.entries[0].id, entry.certificate)
         if charge not in certificates:
-            raise InputError("is none of yours here: what was released elsewhere is not known", argument="charge")
+            raise InputError("is unknown: it is not a charge of this analyst on this server", argument="charge")
         return certificates[charge]
 
     def keep_certificate(self, analyst: str, certificate: Certificate) -> None:

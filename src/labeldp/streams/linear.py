@@ -144,7 +144,7 @@ def check_by_record(mapped: EncodedFeatures, sample: Floats) -> None:
         if not np.array_equal(np.concatenate(parts), encoded):
             raise InputError(
                 "must encode each record by itself, to the same bits in any block of records, and matrix products do "
-                "not: compute such features as columns first, and take them as they are by FunctionTransformer()",
+                "not: compute such features as columns first, and pass them unchanged by FunctionTransformer()",
                 argument="representation",
             )
 

@@ -152,8 +152,7 @@ def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
     documents: list[Path] = []
     if beside is not None and beside.is_file():
         raise InputError(
-            f"{beside} exists already: of a file that was moved, or of a run that was killed; choose another name or "
-            "remove it first"
+            f"{beside} exists already, from a moved file or a killed run; choose another name or remove it first"
         )
     if beside is not None:
         check_new_file(beside, overwrite=False)

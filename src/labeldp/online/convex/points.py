@@ -52,7 +52,7 @@ def grid_step(body: Body, curvature: float) -> float:
     narrow = min(body.half.min(), body.radius) if isinstance(body, Box) else body.radius
     step = 2.0 ** (math.floor(math.log2(min(narrow, 1 / math.sqrt(2 * curvature)))) - GRID_BITS)
     if body.radius > MAX_GRID_STEPS * step:
-        raise InputError("the law of points is too narrow beside the body: take a smaller horizon or radius")
+        raise InputError("the law of points is too narrow for the body: take a smaller horizon or radius")
     return step
 
 
