@@ -1,4 +1,4 @@
-"""Local models of numbers beside Laplace noise with a ridge regression, and beside no privacy.
+"""Models of numbers with local and central trust, beside noise with a ridge regression, and beside no privacy.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/baselines.py run scoring --seeds 5
     python benchmarks/baselines.py page
@@ -15,6 +15,7 @@ import csv
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,13 +31,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import labeldp as ldp
-from labeldp.learners import fit_numbers
-from labeldp.mechanisms import DiscreteLaplace
+from labeldp.learners import EVALUATED, Linear, LinearTask, Task, default_representation, encode, fit_numbers
+from labeldp.learners.model import kept_apart
+from labeldp.mechanisms import DiscreteLaplace, GaussianMoment
+from labeldp.privacy import Public
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 ROWS, PAGE = RESULTS / "data" / "numbers-baselines.csv", RESULTS / "numbers-baselines.md"
 FIELDS = ("table", "records", "epsilon", "seed", "method", "error", "seconds")
 EPSILONS = (0.5, 1.0, 2.0)
+DELTA = 1e-6
+"""Of releases with central trust."""
+
 TESTED = 4000
 LEVELS = 40
 """The frequent categories of a column; others count as gaps."""
@@ -119,14 +125,49 @@ def laplace(part: Split, epsilon: float, rng: np.random.Generator) -> Any:
     curator = ldp.Curator(part.labels, domain=part.domain, budget=ldp.Budget(epsilon))
     release = curator.release(DiscreteLaplace(domain=part.domain, epsilon=epsilon), rng=rng)
     noisy = ldp.debias(release.mechanism, release.value).values
+    return make_pipeline(scaled(part), RidgeCV(PENALTIES)).fit(part.features, noisy).predict
+
+
+def scaled(part: Split) -> ColumnTransformer:
+    """Return what makes standardized columns and indicators of features."""
     numbers = make_pipeline(SimpleImputer(add_indicator=True, keep_empty_features=True), StandardScaler())
-    columns = ColumnTransformer(
+    return ColumnTransformer(
         [
             ("numbers", numbers, np.flatnonzero(~part.categorical)),
             ("names", OneHotEncoder(handle_unknown="ignore", sparse_output=False), np.flatnonzero(part.categorical)),
         ]
     )
-    return make_pipeline(columns, RidgeCV(PENALTIES)).fit(part.features, noisy).predict
+
+
+def central(part: Split, epsilon: float, rng: np.random.Generator) -> Any:
+    """`labeldp fit --range --trust central` with its defaults: a tenth of the records measures the model."""
+    curator = ldp.Curator(part.labels, domain=part.domain, budget=ldp.Budget(epsilon, DELTA))
+    task = replace(Task.of(curator, epsilon, DELTA), categorical=part.categorical)
+    return Linear("linear").fit(part.features, curator, task, rng=rng).value.predict
+
+
+def one_release(part: Split, epsilon: float, rng: np.random.Generator) -> Any:
+    """The default before: all of epsilon for one release of sums, whose noise is that of the whole range."""
+    learned = ~kept_apart(len(part.labels), EVALUATED, 0)
+    curator = ldp.Curator(part.labels[learned], domain=part.domain, budget=ldp.Budget(epsilon, DELTA))
+    features = part.features[learned]
+    mapped = encode(default_representation(part.features, part.categorical), part.features, None).take(learned)
+    task = LinearTask.of(part.domain, epsilon, DELTA)
+    return task.rounds(mapped, features, slice(None), curator, rng, ())[0].model().value.predict
+
+
+def noisy_sums(part: Split, epsilon: float, rng: np.random.Generator) -> Any:
+    """One noisy sum of standardized columns times labels, rows cut to their median length, and a ridge regression."""
+    columns = scaled(part).fit(part.features)
+    rows = np.c_[np.ones(len(part.labels)), columns.transform(part.features)]
+    norms = np.linalg.norm(rows, axis=1)
+    curator = ldp.Curator(part.labels, domain=part.domain, budget=ldp.Budget(epsilon, DELTA))
+    public = Public(rows, why="features are public")
+    sums = GaussianMoment(part.domain, epsilon, delta=DELTA, features=public, clip=float(np.median(norms)))
+    cut, half = sums.values(), (part.domain.high - part.domain.low) / 2
+    moment = sums.moment(curator.release(sums, rng=rng).value)[:, 0] - part.domain.center * cut.sum(axis=0)
+    weights = np.linalg.solve(cut.T @ rows + sums.noise_stddev / half * np.eye(rows.shape[1]), moment)
+    return lambda features: part.domain.center + weights[0] + columns.transform(features) @ weights[1:]
 
 
 def exact(part: Split, epsilon: float, rng: np.random.Generator) -> Any:
@@ -139,10 +180,13 @@ METHODS: dict[str, Callable[[Split, float, np.random.Generator], Any]] = {
     "labeldp": ours,
     "Laplace and ridge": laplace,
     "no privacy": exact,
+    "central": central,
+    "central, one release": one_release,
+    "noisy sums and ridge": noisy_sums,
 }
 
 
-def measured(names: dict[str, Source], epsilons: list[float], seeds: int) -> None:
+def measured(names: dict[str, Source], epsilons: list[float], seeds: int, methods: list[str]) -> None:
     """Add the rows that are missing."""
     present = {tuple(row[field] for field in FIELDS[:5]) for row in stored()}
     new = not ROWS.exists()
@@ -154,12 +198,12 @@ def measured(names: dict[str, Source], epsilons: list[float], seeds: int) -> Non
             for name, source in names.items():
                 part = split(source, seed)
                 for epsilon in epsilons:
-                    for method, learn in METHODS.items():
+                    for method in methods:
                         key = (name, str(source.records), f"{epsilon:g}", str(seed), method)
                         if key in present:
                             continue
                         start = time.process_time()
-                        predict = learn(part, epsilon, np.random.default_rng([seed, 1]))
+                        predict = METHODS[method](part, epsilon, np.random.default_rng([seed, 1]))
                         seconds = time.process_time() - start
                         answers = np.clip(predict(part.test), *part.domain.ends)
                         error = float(np.sqrt(np.mean((answers - part.truth) ** 2)))
@@ -232,9 +276,11 @@ def main() -> None:
     parser.add_argument("tables", nargs="?", choices=("setting", "scoring"), default="setting")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     given = parser.parse_args()
     if given.command == "run":
-        measured(SETTING if given.tables == "setting" else SCORING, given.epsilons, given.seeds)
+        names = SETTING if given.tables == "setting" else SCORING
+        measured(names, given.epsilons, given.seeds, given.methods)
     else:
         PAGE.write_text(page(), encoding="utf-8")
 

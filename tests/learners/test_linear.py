@@ -1,6 +1,7 @@
 """Linear models of one noisy sum: against numpy without noise, what is charged, what is refused."""
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -13,8 +14,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.learners import LinearClassifier, LinearRegressor, RandomFourier, TableMap, round_loss
-from labeldp.learners.linear import MAX_CONFIDENCE, LinearTask, _rising_root
+from labeldp.learners import (
+    Linear,
+    LinearClassifier,
+    LinearRegressor,
+    RandomFourier,
+    TableMap,
+    Task,
+    encode,
+    round_loss,
+)
+from labeldp.learners.linear import MAX_CONFIDENCE, LinearTask, _distances, _rising_root
 from labeldp.learners.whitening import (
     Moments,
     Space,
@@ -44,6 +54,13 @@ def line(records: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(records, 5))
     return features, np.clip(5 + features @ [1.0, -0.5, 0.3, 0.0, 0.2] + 0.3 * rng.normal(size=records), 0, 10)
+
+
+def one_release(features: Any, labels: Any, epsilon: float, seed: int, refine: Any = ()) -> Any:
+    """A model of sums of numbers on their whole range, in as many rounds as refinements make."""
+    holder = central(labels, ldp.Interval(0, 10))
+    mapped, task = encode(AS_THEY_ARE, features, None), LinearTask.of(holder.domain, epsilon, 1e-6)
+    return task.rounds(mapped, features, slice(None), holder, SIMULATED(seed), refine)[0].model().value
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
@@ -409,21 +426,94 @@ def test_the_sums_of_all_rounds_make_the_last_model() -> None:
     features, labels = line(3000)
 
     def error(refine: tuple[Any, ...], epsilon: float, seed: int) -> float:
-        holder = central(labels, ldp.Interval(0, 10))
-        model = ldp.fit_linear(
-            features,
-            holder,
-            epsilon=epsilon,
-            delta=1e-6,
-            rng=SIMULATED(seed),
-            representation=AS_THEY_ARE,
-            refine=refine,
-        ).value
+        model = one_release(features, labels, epsilon, seed, refine)
         return float(np.mean((model.predict(features) - labels) ** 2))
 
     half = 0.1448  # whose loss twice is that of 0.2: the last round alone
     alone, joined = (np.mean([error(r, e, seed) for seed in range(8)]) for r, e in (((), half), ((again,), 0.2)))
     assert joined < 0.9 * alone
+
+
+class Replay:
+    """A curator of other labels, which says what an earlier one released."""
+
+    def __init__(self, holder: ldp.Curator, earlier: "Replay | None" = None) -> None:
+        self.holder, self.earlier = holder, earlier
+        self.asked: list[Any] = []
+        self.released: dict[str, Any] = {}
+        self.domain, self.records, self.users = holder.domain, holder.records, None
+
+    def require(self, steps: Any) -> None:
+        self.holder.require(steps)
+
+    def release(self, mechanism: Any, *, rng: Any, step: str) -> Any:
+        self.asked.append((step, mechanism.specification(), mechanism.privacy_loss()))
+        release = self.holder.release(mechanism, rng=rng, step=step)
+        if self.earlier is not None:
+            release = replace(release, value=self.earlier.released[step])
+        self.released[step] = release.value
+        return release
+
+
+@pytest.mark.guarantee("labeldp.learners:fit_linear", "approximate")
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_numbers_meet_what_was_planned_and_earlier_releases_alone_steer_later_ones(epsilon: float) -> None:
+    features, labels = line(600)
+    domain, learner = ldp.Interval(0, 100), Linear("linear", AS_THEY_ARE)
+    first, task = Replay(central(labels, domain, epsilon)), Task(domain, 600, epsilon, 1e-6, 0.0)
+    second = Replay(central(100 - 10 * labels, domain, epsilon), first)
+    models = [learner.fit(features, holder, task, rng=SIMULATED(1)) for holder in (first, second)]
+    assert first.asked == second.asked
+    assert np.array_equal(models[0].value.estimator.coefficients, models[1].value.estimator.coefficients)
+    assert [(step, loss) for step, _, loss in first.asked] == [(s.name, s.loss) for s in learner.plan(task).steps]
+    assert [step for step, _, _ in first.asked] == ["pilot", "distances", "linear"]
+    for holder, model in zip((first, second), models, strict=True):
+        loss, entries = total_loss(holder.holder.ledger.charges), model.certificate.entries
+        assert loss.within(epsilon, 1e-6) and not loss.within(0.99 * epsilon, 1e-6)
+        assert total_loss(entries) == loss and len(entries) == 3
+
+
+def test_numbers_that_are_found_again_cost_nothing_and_a_small_budget_nothing(tmp_path: Path) -> None:
+    features, labels = line(300)
+    given = []
+    for budget, charges in ((0.9, 0), (1, 5), (1, 5)):
+        ledger = ldp.LedgerFile(tmp_path / f"{budget}.ledger").dataset("people", budget=ldp.Budget(budget, 1e-6))
+        holder = ldp.Curator(labels, domain=ldp.Interval(0, 100), ledger=ledger, run="one fit")
+        asked: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": ledger.randomness, "evaluation": 0.2}
+        if not charges:
+            with pytest.raises(BudgetExceeded):
+                ldp.fit_linear(features, holder, representation=AS_THEY_ARE, **asked)
+        else:
+            given.append(ldp.fit_linear(features, holder, representation=AS_THEY_ARE, **asked).value.predict(features))
+        assert len(ledger.charges) == charges
+    assert np.array_equal(*given)
+
+
+def test_distances_from_a_first_model_need_less_noise_than_the_whole_range() -> None:
+    features, labels = line(1000)
+    labels = 5 + (labels - 5) / 10  # of a range ten times as wide as they are
+    errors = np.zeros(2)
+    for seed in range(2):
+        asked: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": SIMULATED(seed)}
+        holder = central(labels, ldp.Interval(0, 10))
+        around = ldp.fit_linear(features, holder, representation=AS_THEY_ARE, **asked).value
+        models = around, one_release(features, labels, 1, seed)
+        errors += [np.mean((model.predict(features) - labels) ** 2) for model in models]
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_counts_that_noise_hides_say_that_labels_are_anywhere() -> None:
+    mechanism = GaussianMoment(
+        domain=ldp.Interval(0, 8, grid=9),
+        epsilon=1,
+        delta=1e-6,
+        features=ldp.Public(np.ones((50, 1)), why="a test"),
+        resolution=1,
+        centers=ldp.Public(np.zeros(50, int), why="a test"),
+        bins=3,
+    )
+    for counts, shares in (([5, 3, -9], [0, 0, 1]), ([900, 300, 4], [0.75, 0.25, 0])):
+        assert _distances(mechanism, np.array([counts])).shares.tolist() == shares
 
 
 def test_a_refinement_makes_features_that_labels_asked_for() -> None:

@@ -1,5 +1,6 @@
 """Learning from numbers that are randomized one by one: the prior, the choice of what answers, and the model."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.learners import NoisyNumberRegressor, Numbers, Task, fit_numbers
-from labeldp.learners.numbers import Distances
+from labeldp.learners.numbers import answer_noise, distances_of
 from labeldp.mechanisms import DiscreteLaplace, ResponseOnDistances
 from labeldp.privacy import BudgetExceeded, InputError, Public
 from slow import mostly_slow
@@ -61,9 +62,9 @@ def test_a_reach_is_small_where_answers_say_that_labels_are_close_and_wide_in_do
         mechanism = ResponseOnDistances(
             domain=RANGE, epsilon=1.0, centers=Public(centers.value[:records], why="a test")
         )
-        distances = Distances.of(released(labels[:records], mechanism))
+        distances = distances_of(released(labels[:records], mechanism))
         assert distances.shares.sum() == pytest.approx(1) and distances.shares.min() >= 0
-        reaches[records] = distances.reach(1.0, 3, 10_000)
+        reaches[records] = distances.reach(partial(answer_noise, distances, 1.0, 3, records=10_000 / 30))
     assert 10 < reaches[20_000] <= 100 < reaches[100]
     closer = distances.after(float(distances.shares @ distances.sizes**2) / 2)
     np.testing.assert_allclose(closer.sizes, distances.sizes / 2**0.5)

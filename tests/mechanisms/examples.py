@@ -51,6 +51,8 @@ SHARES = public([0.24, 0.26, 0.25, 0.25])
 
 ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
 
+CODES, ONES = public([0, 2, 5, 3, 3]), public(np.ones((5, 1)))
+
 CHOICES = public(np.random.default_rng(1).normal(size=(5, 3, 2)))
 MANY = public(np.random.default_rng(0).normal(size=(40, 2)))
 BITS = Interval(0, 1, grid=2)
@@ -97,6 +99,12 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "gaussian moment of numbers": lambda epsilon: GaussianMoment(
         domain=Interval(-1, 1, grid=6), epsilon=epsilon, delta=1e-6, features=ROWS, resolution=64
     ),
+    "gaussian moment of distances": lambda epsilon: GaussianMoment(
+        domain=SIX, epsilon=epsilon, delta=1e-6, features=ROWS, resolution=64, centers=CODES, reach=2
+    ),
+    "gaussian counts of distances": lambda epsilon: GaussianMoment(
+        domain=SIX, epsilon=epsilon, delta=1e-6, features=ONES, resolution=1, centers=CODES, bins=3
+    ),
     "gaussian sum of choices": lambda epsilon: GaussianChoice(
         domain=Classes(3), epsilon=epsilon, delta=1e-6, rows=CHOICES, clip=2.0, resolution=64
     ),
@@ -104,6 +112,9 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "laplace moment": lambda epsilon: LaplaceMoment(domain=Classes(3), epsilon=epsilon, features=ROWS, resolution=64),
     "laplace moment of numbers": lambda epsilon: LaplaceMoment(
         domain=Interval(-1, 1, grid=6), epsilon=epsilon, features=ROWS, resolution=64
+    ),
+    "laplace moment of distances": lambda epsilon: LaplaceMoment(
+        domain=SIX, epsilon=epsilon, features=ROWS, resolution=64, centers=CODES, reach=4
     ),
     "bag sum": lambda epsilon: BagSum(6, domain=SIX, epsilon=epsilon, features=MANY),
     "bag sum of two classes": lambda epsilon: BagSum(

@@ -164,6 +164,55 @@ def test_one_label_moves_the_sums_as_far_as_is_charged(make: Callable[..., Cross
     assert max(sums) == mechanism.sensitivity_sum
 
 
+AROUND = {"domain": Interval(0, 50, grid=51), "centers": public([3, 40, 25, 0, 50, 20])}
+
+
+def test_distances_from_centers_are_summed_within_their_reach_or_counted_by_bins() -> None:
+    rows, codes = np.random.default_rng(2).normal(size=(6, 3)), np.array([0, 50, 25, 50, 45, 26], dtype=np.uint8)
+    distances = np.array([-3, 10, 0, 50, -5, 6])
+    near = gaussian(rows, **AROUND, reach=5)
+    assert np.array_equal(near.sums(codes)[:, 0], (np.clip(distances, -5, 5) + 5) @ near.rows.steps.astype(int))
+    assert np.allclose(near.moment(near.sums(codes))[:, 0], np.clip(distances, -5, 5) @ near.values())
+    assert near.noise_stddev == pytest.approx(gaussian(rows, domain=Interval(0, 10, grid=11)).noise_stddev, rel=1e-3)
+    assert gaussian(rows, **AROUND, reach=40).sensitivity_square == 50**2 * near.rows.square  # not 80: codes end at 50
+    counts = gaussian(np.ones((6, 1)), resolution=1, **AROUND, bins=4)  # of 0-6, 7-12, 13-24 and 25-50
+    assert counts.sums(codes).tolist() == [[4, 1, 0, 1]] and counts.sensitivity_square == 2
+    assert near.specification() != gaussian(rows, **{**AROUND, "centers": public([3] * 6)}, reach=5).specification()
+
+
+@pytest.mark.parametrize("arguments", [{"reach": 2}, {"bins": 3}])
+def test_distances_that_are_not_clipped_are_caught(arguments: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the centers are: labels near them, and labels at the other end of the range."""
+    mechanism = gaussian(np.ones((3, 1)), domain=Interval(0, 9, grid=10), centers=public([0, 4, 9]), **arguments)
+    check_mechanism(mechanism)
+
+    def whole(self: Any, codes: Any, records: slice) -> Any:
+        return np.abs(codes.astype(np.int64) - self.places.of_record[records])
+
+    monkeypatch.setattr(CrossMoment, "_counted", whole)
+    monkeypatch.setattr(Classes, "unit_sums", Interval.unit_sums)
+    with pytest.raises(ContractViolation, match="a replaced label moves no further than said"):
+        check_mechanism(gaussian(np.ones((3, 1)), **{**AROUND, "centers": public([0, 4, 9])}, **arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"centers": np.zeros(4, int), "reach": 2}, "centers must be Public"),
+        ({"centers": public([0, 1]), "reach": 2}, "centers must be a code of the domain for each record"),
+        ({"centers": public([0, 1, 2, 51]), "reach": 2}, "centers must be a code of the domain for each record"),
+        ({"centers": public([0, 1, 2, 3])}, "centers must have a reach or bins"),
+        ({"centers": public([0, 1, 2, 3]), "reach": 2, "bins": 2}, "centers must have a reach or bins"),
+        ({"centers": public([0, 1, 2, 3]), "reach": 51}, "reach must be an integer from 1 to 50"),
+        ({"reach": 2}, "centers must be Public"),
+        ({"centers": public([0, 1, 2, 1]), "reach": 1, "domain": Classes(3)}, "domain must be an Interval"),
+    ],
+)
+def test_centers_that_do_not_fit_are_refused(arguments: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        gaussian(np.ones((4, 2)), **{"domain": AROUND["domain"], **arguments})
+
+
 @pytest.mark.guarantee("labeldp.mechanisms:GaussianMoment", "approximate")
 @pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "4"])
 @pytest.mark.parametrize("delta", ["1e-6", "1e-3"])

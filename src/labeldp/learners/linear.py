@@ -12,6 +12,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import FunctionTransformer
 
+from labeldp.learners.distances import Distances
 from labeldp.learners.evidence import Posterior, SumsTerm
 from labeldp.learners.features import check_rows, number_table, row_table
 from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate
@@ -19,6 +20,7 @@ from labeldp.learners.plan import EVALUATION_LABELS, Learner, Progress, Task, no
 from labeldp.learners.representations import EncodedFeatures, encode, principal
 from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.whitening import (
+    DECAY,
     DECAYS,
     EXPLAINED,
     EXPLANATIONS,
@@ -358,8 +360,8 @@ class Linear(Learner):
     def plan(self, task: Task) -> Plan:
         """Return the sums of most records, and the labels or the summed errors of the others."""
         path = part(0) if task.share else ()
-        rounds = self._task(task).steps(1 + len(self.refine))
-        steps = tuple(Step(path=path, loss=loss, name=name) for name, loss in rounds.items())
+        losses = self._task(task).steps(self.refine)
+        steps = tuple(Step(path=path, loss=loss, name=name) for name, loss in losses.items())
         if task.share:
             summed = self.errors == "summed" and task.cap is None
             steps += evaluation_steps(task.domain, task.epsilon, summed=summed, path=part(1))
@@ -370,8 +372,7 @@ class Linear(Learner):
         if not isinstance(self.refine, Sequence) or not all(map(callable, self.refine)):
             raise InputError("refine must be a sequence of functions, one for each round after the first")
         link = chosen_link(self.link, task.domain)
-        total = LinearTask.of(task.domain, task.epsilon, task.delta, self.dimension, self.ridge, link)
-        return total.shared(1 + len(self.refine))
+        return LinearTask.of(task.domain, task.epsilon, task.delta, self.dimension, self.ridge, link)
 
     def check(self, features: Any, task: Task) -> None:
         """Refuse images too small for features, and too few records for the interval of an error of numbers."""
@@ -391,13 +392,11 @@ class Linear(Learner):
         sampled = curator.users is None
         mapped, features = _mapped(features, curator, self.representation, task.categorical, sampled=sampled)
         if not task.share:
-            return noise.rounds(mapped, features, slice(None), curator, rng, self.refine)[0].model()
+            return noise.learned(mapped, features, slice(None), curator, rng, self.refine)[0]
 
         def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-            fit, encoded = noise.rounds(mapped, features, ~held, training, rng, self.refine)
-            model, tests = fit.model(), encoded.take(held)
-            blocks = (tests.block(*ends) for ends in _ends(tests.records))
-            return model, np.concatenate([model.value.estimator.of_table(block) for block in blocks])
+            model, encoded = noise.learned(mapped, features, ~held, training, rng, self.refine)
+            return model, _predicted(model.value, encoded.take(held))
 
         options: dict[str, Any] = {"share": task.share, "seed": self.partition_seed, "rng": rng, "errors": self.errors}
         return fit_and_evaluate(curator, task.epsilon, learn, **options)
@@ -420,19 +419,23 @@ class Linear(Learner):
     def describe(self, model: Model, task: Task) -> str:
         """Return the model and the one release."""
         features = described_features(model.estimator.representation)
-        return f"a linear model of {features}, learned from one release of noisy sums"
+        around = len(self._task(task).steps(self.refine)) > 1 and not self.refine
+        sums = "noisy sums around the predictions of a first one" if around else "one release of noisy sums"
+        return f"a linear model of {features}, learned from {sums}"
 
     def describe_noise(self, task: Task) -> str:
         """Return the standard deviation of the noise, in units of what one label can do."""
-        moment = round_moment(task.domain, epsilon=task.epsilon, delta=task.delta)
+        tasks = list(self._task(task).tasks(self.refine).values())
+        moment = tasks[-1].mechanism(UNIT_ROW, 1.0)
         kind, norm, move = "Gaussian", "the length", moment.sensitivity_square**0.5
         if not task.delta:
             kind, norm, move = "Two-sided geometric", "the sum of the amounts", moment.sensitivity_sum
         who = "one label" if task.cap is None else "all labels of one user"
-        ratio = moment.noise_stddev / (move * moment.rows.unit)
+        ratio = moment.noise_stddev / (move * moment.rows.unit * task.domain.step)
+        more = "; sums for a first model, and counts of distances from it, have more" if len(set(tasks)) > 1 else ""
         return (
             f"{kind} noise was added to every sum: its standard deviation is {ratio:.3g} times {norm} by which {who} "
-            "can move all sums together."
+            f"can move all sums together{more}."
         )
 
 
@@ -531,12 +534,30 @@ SUMS_CORRECTION = 1.0
 ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""
 
-UNIT_ROW = Public(np.ones((1, 1)), why="one row of norm one")
+UNIT_ROW, ORIGIN = Public(np.ones((1, 1)), why="one row of norm one"), Public(np.zeros(1, int), why="the low end")
+
+PILOT = 0.44, 0.17
+"""Shares of epsilon that the pilot model of numbers and the bins of distances from it cost: a fifth and 3 % of mu²."""
+
+BINS = 10
+"""Bins of these distances."""
+
+AROUND = 0.3, 0.05, 0.4
+"""`LinearTask.prior` of these distances: less is left to explain, by more directions."""
+
+CLEAR = 2.0
+"""Bins with fewer labels than so many standard deviations of the noise count as empty."""
 
 
 @dataclass(frozen=True)
 class LinearTask:
-    """What is known before the features: the noise for rows of norm one, and guesses of what labels look like."""
+    """What is known before the features: the noise for rows of norm one, and guesses of what labels look like.
+
+    Args:
+        domain, epsilon, delta, dimension, ridge, link: as in `fit_linear`.
+        reach: where sums are of distances from predictions, how many grid steps they are at most; else 0.
+        spread: their mean square, in the squared unit of the labels.
+    """
 
     domain: Classes | Interval
     epsilon: float
@@ -544,6 +565,8 @@ class LinearTask:
     dimension: int
     ridge: float
     link: str = "identity"
+    reach: int = 0
+    spread: float = 0.0
 
     @classmethod
     def of(
@@ -563,7 +586,7 @@ class LinearTask:
         spent, failure = float_below(positive_epsilon(epsilon)), float_below(decimal(delta, "delta"))
         fitting = max(MAX_CELLS // domain.columns - 1, 1) if failure else most  # beside the constant
         task = cls(domain, spent, failure, min(most, fitting), penalty, link)
-        task.mechanism(UNIT_ROW, 1.0).privacy_loss()  # refuses epsilon and delta
+        _ = task.loss  # refuses epsilon and delta
         return task
 
     @property
@@ -573,22 +596,34 @@ class LinearTask:
 
     @property
     def center(self) -> float:
-        """The number that is subtracted from every label."""
-        return self.domain.center
+        """The number that is subtracted from every label, or distance."""
+        return 0.0 if self.reach else self.domain.center
 
     @property
     def variance(self) -> float:
         """A guess of the variance of one column of labels."""
-        return self.domain.variance_guess
+        return self.spread or self.domain.variance_guess
+
+    @property
+    def prior(self) -> tuple[float, float, float]:
+        """The shares of the variance that directions and a constant are expected to explain, and the decay."""
+        return AROUND if self.reach else (EXPLAINED, OFFSET, DECAY)
 
     @property
     def residual(self) -> float:
         """A guess of the variance of a column of labels around its prediction."""
-        return (1 - EXPLAINED) * self.variance
+        return self.variance if self.reach else (1 - EXPLAINED) * self.variance
 
-    def mechanism(self, features: Any, clip: float, users: Any = None) -> CrossMoment:
-        """Return the mechanism that releases these rows."""
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What the release of any rows costs."""
+        return self.mechanism(UNIT_ROW, 1.0).privacy_loss()
+
+    def mechanism(self, features: Any, clip: float, users: Any = None, centers: Any = ORIGIN) -> CrossMoment:
+        """Return the mechanism that releases these rows; around centers, if there is a reach."""
         rows: dict[str, Any] = {"features": features, "clip": clip, "users": users}
+        if self.reach:
+            rows |= {"centers": centers, "reach": self.reach}
         if users is not None:
             rows["resolution"] = MAX_RESOLUTION  # rows of users who have many are short
         if self.pure:
@@ -601,12 +636,65 @@ class LinearTask:
             return self
         if self.pure:
             return replace(self, epsilon=_rounded_down(self.epsilon / rounds))
+        return self._largest(lambda loss: loss * rounds)
+
+    def _largest(self, total: Callable[[PrivacyLoss], PrivacyLoss]) -> "LinearTask":
+        """Return the task of the largest epsilon at which a total of what it costs is within epsilon and delta."""
         low, high = 0.0, self.epsilon
         for _ in range(ROUND_STEPS):
             middle = _rounded_down((low + high) / 2)
-            loss = replace(self, epsilon=middle).mechanism(UNIT_ROW, 1.0).privacy_loss() * rounds
-            low, high = (middle, high) if loss.within(self.epsilon, self.delta) else (low, middle)
+            within = total(replace(self, epsilon=middle).loss).within(self.epsilon, self.delta)
+            low, high = (middle, high) if within else (low, middle)
         return replace(self, epsilon=low)
+
+    def tasks(self, refine: Sequence[Refinement]) -> "dict[str, LinearTask]":
+        """Return the task of each release, by its step; of numbers those of `around`, where noise is Gaussian."""
+        if refine or self.pure or self.domain.target == "classes":
+            return dict.fromkeys(map(_step, range(1, 2 + len(refine))), self.shared(1 + len(refine)))
+        pilot, counts = (replace(self, epsilon=_rounded_down(share * self.epsilon)) for share in PILOT)
+        rest = self._largest(lambda loss: loss + pilot.loss + counts.loss)
+        return {"pilot": pilot, "distances": counts, _step(1): rest}
+
+    def learned(
+        self,
+        mapped: EncodedFeatures,
+        features: Any,
+        rows: Any,
+        curator: CuratorLike,
+        rng: RandomSource,
+        refine: Sequence[Refinement],
+    ) -> tuple[Release[Model], EncodedFeatures]:
+        """Make all releases, and return the model and the features as it sees them."""
+        tasks = self.tasks(refine)
+        if len(tasks) > 1 and not refine:
+            return self.around(tasks, mapped.take(rows), curator, rng), mapped
+        fit, mapped = self.rounds(mapped, features, rows, curator, rng, refine)
+        return fit.model(), mapped
+
+    def around(
+        self, tasks: "dict[str, LinearTask]", mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource
+    ) -> Release[Model]:
+        """Learn a model, and then the distances of labels from its predictions, within a reach that bins allow.
+
+        The coefficients for labels and for distances add up.
+        """
+        curator.require({name: task.loss for name, task in tasks.items()})
+        pilot, counted, rest = tasks.values()
+        first = pilot.measured(mapped, curator, rng, (), "pilot")
+        model = first.model()
+        centers = model.map(lambda model: self.domain.encode(np.clip(_predicted(model, mapped), *self.domain.ends)))
+        ones = Public(np.ones((mapped.records, 1)), why="a one for each record, which is counted")
+        options: dict[str, Any] = {"domain": self.domain, "epsilon": counted.epsilon, "delta": self.delta}
+        bins = GaussianMoment(features=ones, resolution=1, users=curator.users, centers=centers, bins=BINS, **options)
+        counts = curator.release(bins, rng=rng, step="distances")
+        distances = _distances(bins, counts.value)
+        users = mapped.records if curator.users is None else len(np.unique(curator.users.value))
+        noise = rest.mechanism(UNIT_ROW, 1.0).noise_stddev * len(first.directions.kept) / users
+        reach = distances.reach(lambda reach: (noise * min(2 * reach / distances.width, 1.0)) ** 2)
+        rest = replace(rest, reach=int(np.ceil(reach / self.domain.step)), spread=distances.square)
+        places = gather([centers, counts], lambda codes, _: codes)
+        second = rest.measured(mapped, curator, rng, (), _step(1), places, first.directions.space)
+        return gather([model, second.model()], _added)
 
     def rounds(
         self,
@@ -618,24 +706,32 @@ class LinearTask:
         refine: Sequence[Refinement],
     ) -> "tuple[Fit, EncodedFeatures]":
         """Run all rounds, and return the last fit and the features as it sees them."""
-        curator.require(self.steps(1 + len(refine)))
-        fit = self.measured(mapped.take(rows), curator, rng, (), _step(1))
+        task = self.shared(1 + len(refine))
+        curator.require(self.steps(refine))
+        fit = task.measured(mapped.take(rows), curator, rng, (), _step(1))
         for number, refinement in enumerate(refine, start=2):
             mapped = mapped.refined(refinement(fit.model()), features)
-            fit = self.measured(mapped.take(rows), curator, rng, fit.sums, _step(number))
+            fit = task.measured(mapped.take(rows), curator, rng, fit.sums, _step(number))
         return fit, mapped
 
-    def steps(self, rounds: int) -> dict[str, PrivacyLoss]:
-        """Return what each round costs, by its step."""
-        return dict.fromkeys(map(_step, range(1, rounds + 1)), self.mechanism(UNIT_ROW, 1.0).privacy_loss())
+    def steps(self, refine: Sequence[Refinement]) -> dict[str, PrivacyLoss]:
+        """Return what each release costs, by its step."""
+        return {name: task.loss for name, task in self.tasks(refine).items()}
 
     def measured(
-        self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource, earlier: "tuple[Sums, ...]", step: str
+        self,
+        mapped: EncodedFeatures,
+        curator: CuratorLike,
+        rng: RandomSource,
+        earlier: "tuple[Sums, ...]",
+        step: str,
+        centers: Any = None,
+        space: Space | None = None,
     ) -> "Fit":
         """Run one round: all that is public, and the release; the fit holds all sums released so far."""
-        directions = Directions.of(mapped.table, mapped.records, self, curator.users)
+        directions = Directions.of(mapped.table, mapped.records, self, curator.users, space)
         measured = MeasuredRows(mapped, directions)
-        mechanism = self.mechanism(mapped.wrapped(measured), directions.clip, curator.users)
+        mechanism = self.mechanism(mapped.wrapped(measured), directions.clip, curator.users, centers)
         grid = mechanism.rows
         assert isinstance(grid, GridRows)  # all rows can be computed here
         rows = GridValues.of(grid.rounded, directions.measured(), grid.unit)
@@ -713,7 +809,12 @@ class Directions:
 
     @classmethod
     def of(
-        cls, table: AnyFloats, records: int, task: LinearTask, users: Public[NDArray[np.int64]] | None = None
+        cls,
+        table: AnyFloats,
+        records: int,
+        task: LinearTask,
+        users: Public[NDArray[np.int64]] | None = None,
+        space: Space | None = None,
     ) -> "Directions":
         """Choose all of it from encoded features, whose they are, and what the task knows; labels are not used.
 
@@ -722,9 +823,11 @@ class Directions:
             records: how many records there are.
             task: what was known before.
             users: whose the records are, where users are protected.
+            space: principal directions of the table, where they were found before.
         """
-        space = Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
-        signal = space.signal(EXPLAINED * task.variance, OFFSET * task.variance)
+        space = space or Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
+        explained, offset, decay = task.prior
+        signal = space.signal(explained * task.variance, offset * task.variance, decay)
         unit = task.mechanism(UNIT_ROW, 1.0).noise_stddev
         counted = records if users is None else len(np.unique(users.value))
         share = (equal_noise if task.pure else shared_noise)(signal, (unit / counted) ** 2)
@@ -737,9 +840,9 @@ class Directions:
         clip, weights = best_user_clip(*guesses, users.value, pure=task.pure, ridge=task.ridge)
         return cls(space, kept, scale, rows, signal, clip, weights[:, None].astype(rows.dtype))
 
-    def expected(self, variance: float, explained: float, decay: float) -> AnyFloats:
+    def expected(self, explained: float, offset: float, decay: float) -> AnyFloats:
         """Return the expected square of each coefficient under another prior, shape (d,)."""
-        return self.space.signal(explained * variance, OFFSET * variance, decay)[self.kept]
+        return self.space.signal(explained, offset, decay)[self.kept]
 
     def measured(self) -> Iterator[AnyFloats]:
         """Return the rows that are multiplied by labels, before they are cut, block by block."""
@@ -860,12 +963,12 @@ class Fit:
 
         Scale and decay of the prior, and the variance that it leaves, are those under which the sums are likeliest.
         """
-        variance, directions = self.task.variance, self.directions
+        variance, directions, offset = self.task.variance, self.directions, self.task.prior[1]
         released = np.hstack([np.asarray(sums.rows) for sums in self.sums]) if len(self.sums) > 1 else self.sums[0].rows
         spread = np.concatenate([np.full(sums.rows.shape[1], sums.spread) for sums in self.sums])
         products = Moments.of(released, directions.rows, spread, self.factor)
         priors = [
-            (directions.expected(variance, share, decay), left * variance)
+            (directions.expected(share * variance, offset * variance, decay), left * variance)
             for share, decay, left in product(EXPLANATIONS, DECAYS, RESIDUALS)
         ]
         signal, residual = products.likeliest(np.vstack(moments), priors)
@@ -963,6 +1066,28 @@ class Fit:
 
         most = MAX_SCORE_SHARE * float(importance @ centered.max(axis=1))
         return _rising_root(expected, min(agreement * len(scores) / (self.factor * len(rows)), most))
+
+
+def _predicted(model: Model, mapped: EncodedFeatures) -> AnyFloats:
+    """Return what a model says of encoded features, a block at a time."""
+    return np.concatenate([model.estimator.of_table(mapped.block(*ends)) for ends in _ends(mapped.records)])
+
+
+def _added(first: Model, second: Model) -> Model:
+    """Return the model of the sum of two linear models of the same encoded features."""
+    one, other = first.estimator, second.estimator
+    coefficients, offset = one.coefficients + other.coefficients, one.offset + other.offset
+    return Model(first.domain, LinearRegressor(one.representation, coefficients, offset))
+
+
+def _distances(mechanism: GaussianMoment, released: Any) -> Distances:
+    """Return the distances of labels from predictions that noisy counts in bins tell."""
+    counts = mechanism.moment(released)[0]
+    clear = np.where(counts > CLEAR * mechanism.noise_stddev, counts, 0.0)
+    if not clear.any():
+        clear[-1] = 1.0  # no more is known than that labels lie in the range
+    doubt = np.full(len(counts), (mechanism.noise_stddev / mechanism.records) ** 2)
+    return Distances.of(mechanism.domain, mechanism.bins, clear, doubt)
 
 
 def _spread(rows: AnyFloats, values: AnyFloats) -> AnyFloats:

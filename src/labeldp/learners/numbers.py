@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from labeldp.learners.blends import Blend, BlendedRegressor
 from labeldp.learners.catalog import model_words
+from labeldp.learners.distances import Distances
 from labeldp.learners.evaluation import HELD_OUT, evaluate, evaluation_mechanism
 from labeldp.learners.features import check_rows, row_table, take_rows
 from labeldp.learners.model import Model, check_evaluation
@@ -45,9 +46,6 @@ BINS = 8
 
 DIMENSION = 30.0
 """So many coefficients are expected to be learned, when a reach is chosen."""
-
-REACHES = 2.0 ** -np.arange(0, 8, 0.5)
-"""What is tried, in widths of the range."""
 
 LEAST_EPSILON = Fraction(2, 5)
 """Below it all answer on the whole range: what distances then say is too little for a smaller reach."""
@@ -315,21 +313,22 @@ class Questions:
         answers, model = [first], self.learn([first])
         centers = self._codes(model, "distances", domain).map(lambda codes: codes[:, None])
         released = self.release("distances", centers=centers)
-        distances = Distances.of(released)
+        distances = distances_of(released)
         later = take_rows(self.features, np.concatenate([self.rows["round 1"], self.rows["round 2"]]))
         for step in ("round 1", "round 2"):
             if step == "round 2":
                 better = self.learn(answers)
                 gain = np.mean((better.value.predict(later) - model.value.predict(later)) ** 2)
                 model, distances = better, distances.after(float(gain))
-            reach = distances.reach(epsilon, self.mechanisms[step].points, later.shape[0])
+            noise = partial(answer_noise, distances, epsilon, self.mechanisms[step].points)
+            reach = distances.reach(partial(noise, records=later.shape[0] / DIMENSION))
             half = max(int(np.ceil(reach / domain.step)), 1)
             codes = gather([self._codes(model, step, domain), released], lambda codes, _: codes)
             spans = codes.map(partial(spans_around, half=half, size=domain.size))
             release = self.release(step, spans=spans)
             mechanism = release.mechanism
-            noise = distances.noise(mechanism.width * domain.step / 2, epsilon, mechanism.points)
-            answers.append(Answers(release, self.rows[step], mechanism.values(release.value), noise))
+            values, square = mechanism.values(release.value), noise(mechanism.width * domain.step / 2)
+            answers.append(Answers(release, self.rows[step], values, square))
         return answers
 
     def _codes(self, model: Release[Any], step: str, domain: Interval) -> Release[NDArray[Any]]:
@@ -366,55 +365,16 @@ def spans_around(codes: NDArray[Any], half: int, size: int) -> NDArray[Any]:
     return np.column_stack([codes - half, codes + half])
 
 
-@dataclass(frozen=True)
-class Distances:
-    """How far labels are from predictions, by released bins.
+def distances_of(release: Release[Any]) -> Distances:
+    """Return what answers of `ResponseOnDistances` say."""
+    mechanism, noisy = release.mechanism, release.value
+    raw = np.maximum(mechanism.shares(noisy), 0)
+    return Distances.of(mechanism.domain, mechanism.bins, raw, doubts(mechanism.epsilon, raw / raw.sum(), len(noisy)))
 
-    Args:
-        sizes: of distances in each bin, in the unit of the labels, shape (bins,).
-        shares: of the labels in each bin, shape (bins,).
-        doubt: variance of each share, shape (bins,).
-        width: of the range.
-    """
 
-    sizes: Floats
-    shares: Floats
-    doubt: Floats
-    width: float
-
-    @classmethod
-    def of(cls, release: Release[Any]) -> "Distances":
-        """Return what answers of `ResponseOnDistances` say."""
-        mechanism, noisy = release.mechanism, release.value
-        width = float(mechanism.domain.high - mechanism.domain.low)
-        raw = np.maximum(mechanism.shares(noisy), 0)
-        ends = np.append(mechanism.edges, width)
-        sizes = ends * np.append(0.5, np.full(len(ends) - 1, 0.75))
-        doubt = doubts(mechanism.epsilon, raw / raw.sum(), len(noisy))
-        return cls(sizes, raw / raw.sum(), doubt, width)
-
-    def after(self, explained: float) -> "Distances":
-        """Return the distances that are left where a better model explains so much of their mean square."""
-        left = max(1 - explained / float(self.shares @ self.sizes**2), 0.1)
-        return replace(self, sizes=self.sizes * np.sqrt(left))
-
-    def reach(self, epsilon: float, points: int, records: int) -> float:
-        """Return the reach of least error.
-
-        The error is that of the coefficients that noise leaves, and what is lost of labels beyond the reach: plus
-        one standard deviation, so that a reach becomes small only where answers say so.
-        """
-
-        def error(reach: float) -> float:
-            beyond = np.maximum(self.sizes - reach, 0)
-            lost = self.shares @ beyond + np.sqrt(self.doubt @ beyond**2)
-            return float(self.noise(reach, epsilon, points) * DIMENSION / records + lost**2)
-
-        return min((self.width * REACHES).tolist(), key=error)
-
-    def noise(self, reach: float, epsilon: float, points: int) -> float:
-        """Return the mean square of answers within a reach."""
-        return float(self.shares @ second_moment(self.sizes, reach, points, epsilon))
+def answer_noise(distances: Distances, epsilon: float, points: int, reach: float, records: float = 1.0) -> float:
+    """Return the mean square of answers within a reach, over a number of records."""
+    return float(distances.shares @ second_moment(distances.sizes, reach, points, epsilon)) / records
 
 
 def doubts(epsilon: Any, shares: Floats, records: int) -> Floats:

@@ -29,6 +29,7 @@ from .domains import Domain as Domain
 from .domains import Interval as Interval
 from .domains import LabelCodes as LabelCodes
 from .domains import LabelSource as LabelSource
+from .domains import distance_cuts as distance_cuts
 from .domains import require_domain as require_domain
 from .errors import SquaredErrors as SquaredErrors
 from .histograms import CountMechanism as CountMechanism

@@ -21,7 +21,7 @@ from labeldp.mechanisms.base import (
     refuse_large,
     words_for,
 )
-from labeldp.mechanisms.domains import Codes, Interval, require_domain
+from labeldp.mechanisms.domains import Codes, Interval, bins_of, distance_cuts, require_domain
 from labeldp.mechanisms.inputs import PublicInput, public_value
 from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.privacy import (
@@ -295,19 +295,14 @@ class ResponseOnDistances(_Located):
 
     @property
     def _cuts(self) -> NDArray[np.intp]:
-        """The first distance, in grid steps, of each bin after the first."""
-        largest = self.domain.size - 1
-        return np.unique([-(-largest // 2**halvings) for halvings in range(1, self.bins)])
+        return distance_cuts(self.domain, self.bins)
 
     @cached_property
     def _rows(self) -> Weights:
         return np.array(self.law.rows()[:-1], dtype=object)
 
     def _row_of(self, codes: Any, places: NDArray[np.int32]) -> NDArray[Any]:
-        distances, rows = np.abs(np.asarray(codes, dtype=np.int32) - places[:, 0]), 0
-        for cut in self._cuts.tolist():  # a binary search would take other branches for other labels
-            rows = rows + (distances >= cut)
-        return np.asarray(rows)
+        return bins_of(np.abs(np.asarray(codes, dtype=np.int32) - places[:, 0]), self._cuts)
 
     @property
     def edges(self) -> Floats:

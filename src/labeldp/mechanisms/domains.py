@@ -704,3 +704,19 @@ def require_domain(domain: Any, *targets: str, advice: str = "") -> None:
     """
     if not isinstance(domain, Domain) or domain.target not in targets:
         raise InputError(f"must be {_WANTED[targets]}{advice}", argument="domain")
+
+
+def distance_cuts(domain: Domain, bins: int) -> Integers:
+    """Return the first distance of two codes, in grid steps, of each bin after the first: each is twice the one before.
+
+    They are fewer where the grid is too coarse.
+    """
+    return np.unique([-(-(domain.size - 1) // 2**halvings) for halvings in range(1, bins)])
+
+
+def bins_of(distances: NDArray[Any], cuts: Integers) -> Codes:
+    """Return the bin of each distance, shape (n,)."""
+    bins = np.zeros(len(distances), dtype=np.uint8)
+    for cut in cuts.tolist():  # a binary search would take other branches for other labels
+        bins += distances >= cut
+    return bins

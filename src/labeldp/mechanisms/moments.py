@@ -5,6 +5,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import sinh
 from typing import Any, ClassVar, final
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive import largest_mu, loss_of, stddev_within
 from labeldp.mechanisms.base import Mechanism, word_stream
-from labeldp.mechanisms.domains import Classes, Domain, Interval, require_domain
+from labeldp.mechanisms.domains import Classes, Codes, Domain, Interval, bins_of, distance_cuts, require_domain
 from labeldp.mechanisms.inputs import (
     MAX_RESOLUTION,
     RESOLUTION,
@@ -34,6 +35,7 @@ from labeldp.privacy import (
     RandomSource,
     Trust,
     check_delta,
+    check_integer,
     decimal,
     positive_epsilon,
     set_fields,
@@ -143,6 +145,9 @@ class CrossMoment(_NoisySums):
     On `Classes` t is the indicator vector of the class, so the sum has one column for each class; on an `Interval` t is
     the label's grid point, so the sum has one column. Centering the labels changes the sum by a public amount.
 
+    Around public centers, such as predictions of a released model, t is the label's distance from its center: a number
+    within a reach, whose sums need as little noise as the reach is small, or the indicator of one of a few bins.
+
     Args:
         domain: `Classes` or `Interval`.
         features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`; of more records
@@ -151,6 +156,9 @@ class CrossMoment(_NoisySums):
         resolution: grid steps in `clip`. Rounding rows to the grid changes the public features, not the promise.
         users: the user of each record, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
             protected together at this epsilon. By default each record is protected by itself.
+        centers: a code of the `Interval` for each record, shape (n,), `Public(array, why="…")` or a `Release`.
+        reach: with centers, t is the label's distance from its center in grid steps, brought into [-reach, reach].
+        bins: with centers, t is the indicator of the bin of that distance, without its sign: see `distance_cuts`.
     """
 
     domain: Classes | Interval = field(kw_only=False)
@@ -158,26 +166,64 @@ class CrossMoment(_NoisySums):
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
     users: InitVar[Any] = None
+    centers: InitVar[Any] = None
+    reach: int = 0
+    bins: int = 0
     rows: GridRows | GridTotals = field(init=False)
+    places: Groups | None = field(init=False, default=None)
 
-    def __post_init__(self, features: Any, clip: float | None, resolution: int, users: Any) -> None:
+    def __post_init__(self, features: Any, clip: float | None, resolution: int, users: Any, centers: Any) -> None:
         super().__post_init__()
         require_domain(self.domain, "classes", "numbers")
         groups = None if users is None else Groups.of_users(users)
         rows = GridRows.of(features, clip, resolution, groups)
         if groups is not None and groups.records != rows.shape[0]:
             raise InputError("must be one non-negative integer for each record", argument="users")
-        inputs = [("features", features), *([] if users is None else [("users", users)])]
-        set_fields(self, rows=rows, public_inputs=tuple(PublicInput.of(value, name) for name, value in inputs))
+        inputs = {"features": features, "users": users, "centers": centers}
+        given = tuple(PublicInput.of(value, name) for name, value in inputs.items() if value is not None)
+        set_fields(self, rows=rows, public_inputs=given)
+        if centers is not None or self.reach or self.bins:
+            self._set_places(centers)
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
-        if self.records * self.rows.length * self.domain.largest_entry >= 1 << 62:
+        if self.records * self.rows.length * self.counted.largest_entry >= 1 << 62:
             raise InputError("the sums do not fit into 64 bits: take a coarser resolution or a coarser grid of labels")
         self._calibrate()
 
+    def _set_places(self, centers: Any) -> None:
+        """Check the public codes that labels are compared with."""
+        require_domain(self.domain, "numbers")
+        places = Groups.of(centers, "centers")
+        if not isinstance(places, Groups) or places.records != self.records or places.count > self.domain.size:
+            raise InputError("must be a code of the domain for each record, shape (n,)", argument="centers")
+        if bool(self.reach) == bool(self.bins):
+            raise InputError("must have a reach or bins beside them, and not both", argument="centers")
+        largest = self.domain.size - 1
+        check_integer(self.reach or self.bins, "reach" if self.reach else "bins", 1 if self.reach else 2, largest)
+        set_fields(self, places=places)
+
+    @cached_property
+    def counted(self) -> Domain:
+        """The domain of what labels count as: theirs, or that of distances from centers."""
+        if self.places is None:
+            return self.domain
+        if self.bins:
+            return Classes(len(distance_cuts(self.domain, self.bins)) + 1)
+        end = self.reach * self.domain.step
+        return Interval(-end, end, grid=2 * self.reach + 1)
+
+    def _counted(self, codes: Codes, records: slice) -> Codes:
+        """Return what labels count as, codes of `counted`. They are private."""
+        if self.places is None:
+            return codes
+        distances = codes.astype(np.int64) - self.places.of_record[records]
+        if self.bins:
+            return bins_of(np.abs(distances), distance_cuts(self.domain, self.bins))
+        return np.clip(distances, -self.reach, self.reach) + self.reach
+
     @property
     def _unit(self) -> float:
-        return self.rows.unit * self.domain.step
+        return self.rows.unit * self.counted.step
 
     @property
     def records(self) -> int:
@@ -186,7 +232,7 @@ class CrossMoment(_NoisySums):
     @property
     def columns(self) -> int:
         """The number of columns of the sum: K, or 1 on an interval."""
-        return self.domain.columns
+        return self.counted.columns
 
     @property
     def cells(self) -> int:
@@ -196,12 +242,12 @@ class CrossMoment(_NoisySums):
     @property
     def sensitivity_square(self) -> int:
         """The squared L2 sensitivity of the sum to one replaced label, exact, or to all of a user, in steps²."""
-        return self._moved * self.domain.largest_entry**2 * self.rows.square
+        return self._moved * self._largest**2 * self.rows.square
 
     @property
     def sensitivity_sum(self) -> int:
         """The L1 sensitivity of the sum to one replaced label, exact, or to all of a user, in steps."""
-        return self._moved * self.domain.largest_entry * self.rows.length
+        return self._moved * self._largest * self.rows.length
 
     @property
     def _moved(self) -> int:
@@ -209,23 +255,40 @@ class CrossMoment(_NoisySums):
         return min(self.columns, 2)
 
     @property
+    def _largest(self) -> int:
+        """The steps by which a replaced label can change an entry of its vector."""
+        return min(self.counted.largest_entry, self.domain.largest_entry)
+
+    @property
     def published(self) -> str:
-        return f"{self.cells:,} noisy sums of features × labels ({self.law} noise)"
+        labels = "labels" if self.places is None else "distances of labels from centers"
+        return f"{self.cells:,} noisy sums of features × {labels} ({self.law} noise)"
 
     def parameters(self) -> dict[str, Any]:
         users = {} if self.rows.users is None else {"users": self.rows.users.digest}
-        return {**super().parameters(), "features": self.rows.digest, **users}
+        around = {} if self.places is None else {"centers": self.places.digest, **self._around}
+        return {**super().parameters(), "features": self.rows.digest, **users, **around}
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), **({} if self.places is None else self._around)}
+
+    @property
+    def _around(self) -> dict[str, int]:
+        return {"reach": self.reach, "bins": self.bins}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
         steps = self.rows.steps if isinstance(self.rows, GridRows) else None
-        return {"features": steps, "grid": np.array([self.rows.clip, self.rows.resolution], dtype=np.float64)}
+        around = {} if self.places is None else {"centers": self.places.of_record}
+        grid = np.array([self.rows.clip, self.rows.resolution], dtype=np.float64)
+        return {"features": steps, "grid": grid, **around}
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, NDArray[Any]], domain: Domain) -> dict[str, Any]:
         steps, grid = arrays["features"], arrays["grid"]
         if steps.ndim != 2 or steps.dtype != np.int16 or grid.shape != (2,):
             raise InputError("must be rows in steps of a grid", argument="features")
-        return {"features": GridRows.held_steps(steps, float(grid[0]), int(grid[1]))}
+        rows = GridRows.held_steps(steps, float(grid[0]), int(grid[1]))
+        return {"features": rows, **({"centers": arrays["centers"]} if "centers" in arrays else {})}
 
     @property
     def protected(self) -> Groups | None:
@@ -239,7 +302,7 @@ class CrossMoment(_NoisySums):
         self.check_records(len(codes))
         total = np.zeros((self.rows.shape[1], self.columns), dtype=np.int64)
         for records, rows in self.rows.same_parts():
-            total += self.domain.unit_sums(rows, codes[records])
+            total += self.counted.unit_sums(rows, self._counted(codes[records], records))
         return total
 
     def moment(self, released: Any) -> NDArray[np.float64]:
@@ -249,7 +312,7 @@ class CrossMoment(_NoisySums):
         of the class, or the label itself.
         """
         moment = np.asarray(released, dtype=np.float64) * self._unit
-        return np.asarray(moment + self.domain.ends[0] * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
+        return np.asarray(moment + self.counted.ends[0] * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
 
     def values(self) -> NDArray[np.float64]:
         """Return the clipped, rounded rows in the unit of the features, shape (n, d): public."""
