@@ -150,10 +150,9 @@ def one_release(part: Split, epsilon: float, rng: np.random.Generator) -> Any:
     """The default before: all of epsilon for one release of sums, whose noise is that of the whole range."""
     learned = ~kept_apart(len(part.labels), EVALUATED, 0)
     curator = ldp.Curator(part.labels[learned], domain=part.domain, budget=ldp.Budget(epsilon, DELTA))
-    features = part.features[learned]
     mapped = encode(default_representation(part.features, part.categorical), part.features, None).take(learned)
     task = LinearTask.of(part.domain, epsilon, DELTA)
-    return task.rounds(mapped, features, slice(None), curator, rng, ())[0].model().value.predict
+    return task.measured(mapped, curator, rng).model().value.predict
 
 
 def noisy_sums(part: Split, epsilon: float, rng: np.random.Generator) -> Any:

@@ -41,7 +41,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import labeldp as ldp
-from labeldp.learners import Evidence, MixtureClassifier, first_response, round_moment
+from labeldp.learners import Evidence, LinearTask, MixtureClassifier, first_response
 from labeldp.learners.classifiers import distances
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -135,8 +135,7 @@ def _sums(task: Task, epsilon: float) -> np.ndarray:
     rows, others = (np.c_[np.ones(len(x)), columns.transform(x)] for x in (task.features, task.test))
     norms = np.median(np.linalg.norm(rows, axis=1))
     clipped = rows * np.minimum(1, norms / np.linalg.norm(rows, axis=1))[:, None]
-    moment = round_moment(ldp.Classes(task.classes), epsilon=epsilon, delta=DELTA)
-    spread = norms * moment.noise_stddev
+    spread = norms * LinearTask.of(ldp.Classes(task.classes), epsilon, DELTA).noise
     rng = np.random.default_rng([task.seed, 3])
     sums = clipped.T @ (np.eye(task.classes)[task.codes] - 1 / task.classes)
     sums += rng.normal(size=sums.shape) * spread

@@ -102,7 +102,7 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "gaussian moment of distances": lambda epsilon: GaussianMoment(
         domain=SIX, epsilon=epsilon, delta=1e-6, features=ROWS, resolution=64, centers=CODES, reach=2
     ),
-    "gaussian counts of distances": lambda epsilon: GaussianMoment(
+    "gaussian moment of bins": lambda epsilon: GaussianMoment(
         domain=SIX, epsilon=epsilon, delta=1e-6, features=ONES, resolution=1, centers=CODES, bins=3
     ),
     "gaussian sum of choices": lambda epsilon: GaussianChoice(

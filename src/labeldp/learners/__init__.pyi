@@ -79,8 +79,6 @@ from .linear import fit_linear as fit_linear
 from .linear import fit_linear_head as fit_linear_head
 from .linear import log_scores as log_scores
 from .linear import of_features as of_features
-from .linear import round_loss as round_loss
-from .linear import round_moment as round_moment
 from .mixture import MixtureClassifier as MixtureClassifier
 from .model import Model as Model
 from .model import check_evaluation as check_evaluation

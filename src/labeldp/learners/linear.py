@@ -1,4 +1,4 @@
-"""Linear models from noisy sums of feature rows times labels, in one round or several."""
+"""Linear models from noisy sums of feature rows times labels."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -263,10 +263,6 @@ class GridValues:
         return total
 
 
-Refinement = Callable[[Release[Model]], Release[Any]]
-"""A function from the released model of one round to a released transformer for the next."""
-
-
 def fit_linear(
     features: Any,
     curator: CuratorLike,
@@ -275,7 +271,6 @@ def fit_linear(
     delta: float = 0.0,
     rng: RandomSource,
     representation: Any = None,
-    refine: Sequence[Refinement] = (),
     dimension: int | None = None,
     ridge: float | None = None,
     link: Literal["softmax", "identity"] | None = None,
@@ -283,14 +278,15 @@ def fit_linear(
     errors: Literal["summed", "labels"] = "summed",
     partition_seed: int = 0,
 ) -> Release[Model]:
-    """Learn a linear model of public features from one noisy sum of rows times labels, released by a trusted curator.
+    """Learn a linear model of public features from noisy sums of rows times labels, released by a trusted curator.
 
     Use it where a curator may see the labels: it needs far less epsilon than labels that are randomized one by one.
     Directions, their number, the noise on each, weights of rows and shrinkage follow from the features, epsilon and the
     number of records, under a fixed prior of what features explain, and not from labels. It is a regression if the
-    curator's domain is an `Interval`. With several rounds, each model chooses the features of the next round, and the
-    sums of all rounds make the last model. If the curator has users, epsilon is what a user pays: rows of a user
-    who has many are scaled down together to a public bound.
+    curator's domain is an `Interval`. With a delta, it has three releases then: sums for a first model, counts of the
+    distances of labels from its predictions, and sums of these distances within a reach that the counts allow. So the
+    noise of most of epsilon is as small as these distances are, and not as the range. If the curator has users, epsilon
+    is what a user pays: rows of a user who has many are scaled down together to a public bound.
 
     Args:
         features: public numbers, one row for each record, NaN where a value is missing. Or a `Release` of such rows,
@@ -301,9 +297,6 @@ def fit_linear(
         representation: unfitted scikit-learn transformer that is fitted on the features alone; by default
             `default_representation`. Or a fitted one, such as a published encoder of texts or images, as
             `Public(encoder, why="…")`: it is taken as it is, and the certificate quotes your reason.
-        refine: for each round after the first, a function from the released model of the round before to a released
-            fitted transformer of the features, such as the embedding of a network that was distilled from it. All
-            rounds have the same noise, and together cost epsilon.
         dimension: largest number of principal directions; by default `MAX_DIMENSION`. The noise decides how many of
             them are worth using; for many classes, as many as fit into one release.
         ridge: factor on the penalty that the noise asks for; 1 by default.
@@ -320,19 +313,18 @@ def fit_linear(
     Returns:
         The model; probabilities are calibrated on the released sums.
 
-    Guarantee (approximate, users): (epsilon, delta)-DP for each label: the releases of all rounds together, composed
-        exactly. If the curator has users, for all labels of each user.
+    Guarantee (approximate, users): (epsilon, delta)-DP for each label: all releases together, composed exactly. If the
+        curator has users, for all labels of each user.
 
     Raises:
-        InputError: an argument is wrong; nothing was charged. Or `refine` returned something else than it should: the
-            rounds before it stay charged.
+        InputError: an argument is wrong; nothing was charged.
         BudgetExceeded: the budget does not admit everything together; nothing was charged.
 
     Source: `docs/proofs/sums-and-counts.md`; Balle and Wang (2018) for the noise.
     """
     check_curator(curator)
     check_evaluation(evaluation)
-    learner = Linear("linear", representation, refine, dimension, ridge, link, errors, partition_seed)
+    learner = Linear("linear", representation, dimension, ridge, link, errors, partition_seed)
     task = Task.of(curator, epsilon, delta, evaluation=evaluation)
     return learner.fit(features, curator, task, rng=rng)
 
@@ -340,14 +332,13 @@ def fit_linear(
 @final
 @dataclass(frozen=True)
 class Linear(Learner):
-    """A linear model of one noisy sum of rows times labels, or of several, by someone who may see the labels.
+    """A linear model of noisy sums of rows times labels, by someone who may see the labels.
 
     Args:
-        representation, refine, dimension, ridge, link, errors, partition_seed: as in `fit_linear`.
+        representation, dimension, ridge, link, errors, partition_seed: as in `fit_linear`.
     """
 
     representation: Any = None
-    refine: Sequence[Refinement] = ()
     dimension: int | None = None
     ridge: float | None = None
     link: Literal["softmax", "identity"] | None = None
@@ -360,7 +351,7 @@ class Linear(Learner):
     def plan(self, task: Task) -> Plan:
         """Return the sums of most records, and the labels or the summed errors of the others."""
         path = part(0) if task.share else ()
-        losses = self._task(task).steps(self.refine)
+        losses = self._task(task).steps()
         steps = tuple(Step(path=path, loss=loss, name=name) for name, loss in losses.items())
         if task.share:
             summed = self.errors == "summed" and task.cap is None
@@ -368,9 +359,7 @@ class Linear(Learner):
         return Plan(self.name, steps)
 
     def _task(self, task: Task) -> "LinearTask":
-        """Return the noise of each round; raise InputError where an option is wrong."""
-        if not isinstance(self.refine, Sequence) or not all(map(callable, self.refine)):
-            raise InputError("refine must be a sequence of functions, one for each round after the first")
+        """Return the noise; raise InputError where an option is wrong."""
         link = chosen_link(self.link, task.domain)
         return LinearTask.of(task.domain, task.epsilon, task.delta, self.dimension, self.ridge, link)
 
@@ -390,13 +379,13 @@ class Linear(Learner):
                 "evaluation must be 0 where features are a Release: they may hold the labels that it held out"
             )
         sampled = curator.users is None
-        mapped, features = _mapped(features, curator, self.representation, task.categorical, sampled=sampled)
+        mapped = _mapped(features, curator, self.representation, task.categorical, sampled=sampled)
         if not task.share:
-            return noise.learned(mapped, features, slice(None), curator, rng, self.refine)[0]
+            return noise.model(mapped, curator, rng)
 
         def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-            model, encoded = noise.learned(mapped, features, ~held, training, rng, self.refine)
-            return model, _predicted(model.value, encoded.take(held))
+            model = noise.model(mapped.take(~held), training, rng)
+            return model, _predicted(model.value, mapped.take(held))
 
         options: dict[str, Any] = {"share": task.share, "seed": self.partition_seed, "rng": rng, "errors": self.errors}
         return fit_and_evaluate(curator, task.epsilon, learn, **options)
@@ -419,20 +408,20 @@ class Linear(Learner):
     def describe(self, model: Model, task: Task) -> str:
         """Return the model and the one release."""
         features = described_features(model.estimator.representation)
-        around = len(self._task(task).steps(self.refine)) > 1 and not self.refine
-        sums = "noisy sums around the predictions of a first one" if around else "one release of noisy sums"
+        several = len(self._task(task).steps()) > 1
+        sums = "noisy sums around the predictions of a first one" if several else "one release of noisy sums"
         return f"a linear model of {features}, learned from {sums}"
 
     def describe_noise(self, task: Task) -> str:
         """Return the standard deviation of the noise, in units of what one label can do."""
-        tasks = list(self._task(task).tasks(self.refine).values())
+        tasks = list(self._task(task).tasks().values())
         moment = tasks[-1].mechanism(UNIT_ROW, 1.0)
         kind, norm, move = "Gaussian", "the length", moment.sensitivity_square**0.5
         if not task.delta:
             kind, norm, move = "Two-sided geometric", "the sum of the amounts", moment.sensitivity_sum
         who = "one label" if task.cap is None else "all labels of one user"
         ratio = moment.noise_stddev / (move * moment.rows.unit * task.domain.step)
-        more = "; sums for a first model, and counts of distances from it, have more" if len(set(tasks)) > 1 else ""
+        more = "; sums for a first model, and counts of distances from it, have more" if len(tasks) > 1 else ""
         return (
             f"{kind} noise was added to every sum: its standard deviation is {ratio:.3g} times {norm} by which {who} "
             f"can move all sums together{more}."
@@ -457,7 +446,7 @@ def fit_linear_head(
             classes.
 
     Returns:
-        The head of one round, without an evaluation.
+        The head, without an evaluation.
 
     Guarantee (approximate): (epsilon, delta)-DP for each label, and so are all corrections.
 
@@ -466,40 +455,21 @@ def fit_linear_head(
     """
     check_curator(curator, "classes")
     task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, "softmax")
-    mapped, features = _mapped(features, curator, representation)
-    return task.rounds(mapped, features, slice(None), curator, rng, ())[0].head()
+    mapped = _mapped(features, curator, representation)
+    curator.require(task.steps())
+    return task.measured(mapped, curator, rng).head()
 
 
 def _mapped(
     features: Any, curator: CuratorLike, representation: Any, categorical: Any = None, *, sampled: bool = False
-) -> tuple[EncodedFeatures, Any]:
-    """Return features as their representation encodes them, and the features themselves."""
+) -> EncodedFeatures:
+    """Return features as their representation encodes them."""
     source = features if isinstance(features, Release) else None
     features = row_table(features if source is None else source.value)
     check_rows(features, curator.records)
     classes = curator.domain.size if curator.domain.target == "classes" else 2
     unfitted = default_representation(features, categorical, classes) if representation is None else representation
-    return encode(unfitted, features, source, sampled=sampled), features
-
-
-def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> CrossMoment:
-    """Return what each round of `fit_linear` would release of a single row of norm one, to know its noise beforehand.
-
-    Args:
-        domain: domain of the labels.
-        epsilon, delta: cost of all rounds together.
-        rounds: number of rounds.
-    """
-    return LinearTask.of(domain, epsilon, delta).shared(rounds).mechanism(UNIT_ROW, 1.0)
-
-
-def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> PrivacyLoss:
-    """Return what each round of `fit_linear` costs, whatever its features are.
-
-    Args:
-        domain, epsilon, delta, rounds: as in `round_moment`.
-    """
-    return round_moment(domain, epsilon=epsilon, delta=delta, rounds=rounds).privacy_loss()
+    return encode(unfitted, features, source, sampled=sampled)
 
 
 def chosen_link(value: Any, domain: Any) -> str:
@@ -535,6 +505,9 @@ ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""
 
 UNIT_ROW, ORIGIN = Public(np.ones((1, 1)), why="one row of norm one"), Public(np.zeros(1, int), why="the low end")
+
+LINEAR = "linear"
+"""The step of the sums, or of those around a first model."""
 
 PILOT = 0.44, 0.17
 """Shares of epsilon that the pilot model of numbers and the bins of distances from it cost: a fifth and 3 % of mu²."""
@@ -619,6 +592,11 @@ class LinearTask:
         """What the release of any rows costs."""
         return self.mechanism(UNIT_ROW, 1.0).privacy_loss()
 
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on sums of rows of norm one."""
+        return self.mechanism(UNIT_ROW, 1.0).noise_stddev
+
     def mechanism(self, features: Any, clip: float, users: Any = None, centers: Any = ORIGIN) -> CrossMoment:
         """Return the mechanism that releases these rows; around centers, if there is a reach."""
         rows: dict[str, Any] = {"features": features, "clip": clip, "users": users}
@@ -647,40 +625,35 @@ class LinearTask:
             low, high = (middle, high) if within else (low, middle)
         return replace(self, epsilon=low)
 
-    def tasks(self, refine: Sequence[Refinement]) -> "dict[str, LinearTask]":
+    def tasks(self) -> "dict[str, LinearTask]":
         """Return the task of each release, by its step; of numbers those of `around`, where noise is Gaussian."""
-        if refine or self.pure or self.domain.target == "classes":
-            return dict.fromkeys(map(_step, range(1, 2 + len(refine))), self.shared(1 + len(refine)))
+        if self.pure or self.domain.target == "classes":
+            return {LINEAR: self}
         pilot, counts = (replace(self, epsilon=_rounded_down(share * self.epsilon)) for share in PILOT)
         rest = self._largest(lambda loss: loss + pilot.loss + counts.loss)
-        return {"pilot": pilot, "distances": counts, _step(1): rest}
+        return {"pilot": pilot, "distances": counts, LINEAR: rest}
 
-    def learned(
-        self,
-        mapped: EncodedFeatures,
-        features: Any,
-        rows: Any,
-        curator: CuratorLike,
-        rng: RandomSource,
-        refine: Sequence[Refinement],
-    ) -> tuple[Release[Model], EncodedFeatures]:
-        """Make all releases, and return the model and the features as it sees them."""
-        tasks = self.tasks(refine)
-        if len(tasks) > 1 and not refine:
-            return self.around(tasks, mapped.take(rows), curator, rng), mapped
-        fit, mapped = self.rounds(mapped, features, rows, curator, rng, refine)
-        return fit.model(), mapped
+    def steps(self) -> dict[str, PrivacyLoss]:
+        """Return what each release costs, by its step."""
+        return {name: task.loss for name, task in self.tasks().items()}
+
+    def model(self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
+        """Make all releases, and return the model."""
+        curator.require(self.steps())
+        tasks = tuple(self.tasks().values())
+        return (
+            self.measured(mapped, curator, rng).model() if len(tasks) == 1 else self.around(tasks, mapped, curator, rng)
+        )
 
     def around(
-        self, tasks: "dict[str, LinearTask]", mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource
+        self, tasks: "Sequence[LinearTask]", mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource
     ) -> Release[Model]:
-        """Learn a model, and then the distances of labels from its predictions, within a reach that bins allow.
+        """Learn a model, and then the distances of labels from its predictions, within a reach that counts allow.
 
         The coefficients for labels and for distances add up.
         """
-        curator.require({name: task.loss for name, task in tasks.items()})
-        pilot, counted, rest = tasks.values()
-        first = pilot.measured(mapped, curator, rng, (), "pilot")
+        pilot, counted, rest = tasks
+        first = pilot.measured(mapped, curator, rng, "pilot")
         model = first.model()
         centers = model.map(lambda model: self.domain.encode(np.clip(_predicted(model, mapped), *self.domain.ends)))
         ones = Public(np.ones((mapped.records, 1)), why="a one for each record, which is counted")
@@ -689,64 +662,41 @@ class LinearTask:
         counts = curator.release(bins, rng=rng, step="distances")
         distances = _distances(bins, counts.value)
         users = mapped.records if curator.users is None else len(np.unique(curator.users.value))
-        noise = rest.mechanism(UNIT_ROW, 1.0).noise_stddev * len(first.directions.kept) / users
+        noise = rest.noise * len(first.directions.kept) / users
         reach = distances.reach(lambda reach: (noise * min(2 * reach / distances.width, 1.0)) ** 2)
         rest = replace(rest, reach=int(np.ceil(reach / self.domain.step)), spread=distances.square)
         places = gather([centers, counts], lambda codes, _: codes)
-        second = rest.measured(mapped, curator, rng, (), _step(1), places, first.directions.space)
+        second = rest.measured(mapped, curator, rng, centers=places, space=first.directions.space)
         return gather([model, second.model()], _added)
-
-    def rounds(
-        self,
-        mapped: EncodedFeatures,
-        features: Any,
-        rows: Any,
-        curator: CuratorLike,
-        rng: RandomSource,
-        refine: Sequence[Refinement],
-    ) -> "tuple[Fit, EncodedFeatures]":
-        """Run all rounds, and return the last fit and the features as it sees them."""
-        task = self.shared(1 + len(refine))
-        curator.require(self.steps(refine))
-        fit = task.measured(mapped.take(rows), curator, rng, (), _step(1))
-        for number, refinement in enumerate(refine, start=2):
-            mapped = mapped.refined(refinement(fit.model()), features)
-            fit = task.measured(mapped.take(rows), curator, rng, fit.sums, _step(number))
-        return fit, mapped
-
-    def steps(self, refine: Sequence[Refinement]) -> dict[str, PrivacyLoss]:
-        """Return what each release costs, by its step."""
-        return {name: task.loss for name, task in self.tasks(refine).items()}
 
     def measured(
         self,
         mapped: EncodedFeatures,
         curator: CuratorLike,
         rng: RandomSource,
-        earlier: "tuple[Sums, ...]",
-        step: str,
+        step: str = LINEAR,
+        *,
         centers: Any = None,
         space: Space | None = None,
     ) -> "Fit":
-        """Run one round: all that is public, and the release; the fit holds all sums released so far."""
+        """Compute all that is public, and release the sums."""
         directions = Directions.of(mapped.table, mapped.records, self, curator.users, space)
         measured = MeasuredRows(mapped, directions)
         mechanism = self.mechanism(mapped.wrapped(measured), directions.clip, curator.users, centers)
         grid = mechanism.rows
         assert isinstance(grid, GridRows)  # all rows can be computed here
         rows = GridValues.of(grid.rounded, directions.measured(), grid.unit)
-        begun = Round(self, mapped.transformer, directions, measured, rows, earlier)
+        begun = Round(self, mapped.transformer, directions, measured, rows)
         return begun.fit(curator.release(mechanism, rng=rng, step=step))
 
 
 @dataclass(frozen=True)
 class Round:
-    """All of a round that is public, before anything is released.
+    """All that is public of sums, before they are released.
 
     Args:
         task, representation, directions, measured: as in `Fit`.
         rows: the measured rows of the directions' records, in grid steps.
-        earlier: what was released in the rounds before.
     """
 
     task: LinearTask
@@ -754,7 +704,6 @@ class Round:
     directions: "Directions"
     measured: "AllRows"
     rows: GridValues
-    earlier: "tuple[Sums, ...]" = ()
 
     def fit(self, release: Release[Any]) -> "Fit":
         """Return the fit of what the mechanism released."""
@@ -762,7 +711,7 @@ class Round:
         factor = self.measured.shape[0] / len(rows)
         total = rows.total() if factor == 1 else mechanism.rows.total * mechanism.rows.unit
         moment = release.map(lambda value: mechanism.moment(value) - self.task.center * total[:, None])
-        sums = (*self.earlier, Sums(rows, mechanism.noise_stddev, moment, total, mechanism.rows))
+        sums = Sums(rows, mechanism.noise_stddev, moment, total, mechanism.rows)
         return Fit(self.task, self.representation, self.directions, sums, self.measured, factor)
 
 
@@ -828,7 +777,7 @@ class Directions:
         space = space or Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
         explained, offset, decay = task.prior
         signal = space.signal(explained * task.variance, offset * task.variance, decay)
-        unit = task.mechanism(UNIT_ROW, 1.0).noise_stddev
+        unit = task.noise
         counted = records if users is None else len(np.unique(users.value))
         share = (equal_noise if task.pure else shared_noise)(signal, (unit / counted) ** 2)
         kept = np.flatnonzero(share)
@@ -875,8 +824,8 @@ class AllRows(Protocol):
     def shape(self) -> tuple[int, int]:
         """Records and directions."""
 
-    def expected(self, weights: AnyFloats, sums: "Sequence[Sums]") -> list[AnyFloats]:
-        """Return what the coefficients of a softmax expect of the sums of each round, over all records, (d, K) each."""
+    def expected(self, weights: AnyFloats, grid: Any) -> AnyFloats:
+        """Return what the coefficients of a softmax expect of the sums over all records on a grid, shape (d, K)."""
 
 
 @dataclass(frozen=True)
@@ -911,17 +860,13 @@ class MeasuredRows:
             else:
                 yield self.directions.space.rows(self.mapped.block(first, last), self.directions.kept)
 
-    def expected(self, weights: AnyFloats, sums: "Sequence[Sums]") -> list[AnyFloats]:
+    def expected(self, weights: AnyFloats, grid: Any) -> AnyFloats:
         """See `AllRows`."""
-        exact: list[AnyFloats] = [np.zeros((each.rows.shape[1], weights.shape[1])) for each in sums]
+        exact = np.zeros((self.shape[1], weights.shape[1]))
         for start, stop in _ends(self.shape[0]):
             (rows,) = self.along(start, stop)
             chances = softmax(rows @ weights.astype(rows.dtype), axis=1)
-            for total, each in zip(exact, sums, strict=True):
-                assert isinstance(each.grid, GridRows)
-                newest = each is sums[-1]
-                steps = each.grid.rounded(self.directions.scaled(rows)) if newest else each.grid.part(start, stop)
-                total += (steps * each.grid.unit).T @ chances
+            exact += (grid.rounded(self.directions.scaled(rows)) * grid.unit).T @ chances
         return exact
 
 
@@ -932,8 +877,8 @@ class Fit:
     Args:
         task: what was known before the features.
         representation: fitted transformer of the features.
-        directions: of the newest round.
-        sums: what was released in each round.
+        directions: that were measured.
+        sums: what was released.
         measured: the directions' rows of all records.
         factor: records for each row of the directions, more than 1 where rows are those of a sample.
     """
@@ -941,48 +886,46 @@ class Fit:
     task: LinearTask
     representation: Any
     directions: Directions
-    sums: "tuple[Sums, ...]" = field(repr=False)
+    sums: "Sums" = field(repr=False)
     measured: "AllRows"
     factor: float = 1.0
 
     def model(self) -> Release[Model]:
-        """Return the model of the released sums of all rounds."""
+        """Return the model of the released sums."""
 
-        def model(*moments: AnyFloats) -> Model:
+        def model(moment: AnyFloats) -> Model:
             numbers = self.task.domain.target == "numbers"
-            return Model(self.task.domain, self._regressor(moments) if numbers else self._head(moments).classifier)
+            return Model(self.task.domain, self._regressor(moment) if numbers else self._head(moment).classifier)
 
-        return gather([each.moment for each in self.sums], model)
+        return self.sums.moment.map(model)
 
     def head(self) -> Release[LinearHead]:
-        """Return the classifier of the released sums of all rounds, with these sums."""
-        return gather([each.moment for each in self.sums], lambda *moments: self._head(moments))
+        """Return the classifier of the released sums, with these sums."""
+        return self.sums.moment.map(self._head)
 
-    def rule(self, moments: Sequence[AnyFloats]) -> tuple[Estimator, AnyFloats]:
-        """Return the map from the sums of all rounds to coefficients by least squares, and their expected squares.
+    def rule(self, moment: AnyFloats) -> tuple[Estimator, AnyFloats]:
+        """Return the map from the sums to coefficients by least squares, and the expected squares of these.
 
         Scale and decay of the prior, and the variance that it leaves, are those under which the sums are likeliest.
         """
         variance, directions, offset = self.task.variance, self.directions, self.task.prior[1]
-        released = np.hstack([np.asarray(sums.rows) for sums in self.sums]) if len(self.sums) > 1 else self.sums[0].rows
-        spread = np.concatenate([np.full(sums.rows.shape[1], sums.spread) for sums in self.sums])
-        products = Moments.of(released, directions.rows, spread, self.factor)
+        products = Moments.of(self.sums.rows, directions.rows, self.sums.spread, self.factor)
         priors = [
             (directions.expected(share * variance, offset * variance, decay), left * variance)
             for share, decay, left in product(EXPLANATIONS, DECAYS, RESIDUALS)
         ]
-        signal, residual = products.likeliest(np.vstack(moments), priors)
+        signal, residual = products.likeliest(moment, priors)
         return products.rule(signal, residual, self.task.ridge), signal
 
-    def _regressor(self, moments: Sequence[AnyFloats]) -> LinearRegressor:
-        weights = self.rule(moments)[0].gain @ np.vstack(moments)
+    def _regressor(self, moment: AnyFloats) -> LinearRegressor:
+        weights = self.rule(moment)[0].gain @ moment
         return LinearRegressor(self.representation, *self._of_features(weights, self.task.center))
 
-    def _head(self, moments: Sequence[AnyFloats]) -> LinearHead:
-        rule, signal = self.rule(moments)
-        weights = rule.gain @ np.vstack(moments)
-        confidence = self.confidence(rule, weights, moments[-1])
-        posterior = self.posterior(signal, weights, confidence, moments)
+    def _head(self, moment: AnyFloats) -> LinearHead:
+        rule, signal = self.rule(moment)
+        weights = rule.gain @ moment
+        confidence = self.confidence(rule, weights, moment)
+        posterior = self.posterior(signal, weights, confidence, moment)
         if self.task.link == "softmax" and confidence:
             if self.factor > 1:
                 posterior = self.of_sample(posterior, confidence * weights)
@@ -997,9 +940,7 @@ class Fit:
         """Coefficients and offset for mapped features, from those for directions."""
         return of_features(self.directions.space, self.directions.kept, weights, center)
 
-    def posterior(
-        self, signal: AnyFloats, weights: AnyFloats, confidence: float, moments: Sequence[AnyFloats]
-    ) -> Posterior:
+    def posterior(self, signal: AnyFloats, weights: AnyFloats, confidence: float, moment: AnyFloats) -> Posterior:
         """Return the release, with a prior of the coefficients of a softmax.
 
         Least squares says how far coefficients may be expected to go, and how much labels vary around their
@@ -1009,13 +950,11 @@ class Fit:
         every = max(len(rows) // CALIBRATION_ROWS, 1)
         chances = softmax(confidence * (rows[::every] @ weights), axis=1)
         doubt = float((chances * (1 - chances)).mean())
-        terms = []
-        for released, moment in zip(self.sums, moments, strict=True):
-            whole = moment + self.task.center * released.total[:, None]
-            terms.append(SumsTerm.of(released.rows.astype(rows.dtype), whole, released.spread, doubt, self.factor))
+        released, whole = self.sums, moment + self.task.center * self.sums.total[:, None]
+        term = SumsTerm.of(released.rows.astype(rows.dtype), whole, released.spread, doubt, self.factor)
         # A confidence of 0 says nothing of coefficients.
         precision = self.task.ridge * LIKELIHOOD_RIDGE / (signal * (confidence or 1.0) ** 2)
-        return Posterior(rows, precision, terms)
+        return Posterior(rows, precision, [term])
 
     def of_sample(self, posterior: Posterior, weights: AnyFloats) -> Posterior:
         """Return the same density with the difference between a sample and all records in it.
@@ -1028,35 +967,31 @@ class Fit:
             posterior: what was released, as if the sample were all records.
             weights: coefficients of the softmax by least squares, shape (d, K).
         """
-        exact = self.measured.expected(weights, self.sums)
+        exact, [term] = self.measured.expected(weights, self.sums.grid), posterior.sums
 
         def expected(coefficients: AnyFloats) -> AnyFloats:
             return np.asarray(softmax(posterior.rows @ coefficients.astype(posterior.rows.dtype), axis=1))
 
         first = expected(weights)
-        terms = [
-            replace(term, moment=term.moment - total / self.factor + term.rows.T @ first)
-            for term, total in zip(posterior.sums, exact, strict=True)
-        ]
-        changed = expected(replace(posterior, sums=terms).largest(weights)) - first
-        share = 1 - 1 / self.factor
-        counted = [replace(term, variance=term.variance + share * _spread(term.rows, changed)) for term in terms]
-        return replace(posterior, sums=counted)
+        term = replace(term, moment=term.moment - exact / self.factor + term.rows.T @ first)
+        changed = expected(replace(posterior, sums=[term]).largest(weights)) - first
+        variance = term.variance + (1 - 1 / self.factor) * _spread(term.rows, changed)
+        return replace(posterior, sums=[replace(term, variance=variance)])
 
     def confidence(self, rule: Estimator, weights: AnyFloats, moment: AnyFloats) -> float:
         """Return the factor on scores at which the likelihood of the softmax is largest, by the released sums.
 
         The derivative of the log likelihood by that factor depends on the labels only through the sum of the scores of
-        the true classes, which is linear in what the newest round released. What noise alone adds to it, on average
+        the true classes, which is linear in what was released. What noise alone adds to it, on average
         plus one standard deviation, is known and subtracted. If nothing positive is left the factor is 0, and all
         classes are equally likely; `MAX_SCORE_SHARE` keeps lucky noise from calling a model right everywhere.
         """
         rows, scale = self.directions.rows, self.directions.scale
         every = max(len(rows) // CALIBRATION_ROWS, 1)
-        norms = [np.linalg.norm(part[::every], axis=1) for part in (self.sums[-1].rows, rows * scale)]
+        norms = [np.linalg.norm(part[::every], axis=1) for part in (self.sums.rows, rows * scale)]
         importance = norms[0] / np.maximum(norms[1], 1e-12)
         scores = rows[::every] @ weights
-        form = rule.gain / scale[:, None] @ rule.noise[:, -len(scale) :]
+        form = rule.gain / scale[:, None] @ rule.noise
         noise = moment.shape[1] * float(np.trace(form)) + np.sqrt(2 * moment.shape[1] * float(np.sum(form * form.T)))
         agreement = float(np.sum(weights * moment / scale[:, None])) - noise
         centered = scores - scores.mean(axis=1, keepdims=True)
@@ -1094,11 +1029,6 @@ def _spread(rows: AnyFloats, values: AnyFloats) -> AnyFloats:
     """Return the variances of sums over a sample of rows (m, d) times values (m, K), their mean over columns, (d,)."""
     sums, squares = rows.T @ values.astype(rows.dtype), blockwise(rows, values.astype(rows.dtype), power=2)
     return np.asarray((squares - np.square(sums, dtype=np.float64) / len(rows)).mean(axis=1))
-
-
-def _step(number: int) -> str:
-    """Return the name of a round in a ledger."""
-    return "linear" if number == 1 else f"linear, round {number}"
 
 
 def _rounded_down(epsilon: float) -> float:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp.encoders import public_encoder
 from labeldp.learners.features import TableTransformer, image_array, means_and_spreads, number_table, rows_of, take_rows
 from labeldp.mechanisms import RowBlocks
-from labeldp.privacy import AnyFloats, InputError, Public, Release, gather
+from labeldp.privacy import AnyFloats, InputError, Public, Release
 
 Floats = NDArray[np.float32]
 
@@ -399,19 +399,6 @@ class EncodedFeatures:
             return EncodedFeatures(self.transformer, self.table[rows], self.source, self.why)
         every = np.arange(rows_of(self.whole)) if self.places is None else self.places
         return self if isinstance(rows, slice) else replace(self, places=every[rows])
-
-    def refined(self, transformer: Release[Any], features: Any) -> "EncodedFeatures":
-        """Return the features as another fitted transformer, which was released, encodes them.
-
-        Raises:
-            InputError: it is no release of a transformer, or does not make a finite matrix.
-        """
-        if not isinstance(transformer, Release) or not hasattr(transformer.value, "transform"):
-            raise InputError("refine must return a Release of a fitted transformer, as model.map(…) makes one")
-        source = transformer if self.source is None else gather([self.source, transformer], lambda _, other: other)
-        shown = features if self.whole is None else take_rows(features, sample_places(rows_of(features)))
-        table = _table(transformer.value, shown, "refine")
-        return replace(self, transformer=transformer.value, table=table, source=source)
 
     def wrapped(self, rows: RowBlocks) -> Public[RowBlocks] | Release[RowBlocks]:
         """Return rows that were computed from the table, public or released like it."""

@@ -218,7 +218,7 @@ class Moments:
 
     @classmethod
     def of(cls, released: Any, rows: AnyFloats, spread: float | AnyFloats, factor: float = 1.0) -> "Moments":
-        """Return those of rows in one round, or of several side by side.
+        """Return those of rows.
 
         Args:
             released: rows that are multiplied by labels, shape (n, r): an array, or what gives slices of it.
@@ -243,7 +243,7 @@ class Moments:
         return Estimator(gain, np.diag(signal) - gain @ spanned, noise)
 
     def likeliest(self, moment: AnyFloats, priors: Sequence[tuple[AnyFloats, float]]) -> tuple[AnyFloats, float]:
-        """Return the prior under which the sums of the newest round are likeliest, each by itself.
+        """Return the prior under which the sums are likeliest, each by itself.
 
         Whitened rows are nearly uncorrelated, so that the sums are nearly independent.
 
@@ -251,12 +251,11 @@ class Moments:
             moment: released sums with centered labels, shape (r, columns).
             priors: pairs of a signal, shape (d,), and a residual, as `rule` takes them.
         """
-        count = self.cross.shape[1]
-        slopes, squares = np.diag(self.cross[-count:]) ** 2, np.diag(self.own)[-count:]
-        found = np.mean(moment[-count:] ** 2, axis=1)
+        slopes, squares = np.diag(self.cross) ** 2, np.diag(self.own)
+        found = np.mean(moment**2, axis=1)
 
         def surprise(prior: tuple[AnyFloats, float]) -> float:
-            variance = slopes * prior[0] + prior[1] * squares + self.noise[-count:]
+            variance = slopes * prior[0] + prior[1] * squares + self.noise
             return float(np.sum(np.log(variance) + found / variance))
 
         return min(priors, key=surprise)

@@ -167,10 +167,10 @@ class CrossMoment(_NoisySums):
     resolution: InitVar[int] = RESOLUTION
     users: InitVar[Any] = None
     centers: InitVar[Any] = None
-    reach: int = 0
-    bins: int = 0
+    reach: int = field(default=0, repr=False)
+    bins: int = field(default=0, repr=False)
     rows: GridRows | GridTotals = field(init=False)
-    places: Groups | None = field(init=False, default=None)
+    places: Groups | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int, users: Any, centers: Any) -> None:
         super().__post_init__()
@@ -186,7 +186,7 @@ class CrossMoment(_NoisySums):
             self._set_places(centers)
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
-        if self.records * self.rows.length * self.counted.largest_entry >= 1 << 62:
+        if self.records * self.rows.length * self._target.largest_entry >= 1 << 62:
             raise InputError("the sums do not fit into 64 bits: take a coarser resolution or a coarser grid of labels")
         self._calibrate()
 
@@ -203,7 +203,7 @@ class CrossMoment(_NoisySums):
         set_fields(self, places=places)
 
     @cached_property
-    def counted(self) -> Domain:
+    def _target(self) -> Domain:
         """The domain of what labels count as: theirs, or that of distances from centers."""
         if self.places is None:
             return self.domain
@@ -213,7 +213,7 @@ class CrossMoment(_NoisySums):
         return Interval(-end, end, grid=2 * self.reach + 1)
 
     def _counted(self, codes: Codes, records: slice) -> Codes:
-        """Return what labels count as, codes of `counted`. They are private."""
+        """Return what labels count as, codes of `_target`. They are private."""
         if self.places is None:
             return codes
         distances = codes.astype(np.int64) - self.places.of_record[records]
@@ -223,7 +223,7 @@ class CrossMoment(_NoisySums):
 
     @property
     def _unit(self) -> float:
-        return self.rows.unit * self.counted.step
+        return self.rows.unit * self._target.step
 
     @property
     def records(self) -> int:
@@ -232,7 +232,7 @@ class CrossMoment(_NoisySums):
     @property
     def columns(self) -> int:
         """The number of columns of the sum: K, or 1 on an interval."""
-        return self.counted.columns
+        return self._target.columns
 
     @property
     def cells(self) -> int:
@@ -257,7 +257,7 @@ class CrossMoment(_NoisySums):
     @property
     def _largest(self) -> int:
         """The steps by which a replaced label can change an entry of its vector."""
-        return min(self.counted.largest_entry, self.domain.largest_entry)
+        return min(self._target.largest_entry, self.domain.largest_entry)
 
     @property
     def published(self) -> str:
@@ -302,7 +302,7 @@ class CrossMoment(_NoisySums):
         self.check_records(len(codes))
         total = np.zeros((self.rows.shape[1], self.columns), dtype=np.int64)
         for records, rows in self.rows.same_parts():
-            total += self.counted.unit_sums(rows, self._counted(codes[records], records))
+            total += self._target.unit_sums(rows, self._counted(codes[records], records))
         return total
 
     def moment(self, released: Any) -> NDArray[np.float64]:
@@ -312,7 +312,7 @@ class CrossMoment(_NoisySums):
         of the class, or the label itself.
         """
         moment = np.asarray(released, dtype=np.float64) * self._unit
-        return np.asarray(moment + self.counted.ends[0] * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
+        return np.asarray(moment + self._target.ends[0] * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
 
     def values(self) -> NDArray[np.float64]:
         """Return the clipped, rounded rows in the unit of the features, shape (n, d): public."""

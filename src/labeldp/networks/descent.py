@@ -131,7 +131,7 @@ def fit_descent(
     places = [np.flatnonzero(parts == part) for part in range(count)]
     share = LinearTask.of(curator.domain, epsilon, delta).shared(times)
     holders = curator.split(Public(parts, why=f"records are assigned to parts by the public seed {order_seed}"))
-    cost = share.mechanism(UNIT, 1.0).privacy_loss()
+    cost = share.loss
     for holder in holders:
         holder.require({f"step {epoch + 1}": cost for epoch in range(times)})
     releases: list[Release[Any]] = [] if isinstance(module, Public) else [module]
@@ -155,7 +155,6 @@ def fit_descent(
     return with_given(model, module, "first weights do")
 
 
-UNIT = Public(np.ones((1, 1)), why="one row of norm one")
 
 
 def linear_module(width: int, classes: int) -> nn.Module:

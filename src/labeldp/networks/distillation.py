@@ -17,6 +17,7 @@ from labeldp.learners import (
     Evidence,
     Learner,
     LinearHead,
+    LinearTask,
     Model,
     Progress,
     Task,
@@ -30,7 +31,6 @@ from labeldp.learners import (
     log_scores,
     no_progress,
     part,
-    round_loss,
     with_given,
 )
 from labeldp.mechanisms import Classes, best_groups, local_hashing_bits
@@ -298,7 +298,7 @@ def steps(domain: Classes, epsilon: float, delta: float, trust: Trust = "central
     """
     if takes_labels(domain, epsilon, delta, trust):
         return {"labels": first_response(domain, epsilon).privacy_loss()}
-    return {"linear": round_loss(domain, epsilon=epsilon, delta=delta)}
+    return {"linear": LinearTask.of(domain, epsilon, delta).loss}
 
 
 @dataclass(frozen=True)

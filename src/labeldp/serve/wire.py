@@ -110,7 +110,7 @@ def read_description(content: Any, basis: Callable[[list[str]], Certificate]) ->
     name, arguments, arrays = text_of(content, "name"), content.get("arguments"), content.get("arrays")
     if not isinstance(arguments, Mapping):
         raise InputError("must have arguments by name", argument="mechanism")
-    if not isinstance(arrays, Mapping) or len(arrays) > 2:
+    if not isinstance(arrays, Mapping) or len(arrays) > 3:
         raise InputError("must be a few arrays by name", argument="arrays")
     held = {str(array_name): unpacked(array, str(array_name)) for array_name, array in arrays.items()}
     return Description(name, arguments, held, _read_inputs(content.get("inputs"), basis), content.get("specification"))

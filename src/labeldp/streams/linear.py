@@ -21,7 +21,6 @@ from labeldp.learners import (
     LinearTask,
     Model,
     Round,
-    Sums,
     chosen_link,
     default_representation,
     encode,
@@ -194,11 +193,11 @@ class MappedRows:
     scores: Any = field(repr=False)
     shape: tuple[int, int]
 
-    def expected(self, weights: AnyFloats, sums: Sequence[Sums]) -> list[AnyFloats]:
-        """Return what the coefficients of a softmax expect of the sums over all records, one array (d, K)."""
+    def expected(self, weights: AnyFloats, grid: Any) -> AnyFloats:
+        """Return what the coefficients of a softmax expect of the sums over all records, shape (d, K)."""
         task = ExpectTask(self.aggregate, self.scores(weights))
         total = task.total(self.table.run(task, list(self.aggregate.columns), join=task.join))
-        return [total * (sums[-1].grid.unit / CHANCE_STEPS)]
+        return np.asarray(total * (grid.unit / CHANCE_STEPS))
 
 
 @final
