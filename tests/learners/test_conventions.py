@@ -97,7 +97,6 @@ FAILURES["NoisyLabelClassifier"] = {
 
 NOT_ESTIMATORS = {
     "BlendedRegressor": "holds fitted regressors, and has no `fit`",
-    "CorrectedClassifier": "holds two fitted classifiers, and has no `fit`",
     "ImageShape": "says which images a model takes, and learns nothing",
     "NetworkEncoder": "takes images or texts, and has no `fit`",
     "NetworkFeatures": "takes images or texts, and has no `fit`",

@@ -22,14 +22,12 @@ from labeldp.learners import (
     TableMap,
     Task,
     encode,
-    round_loss,
 )
 from labeldp.learners.linear import MAX_CONFIDENCE, LinearTask, _distances, _rising_root
 from labeldp.learners.whitening import (
     Moments,
     Space,
     best_clip,
-    best_linear,
     blockwise,
     clipped,
     equal_noise,
@@ -56,11 +54,11 @@ def line(records: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return features, np.clip(5 + features @ [1.0, -0.5, 0.3, 0.0, 0.2] + 0.3 * rng.normal(size=records), 0, 10)
 
 
-def one_release(features: Any, labels: Any, epsilon: float, seed: int, refine: Any = ()) -> Any:
-    """A model of sums of numbers on their whole range, in as many rounds as refinements make."""
+def one_release(features: Any, labels: Any, epsilon: float, seed: int) -> Any:
+    """A model of one release of sums of numbers on their whole range."""
     holder = central(labels, ldp.Interval(0, 10))
     mapped, task = encode(AS_THEY_ARE, features, None), LinearTask.of(holder.domain, epsilon, 1e-6)
-    return task.rounds(mapped, features, slice(None), holder, SIMULATED(seed), refine)[0].model().value
+    return task.measured(mapped, holder, SIMULATED(seed)).model().value
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
@@ -124,7 +122,7 @@ def test_with_hardly_any_noise_it_is_least_squares_of_weighted_rows() -> None:
 def test_the_bayes_rule_is_ridge_regression() -> None:
     rng = SIMULATED(0)
     rows, targets = rng.normal(size=(200, 4)), rng.normal(size=(200, 2))
-    rule = best_linear(rows, rows, np.full(4, 0.5), 0.0, 0.7, 1.0)
+    rule = Moments.of(rows, rows, 0.0).rule(np.full(4, 0.5), 0.7, 1.0)
     expected = np.linalg.solve(rows.T @ rows + 0.7 / 0.5 * np.eye(4), rows.T @ targets)
     assert np.allclose(rule.gain @ (rows.T @ targets), expected)
 
@@ -134,7 +132,7 @@ def test_the_expected_error_is_the_error() -> None:
     rng = SIMULATED(1)
     rows = rng.normal(size=(300, 3)).astype(np.float32)
     released, signal = clipped(rows * np.float32(0.5), 0.8), np.array([0.5, 0.2, 0.1])
-    rule = best_linear(released, rows, signal, 30.0, 0.3, 1.0)
+    rule = Moments.of(released, rows, 30.0).rule(signal, 0.3, 1.0)
     errors = []
     for _ in range(4000):
         truth = rng.normal(size=3) * np.sqrt(signal)
@@ -367,46 +365,6 @@ def test_the_default_map_is_for_tables() -> None:
     assert np.mean(model.predict(features) == labels) > 0.85
 
 
-def again(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
-    """The representation of the round before, as a refinement."""
-    return model.map(lambda learned: learned.estimator.representation)
-
-
-@pytest.mark.guarantee("labeldp.learners:fit_linear", "approximate")
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_rounds_together_cost_what_was_asked_for(delta: float) -> None:
-    features, labels = blobs(600)
-    holder = central(labels, ldp.Classes(2), 0.5, delta)
-    release = ldp.fit_linear(features, holder, epsilon=0.5, delta=delta, rng=SIMULATED(0), refine=(again, again))
-    assert len(release.certificate.entries) == 3
-    assert total_loss(holder.ledger.charges).within("0.5", Fraction(str(delta)))
-    assert release.certificate.epsilon(delta) > 0.499
-    first = release.certificate.entries[0].loss
-    assert first.within(0.5 / 3 if delta == 0 else 0.31, Fraction(str(delta)))  # 1 / sqrt(3) of the mu, not a third
-
-
-def test_charges_do_not_depend_on_what_the_rounds_before_showed() -> None:
-    features, labels = blobs(600)
-
-    def other(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
-        return model.map(lambda _: RandomFourier(components=7).fit(features))
-
-    losses = []
-    for refinement in (again, other):
-        holder = central(labels, ldp.Classes(2))
-        ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0), refine=(refinement,))
-        losses.append(total_loss(holder.ledger.charges))
-    assert losses[0] == losses[1]
-
-
-def test_two_sums_of_the_same_rows_count_like_one_with_half_the_variance() -> None:
-    rows, signal = SIMULATED(0).normal(size=(200, 4)), np.array([2.0, 1.0, 0.5, 0.1])
-    single = best_linear(rows, rows, signal, 3.0, 0.0, 1.0)
-    double = best_linear(np.hstack([rows, rows]), rows, signal, np.full(8, 3.0 * 2**0.5), 0.0, 1.0)
-    assert np.allclose(double.left, single.left)
-    assert np.allclose(double.gain[:, :4] + double.gain[:, 4:], single.gain)
-
-
 def test_the_prior_under_which_sums_are_likeliest_is_the_one_that_made_them() -> None:
     rng = SIMULATED(0)
     rows = np.linalg.qr(rng.normal(size=(5000, 30)))[0] * np.sqrt(5000)
@@ -420,18 +378,6 @@ def test_the_prior_under_which_sums_are_likeliest_is_the_one_that_made_them() ->
         moment = rows.T @ labels + 20 * rng.normal(size=(30, 200))
         signal, residual = products.likeliest(moment, [(signal[1:], left) for signal, left in priors])
         assert residual == truth[1] and np.array_equal(signal, truth[0][1:])
-
-
-def test_the_sums_of_all_rounds_make_the_last_model() -> None:
-    features, labels = line(3000)
-
-    def error(refine: tuple[Any, ...], epsilon: float, seed: int) -> float:
-        model = one_release(features, labels, epsilon, seed, refine)
-        return float(np.mean((model.predict(features) - labels) ** 2))
-
-    half = 0.1448  # whose loss twice is that of 0.2: the last round alone
-    alone, joined = (np.mean([error(r, e, seed) for seed in range(8)]) for r, e in (((), half), ((again,), 0.2)))
-    assert joined < 0.9 * alone
 
 
 class Replay:
@@ -473,20 +419,13 @@ def test_numbers_meet_what_was_planned_and_earlier_releases_alone_steer_later_on
         assert total_loss(entries) == loss and len(entries) == 3
 
 
-def test_numbers_that_are_found_again_cost_nothing_and_a_small_budget_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("evaluation", [0.0, 0.2])
+def test_a_budget_for_some_of_the_releases_of_numbers_is_not_touched(evaluation: float) -> None:
     features, labels = line(300)
-    given = []
-    for budget, charges in ((0.9, 0), (1, 5), (1, 5)):
-        ledger = ldp.LedgerFile(tmp_path / f"{budget}.ledger").dataset("people", budget=ldp.Budget(budget, 1e-6))
-        holder = ldp.Curator(labels, domain=ldp.Interval(0, 100), ledger=ledger, run="one fit")
-        asked: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": ledger.randomness, "evaluation": 0.2}
-        if not charges:
-            with pytest.raises(BudgetExceeded):
-                ldp.fit_linear(features, holder, representation=AS_THEY_ARE, **asked)
-        else:
-            given.append(ldp.fit_linear(features, holder, representation=AS_THEY_ARE, **asked).value.predict(features))
-        assert len(ledger.charges) == charges
-    assert np.array_equal(*given)
+    holder = central(labels, ldp.Interval(0, 10), 0.99)
+    with pytest.raises(BudgetExceeded, match=r"this would bring it to .*\. Nothing was charged"):
+        ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0), evaluation=evaluation)
+    assert holder.ledger.charges == ()
 
 
 def test_distances_from_a_first_model_need_less_noise_than_the_whole_range() -> None:
@@ -516,62 +455,6 @@ def test_counts_that_noise_hides_say_that_labels_are_anywhere() -> None:
         assert _distances(mechanism, np.array([counts])).shares.tolist() == shares
 
 
-def test_a_refinement_makes_features_that_labels_asked_for() -> None:
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(4000, 30))
-    labels = (features[:, 0] * features[:, 1] > 0).astype(int)
-
-    def products(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
-        return model.map(lambda _: FunctionTransformer(lambda x: np.hstack([x, x[:, :1] * x[:, 1:2]])).fit(features))
-
-    release = ldp.fit_linear(
-        features,
-        central(labels, ldp.Classes(2), 4.0),
-        epsilon=4,
-        delta=1e-6,
-        rng=SIMULATED(0),
-        representation=AS_THEY_ARE,
-        refine=(products,),
-        evaluation=0.2,
-    )
-    assert np.mean(release.value.predict(features) == labels) > 0.8
-    assert release.value.evaluation.accuracy().high > 0.8
-
-
-def unrelated(features: Any) -> Any:
-    """A refinement that returns a release which does not know of the sums: of other labels, and of another ledger."""
-    other = central(np.arange(len(features)) % 2, ldp.Classes(2), 0.3)
-    mechanism = ldp.RandomizedResponse(domain=other.domain, epsilon=0.3)
-    release = other.release(mechanism, rng=SIMULATED(9))
-    return other, lambda _: release.map(lambda _: FunctionTransformer(lambda x: x**2).fit(features))
-
-
-@pytest.mark.guarantee("labeldp.learners:fit_linear", "approximate")
-@pytest.mark.parametrize("evaluation", [0.0, 0.2])
-def test_the_certificate_holds_the_charges_of_all_rounds(evaluation: float) -> None:
-    features, labels = blobs(600)
-    holder = central(labels, ldp.Classes(2))
-    other, refinement = unrelated(features)
-    asked: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": SIMULATED(0), "evaluation": evaluation}
-    release = ldp.fit_linear(features, holder, refine=(refinement, refinement), **asked)
-    assert len(holder.ledger.charges) == (4 if evaluation else 3)
-    assert {each.id for each in holder.ledger.charges} < {each.id for each in release.certificate.entries}
-    own = [charge for charge in release.certificate.entries if charge in holder.ledger.charges]
-    assert total_loss(own) == total_loss(holder.ledger.charges)
-    assert [charge for charge in release.certificate.entries if charge not in own] == list(other.ledger.charges)
-
-
-def test_a_budget_for_some_of_the_rounds_is_not_touched() -> None:
-    features, labels = blobs(600)
-    for budget, evaluation in ((0.8, 0.0), (0.8, 0.2), (0.99, 0.0)):
-        holder = central(labels, ldp.Classes(2), budget)
-        with pytest.raises(BudgetExceeded, match=r"this would bring it to .*\. Nothing was charged"):
-            ldp.fit_linear(
-                features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0), refine=(again,), evaluation=evaluation
-            )
-        assert holder.ledger.charges == ()
-
-
 def test_a_budget_without_room_for_the_evaluation_is_not_touched() -> None:
     features, labels = blobs(600)
     holder = central(labels, ldp.Classes(2), 1.9)
@@ -583,68 +466,32 @@ def test_a_budget_without_room_for_the_evaluation_is_not_touched() -> None:
     assert len(holder.ledger.charges) == 1
 
 
-def transforming(function: Any) -> Any:
-    return lambda model: model.map(lambda _: FunctionTransformer(function))
-
-
 class PowerCut(Exception):
     """The process died."""
 
 
 @pytest.mark.parametrize("run", ["one fit", None])
-def test_rounds_that_were_interrupted_are_finished_within_the_same_budget(run: str | None, tmp_path: Path) -> None:
-    features, labels = blobs(500)
+def test_a_fit_that_was_interrupted_is_finished_within_the_same_budget(
+    run: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, labels = line(300)
 
-    powers = tuple(transforming(lambda x, power=power: x**power) for power in (2, 3))
-
-    def interrupted(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
+    def interrupted(*_: Any) -> Any:
         raise PowerCut
 
-    def fit(refine: Any) -> tuple[ldp.Release[ldp.learners.Model], Any]:
+    def fit() -> tuple[ldp.Release[ldp.learners.Model], Any]:
         ledger = ldp.LedgerFile(tmp_path / "people.ledger").dataset("people", budget=ldp.Budget(1, 1e-6))
-        holder = ldp.Curator(labels, domain=ldp.Classes(2), ledger=ledger, run=run)
+        holder = ldp.Curator(labels, domain=ldp.Interval(0, 100), ledger=ledger, run=run)
         asked: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": ledger.randomness, "evaluation": 0.2}
-        asked["representation"] = AS_THEY_ARE
-        return ldp.fit_linear(features, holder, refine=refine, **asked), ledger
+        return ldp.fit_linear(features, holder, representation=AS_THEY_ARE, **asked), ledger
 
-    with pytest.raises(PowerCut):
-        fit((powers[0], interrupted))
-    first, ledger = fit(powers)
-    second, _ = fit(powers)
-    assert len(ledger.charges) == 4 and total_loss(ledger.charges) == total_loss(first.certificate.entries)
-    assert np.array_equal(first.value.predict_proba(features), second.value.predict_proba(features))
-
-
-WRONG = {
-    "no release": (lambda model: model.value.estimator.representation, "refine must return a Release"),
-    "no transformer": (lambda model: model, "refine must return a Release of a fitted transformer"),
-    "other rows": (transforming(lambda x: x[1:]), "refine must make a finite matrix"),
-    "not a number": (transforming(lambda x: x * np.nan), "refine must make a finite matrix"),
-    "too large for a float": (transforming(lambda x: x * 1e200), "refine must make a finite matrix"),
-    "one column without its axis": (transforming(lambda x: x[:, 0]), "refine must make a finite matrix"),
-    "texts": (transforming(lambda x: x.astype(str)), "refine must make a finite matrix"),
-    "an error": (transforming(lambda x: x @ x), "FunctionTransformer cannot take these features"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_no_refinement_is_refused(name: str) -> None:
-    features, labels = blobs(100)
-    holder = central(labels, ldp.Classes(2))
-    refinement, words = WRONG[name]
-    with pytest.raises(InputError, match=words):
-        asked: dict[str, Any] = {"rng": SIMULATED(0), "refine": (refinement,), "representation": AS_THEY_ARE}
-        ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, **asked)
-    assert len(holder.ledger.charges) == 1, "the round before stays charged"
-
-
-@pytest.mark.parametrize("refine", [again, (None,), 2])
-def test_what_cannot_be_called_is_refused_before_the_first_charge(refine: Any) -> None:
-    features, labels = blobs(100)
-    holder = central(labels, ldp.Classes(2))
-    with pytest.raises(InputError, match="refine must be a sequence of functions"):
-        ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0), refine=refine)
-    assert holder.ledger.charges == ()
+    with monkeypatch.context() as patch, pytest.raises(PowerCut):
+        patch.setattr("labeldp.learners.linear._distances", interrupted)
+        fit()
+    first, ledger = fit()
+    second, _ = fit()
+    assert len(ledger.charges) == 5 and total_loss(ledger.charges) == total_loss(first.certificate.entries)
+    assert np.array_equal(first.value.predict(features), second.value.predict(features))
 
 
 @pytest.mark.parametrize("delta", ["0.000001", Decimal("1e-6"), Decimal(0)])
@@ -653,7 +500,7 @@ def test_epsilon_and_delta_may_be_texts_and_decimals(delta: Any) -> None:
     spent = []
     for epsilon, failure in ((1, float(delta)), ("1", delta), (Decimal(1), delta)):
         holder = central(labels, ldp.Classes(2))
-        asked: dict[str, Any] = {"rng": SIMULATED(0), "refine": (again,), "representation": AS_THEY_ARE}
+        asked: dict[str, Any] = {"rng": SIMULATED(0), "representation": AS_THEY_ARE}
         ldp.fit_linear(features, holder, epsilon=epsilon, delta=failure, **asked)
         spent.append(total_loss(holder.ledger.charges))
     assert spent[0] == spent[1] == spent[2]
@@ -661,13 +508,19 @@ def test_epsilon_and_delta_may_be_texts_and_decimals(delta: Any) -> None:
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 @pytest.mark.parametrize("domain", [ldp.Classes(3), ldp.Interval(0, 1)])
-def test_a_round_costs_what_is_said_before_its_features_are_known(domain: Any, delta: float) -> None:
+def test_a_fit_costs_what_is_said_before_its_features_are_known(domain: Any, delta: float) -> None:
     features, labels = blobs(300)
     holder = central(labels * 0.5 if isinstance(domain, ldp.Interval) else labels, domain)
-    asked: dict[str, Any] = {"epsilon": 0.7, "delta": delta}
-    given: dict[str, Any] = {"rng": SIMULATED(0), "refine": (again, again), "representation": AS_THEY_ARE}
-    ldp.fit_linear(features, holder, **given, **asked)
-    assert {charge.loss for charge in holder.ledger.charges} == {round_loss(domain, rounds=3, **asked)}
+    ldp.fit_linear(features, holder, epsilon=0.7, delta=delta, rng=SIMULATED(0), representation=AS_THEY_ARE)
+    losses = LinearTask.of(domain, 0.7, delta).steps().values()
+    assert [charge.loss for charge in holder.ledger.charges] == list(losses)
+
+
+def test_steps_of_equal_cost_together_cost_what_was_asked_for() -> None:
+    for delta, most in ((1e-6, 0.31), (0.0, 0.5 / 3)):  # 1 / sqrt(3) of the mu, or a third of epsilon
+        loss = LinearTask.of(ldp.Classes(2), 0.5, delta).shared(3).loss
+        assert (loss * 3).within("0.5", Fraction(str(delta))) and (loss * 3).epsilon(delta) > 0.499
+        assert loss.within(most, Fraction(str(delta)))
 
 
 @pytest.mark.parametrize("classes", [2, 1100, 1 << 19])
@@ -748,17 +601,9 @@ def test_what_is_expected_of_a_sample_is_corrected_by_all_records(monkeypatch: p
 
 
 @pytest.mark.usefixtures("few_are_many")
-def test_many_numbers_and_several_rounds_are_learned_block_by_block() -> None:
+def test_many_numbers_are_learned_block_by_block() -> None:
     features, numbers = line(6000)
-    domain = ldp.Interval(0, 10)
+    holder = central(numbers, ldp.Interval(0, 10), 2.0)
     asked: dict[str, Any] = {"epsilon": 2, "delta": 1e-6, "rng": SIMULATED(0), "representation": AS_THEY_ARE}
-    model = ldp.fit_linear(features, central(numbers, domain, 2.0), **asked).value
+    model = ldp.fit_linear(features, holder, **asked).value
     assert np.mean((model.predict(features) - numbers) ** 2) < 0.3 * np.var(numbers)
-    labels = (numbers > 5).astype(int)
-    again = ldp.fit_linear(
-        features,
-        central(labels, ldp.Classes(2), 2.0),
-        refine=(lambda model: model.map(lambda _: AS_THEY_ARE),),
-        **asked,
-    )
-    assert len(again.certificate.entries) == 2 and np.mean(again.value.predict(features) == labels) > 0.85

@@ -64,16 +64,14 @@ from .features import row_table as row_table
 from .features import rows_of as rows_of
 from .features import take_rows as take_rows
 from .features import takes_gaps as takes_gaps
-from .linear import CorrectedClassifier as CorrectedClassifier
 from .linear import Directions as Directions
+from .linear import Fit as Fit
 from .linear import GridValues as GridValues
 from .linear import Linear as Linear
 from .linear import LinearClassifier as LinearClassifier
 from .linear import LinearHead as LinearHead
 from .linear import LinearRegressor as LinearRegressor
 from .linear import LinearTask as LinearTask
-from .linear import Round as Round
-from .linear import Sums as Sums
 from .linear import chosen_link as chosen_link
 from .linear import fit_linear as fit_linear
 from .linear import fit_linear_head as fit_linear_head

@@ -134,33 +134,6 @@ MIN_CORRECTED = 1e-4
 """What is added to a probability before its log: no model that is corrected excludes a class."""
 
 
-class CorrectedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose log probabilities got linear scores added, as `LinearHead.corrected` makes it.
-
-    Args:
-        base: fitted classifier of codes 0 to K - 1.
-        term: the `LinearClassifier` whose scores are added.
-    """
-
-    def __init__(self, base: Any, term: Any) -> None:
-        self.base = base
-        self.term = term
-
-    @property
-    def classes_(self) -> NDArray[np.intp]:
-        """Codes 0 to K - 1."""
-        return np.asarray(self.base.classes_)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return probabilities, shape (n, K)."""
-        scores = log_scores(self.base.predict_proba(X)) + self.term.scores(self.term.mapped(X))
-        return np.asarray(softmax(scores, axis=1), dtype=np.float64)
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return the likeliest code, shape (n,)."""
-        return self.predict_proba(X).argmax(axis=1)
-
-
 def log_scores(probabilities: Any) -> AnyFloats:
     """Return the logs of probabilities, none of which counts as 0, shape (n, K)."""
     return np.log(np.asarray(probabilities) + MIN_CORRECTED)
@@ -176,7 +149,6 @@ class LinearHead:
         space: the principal directions of the mapped features.
         kept: columns of `space.rows` that the classifier is linear in.
         weights: its coefficients for them, shape (d, K).
-        correction: factor on the precision of the prior for corrections.
     """
 
     classifier: LinearClassifier
@@ -184,29 +156,26 @@ class LinearHead:
     space: Space = field(repr=False)
     kept: NDArray[np.intp] = field(repr=False)
     weights: AnyFloats = field(repr=False)
-    correction: float
 
     def probabilities(self) -> NDArray[np.float64]:
         """Return the classifier's probabilities for the training records, shape (n, K), without mapping them again."""
         scores = self.posterior.rows @ self.weights.astype(self.posterior.rows.dtype)
         return np.asarray(softmax(self.classifier.confidence * scores, axis=1), dtype=np.float64)
 
-    def corrected(self, base: Any, probabilities: Any, *, ridge: float | None = None) -> CorrectedClassifier:
-        """Add to a classifier's log probabilities the linear scores under which all that was released is likeliest.
+    def correction(self, probabilities: Any, *, ridge: float) -> LinearClassifier:
+        """Return the scores to add to a classifier's log probabilities, with which all that was released is likeliest.
 
         This is post-processing: what was released for this head is used again.
 
         Args:
-            base: fitted classifier of the same codes, such as a network that was distilled from this head.
-            probabilities: what it says of the head's training records, shape (n, K).
-            ridge: factor on the precision of the head's prior; by default `correction`.
+            probabilities: what a classifier of the same codes says of the head's training records, shape (n, K), such
+                as a network that was distilled from this head.
+            ridge: factor on the precision of the head's prior.
         """
-        offset = log_scores(probabilities).astype(self.posterior.rows.dtype)
-        factor = self.correction if ridge is None else check_positive(ridge, "ridge")
+        offset, factor = log_scores(probabilities).astype(self.posterior.rows.dtype), check_positive(ridge, "ridge")
         weights = self.posterior.largest(np.zeros_like(self.weights), offset=offset, ridge=factor)
         weights *= self.posterior.confidence(weights, offset=offset, ridge=factor)
-        term = LinearClassifier(self.classifier.representation, *of_features(self.space, self.kept, weights))
-        return CorrectedClassifier(base, term)
+        return LinearClassifier(self.classifier.representation, *of_features(self.space, self.kept, weights))
 
 
 def of_features(space: Space, kept: Any, weights: AnyFloats, center: Any = 0.0) -> tuple[AnyFloats, AnyFloats]:
@@ -498,9 +467,6 @@ CALIBRATION_ROWS = 20_000
 LIKELIHOOD_RIDGE = 0.6
 """Factor on the precision of the prior under a softmax; chosen in `docs/results/choice-of-defaults.md`."""
 
-SUMS_CORRECTION = 1.0
-"""Factor on that precision where sums correct another classifier."""
-
 ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""
 
@@ -686,52 +652,8 @@ class LinearTask:
         grid = mechanism.rows
         assert isinstance(grid, GridRows)  # all rows can be computed here
         rows = GridValues.of(grid.rounded, directions.measured(), grid.unit)
-        begun = Round(self, mapped.transformer, directions, measured, rows)
-        return begun.fit(curator.release(mechanism, rng=rng, step=step))
-
-
-@dataclass(frozen=True)
-class Round:
-    """All that is public of sums, before they are released.
-
-    Args:
-        task, representation, directions, measured: as in `Fit`.
-        rows: the measured rows of the directions' records, in grid steps.
-    """
-
-    task: LinearTask
-    representation: Any
-    directions: "Directions"
-    measured: "AllRows"
-    rows: GridValues
-
-    def fit(self, release: Release[Any]) -> "Fit":
-        """Return the fit of what the mechanism released."""
-        mechanism, rows = release.mechanism, self.rows
-        factor = self.measured.shape[0] / len(rows)
-        total = rows.total() if factor == 1 else mechanism.rows.total * mechanism.rows.unit
-        moment = release.map(lambda value: mechanism.moment(value) - self.task.center * total[:, None])
-        sums = Sums(rows, mechanism.noise_stddev, moment, total, mechanism.rows)
-        return Fit(self.task, self.representation, self.directions, sums, self.measured, factor)
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Released noisy sums of rows times labels.
-
-    Args:
-        rows: the rows, shape (n, d), or those of a sample of the records.
-        spread: standard deviation of the noise.
-        moment: the sums with centered labels, shape (d, columns), and what they cost.
-        total: sum of the rows of all records, shape (d,).
-        grid: the rows of all records, as they were summed.
-    """
-
-    rows: GridValues = field(repr=False)
-    spread: float
-    moment: Release[AnyFloats] = field(repr=False)
-    total: AnyFloats = field(repr=False)
-    grid: GridRows | GridTotals = field(repr=False)
+        release = curator.release(mechanism, rng=rng, step=step)
+        return Fit.of(self, mapped.transformer, directions, measured, rows, release)
 
 
 @dataclass(frozen=True)
@@ -872,23 +794,48 @@ class MeasuredRows:
 
 @dataclass(frozen=True)
 class Fit:
-    """The public side of a fit: what turns released sums into a model.
+    """Released noisy sums of rows times labels, and what turns them into a model.
 
     Args:
         task: what was known before the features.
         representation: fitted transformer of the features.
         directions: that were measured.
-        sums: what was released.
         measured: the directions' rows of all records.
+        summed: the rows of the directions' records, as they were summed.
+        spread: standard deviation of the noise.
+        moment: the sums with centered labels, shape (d, columns), and what they cost.
+        total: sum of the rows of all records, shape (d,).
+        grid: the rows of all records, as they were summed.
         factor: records for each row of the directions, more than 1 where rows are those of a sample.
     """
 
     task: LinearTask
     representation: Any
     directions: Directions
-    sums: "Sums" = field(repr=False)
-    measured: "AllRows"
-    factor: float = 1.0
+    measured: AllRows
+    summed: GridValues = field(repr=False)
+    spread: float
+    moment: Release[AnyFloats] = field(repr=False)
+    total: AnyFloats = field(repr=False)
+    grid: GridRows | GridTotals = field(repr=False)
+    factor: float
+
+    @classmethod
+    def of(
+        cls,
+        task: LinearTask,
+        representation: Any,
+        directions: Directions,
+        measured: AllRows,
+        summed: GridValues,
+        release: Release[Any],
+    ) -> "Fit":
+        """Return the fit of what the mechanism of `LinearTask` released."""
+        mechanism, factor = release.mechanism, measured.shape[0] / len(summed)
+        total = summed.total() if factor == 1 else mechanism.rows.total * mechanism.rows.unit
+        moment = release.map(lambda value: mechanism.moment(value) - task.center * total[:, None])
+        sums = mechanism.noise_stddev, moment, total, mechanism.rows
+        return cls(task, representation, directions, measured, summed, *sums, factor)
 
     def model(self) -> Release[Model]:
         """Return the model of the released sums."""
@@ -897,11 +844,11 @@ class Fit:
             numbers = self.task.domain.target == "numbers"
             return Model(self.task.domain, self._regressor(moment) if numbers else self._head(moment).classifier)
 
-        return self.sums.moment.map(model)
+        return self.moment.map(model)
 
     def head(self) -> Release[LinearHead]:
         """Return the classifier of the released sums, with these sums."""
-        return self.sums.moment.map(self._head)
+        return self.moment.map(self._head)
 
     def rule(self, moment: AnyFloats) -> tuple[Estimator, AnyFloats]:
         """Return the map from the sums to coefficients by least squares, and the expected squares of these.
@@ -909,7 +856,7 @@ class Fit:
         Scale and decay of the prior, and the variance that it leaves, are those under which the sums are likeliest.
         """
         variance, directions, offset = self.task.variance, self.directions, self.task.prior[1]
-        products = Moments.of(self.sums.rows, directions.rows, self.sums.spread, self.factor)
+        products = Moments.of(self.summed, directions.rows, self.spread, self.factor)
         priors = [
             (directions.expected(share * variance, offset * variance, decay), left * variance)
             for share, decay, left in product(EXPLANATIONS, DECAYS, RESIDUALS)
@@ -934,7 +881,7 @@ class Fit:
             center = self.task.center
         classifier = LinearClassifier(self.representation, *self._of_features(weights, center), confidence)
         space, kept = self.directions.space, self.directions.kept
-        return LinearHead(classifier, posterior, space, kept, weights, SUMS_CORRECTION)
+        return LinearHead(classifier, posterior, space, kept, weights)
 
     def _of_features(self, weights: AnyFloats, center: float) -> tuple[AnyFloats, AnyFloats]:
         """Coefficients and offset for mapped features, from those for directions."""
@@ -950,8 +897,8 @@ class Fit:
         every = max(len(rows) // CALIBRATION_ROWS, 1)
         chances = softmax(confidence * (rows[::every] @ weights), axis=1)
         doubt = float((chances * (1 - chances)).mean())
-        released, whole = self.sums, moment + self.task.center * self.sums.total[:, None]
-        term = SumsTerm.of(released.rows.astype(rows.dtype), whole, released.spread, doubt, self.factor)
+        whole = moment + self.task.center * self.total[:, None]
+        term = SumsTerm.of(self.summed.astype(rows.dtype), whole, self.spread, doubt, self.factor)
         # A confidence of 0 says nothing of coefficients.
         precision = self.task.ridge * LIKELIHOOD_RIDGE / (signal * (confidence or 1.0) ** 2)
         return Posterior(rows, precision, [term])
@@ -967,7 +914,7 @@ class Fit:
             posterior: what was released, as if the sample were all records.
             weights: coefficients of the softmax by least squares, shape (d, K).
         """
-        exact, [term] = self.measured.expected(weights, self.sums.grid), posterior.sums
+        exact, [term] = self.measured.expected(weights, self.grid), posterior.sums
 
         def expected(coefficients: AnyFloats) -> AnyFloats:
             return np.asarray(softmax(posterior.rows @ coefficients.astype(posterior.rows.dtype), axis=1))
@@ -988,7 +935,7 @@ class Fit:
         """
         rows, scale = self.directions.rows, self.directions.scale
         every = max(len(rows) // CALIBRATION_ROWS, 1)
-        norms = [np.linalg.norm(part[::every], axis=1) for part in (self.sums.rows, rows * scale)]
+        norms = [np.linalg.norm(part[::every], axis=1) for part in (self.summed, rows * scale)]
         importance = norms[0] / np.maximum(norms[1], 1e-12)
         scores = rows[::every] @ weights
         form = rule.gain / scale[:, None] @ rule.noise

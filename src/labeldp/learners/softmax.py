@@ -28,9 +28,6 @@ RIDGE = 1.0
 OFFSET = 0.1
 """Expected square of the offset, as a part of that variance."""
 
-LABELS_CORRECTION = 5.0
-"""Factor on the precision where labels correct another classifier."""
-
 DECAY = 0.4
 """The expected square of a direction's coefficient grows with its variance to this power."""
 
@@ -74,7 +71,7 @@ def label_head(
     weights, kept = plane.likeliest(posterior), np.arange(plane.rows.shape[1])
     scores, confidence = of_features(plane.space, kept, weights), posterior.confidence(weights)
     classifier = LinearClassifier(plane.transformer, *scores, confidence)
-    return LinearHead(classifier, posterior, plane.space, kept, weights, LABELS_CORRECTION)
+    return LinearHead(classifier, posterior, plane.space, kept, weights)
 
 
 def _known(evidence: Evidence, prior: Any) -> AnyFloats:

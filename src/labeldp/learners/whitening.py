@@ -261,19 +261,6 @@ class Moments:
         return min(priors, key=surprise)
 
 
-def best_linear(
-    released: Any,
-    rows: AnyFloats,
-    signal: AnyFloats,
-    spread: float | AnyFloats,
-    residual: float,
-    ridge: float,
-    factor: float = 1.0,
-) -> Estimator:
-    """Return `Moments.rule` of these rows; for the arguments see there and `Moments.of`."""
-    return Moments.of(released, rows, spread, factor).rule(signal, residual, ridge)
-
-
 def blockwise(left: Any, right: AnyFloats, *, power: int = 1) -> AnyFloats:
     """Return the transpose of a matrix (n, d) times another (n, r), with blocks summed in doubles.
 
@@ -315,7 +302,7 @@ def best_clip(
         noise: standard deviation of the noise for rows of norm one.
         residual: variance of a label around its prediction.
         pure: whether the noise depends on sums of absolute values of rows.
-        ridge: as in `best_linear`.
+        ridge: as in `Moments.rule`.
         records: how many there are: rows may be those of a sample.
     """
     every = max(len(rows) // PROBED_ROWS, 1)
@@ -326,7 +313,8 @@ def best_clip(
     def error(clip: float) -> float:
         rows = clipped(metric, clip)
         longest = float(np.abs(rows).sum(axis=1).max()) if pure else clip
-        return best_linear(rows, probe, signal, noise * longest / factor, residual / factor, ridge).error(probe)
+        products = Moments.of(rows, probe, noise * longest / factor)
+        return products.rule(signal, residual / factor, ridge).error(probe)
 
     return float(min(clips[clips > 0].tolist(), key=error))
 
@@ -369,7 +357,7 @@ def best_user_clip(
         for bound in np.unique(np.quantile(totals[totals > 0], USER_SHARES)).tolist():
             weights = np.minimum(1.0, bound / np.maximum(totals, bound))[users]
             measured = clipped_rows[::every] * weights[::every, None].astype(rows.dtype)
-            rule = best_linear(measured, probe, signal, noise * bound / factor, residual / factor, ridge)
+            rule = Moments.of(measured, probe, noise * bound / factor).rule(signal, residual / factor, ridge)
             if best is None or rule.error(probe) < best[0]:
                 best = rule.error(probe), clip, weights
     assert best is not None  # some row is not zero

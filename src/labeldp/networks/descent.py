@@ -155,8 +155,6 @@ def fit_descent(
     return with_given(model, module, "first weights do")
 
 
-
-
 def linear_module(width: int, classes: int) -> nn.Module:
     """Return a linear layer without an offset whose weights are zero.
 

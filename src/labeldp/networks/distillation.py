@@ -357,7 +357,7 @@ class _Fit:
             report(f"{name}, mean", *layers, layer)
             if discrepancy(probabilities[rows]) > allowed:
                 ridge = LABELS_CORRECTION if self.labels else SUMS_CORRECTION
-                term = head.value.corrected(None, mean[rows], ridge=ridge).term
+                term = head.value.correction(mean[rows], ridge=ridge)
                 layer = replace(layer, coefficients=term.coefficients, offset=term.offset)
                 report(f"{name}, corrected", *layers, layer)
             layers, answer = (*layers, layer), layer.corrected(mean, table)

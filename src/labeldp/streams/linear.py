@@ -17,10 +17,10 @@ from labeldp.learners import (
     Directions,
     EncodedFeatures,
     ExactMap,
+    Fit,
     GridValues,
     LinearTask,
     Model,
-    Round,
     chosen_link,
     default_representation,
     encode,
@@ -125,8 +125,8 @@ def learn(
     blocks = (mapping.rows(mapped.table[start : start + ROWS]) for start in range(0, len(sample), ROWS))
     held = GridValues.of(aggregate.scan().rounded, blocks, totals.unit)
     measured = MappedRows(aggregation.table, aggregate, partial(_scores, mapped.table, directions), totals.shape)
-    begun = Round(task, mapped.transformer, directions, measured, held)
-    return begun.fit(survey.release(mechanism, lambda sums, _: sums.sums)).model()
+    release = survey.release(mechanism, lambda sums, _: sums.sums)
+    return Fit.of(task, mapped.transformer, directions, measured, held, release).model()
 
 
 def _scores(sample: AnyFloats, directions: Directions, weights: AnyFloats) -> ExactMap:
