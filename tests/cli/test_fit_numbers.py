@@ -148,6 +148,8 @@ def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folde
     assert "a trusted curator sees the labels" in labeldp("certificate", "model").out
     found = summary(folder)
     assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [
+        ("pilot", 720),
+        ("distances", 720),
         ("linear", 720),
         ("errors", 80),
         ("errors of the mean", 80),

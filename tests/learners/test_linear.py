@@ -441,6 +441,15 @@ def test_distances_from_a_first_model_need_less_noise_than_the_whole_range() -> 
     assert errors[0] < 0.5 * errors[1]
 
 
+def test_numbers_on_the_coarsest_grid_and_a_delta_too_large_to_be_shared() -> None:
+    features, labels = blobs(200)
+    for epsilon, delta, releases in ((1, 1e-6, 3), (0.01, 0.01, 1)):
+        holder = central(labels, ldp.Interval(0, 1, grid=2), epsilon, delta)
+        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": SIMULATED(0)}
+        ldp.fit_linear(features, holder, representation=AS_THEY_ARE, **asked)
+        assert len(holder.ledger.charges) == releases
+
+
 def test_counts_that_noise_hides_say_that_labels_are_anywhere() -> None:
     mechanism = GaussianMoment(
         domain=ldp.Interval(0, 8, grid=9),

@@ -1,6 +1,6 @@
 """Linear models from noisy sums of feature rows times labels."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from itertools import product
@@ -475,8 +475,8 @@ UNIT_ROW, ORIGIN = Public(np.ones((1, 1)), why="one row of norm one"), Public(np
 LINEAR = "linear"
 """The step of the sums, or of those around a first model."""
 
-PILOT = 0.44, 0.17
-"""Shares of epsilon that the pilot model of numbers and the bins of distances from it cost: a fifth and 3 % of mu²."""
+PILOT = 5, 33
+"""The pilot model of numbers, and the counts of distances from it, cost as much as one of so many equal releases."""
 
 BINS = 10
 """Bins of these distances."""
@@ -593,10 +593,11 @@ class LinearTask:
 
     def tasks(self) -> "dict[str, LinearTask]":
         """Return the task of each release, by its step; of numbers those of `around`, where noise is Gaussian."""
-        if self.pure or self.domain.target == "classes":
-            return {LINEAR: self}
-        pilot, counts = (replace(self, epsilon=_rounded_down(share * self.epsilon)) for share in PILOT)
-        rest = self._largest(lambda loss: loss + pilot.loss + counts.loss)
+        pilot, counts = (self.shared(times) for times in PILOT)
+        if self.pure or self.domain.target == "classes" or not min(pilot.epsilon, counts.epsilon):
+            return {LINEAR: self}  # a delta may be so large that no smaller epsilon makes a release cost less
+        others = pilot.loss + counts.loss
+        rest = self._largest(lambda loss: loss + others)
         return {"pilot": pilot, "distances": counts, LINEAR: rest}
 
     def steps(self) -> dict[str, PrivacyLoss]:
@@ -606,19 +607,15 @@ class LinearTask:
     def model(self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
         """Make all releases, and return the model."""
         curator.require(self.steps())
-        tasks = tuple(self.tasks().values())
-        return (
-            self.measured(mapped, curator, rng).model() if len(tasks) == 1 else self.around(tasks, mapped, curator, rng)
-        )
+        several = len(self.tasks()) > 1
+        return self.around(mapped, curator, rng) if several else self.measured(mapped, curator, rng).model()
 
-    def around(
-        self, tasks: "Sequence[LinearTask]", mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource
-    ) -> Release[Model]:
+    def around(self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
         """Learn a model, and then the distances of labels from its predictions, within a reach that counts allow.
 
         The coefficients for labels and for distances add up.
         """
-        pilot, counted, rest = tasks
+        pilot, counted, rest = self.tasks().values()
         first = pilot.measured(mapped, curator, rng, "pilot")
         model = first.model()
         centers = model.map(lambda model: self.domain.encode(np.clip(_predicted(model, mapped), *self.domain.ends)))

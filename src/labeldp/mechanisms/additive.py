@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, final
 
@@ -68,6 +68,7 @@ def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLo
     return PrivacyLoss.gaussian(sqrt_above(square)) + PrivacyLoss.failure(cells * CELL_FAILURE)
 
 
+@lru_cache
 def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
     """Return mu of the largest Gaussian loss that keeps (epsilon, delta) with the failure of `MAX_CELLS` integers.
 

@@ -161,6 +161,7 @@ class CrossMoment(_NoisySums):
         bins: with centers, t is the indicator of the bin of that distance, without its sign: see `distance_cuts`.
     """
 
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "reach", "bins")
     domain: Classes | Interval = field(kw_only=False)
     features: InitVar[Any]
     clip: InitVar[float | None] = None
@@ -198,8 +199,10 @@ class CrossMoment(_NoisySums):
             raise InputError("must be a code of the domain for each record, shape (n,)", argument="centers")
         if bool(self.reach) == bool(self.bins):
             raise InputError("must have a reach or bins beside them, and not both", argument="centers")
-        largest = self.domain.size - 1
-        check_integer(self.reach or self.bins, "reach" if self.reach else "bins", 1 if self.reach else 2, largest)
+        if self.reach:
+            check_integer(self.reach, "reach", high=self.domain.size - 1)
+        else:
+            check_integer(self.bins, "bins", 2, MOST_BINS)
         set_fields(self, places=places)
 
     @cached_property
@@ -266,15 +269,8 @@ class CrossMoment(_NoisySums):
 
     def parameters(self) -> dict[str, Any]:
         users = {} if self.rows.users is None else {"users": self.rows.users.digest}
-        around = {} if self.places is None else {"centers": self.places.digest, **self._around}
+        around = {} if self.places is None else {"centers": self.places.digest, "reach": self.reach, "bins": self.bins}
         return {**super().parameters(), "features": self.rows.digest, **users, **around}
-
-    def arguments(self) -> dict[str, Any]:
-        return {**super().arguments(), **({} if self.places is None else self._around)}
-
-    @property
-    def _around(self) -> dict[str, int]:
-        return {"reach": self.reach, "bins": self.bins}
 
     def packed(self) -> dict[str, NDArray[Any] | None]:
         steps = self.rows.steps if isinstance(self.rows, GridRows) else None
@@ -339,6 +335,7 @@ class GaussianMoment(_GaussianSums, CrossMoment):
     Proof: `docs/proofs/sums-and-counts.md`.
     """
 
+    plain: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "reach", "bins")
     domain: Classes | Interval = field(kw_only=False)
 
     def _calibrate(self) -> None:
@@ -383,6 +380,8 @@ class LaplaceMoment(CrossMoment):
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         return laplace_law(float(self.rate), edges)
 
+
+MOST_BINS = 64
 
 PROBLEM = "must be a finite array of numbers, shape (n, K, d): a row for each record and class"
 BLOCK_ENTRIES = 1 << 22
