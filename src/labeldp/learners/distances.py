@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from labeldp.mechanisms import Interval, distance_cuts
+from labeldp.mechanisms import Domain, distance_cuts
 from labeldp.privacy import Floats
 
 REACHES = 2.0 ** -np.arange(0, 8, 0.5)
@@ -29,9 +29,9 @@ class Distances:
     width: float
 
     @classmethod
-    def of(cls, domain: Interval, bins: int, shares: Floats, doubt: Floats) -> "Distances":
+    def of(cls, domain: Domain, bins: int, shares: Floats, doubt: Floats) -> "Distances":
         """Return what shares of the bins of `distance_cuts` say, where the variance of each is known."""
-        width = float(domain.high - domain.low)
+        width = domain.ends[1] - domain.ends[0]
         ends = np.append(distance_cuts(domain, bins) * domain.step, width)
         sizes = ends * np.append(0.5, np.full(len(ends) - 1, 0.75))
         return cls(sizes, shares / shares.sum(), doubt, width)

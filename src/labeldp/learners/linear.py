@@ -781,7 +781,7 @@ class MeasuredRows:
 
     def expected(self, weights: AnyFloats, grid: Any) -> AnyFloats:
         """See `AllRows`."""
-        exact = np.zeros((self.shape[1], weights.shape[1]))
+        exact: AnyFloats = np.zeros((self.shape[1], weights.shape[1]))
         for start, stop in _ends(self.shape[0]):
             (rows,) = self.along(start, stop)
             chances = softmax(rows @ weights.astype(rows.dtype), axis=1)
