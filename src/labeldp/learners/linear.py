@@ -867,7 +867,7 @@ class Fit:
 
     def _head(self, moment: AnyFloats) -> LinearHead:
         rule, signal = self.rule(moment)
-        weights = rule.gain @ moment
+        weights: AnyFloats = rule.gain @ moment
         confidence = self.confidence(rule, weights, moment)
         posterior = self.posterior(signal, weights, confidence, moment)
         if self.task.link == "softmax" and confidence:
