@@ -181,8 +181,8 @@ class CrossMoment(_NoisySums):
         if groups is not None and groups.records != rows.shape[0]:
             raise InputError("must be one non-negative integer for each record", argument="users")
         inputs = {"features": features, "users": users, "centers": centers}
-        given = tuple(PublicInput.of(value, name) for name, value in inputs.items() if value is not None)
-        set_fields(self, rows=rows, public_inputs=given)
+        sources = tuple(PublicInput.of(value, name) for name, value in inputs.items() if value is not None)
+        set_fields(self, rows=rows, public_inputs=sources)
         if centers is not None or self.reach or self.bins:
             self._set_places(centers)
         if not self.rows.square:
