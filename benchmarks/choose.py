@@ -1,43 +1,60 @@
-"""What every way to fit a table reaches, and how much the advice of `labeldp choose` loses against the best of them.
+"""How much every way to fit a table loses to noise, and how well `labeldp choose` knows it.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --measure [--records 1000,5000,20000]
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --rehearse --records 1000,5000 --epsilons 1
-    python benchmarks/choose.py --constants
-    python benchmarks/choose.py --write docs/results/choose.md
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py measure setting
+    python benchmarks/choose.py constants
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py measure scoring
+    python benchmarks/choose.py page
 
-Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. Each fit is the one that
-`labeldp fit` makes, with its evaluation part, on n records drawn at random, with fresh noise; it is scored on up to
-5,000 other records: by the area under the ROC curve (two classes) or accuracy (more), in percent, or by the root mean
-squared error of numbers as a share of that of their mean. Every fit leaves a line in docs/results/choose/fits.jsonl,
-or in the folder `--kept`, and is not done again.
+`measure` adds rows to `docs/results/data/choose.csv`, and leaves out those that are there. Each fit is the one that
+`labeldp fit` makes, with its evaluation part, on records drawn at random, with fresh noise. It is scored on up to 5,000
+other records with true labels: by the area under the ROC curve (two classes) or accuracy (more), in percent, or by the
+root mean squared error in percent of the labels' standard deviation. "No noise" is the local learner at epsilon = 20.
+
+The constants of `labeldp.fit.choice` are set on the tables in `SETTING`. Those in `SCORING` have no say in them.
+Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data.
 """
 
 import argparse
-import json
+import csv
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pages
 import pandas as pd
 import pyarrow as pa
 from scipy.optimize import least_squares
 
-from labeldp.advice.dry_run import DryRunRows, dry_run, fitted, score
-from labeldp.fit.choice import WAYS, LearningCurve, Way, advise, kind_of
+from labeldp.advice.dry_run import NO_NOISE, DryRunRows, fitted, score
+from labeldp.fit.choice import WAYS, Expected, LearningCurve, Way, advise, learns, loss
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError
 from labeldp.tables import TableEncoder
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
-KEPT = Path(__file__).parents[1] / "docs" / "results" / "choose"
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+ROWS = RESULTS / "data" / "choose.csv"
+FIELDS = ("table", "records", "epsilon", "method", "seed", "score", "seconds", "date")
 DELTA = 1e-6
 TESTED = 5_000
 """Records that a fit is scored on, at most."""
+
+CHANGED = "2026-11-24"
+"""Rows of the local learner from before are of another one; sums of classes were released as now."""
+
+METHODS = {
+    "local auto": ("local", "auto", 0.0),
+    "central linear": ("central", "linear", 0.0),
+    "central linear, delta": ("central", "linear", DELTA),
+    "central cells": ("central", "cells", 0.0),
+}
+"""Trust, model and delta of every way to fit."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,7 @@ class Source:
     domain: Classes | Interval
 
     def read(self) -> pd.DataFrame:
-        return pd.read_csv(DATA / self.file, na_values=["?"])
+        return pd.read_csv(DATA / self.file, na_values=["?"]).dropna(subset=[self.label])
 
 
 def movies() -> pd.DataFrame:
@@ -82,40 +99,69 @@ class Movies(Source):
         return movies()
 
 
-TWO = Classes(2)
-SOURCES = {
-    "adult": Source("adult/adult.csv.gz", "income", ("split", "fnlwgt"), TWO),
-    "bank": Source("bank_marketing/bank_additional_full.csv.gz", "y", ("duration",), TWO),
+TWO, SHOP = Classes(2), "hillstrom/hillstrom.csv.gz"
+CENSUS, ADULT = "census_income_kdd/census_income_kdd.csv.gz", "adult/adult.csv.gz"
+JOBS = (
+    "Adm-clerical",
+    "Armed-Forces",
+    "Craft-repair",
+    "Exec-managerial",
+    "Farming-fishing",
+    "Handlers-cleaners",
+    "Machine-op-inspct",
+    "Other-service",
+    "Priv-house-serv",
+    "Prof-specialty",
+    "Protective-serv",
+    "Sales",
+    "Tech-support",
+    "Transport-moving",
+)
+MARITAL = (
+    "Divorced",
+    "Married-A F spouse present",
+    "Married-civilian spouse present",
+    "Married-spouse absent",
+    "Never married",
+    "Separated",
+    "Widowed",
+)
+
+SETTING = {
+    "adult": Source(ADULT, "income", ("split", "fnlwgt"), TWO),
     "credit": Source("credit_default/credit_default.csv.gz", "default", ("ID",), TWO),
-    "magic": Source("magic_gamma/magic_gamma.csv.gz", "label", (), TWO),
     "skin": Source("skin_segmentation/skin_segmentation.csv.gz", "label", (), TWO),
-    "higgs": Source("higgs_7500/higgs_7500.csv.gz", "label", ("split",), TWO),
     "elec2": Source("elec2/elec2.csv.gz", "class", (), TWO),
-    "census": Source(
-        "census_income_kdd/census_income_kdd.csv.gz", "income", ("instance_weight", "weeks_worked_in_year"), TWO
-    ),
-    "visit": Source("hillstrom/hillstrom.csv.gz", "visit", ("conversion", "spend"), TWO),
+    "visit": Source(SHOP, "visit", ("conversion", "spend"), TWO),
     "covertype": Source("covertype_20k/covertype_20k.csv.gz", "Cover_Type", (), Classes(tuple(range(1, 8)))),
-    "movielens": Movies("", "rating", (), Classes((1, 2, 3, 4, 5))),
+    "occupation": Source(ADULT, "occupation", ("split", "fnlwgt"), Classes(JOBS)),
     "california": Source(
         "california_housing/california_housing.csv.gz", "median_house_value", (), Interval(0, 500_001)
     ),
+    "protein": Source("protein_structure/protein_structure.csv.gz", "rmsd", (), Interval(0, 21)),
+    "hours": Source(ADULT, "hours_per_week", ("split", "fnlwgt", "income"), Interval(1, 99)),
+}
+"""Tables on which constants are set."""
+
+SCORING = {
+    "bank": Source("bank_marketing/bank_additional_full.csv.gz", "y", ("duration",), TWO),
+    "magic": Source("magic_gamma/magic_gamma.csv.gz", "label", (), TWO),
+    "higgs": Source("higgs_7500/higgs_7500.csv.gz", "label", ("split",), TWO),
+    "census": Source(CENSUS, "income", ("instance_weight", "weeks_worked_in_year"), TWO),
+    "movielens": Movies("", "rating", (), Classes((1, 2, 3, 4, 5))),
+    "marital": Source(CENSUS, "marital_status", ("instance_weight",), Classes(MARITAL)),
     "bike": Source(
         "bike_sharing/bike_sharing_hourly.csv.gz",
         "cnt",
         ("casual", "registered", "instant", "dteday"),
         Interval(0, 1000),
     ),
-    "protein": Source("protein_structure/protein_structure.csv.gz", "rmsd", (), Interval(0, 21)),
-    "weeks": Source(
-        "census_income_kdd/census_income_kdd.csv.gz",
-        "weeks_worked_in_year",
-        ("instance_weight", "income"),
-        Interval(0, 52),
-    ),
-    "hours": Source("adult/adult.csv.gz", "hours_per_week", ("split", "fnlwgt", "income"), Interval(1, 99)),
-    "spend": Source("hillstrom/hillstrom.csv.gz", "spend", ("conversion", "visit"), Interval(0, 400, clip=True)),
+    "weeks": Source(CENSUS, "weeks_worked_in_year", ("instance_weight", "income"), Interval(0, 52)),
+    "spend": Source(SHOP, "spend", ("conversion", "visit"), Interval(0, 400, clip=True)),
 }
+"""Tables on which none is."""
+
+SOURCES = SETTING | SCORING
 
 
 @dataclass(frozen=True)
@@ -142,7 +188,7 @@ def task(name: str) -> Task:
 
 @dataclass(frozen=True)
 class Fit:
-    """One cell of the benchmark."""
+    """One fit of the benchmark."""
 
     table: str
     records: int
@@ -151,110 +197,95 @@ class Fit:
     seed: int
 
     def measured(self) -> dict[str, object]:
-        found = task(self.table)
-        rows = np.random.default_rng([self.seed, 3]).permutation(len(found.codes) - found.tested)[: self.records]
+        part = task(self.table)
+        rows = np.random.default_rng([self.seed, 3]).permutation(len(part.codes) - part.tested)[: self.records]
         trust, model, delta = METHODS[self.method]
         settings, start = {"trust": trust, "model": model, "delta": delta}, time.process_time()
-        public, noise = DryRunRows(found.encoder, found.features[rows]), np.random.default_rng([self.seed, 7])
-        learned = fitted(settings, public, found.codes[rows], found.domain, self.epsilon, noise)
-        reached = score(learned, found.features[-found.tested :], found.codes[-found.tested :], found.domain)
-        return {**self.__dict__, "score": reached, "seconds": round(time.process_time() - start, 2)}
+        public, noise = DryRunRows(part.encoder, part.features[rows]), np.random.default_rng([self.seed, 7])
+        try:
+            model = fitted(settings, public, part.codes[rows], part.domain, self.epsilon, noise)
+        except InputError as error:
+            return {**self.__dict__, "score": "", "seconds": str(error)[:60], "date": time.strftime("%Y-%m-%d")}
+        reached = score(model, part.features[-part.tested :], part.codes[-part.tested :], part.domain)
+        reached *= 100 if isinstance(part.domain, Interval) else 1
+        seconds = round(time.process_time() - start, 2)
+        return {**self.__dict__, "score": round(reached, 2), "seconds": seconds, "date": time.strftime("%Y-%m-%d")}
 
 
-METHODS = {
-    "local auto": ("local", "auto", 0.0),
-    "local linear": ("local", "linear", 0.0),
-    "local cells": ("local", "cells", 0.0),
-    "central linear": ("central", "linear", 0.0),
-    "central linear, delta": ("central", "linear", DELTA),
-    "central cells": ("central", "cells", 0.0),
-}
-"""Trust, model and delta of every way to fit."""
+def fits(tables: list[str], methods: list[str], sizes: list[int], epsilons: list[float], seeds: int) -> Iterator[Fit]:
+    """Every fit that is asked for: small ones first, all tables in turn."""
+    for records, seed, table in product(sizes, range(seeds), tables):
+        yield Fit(table, records, NO_NOISE, "local auto", seed)
+        for epsilon, method in product(epsilons, methods):
+            yield Fit(table, records, epsilon, method, seed)
 
 
-def methods(domain: Classes | Interval) -> list[str]:
-    """The ways to fit such labels."""
-    return [name for name in METHODS if name != "local linear" or not isinstance(domain, Interval)]
+def stored() -> list[dict[str, str]]:
+    return list(csv.DictReader(ROWS.open(encoding="utf-8"))) if ROWS.exists() else []
 
 
-def fits(tables: list[str], sizes: list[int], epsilons: list[float], seeds: list[int]) -> Iterator[Fit]:
-    """Every fit that is asked for, small ones first, all tables in turn; randomized numbers last."""
-    late = []
-    for records, seed, epsilon, table in product(sizes, seeds, epsilons, tables):
+def measure(wanted: Iterator[Fit]) -> None:
+    """Measure what is not stored yet."""
+    done = {Fit(r["table"], int(r["records"]), float(r["epsilon"]), r["method"], int(r["seed"])) for r in stored()}
+    if not ROWS.exists():
+        ROWS.write_text(",".join(FIELDS) + "\n", encoding="utf-8")
+    for fit in wanted:
+        if fit not in done:
+            with ROWS.open("a", encoding="utf-8", newline="") as stream:
+                csv.DictWriter(stream, FIELDS, lineterminator="\n").writerow(fit.measured())
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What was measured of tables whose labels are classes, or numbers.
+
+    Args:
+        target: "classes" or "numbers".
+        best: the score without noise, by table and number of records.
+        lost: points lost to noise, by table, records, epsilon and method.
+    """
+
+    target: str
+    best: dict[tuple[str, int], float]
+    lost: dict[tuple[str, int, float, str], float]
+
+    @classmethod
+    def read(cls, tables: Iterable[str], target: str) -> "Losses":
+        scores = {
+            (row["table"], int(row["records"]), int(row["seed"]), float(row["epsilon"]), row["method"]): row["score"]
+            for row in stored()
+            if row["score"] and row["table"] in tables and SOURCES[row["table"]].domain.target == target
+            if not (row["method"] == "local auto" and row["date"] < CHANGED)
+        }
+        best, lost = defaultdict(list), defaultdict(list)
+        for (table, records, seed, epsilon, method), reached in scores.items():
+            without = scores.get((table, records, seed, NO_NOISE, "local auto"))
+            if epsilon == NO_NOISE:
+                best[table, records].append(float(reached))
+            elif without is not None:
+                lost[table, records, epsilon, method].append(loss_of(float(without), float(reached), target))
+        return cls(target, *({cell: float(np.mean(part)) for cell, part in one.items()} for one in (best, lost)))
+
+    @property
+    def tables(self) -> list[str]:
+        return sorted({table for table, _ in self.best})
+
+    def without(self, table: str) -> "Losses":
+        """The same of the other tables."""
+        parts = ({cell: value for cell, value in one.items() if cell[0] != table} for one in (self.best, self.lost))
+        return Losses(self.target, *parts)
+
+    def points(self, table: str, curve: LearningCurve) -> float:
+        """From a constant answer to the best of a table, in percent of what a perfect answer has."""
         domain = SOURCES[table].domain
-        for method in methods(domain):
-            fit = Fit(table, records, epsilon, method, seed)
-            if method.startswith("local") and isinstance(domain, Interval):
-                late.append(fit)
-            else:
-                yield fit
-    yield from late
+        constant, unit = (100.0, -1.0) if self.target == "numbers" else (100 / domain.size, 1 - 1 / domain.size)
+        gains = {records: (best - constant) / unit for (name, records), best in self.best.items() if name == table}
+        return float(np.mean([gain / curve.share(records, domain) for records, gain in gains.items()]))
 
 
-def key(line: dict) -> tuple:
-    names = "table", "records", "epsilon", "method", "seed"
-    return tuple(line[name] for name in names)
-
-
-def kept_lines(kept: Path) -> list[dict]:
-    path = kept / "fits.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def measure(kept: Path, wanted: Iterator[Fit], show: Callable[[str], None] = print) -> None:
-    """Measure what is not kept yet."""
-    done = {key(line) for line in kept_lines(kept)}
-    with (kept / "fits.jsonl").open("a", encoding="utf-8") as stream:
-        for fit in wanted:
-            if key(fit.__dict__) in done:
-                continue
-            try:
-                line = fit.measured()
-            except InputError as error:
-                line = {**fit.__dict__, "score": None, "seconds": 0.0, "refused": str(error)}
-            stream.write(json.dumps(line) + "\n")
-            stream.flush()
-
-
-CONSTANTS = "adult", "credit", "skin", "elec2", "visit", "covertype", "california", "protein", "hours"
-"""The tables that the constants of the rule are set on; it is scored on the others."""
-
-ELSEWHERE = [
-    ("adult", 32_561, epsilon, method, score)
-    for method, scores in {
-        "central linear, delta": {0.1: 89.49, 0.25: 90.16, 0.5: 90.54, 1.0: 90.74},
-        "local auto": {0.1: 82.60, 0.25: 87.26, 0.5: 89.24, 1.0: 91.20},
-    }.items()
-    for epsilon, score in scores.items()
-]
-ELSEWHERE += [
-    ("credit", 24_000, epsilon, method, score)
-    for method, scores in {
-        "central linear, delta": {0.1: 73.01, 1.0: 75.88},
-        "local auto": {0.1: 64.54, 0.25: 72.25, 0.5: 75.63, 1.0: 78.11},
-    }.items()
-    for epsilon, score in scores.items()
-]
-ELSEWHERE += [
-    ("california", 16_512, 1.0, "central cells", 62_536 / 115_396),
-    ("california", 16_512, 1.0, "central linear", 66_231 / 115_396),
-    ("california", 16_512, 1.0, "central linear, delta", 63_556 / 115_396),
-]
-"""Means of larger tables that constants are set on, too: docs/results/tables.md, learning.md and nonparametric.md. The
-standard deviation of California's values, 115,396 dollars, is published."""
-
-STARTS = {"two classes": (60.0, 50.0), "classes": (300.0, 50.0), "numbers": (1000.0, 100.0)}
-"""Where the search for `half` and `noise` starts, and what few measurements pull it towards."""
-
-
-def means(lines: list[dict]) -> dict[tuple[str, int, float], dict[str, dict[int, float]]]:
-    """Scores by (table, records, epsilon), method and seed."""
-    found: dict = {}
-    for line in lines:
-        if line["score"] is not None:
-            cell = found.setdefault((line["table"], line["records"], line["epsilon"]), {})
-            cell.setdefault(line["method"], {})[line["seed"]] = line["score"]
-    return found
+def loss_of(best: float, reached: float, target: str) -> float:
+    """By how much a score is worse than the best: errors are better where they are less."""
+    return reached - best if target == "numbers" else best - reached
 
 
 def way_of(method: str) -> str:
@@ -262,350 +293,169 @@ def way_of(method: str) -> str:
     return method.partition(",")[0]
 
 
-def curve_of(way: Way, values: np.ndarray, kind: str) -> LearningCurve:
-    """A curve without its ends, from logarithms relative to where the search starts."""
-    half, noise = STARTS[kind]
-    cost = float(noise * np.exp(values[2])) if way.trust == "central" else None
-    excess = max(float(values[3]), 0.0) if kind == "numbers" else 0.0
-    return LearningCurve(0, 0, 0, float(half * np.exp(values[0])), float(0.8 * np.exp(values[1])), cost, excess)
+PULL = 1.0
+"""The standard deviation of the logarithms of constants around where the search starts."""
+
+SCATTER = 4.0
+"""The standard deviation of a mean loss around the rule, in points; larger ones count less than their squares."""
+
+STARTS = {"classes": (10, 0.7, 1, 500, 1000), "numbers": (10, 0.4, 1, 1000, 5000)}
+"""Where the search for half, power and the noise of each way starts."""
 
 
-def search(lines: list[dict], kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """The best gain of each table in `CONSTANTS`, and the values of each way's curve, under which scores are likeliest.
+def rule_of(values: np.ndarray, points: float, target: str) -> tuple[LearningCurve, dict[str, Way]]:
+    """The curve and the ways of values of the search."""
+    half, power, *noise = np.exp(values[:5]).tolist()
+    if target == "classes":
+        noise[0] = 1.0  # of randomized labels it is known
+    given_up = (0.0, *values[5:].tolist())
+    pairs = zip(WAYS, noise, given_up, strict=True)
+    ways = {way.name: replace(way, noise={target: one}, given_up={target: other}) for way, one, other in pairs}
+    return LearningCurve(points, half, power, 0.0, 0.0), ways
 
-    A table has its own best, to which a way adds an offset; half, power, noise and excess are alike for all tables. Few
-    measurements leave them near where the search starts.
-    """
-    known = [
-        {"table": table, "records": records, "epsilon": epsilon, "method": method, "seed": 0, "score": score}
-        for table, records, epsilon, method, score in ELSEWHERE
-    ]
-    cells = {key: cell for key, cell in means([*known, *lines]).items() if key[0] in CONSTANTS}
-    cells = {key: cell for key, cell in cells.items() if kind_of(SOURCES[key[0]].domain) == kind}
-    tables, ways = sorted({table for table, _, _ in cells}), [way for way in WAYS if kind in way.curves]
-    names = [way.name for way in ways]
 
-    def residuals(flat: np.ndarray) -> np.ndarray:
-        tops, rest = flat[: len(tables)], flat[len(tables) :].reshape(len(ways), 5)
-        found = [*(rest[:, :3] / np.array([1.5, 0.3, 1.5])).ravel(), *(rest[:, 3] / 0.3), *(rest[:, 4] / 0.03)]
-        for (table, records, epsilon), cell in cells.items():
-            for method, seeds in cell.items():
-                if way_of(method) not in names or (method == "central linear" and "central linear, delta" in cell):
-                    continue  # where both were measured the rule's curve is of the one with a delta
-                place = names.index(way_of(method))
-                shape, best = curve_of(ways[place], rest[place], kind), tops[tables.index(table)] + rest[place, 4]
-                share = shape.share(records, epsilon)
-                gain = best * share - shape.excess * (1 - share)
-                found += [(gain - gain_of(score, SOURCES[table].domain)) / 0.05 for score in seeds.values()]
+def fit(seen: Losses) -> tuple[LearningCurve, dict[str, Way]]:
+    """The curve and the ways under which losses are likeliest."""
+    start = np.concatenate([np.log(STARTS[seen.target]), [0.05, 0.05]])
+
+    def residuals(values: np.ndarray) -> np.ndarray:
+        curve, ways = rule_of(values, 0.0, seen.target)
+        curves = {table: replace(curve, points=seen.points(table, curve)) for table in seen.tables}
+        found = list((values - start)[:5] / PULL)
+        for (table, records, epsilon, method), lost in seen.lost.items():
+            expected = loss(curves[table], ways[way_of(method)], records, SOURCES[table].domain, epsilon)
+            found.append((expected - lost) / SCATTER)
         return np.array(found)
 
-    start = np.concatenate([np.full(len(tables), 0.5), np.zeros(5 * len(ways))])
-    flat = least_squares(residuals, start).x
-    return flat[: len(tables)], flat[len(tables) :].reshape(len(ways), 5)
+    values = least_squares(residuals, start, loss="soft_l1").x
+    curve, ways = rule_of(values, 0.0, seen.target)
+    return replace(curve, points=float(np.mean([seen.points(table, curve) for table in seen.tables]))), ways
 
 
-def fit_curves(lines: list[dict], kind: str) -> dict[str, LearningCurve]:
-    """The curve of each way, with the ends of the tables in `CONSTANTS`; those of classes are pooled."""
-    tops, rest = search(lines, kind)
-    if kind == "classes":
-        tops = np.concatenate([tops, search(lines, "two classes")[0]])
-    found = {}
-    for way, values in zip((way for way in WAYS if kind in way.curves), rest, strict=True):
-        bests = np.clip(tops + values[4], 0.02, 0.99)
-        ends = {"low": float(bests.min()), "top": float(bests.mean()), "high": float(bests.max())}
-        found[way.name] = replace(curve_of(way, values, kind), **ends)
-    return found
+MISSED = 0.025
+"""The share of cells of a table that is left out which may lie beyond each end: less than 0.05, as tables are few."""
 
 
-def gain_of(score: float, domain: Classes | Interval) -> float:
-    """A score on a scale from 0, a constant answer, to 1."""
-    if isinstance(domain, Interval):
-        return 1 - score**2
-    constant = 50.0 if domain.size == 2 else 100 / domain.size
-    return (score - constant) / (100 - constant)
+def margins(seen: Losses) -> tuple[float, float]:
+    """The ends of intervals, in units of a loss and a point, by tables that are left out one at a time."""
+    beyond = []
+    for left_out in seen.tables:
+        curve, ways = fit(seen.without(left_out))
+        for (table, records, epsilon, method), lost in seen.lost.items():
+            case = curve, ways[way_of(method)], records, SOURCES[table].domain, epsilon
+            if table == left_out and learns(*case):
+                expected = loss(*case)
+                beyond.append((lost - expected) / (expected + 1))
+    below, above = (float(np.quantile(sign * np.array(beyond), 1 - MISSED, method="higher")) for sign in (-1, 1))
+    return below, above
+
+
+def show_constants() -> None:
+    """Print the curves and the ways of the rule."""
+    for target in STARTS:
+        seen = Losses.read(SETTING, target)
+        curve, ways = fit(seen)
+        below, above = margins(seen)
+        print(target, replace(curve, below=below, above=above))
+        for way in ways.values():
+            print(target, way.name, way.noise, way.given_up)
 
 
 @dataclass(frozen=True)
-class Regret:
-    """One cell: what each policy loses against the best method in hindsight; None where it has no answer."""
+class Cell:
+    """What the advice, and always the same, lose beside the best in hindsight, in points."""
 
     table: str
-    records: int
     epsilon: float
-    trust: str
-    delta: float
-    best: str
-    auto: str | None
-    losses: dict[str, float | None]
-    errors: dict[str, float]
-    inside: bool | None
-
-    def beyond(self, policy: str) -> float | None:
-        """The loss beyond twice its standard error; all of it where one noise does not tell."""
-        loss = self.losses[policy]
-        return None if loss is None else max(loss - 2 * self.errors.get(policy, 0.0), 0.0)
+    regrets: dict[str, float]
+    said: list[tuple[Expected, float]]
 
 
-ALWAYS = {
-    "always randomized response": {"local": "local auto", "central": "local auto"},
-    "always linear": {"local": "local linear", "central": "central linear"},
-    "always cells": {"local": "local cells", "central": "central cells"},
-}
+POLICIES = {"auto": None, "local": "local auto", "linear": "central linear", "cells": "central cells"}
 
 
-def regrets(lines: list[dict]) -> list[Regret]:
-    """Every cell of which all admissible methods are measured."""
-    found = []
-    for (table, records, epsilon), cell in sorted(means(lines).items()):
-        domain = SOURCES[table].domain
-        for trust, delta in product(("local", "central"), (0.0, DELTA)):
-            wanted = [name for name in methods(domain) if METHODS[name][2] <= delta]
-            wanted = [name for name in wanted if trust == "central" or METHODS[name][0] == "local"]
-            if all(name in cell for name in wanted):
-                found.append(regret(cell, wanted, table, records, epsilon, trust, delta))
-    return found
-
-
-def regret(
-    cell: dict[str, dict[int, float]],
-    wanted: list[str],
-    table: str,
-    records: int,
-    epsilon: float,
-    trust: str,
-    delta: float,
-) -> Regret:
-    """What the advice and the policies lose in one cell."""
-    domain = SOURCES[table].domain
-    sign, unit = (-1, 100) if isinstance(domain, Interval) else (1, 1)
-    value = {name: np.mean(list(cell[name].values())) for name in wanted}
-    best = max(value, key=lambda name: sign * value[name])
-    advice = advise(records, DIMENSIONS.get(table, 10), domain, epsilon, delta, trust)
-
-    def measured(way: str) -> str | None:
-        named = f"{way}, delta" if f"{way}, delta" in wanted else way
-        return named if named in wanted else None
-
-    taken = {name: measured(way[trust]) for name, way in ALWAYS.items()}
-    taken["auto"] = measured(advice.options[0].method) if advice.options else None
-    losses, errors = {}, {}
-    for policy, name in taken.items():
-        relative = unit / (value[best] if unit == 100 else 1)
-        losses[policy] = None if name is None else abs(value[name] - value[best]) * relative
-        if name not in (None, best):
-            pairs = [cell[name][seed] - cell[best][seed] for seed in cell[name] if seed in cell[best]]
-            if len(pairs) > 1:
-                errors[policy] = float(np.std(pairs, ddof=1) / np.sqrt(len(pairs))) * relative
-    inside = None
-    if advice.options and taken["auto"]:
-        expected = advice.options[0].expected
-        inside = bool(expected.low <= value[taken["auto"]] <= expected.high)
-    return Regret(table, records, epsilon, trust, delta, best, taken["auto"], losses, errors, inside)
-
-
-DIMENSIONS: dict[str, int] = {}
-"""Features of each table, where they are known: the rule does not depend on them."""
-
-
-POLICIES = ("auto", *ALWAYS)
-
-
-def page(lines: list[dict], dry_runs: list[dict]) -> str:
-    """The page of results: what was measured, and what the advice loses."""
-    cells, every = means(lines), regrets(lines)
-    text = [
-        "# Which method to take",
-        "",
-        *(f"    {command}" for command in COMMANDS),
-        "",
-    ]
-    text += [*INTRODUCTION.strip().splitlines(), ""]
-    text += ["## What was measured", "", *measured_lines(cells), ""]
-    text += ["## What the advice loses", "", *LOSSES.strip().splitlines(), ""]
-    for unit, numbers in (("points of AUC or accuracy", False), ("percent of the RMSE", True)):
-        for half, chosen in (("scored tables", False), ("tables that the constants were set on", True)):
-            for words, least in (("all ε", 0.0), ("ε from 0.5 on", 0.5)):
-                group = [each for each in every if (each.table in CONSTANTS) == chosen and each.epsilon >= least]
-                group = [each for each in group if isinstance(SOURCES[each.table].domain, Interval) == numbers]
-                if group:
-                    text += [f"### {half[0].upper()}{half[1:]}, {words}, {unit}", "", *loss_lines(group), ""]
-    text += ["## Scores", "", *SCORES_SAID.strip().splitlines(), "", *score_lines(cells), ""]
-    text += ["## Dry runs", "", *dry_run_lines(cells, dry_runs), ""]
-    return "\n".join(text)
-
-
-COMMANDS = (
-    "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --measure [--records 1000,5000,20000]",
-    "python benchmarks/choose.py --constants",
-    "python benchmarks/choose.py --write docs/results/choose.md",
-)
-
-INTRODUCTION = """
-What `labeldp choose` and `labeldp fit --model auto` rest on: every way to fit a table, on tables of 7,000 to 245,000
-records, with fresh noise on records drawn at random, each scored on up to 5,000 other records; one core of a shared
-x86_64 machine. Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. Test labels are used
-for these scores alone. Methods with local trust are admissible with central trust, too. The rule is a curve for each
-way (`src/labeldp/fit/choice.py`): with n records and noise a way goes the share L / (L + half) of the way from a
-constant answer to the best it can give, both to a power, where L is n tanh²(ε/2) for randomized labels and
-n / (1 + noise / (n ε²)) for sums. Its constants are set on the tables {constants}
-(`--constants`), with one value that few measurements pull them towards, and scored on all others. The number of
-features is not used: too few tables were measured to set a constant for it. Where a delta is given, the one linear
-option spends it, and its curve stands for both. Local trust is ranked first where it is expected to be worse by less
-than half a point, or a hundredth of an error: that was decided after first scores had been seen, scored tables' among
-them. Constants rest on means of larger tables on other pages, too (`ELSEWHERE`). 2026-11-23; the trees of cells stopped
-after 15 rounds without progress here, and after 30 since.
-
-Where a table has fewer than 20,000 records beside those that it is scored on, all are taken: 5,625 of higgs, 13,000 to
-15,600 of bike, magic, covertype and california. The rule, and its constants, took them for 20,000.
-
-What it cannot know: of `spend`, where one customer in a hundred buys, no method does better than the mean, and a linear
-model of noisy sums is far worse; of `bike` numbers are learned better than on the tables of the constants.
-""".format(constants=", ".join(CONSTANTS))
-
-LOSSES = """
-Regret: how far below the best admissible method in hindsight a policy is, as means over cells (table × records × ε ×
-trust × δ) in which all admissible methods are measured. *Beyond* is what is left after twice its standard error over
-the noises; where one noise does not tell a standard error, all of the regret counts. *No answer*: the policy names no
-method; for `auto`, nothing was expected to learn more than a constant, so that `--model auto` takes the default.
-Where few noises are measured the best in hindsight is partly the luckiest, most of all at ε = 0.1 with 1,000 records,
-where single fits differ by ten points and more; so the same is also said of ε from 0.5 on. *Within*: in how many
-cells the score of the first option lies in the interval that the advice states.
-
-Aimed at: beyond at most 0.5 points (2 % of RMSE) on average and 2 points (10 %) in the worst cell of the scored tables.
-"""
-
-SCORES_SAID = """
-Means over the noises; AUC or accuracy in percent, or the root mean squared error in percent of that of always answering
-the mean (less is better). Columns are trust and model; δ = 1e-6 where it is named.
-"""
-
-
-def measured_lines(cells: dict) -> list[str]:
-    """Which cells were measured: tables by records and epsilon, with the number of noises."""
-    found = [f"{sum(len(s) for cell in cells.values() for s in cell.values()):,} fits.", ""]
-    found += ["| records | ε | noises | tables |", "|---:|---:|---:|---|"]
-    groups: dict = {}
-    for (table, records, epsilon), cell in cells.items():
-        whole = set(methods(SOURCES[table].domain)) <= set(cell)
-        noises = min(map(len, cell.values())) if whole else 0
-        groups.setdefault((records, epsilon, noises), []).append(table)
-    for (records, epsilon, noises), tables in sorted(groups.items()):
-        said = f"{noises}" if noises else "some methods only"
-        found.append(f"| {records:,} | {epsilon:g} | {said} | {', '.join(sorted(tables))} |")
-    return found
-
-
-def loss_lines(group: list[Regret]) -> list[str]:
-    """A table of policies for some cells."""
-    found = ["| policy | cells | mean regret | beyond | worst cell | beyond there | no answer |", "|---|" + "---:|" * 6]
-    for policy in POLICIES:
-        known = [each for each in group if each.losses.get(policy) is not None]
-        if not known:
+def cells(tables: Iterable[str], target: str) -> Iterator[Cell]:
+    """Every cell with central trust of which all methods are measured, without a delta and with one."""
+    lost = Losses.read(tables, target).lost
+    for (table, records, epsilon), delta in product(sorted({cell[:3] for cell in lost}), (0.0, DELTA)):
+        names = {way_of(name): name for name, (_, _, spent) in METHODS.items() if spent <= delta}
+        mean = {way: lost.get((table, records, epsilon, name), np.nan) for way, name in names.items()}
+        if any(np.isnan(value) for value in mean.values()):
             continue
-        loss = float(np.mean([each.losses[policy] for each in known]))
-        beyond = float(np.mean([each.beyond(policy) for each in known]))
-        worst = max(known, key=lambda each: each.beyond(policy))
-        where = f"{worst.table}, {worst.records:,}, ε = {worst.epsilon:g}, {worst.trust}"
-        row = [policy, len(known), f"{loss:.2f}", f"{beyond:.2f}", where, f"{worst.beyond(policy):.2f}"]
-        found.append("| " + " | ".join(map(str, [*row, len(group) - len(known)])) + " |")
-    inside = [each.inside for each in group if each.inside is not None]
-    return [*found, "", f"Within: {sum(inside)} of {len(inside)}."] if inside else found
+        advice = advise(records, 10, SOURCES[table].domain, epsilon, delta, "central")
+        auto = advice.options[0].method if advice.options else way_of("central linear" if delta else "central cells")
+        regrets = {policy: mean[way or auto] - min(mean.values()) for policy, way in POLICIES.items()}
+        said = [(option.expected, mean[option.method]) for option in advice.options]
+        yield Cell(table, epsilon, regrets, said)
 
 
-def score_lines(cells: dict) -> list[str]:
-    """Every score that was measured."""
-    found = [f"| table | records | ε | {' | '.join(METHODS)} |", "|---|---:|---:|" + "---:|" * len(METHODS)]
-    for (table, records, epsilon), cell in sorted(cells.items()):
-        unit = 100 if isinstance(SOURCES[table].domain, Interval) else 1
-        row = [f"{unit * np.mean(list(cell[name].values())):.1f}" if name in cell else "" for name in METHODS]
-        found.append(f"| {table} | {records:,} | {epsilon:g} | {' | '.join(row)} |")
-    return found
+HEAD = [
+    "tables",
+    "labels",
+    "ε",
+    "cells",
+    "auto",
+    "worst",
+    "always local",
+    "always linear",
+    "always cells",
+    "held",
+    "held, shown",
+    "shown",
+]
 
 
-def dry_run_lines(cells: dict, dry_runs: list[dict]) -> list[str]:
-    """In how many pairs of methods a dry run and the rule have the order of the measured scores."""
-    if not dry_runs:
-        return ["Not measured."]
-    right = {"dry run": 0, "rule": 0}
-    total, places = 0, set()
-    for line in dry_runs:
-        cell = cells.get((line["table"], line["records"], line["epsilon"]), {})
-        domain = SOURCES[line["table"]].domain
-        numbers = isinstance(domain, Interval)
-        sign, least = (-1, 0.01) if numbers else (1, 1.0)
-        true = {way: np.mean(list(cell[m].values())) for way, m in line["methods"].items() if m in cell}
-        advice = advise(line["records"], 10, domain, line["epsilon"], DELTA, "central")
-        ruled = {option.method: sign * option.expected.value for option in advice.options}
-        tried = {way: sign * value for way, value in line["scores"].items()}
-        for one, other in combinations(sorted(set(true) & set(tried) & set(ruled)), 2):
-            difference = sign * (true[one] - true[other])
-            relative = abs(difference) / min(true[one], true[other]) if numbers else abs(difference)
-            if relative > least:
-                total += 1
-                places.add((line["table"], line["records"], line["epsilon"]))
-                for name, scores in (("dry run", tried), ("rule", ruled)):
-                    right[name] += (scores[one] - scores[other]) * difference > 0
-    found = ", ".join(f"the {name} {count} ({count / max(total, 1):.0%})" for name, count in right.items())
-    return [
-        "    python benchmarks/choose.py --rehearse --records 1000,5000 --epsilons 1",
-        "",
-        f"Three teachers on the features of {len(places)} cells, with central trust and δ = 1e-6. Of {total} pairs of "
-        f"methods whose measured scores differ by more than a point (1 % of RMSE), in the right order: {found}. "
-        "Aimed at: 80 %. Teachers' classes were equally frequent, since no balance was declared.",
-    ]
-
-
-def measure_rehearsals(kept: Path, wanted: Iterator[tuple[str, int, float]]) -> None:
-    """Rehearse cells whose scores are measured, with central trust and a delta, and keep a line for each."""
-    path = kept / "dry runs.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(line["table"], line["records"], line["epsilon"]) for line in lines}
-    with path.open("a", encoding="utf-8") as stream:
-        for table, records, epsilon in wanted:
-            if (table, records, epsilon) in done:
+def page_rows() -> Iterator[list[str]]:
+    """The rows of the page: what every group of cells says."""
+    for (half, tables), target in product((("scoring", SCORING), ("setting", SETTING)), STARTS):
+        for words, low, high in (("0.1", 0, 0.2), ("0.5, 1, 4", 0.2, 9)):
+            group = [cell for cell in cells(tables, target) if low < cell.epsilon < high]
+            if not group:
                 continue
-            found = task(table)
-            rows = np.random.default_rng([0, 3]).permutation(len(found.codes) - found.tested)[:records]
-            public = DryRunRows(found.encoder, found.features[rows])
-            advice = advise(records, len(found.encoder.names), found.domain, epsilon, DELTA, "central")
-            tried = dry_run(advice, public, found.domain, epsilon)
-            scores = {option.method: option.expected.value for option in tried.options}
-            named = {way: "central linear, delta" if way == "central linear" else way for way in scores}
-            line = {"table": table, "records": records, "epsilon": epsilon, "scores": scores, "methods": named}
-            stream.write(json.dumps(line) + "\n")
-            stream.flush()
+            mean = [f"{np.mean([cell.regrets[policy] for cell in group]):.2f}" for policy in POLICIES]
+            worst = max(group, key=lambda cell: cell.regrets["auto"])
+            parts = [[one for cell in group for one in part(cell)] for part in (held, held_shown, shown)]
+            row = [half, target, words, str(len(group)), mean[0], f"{worst.regrets['auto']:.1f} ({worst.table})"]
+            yield [*row, *mean[1:], *(f"{np.mean(part):.0%}".replace("%", " %") if part else "–" for part in parts)]
+
+
+def held(cell: Cell) -> list[bool]:
+    """Whether the loss of each option lies in its interval."""
+    return [expected.low <= value <= expected.high for expected, value in cell.said]
+
+
+def held_shown(cell: Cell) -> list[bool]:
+    """The same of intervals that are shown."""
+    return [holds for holds, is_shown in zip(held(cell), shown(cell), strict=True) if is_shown]
+
+
+def shown(cell: Cell) -> list[bool]:
+    """Whether the interval of each option is shown."""
+    return [expected.tells for expected, _ in cell.said]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kept", type=Path, default=KEPT)
-    parser.add_argument("--measure", action="store_true")
-    parser.add_argument("--tables", default=",".join(SOURCES))
-    parser.add_argument("--records", default="1000,5000")
-    parser.add_argument("--epsilons", default="1,0.1,4,0.5")
-    parser.add_argument("--noises", default="0,1,2", help="seeds of the noise and of the records")
-    parser.add_argument("--rehearse", action="store_true", help="rehearse what is measured")
-    parser.add_argument("--constants", action="store_true", help="print the curves of the rule")
-    parser.add_argument("--write", type=Path)
+    commands = parser.add_subparsers(dest="command", required=True)
+    measured = commands.add_parser("measure")
+    measured.add_argument("tables", help="setting, scoring, or names with commas between")
+    measured.add_argument("--methods", default=";".join(METHODS), help="names with semicolons between")
+    measured.add_argument("--records", default="1000,5000")
+    measured.add_argument("--epsilons", default="0.5,1,4")
+    measured.add_argument("--seeds", type=int, default=2, help="of the noise and of the records")
+    commands.add_parser("constants")
+    commands.add_parser("page")
     given = parser.parse_args()
-    given.kept.mkdir(parents=True, exist_ok=True)
-    lines = kept_lines(given.kept)
-    if given.write:
-        path = given.kept / "dry runs.jsonl"
-        tried = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        given.write.write_text(page(lines, tried), encoding="utf-8")
-    if given.constants:
-        for kind in STARTS:
-            for name, curve in fit_curves(lines, kind).items():
-                print(kind, name, curve)
-    sizes, epsilons = [int(each) for each in given.records.split(",")], [float(e) for e in given.epsilons.split(",")]
-    seeds = [int(each) for each in given.noises.split(",")]
-    if given.rehearse:
-        asked = product(sizes, epsilons, given.tables.split(","))
-        wanted = ((table, records, epsilon) for records, epsilon, table in asked)
-        measure_rehearsals(given.kept, (key for key in wanted if key in means(lines)))
-    if given.measure:
-        measure(given.kept, fits(given.tables.split(","), sizes, epsilons, seeds))
+    if given.command == "constants":
+        show_constants()
+    if given.command == "page":
+        pages.write("choose-rule", HEAD, list(page_rows()))
+        pages.fill()
+    if given.command == "measure":
+        groups = {"setting": list(SETTING), "scoring": list(SCORING)}
+        tables = groups.get(given.tables) or given.tables.split(",")
+        sizes, epsilons = [int(e) for e in given.records.split(",")], [float(e) for e in given.epsilons.split(",")]
+        measure(fits(tables, given.methods.split(";"), sizes, epsilons, given.seeds))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 from cli.conftest import DONE, Ran
+from labeldp.cli.advice import expected_text
 from labeldp.curator import LedgerFile
 from labeldp.fit import choice as rule
-from labeldp.fit.choice import WAYS
+from labeldp.fit.choice import WAYS, Expected
 from labeldp.privacy import total_loss
 
 ASKED = ("people.csv", "--label", "bought", "--classes", "no,yes", "--id", "id")
@@ -30,8 +31,7 @@ def test_options_are_ranked_with_their_commands(labeldp: Callable[..., Ran], peo
     found = json.loads(labeldp(*CHOOSE, *CENTRAL, "--json").out)
     assert ran.out.startswith("people.csv: 600 records, 4 features, 2 classes   ε = 1, δ = 1e-6, central\n\n")
     for place, option in enumerate(found["options"], start=1):
-        expected = option["expected"]
-        assert f"  {place}  {option['method']:<14}  {expected['value']:.0f} %  ({expected['low']:.0f}–" in ran.out
+        assert f"  {place}  {option['method']:<14}  {expected_text(Expected(**option['expected']))}" in ran.out
     assert len(found["options"]) > 2 and found["options"][0]["source"] in ran.out
     assert found["options"][0]["command"] in " ".join(ran.out.replace("\\\n", " ").split())
     assert max(map(len, ran.out.splitlines())) <= 80
@@ -55,8 +55,8 @@ def test_a_plan_says_the_same(labeldp: Callable[..., Ran], people: Path) -> None
         for one, other in zip(planned["options"], found["options"], strict=True):
             assert one | {"command": ""} == other | {"command": ""}
     said = labeldp("plan", *ASKED, "--epsilon", "1,0.001", "--trust", "local").out
-    said, model = " ".join(said.split()), found["options"][0]
-    assert "Suggested local: labeldp fit … --trust local --model" in said and model["expected"]["score"] in said
+    said, model = " ".join(said.split()), next(o for o in found["options"] if o["settings"]["trust"] == "local")
+    assert "Suggested local: labeldp fit … --trust local --model" in said and str(Expected(**model["expected"])) in said
     assert "no method is expected to be better than the baseline" in said
     assert "Too few records for such cells or neighbors to learn more than the baseline: ε = 1, local" in said
     assert "Too few records to learn more than the baseline: ε = 0.001, local" in said
@@ -74,7 +74,8 @@ def certified(folder: Path) -> dict[str, Any]:
 def test_the_first_option_is_fitted_and_free_again(labeldp: Callable[..., Ran], people: Path) -> None:
     best = json.loads(labeldp(*CHOOSE, *CENTRAL, "--json").out)["options"][0]
     first = labeldp(*FIT, "--out", "model")
-    assert first.status == 0 and f"--model auto takes {best['method']}: expect AUC" in first.err, first
+    assert first.status == 0 and f"--model auto takes {best['method']}: " in first.err, first
+    assert str(Expected(**best["expected"])) in first.err
     assert f"{best['method']} was chosen from features and" in labeldp("certificate", "model").out
     summary = json.loads((people / "model" / "summary.json").read_text())
     assert "--model auto" in str(summary)
@@ -100,7 +101,7 @@ def test_a_choice_that_a_ledger_holds_stays(
     newer = tuple(
         replace(
             way,
-            curves={kind: replace(curve, top=0.99 - 0.4 * (way.name == held)) for kind, curve in way.curves.items()},
+            given_up={"classes": 0.5 * (way.trust == "central"), "numbers": 0.0},
         )
         for way in reversed(WAYS)
     )

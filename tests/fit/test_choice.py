@@ -2,8 +2,8 @@
 
 import json
 import math
+import time
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,15 @@ import labeldp as ldp
 from labeldp.fit import Command, advise
 from labeldp.fit.choice import (
     ALIKE,
+    CURVES,
     LEAST_RECORDS,
-    SCORES,
     SOURCE,
     WAYS,
+    WIDEST,
     Expected,
     LearningCurve,
+    Way,
     expected,
-    kind_of,
     rounded,
 )
 from labeldp.learners import LEARNERS
@@ -30,37 +31,39 @@ TWO, NUMBERS = ldp.Classes(("no", "yes")), ldp.Interval(0, 100)
 DOMAINS = {"two classes": TWO, "classes": ldp.Classes(5), "numbers": NUMBERS}
 
 
-def test_records_with_noise_are_worth_fewer_without() -> None:
-    """Randomized: n tanh²(ε/2), which is n (2p - 1)² of two classes; of sums n / (1 + noise / (n ε²))."""
+def test_labels_with_noise_are_worth_fewer_without() -> None:
+    """Records n / (1 + v), with the variance of a debiased answer or of a sum beside that of the labels."""
+    local, central = Way("local", "a", "", {"classes": 1.0}, {}), Way("central", "b", "", {"classes": 50.0}, {})
     keep = ldp.RandomizedResponse(domain=TWO, epsilon=1).keep_probability
-    local, central = LearningCurve(0.2, 0.6, 0.8, 100, 1), LearningCurve(0.2, 0.6, 0.8, 100, 1, noise=50)
-    assert local.left(1000, 1.0) == pytest.approx(1000 * (2 * keep - 1) ** 2)
-    assert central.left(1000, 0.5) == pytest.approx(1000 / (1 + 50 / 250))
-    assert local.share(1000, 1.0) == pytest.approx(1 / (1 + 100 / local.left(1000, 1.0)))
-    assert local.share(10**9, 1000.0) == pytest.approx(1) and local.share(1, 1e-300) == 0
+    assert local.left(1000, TWO, 1.0) == pytest.approx(1000 * (2 * keep - 1) ** 2)
+    assert local.left(1000, TWO, 1.0) == pytest.approx(1000 / (1 + 1 / math.sinh(0.5) ** 2))
+    assert central.left(1000, TWO, 0.5) == pytest.approx(1000 / (1 + 50 / 250))
+    assert local.left(10**9, TWO, 1000.0) == pytest.approx(10**9) and local.left(1, TWO, 1e-300) == 0
 
 
-def test_scores_lie_between_a_constant_and_the_best() -> None:
-    curve, of_numbers = LearningCurve(0.2, 0.6, 0.8, 100, 1), LearningCurve(0.1, 0.5, 0.8, 100, 1)
-    way = replace(WAYS[0], curves={"two classes": curve, "numbers": of_numbers})
-    half = math.ceil(100 / math.tanh(0.5) ** 2)
-    found = expected(way, half, TWO, 1.0)
-    assert found.score == "AUC"
-    assert (found.value, found.low, found.high) == pytest.approx((65, 55, 70), rel=1e-2)
-    error = expected(way, half, NUMBERS, 1.0)
-    assert error.score == "error" and error.value == pytest.approx(math.sqrt(1 - 0.25), rel=1e-2)
-    assert error.low < error.value < error.high < 1, "the least error is the best"
+def test_the_loss_is_what_is_lacking_to_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = LearningCurve(points=80, half=100, power=1, below=0.5, above=2)
+    monkeypatch.setattr("labeldp.fit.choice.CURVES", {"classes": curve, "numbers": curve})
+    way = replace(WAYS[0], noise={"classes": 1.0, "numbers": 1.0}, given_up={"classes": 0.0, "numbers": 0.25})
+    assert curve.share(300, TWO) == curve.share(300, NUMBERS) == pytest.approx(0.75)
+    assert curve.share(300, ldp.Classes(4)) == pytest.approx(0.5)
+    epsilon = 2 * math.asinh(math.sqrt(1 / 2))  # of 300 labels a third is left
+    loss = expected(way, 300, TWO, epsilon)
+    assert loss.score == "AUC" and loss.value == pytest.approx(80 / 2 * (0.75 - 0.5))
+    assert (loss.low, loss.high) == pytest.approx((loss.value - 0.5 * 11, loss.value + 2 * 11))
+    error = expected(way, 300, NUMBERS, epsilon)
+    assert error.score == "RMSE" and error.value == pytest.approx(80 * (0.75 - 0.75 * 0.5))
+    assert expected(way, 300, TWO, 1000.0).value == pytest.approx(0)
 
 
 @pytest.mark.parametrize("kind", DOMAINS)
 @pytest.mark.parametrize("trust", ["local", "central"])
 def test_the_best_comes_first_and_is_a_command(kind: str, trust: str) -> None:
     advice = advise(200_000, 12, DOMAINS[kind], "0.5", "1e-6", trust, Command("people.csv", "bought", ("--id", "id")))
-    worse = [option.expected.value * (1 if kind == "numbers" else -1) for option in advice.options]
-    bonus = [ALIKE[SCORES[kind]] * (option.settings["trust"] == "local") for option in advice.options]
-    ranks = [value - more for value, more in zip(worse, bonus, strict=True)]
+    ranks = [option.expected.value - ALIKE * (option.settings["trust"] == "local") for option in advice.options]
     assert ranks == sorted(ranks) and advice.best is advice.options[0]
-    assert {option.expected.score for option in advice.options} == {SCORES[kind]} and kind_of(DOMAINS[kind]) == kind
+    scores = {"two classes": "AUC", "classes": "accuracy", "numbers": "RMSE"}
+    assert {option.expected.score for option in advice.options} == {scores[kind]}
     for option in advice.options:
         assert option.settings["model"] in LEARNERS and option.method == "{trust} {model}".format(**option.settings)
         assert option.settings["trust"] == "local" or trust == "central"
@@ -75,6 +78,16 @@ def test_the_best_comes_first_and_is_a_command(kind: str, trust: str) -> None:
     )
 
 
+def test_measured_time_never_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    def clock() -> float:
+        raise AssertionError("a choice asked what time it is")
+
+    advice = advise(5000, 5, TWO, 1, 1e-6, "central")
+    for name in ("time", "perf_counter", "process_time", "monotonic"):
+        monkeypatch.setattr(time, name, clock)
+    assert advise(5000, 5, TWO, 1, 1e-6, "central") == advice
+
+
 def test_who_may_see_labels_may_also_randomize_them() -> None:
     local, central = (advise(5000, 5, TWO, 1, 0, trust).options for trust in ("local", "central"))
     assert {each.method for each in local} < {each.method for each in central}
@@ -82,23 +95,26 @@ def test_who_may_see_labels_may_also_randomize_them() -> None:
 
 
 def test_where_two_are_alike_the_one_that_trusts_nobody_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    curve = LearningCurve(0.2, 0.6, 0.8, 10, 1)
-    for top, first in ((0.605, "local auto"), (0.7, "central cells")):
-        ways = [replace(way, curves={"two classes": curve}) for way in WAYS if way.name == "local auto"]
-        other = replace(curve, top=top, noise=0.0)
-        ways += [replace(way, curves={"two classes": other}) for way in WAYS if way.name == "central cells"]
-        monkeypatch.setattr("labeldp.fit.choice.WAYS", tuple(ways))
+    curve, nothing = LearningCurve(points=100, half=10, power=1, below=0, above=0), {"classes": 0.0}
+    monkeypatch.setattr("labeldp.fit.choice.CURVES", {"classes": curve})
+    cells = Way("central", "cells", "", nothing, nothing)
+    for given_up, first in ((0.005, "local auto"), (0.02, "central cells")):
+        local = Way("local", "auto", "", nothing, {"classes": given_up})
+        monkeypatch.setattr("labeldp.fit.choice.WAYS", (local, cells))
         assert advise(10**6, 5, TWO, 5, 0, "central").best.method == first
 
 
 @pytest.mark.parametrize("kind", DOMAINS)
 @pytest.mark.parametrize("trust", ["local", "central"])
 def test_more_records_or_more_epsilon_never_do_harm(kind: str, trust: str) -> None:
+    domain = DOMAINS[kind]
     for sizes, epsilons in [((100, 1000, 10**5, 10**7), (1.0,)), ((20_000,), (0.01, 0.1, 1.0, 10.0))]:
-        found = [advise(size, 5, DOMAINS[kind], e, 0, trust) for size in sizes for e in epsilons]
-        best = [each.best.expected.value * (-1 if kind == "numbers" else 1) for each in found if each.options]
-        assert best and all(later > sooner - ALIKE[SCORES[kind]] for sooner, later in pairwise(best))
-        assert [bool(each.options) for each in found] == sorted(bool(each.options) for each in found)
+        cases = [(size, epsilon) for size in sizes for epsilon in epsilons]
+        for way in WAYS:
+            shares = [way.share(CURVES[domain.target], size, domain, epsilon) for size, epsilon in cases]
+            assert shares == sorted(shares)
+        known = [bool(advise(size, 5, domain, epsilon, 0, trust).options) for size, epsilon in cases]
+        assert known == sorted(known) and known[-1]
 
 
 def test_advice_is_json() -> None:
@@ -159,5 +175,9 @@ def test_its_source_is_a_page() -> None:
     assert (Path(__file__).parents[2] / SOURCE).is_file()
 
 
-def test_an_expected_error_names_its_measure() -> None:
-    assert str(Expected("error", 0.75, 0.7, 0.8)) == "RMSE 0.75 times that of the mean (0.70 to 0.80)"
+def test_what_noise_costs_is_said_where_public_numbers_tell() -> None:
+    assert str(Expected("AUC", 4.2, 1.0, 9.0)) == "noise costs 4 points of AUC (1 to 9)"
+    assert str(Expected("accuracy", 0.8, -0.4, 3.1)) == "noise costs 1 point of accuracy (0 to 3)"
+    assert Expected("AUC", 9, 1, 1 + WIDEST).tells and not Expected("AUC", 9, 1, 1.1 + WIDEST).tells
+    for hidden in (Expected("accuracy", 30.0, 5.0, 60.0), Expected("RMSE", 7.0, 2.0, 15.0)):
+        assert str(hidden) == "public numbers cannot tell what noise costs"

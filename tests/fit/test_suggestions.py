@@ -15,18 +15,18 @@ def settings(domain: object = TWO, epsilon: float = 1.0, **others: object) -> Fi
 
 
 def test_the_sentence_says_what_labeldp_choose_expects() -> None:
-    (found,) = better_models(settings(), 3000, 10)
-    for records, epsilon, trust in ((3000, 1, "local"), (12_000, 1, "local"), (3000, 2, "local"), (3000, 1, "central")):
-        expected = advise(records, 10, TWO, epsilon, 0, trust).options[0].expected.value
-        assert f"{expected:.0f}%" in found
-    assert "with 12,000 records" in found and "with ε = 2" in found and "with central trust" in found
+    (found,) = better_models(settings(epsilon=0.5), 3000, 10)
+    assert advise(3000, 10, TWO, 0.5).best.expected.cost in found
+    for records, epsilon, trust in ((12_000, 0.5, "local"), (3000, 1, "local"), (3000, 0.5, "central")):
+        assert f"{round(advise(records, 10, TWO, epsilon, 0, trust).best.expected.value)} with" in found
+    assert "with 12,000 records" in found and "with ε = 1" in found and "with central trust" in found
     (central,) = better_models(settings(trust="central"), 3000, 10)
     assert "central trust" not in central
 
 
 def test_where_nothing_is_expected_it_says_what_is() -> None:
-    (found,) = better_models(settings(epsilon=0.1), 600, 10)
-    assert "no method learned more than a constant" in found and "with central trust at this ε" in found
+    (found,) = better_models(settings(epsilon=0.1), 1500, 10)
+    assert "no method learns more than a constant" in found and "with central trust at this ε" in found
     assert better_models(settings(epsilon=0.001), 60, 10) == ()
 
 
@@ -35,9 +35,8 @@ def test_what_changes_little_is_not_offered() -> None:
     assert "neither more records nor a larger ε nor another trust" in found
 
 
-def test_numbers_are_told_by_their_error() -> None:
-    (found,) = better_models(settings(ldp.Interval(0, 10)), 3000, 10)
-    assert "an RMSE, relative to the mean baseline, of 86%" in found
+def test_of_numbers_public_numbers_tell_nothing() -> None:
+    assert better_models(settings(ldp.Interval(0, 10)), 3000, 10) == ()
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])

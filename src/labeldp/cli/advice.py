@@ -92,9 +92,9 @@ def advice_lines(advice: Advice) -> Iterator[str]:
         return
     best = advice.best
     information, _, _ = best.why.partition(": ")
-    rows = [["#", "Method", f"Expected {SCORES[best.expected.score]}"]]
+    rows = [["#", "Method", "Cost of noise"]]
     for rank, option in enumerate(advice.options, start=1):
-        rows.append([str(rank), option.method, expected_text(option.expected)])
+        rows.append([str(rank), option.method, expected_text(option.expected, tried=advice.rehearsed > 0)])
     table = align_columns([[*row, ""] for row in rows])
     width = max(map(len, table)) + 2
     for line, text in zip(
@@ -109,21 +109,22 @@ def advice_lines(advice: Advice) -> Iterator[str]:
     yield "Run the best method:"
     yield from command_lines(best.command)
     yield ""
-    source = "of the benchmark tables"
+    unit = "RMSE in % of the labels' standard deviation" if best.expected.score == "RMSE" else best.expected.score
+    text = f"Cost: points of {unit} lost to noise, with an interval"
     if advice.rehearsed:
-        source = f"of a dry run on {advice.rehearsed:,} rows with synthetic labels"
-    yield from wrap(f"Range: lowest and highest {source}. No label was read. Details: {best.source}", WIDTH)
+        text += f": least and most of a dry run on {advice.rehearsed:,} rows with synthetic labels"
+    elif all(option.expected.tells for option in advice.options):
+        text += " that held in 89 % of the benchmark cells"
+    else:
+        text += ". Where it is unknown, public numbers cannot tell: --dry-run tries the methods"
+    yield from wrap(f"{text}. No label was read. Details: {best.source}", WIDTH)
 
 
-SCORES = {"AUC": "AUC", "accuracy": "accuracy", "error": "RMSE / baseline"}
-"""The name of each score; the baseline is the mean of the labels."""
-
-
-def expected_text(expected: Expected) -> str:
-    """Return an expected score with its range."""
-    if expected.score == "error":
-        return f"{expected.value:.2f}  ({expected.low:.2f}–{expected.high:.2f})"
-    return f"{expected.value:.0f} %  ({expected.low:.0f}–{expected.high:.0f})"
+def expected_text(expected: Expected, *, tried: bool = False) -> str:
+    """Return an expected loss with its interval, if it says something, or was seen in a dry run."""
+    if not tried and not expected.tells:
+        return "unknown"
+    return f"{round(expected.value)}  ({round(expected.low)} to {round(expected.high)})"
 
 
 def command_lines(command: str) -> Iterator[str]:
@@ -351,9 +352,8 @@ def _suggestions(plan: SampleSizePlan, epsilon: float) -> Iterator[str]:
     for (number, trust), advice in plan.advice.items():
         if number == epsilon and advice.options:
             settings = " ".join(f"--{name} {value}" for name, value in advice.best.settings.items())
-            score = SCORES[advice.best.expected.score]
             yield f"  Suggested   {trust}: labeldp fit … {settings}"
-            yield f"              expected {score} {expected_text(advice.best.expected)}"
+            yield f"              {advice.best.expected}"
         elif number == epsilon:
             yield f"  Suggested   {trust}: no method is expected to be better than the baseline"
 

@@ -14,13 +14,12 @@ from .bundle import read_certified as read_certified
 from .bundle import read_json as read_json
 from .bundle import skops_io as skops_io
 from .bundle import write_json as write_json
-from .choice import SCORES as SCORES
 from .choice import Advice as Advice
 from .choice import Command as Command
 from .choice import Expected as Expected
 from .choice import Option as Option
 from .choice import advise as advise
-from .choice import kind_of as kind_of
+from .choice import score_of as score_of
 from .choice import trust_name as trust_name
 from .cohorts import add_cohort as add_cohort
 from .demo import prepare_demo as prepare_demo

@@ -1,9 +1,19 @@
-"""What every way to fit a table is expected to reach, from public numbers alone: the rule of `labeldp choose`."""
+"""The rule of `labeldp choose` and of the model "auto": what noise costs each way to fit a table, from public numbers.
+
+With n labels without noise a learner goes the share n^p / (n^p + h^p) of the way from a constant answer to the best,
+with h = half (K - 1) for K classes. Noise of variance v, in units of the labels' own, makes n labels worth n / (1 + v):
+
+- local: v = a / sinh²(ε/2), with a = 1 for classes: the variance of a debiased answer of two equally frequent ones;
+- sums: v = b / (n ε²), since one noise is spread over n records.
+
+A restricted model gives up a share of the way, too. The loss is what is lacking to the local learner without noise; the
+least loss comes first.
+"""
 
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from math import ceil, floor, log10, sqrt, tanh
+from math import ceil, floor, log10, tanh
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +21,6 @@ from labeldp.fit.settings import domain_words, epsilon_of
 from labeldp.learners import TRUSTS
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, Trust, check_integer, decimal, decimal_text, float_above
-
-SCORES = {"two classes": "AUC", "classes": "accuracy", "numbers": "error"}
-"""What is expected, by the kind of labels: the area under the ROC curve or accuracy, in percent, or the root mean
-squared error as a share of that of always answering the mean."""
 
 SOURCE = "docs/results/choose.md"
 
@@ -24,11 +30,14 @@ LEAST_RECORDS = 40
 LEAST_LEFT = 5
 """Fewer records than this without noise tell nothing."""
 
-LEAST_GAIN = {"AUC": 5.0, "accuracy": 5.0, "error": 0.98}
-"""What a way must be expected to give: points above a constant answer, or such an error."""
+LEAST_SHARE = 0.15
+"""The least share of the way from a constant answer to the best that an option is expected to go."""
 
-ALIKE = {"AUC": 0.5, "accuracy": 0.5, "error": 0.01}
-"""By less than this local trust is no worse: it is ranked first, since it promises more."""
+ALIKE = 0.5
+"""By fewer points than this local trust is no worse: it is ranked first, since it promises more."""
+
+WIDEST = 20.0
+"""An interval of more points than this says nothing: public numbers cannot tell."""
 
 MOST_RECORDS, MOST_EPSILON = 10**12, 20.0
 """The most that a refusal suggests."""
@@ -36,39 +45,32 @@ MOST_RECORDS, MOST_EPSILON = 10**12, 20.0
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """How a score grows with the records that noise leaves.
-
-    Records with noise tell as much as fewer records without. With `left` of those, a method reaches the share
-    1 / (1 + (half / left)^power) of the way from a constant answer to the best that it can give.
+    """How a score grows with the number of labels without noise, and how well that is known.
 
     Args:
-        low, top, high: the best that it can give: the least, the mean and the most of some tables; 0 is a constant
-            answer and 1 the best there can be. For numbers the share of the squared error that is explained.
-        half: with how many records without noise it goes half of the way.
+        points: from a constant answer to the best, in percent of what a perfect answer has.
+        half: with how many labels it goes half of the way; of K classes with K - 1 times as many.
         power: how fast it goes the other half.
-        noise: of sums: the number of records that noise at epsilon = 1 costs; None where each label is randomized.
-        excess: of numbers: by how much the squared error is above that of the mean where nothing is learned.
+        below, above: the ends of an interval for the loss, in units of the loss and a point.
     """
 
-    low: float
-    top: float
-    high: float
+    points: float
     half: float
     power: float
-    noise: float | None = None
-    excess: float = 0.0
+    below: float
+    above: float
 
-    def left(self, records: int, epsilon: float) -> float:
-        """Return how many records without noise tell as much as these."""
-        if self.noise is None:
-            return records * tanh(epsilon / 2) ** 2
-        signal = records * epsilon**2
-        return records * signal / (signal + self.noise)
+    def share(self, labels: float, domain: Classes | Interval) -> float:
+        """Return how far it goes from a constant answer to the best, in [0, 1)."""
+        half = self.half * (domain.size - 1 if domain.target == "classes" else 1)
+        return labels**self.power / (labels**self.power + half**self.power)
 
-    def share(self, records: int, epsilon: float) -> float:
-        """Return how far it goes from a constant answer to the best, in (0, 1)."""
-        reached = self.left(records, epsilon) ** self.power
-        return reached / (reached + self.half**self.power)
+
+CURVES = {
+    "classes": LearningCurve(65.0, 31.0, 0.92, 0.8, 2.33),
+    "numbers": LearningCurve(38.0, 396.0, 0.51, 0.53, 1.6),
+}
+"""By what is learned; `benchmarks/choose.py constants` sets the numbers of curves and ways on half of its tables."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,16 @@ class Way:
         trust: "local" or "central".
         model: a name of `--model`.
         phrase: what it does, as the second half of a reason.
-        curves: what it is expected to reach, by the kind of labels that it learns.
+        noise: the constant a or b of the variance, by what is learned.
+        given_up: the share of the way that the model gives up, by what is learned.
         delta: whether it spends a delta where there is one.
     """
 
     trust: str
     model: str
     phrase: str
-    curves: Mapping[str, LearningCurve]
+    noise: Mapping[str, float]
+    given_up: Mapping[str, float]
     delta: bool = False
 
     @property
@@ -98,9 +102,21 @@ class Way:
         """Return the settings of `labeldp fit` that it is, where so much delta may be spent."""
         return {"trust": self.trust, "model": self.model} | ({"delta": delta} if self.delta and delta else {})
 
-    def admissible(self, domain: Classes | Interval, trust: str) -> bool:
-        """Return whether it learns such labels under such trust: who may see labels may also randomize them."""
-        return kind_of(domain) in self.curves and (trust == "central" or self.trust == "local")
+    def admissible(self, trust: str) -> bool:
+        """Return whether such trust allows it: who may see labels may also randomize them."""
+        return trust == "central" or self.trust == "local"
+
+    def left(self, records: int, domain: Classes | Interval, epsilon: float) -> float:
+        """Return how many labels without noise tell as much as these."""
+        noise, signal = self.noise[domain.target], records * epsilon**2
+        if self.trust == "local":
+            signal = tanh(epsilon / 2) ** 2
+            noise *= 1 - signal
+        return records * signal / (signal + noise)
+
+    def share(self, curve: LearningCurve, records: int, domain: Classes | Interval, epsilon: float) -> float:
+        """Return how far it goes from a constant answer to the best, in [0, 1)."""
+        return (1 - self.given_up[domain.target]) * curve.share(self.left(records, domain, epsilon), domain)
 
 
 WAYS = (
@@ -108,54 +124,35 @@ WAYS = (
         "local",
         "auto",
         "each label is randomized once, and the best of several learners learns from all answers",
-        {
-            "two classes": LearningCurve(0.214, 0.64, 0.99, 4.98, 0.599),
-            "classes": LearningCurve(0.24, 0.688, 0.99, 162, 0.671),
-            "numbers": LearningCurve(0.297, 0.614, 0.955, 9.39, 0.38, None, 1.54),
-        },
-    ),
-    Way(
-        "local",
-        "linear",
-        "each label is randomized once, and a linear model with a prior learns from all answers",
-        {
-            "two classes": LearningCurve(0.182, 0.614, 0.99, 7.41, 0.542),
-            "classes": LearningCurve(0.192, 0.648, 0.99, 259, 0.711),
-        },
+        {"classes": 1.0, "numbers": 1.06},
+        {"classes": 0.0, "numbers": 0.0},
     ),
     Way(
         "central",
         "linear",
         "a linear model learns from one noisy sum over all records",
-        {
-            "two classes": LearningCurve(0.231, 0.654, 0.99, 8.42, 0.408, 501),
-            "classes": LearningCurve(0.195, 0.65, 0.99, 88.6, 0.386, 799),
-            "numbers": LearningCurve(0.143, 0.46, 0.801, 9.44, 0.319, 4300, 0.468),
-        },
+        {"classes": 713.0, "numbers": 1170.0},
+        {"classes": 0.093, "numbers": 0.3},
         delta=True,
     ),
     Way(
         "central",
         "cells",
         "boosted trees learn from the noisy sums of many small cells of similar records",
-        {
-            "two classes": LearningCurve(0.2, 0.629, 0.99, 98.8, 1.8, 619),
-            "classes": LearningCurve(0.2, 0.654, 0.99, 52.7, 0.458, 4450),
-            "numbers": LearningCurve(0.229, 0.546, 0.887, 23, 0.309, 23700, 0.213),
-        },
+        {"classes": 1390.0, "numbers": 6770.0},
+        {"classes": 0.03, "numbers": 0.175},
     ),
 )
-"""Every way to fit a table; `benchmarks/choose.py --constants` sets the numbers on half of its tables."""
+"""Every way to fit a table."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A score that is expected, and between what it was, on average, on the tables that the rule was made from.
+    """How many points are expected to be lost to noise, with an interval.
 
     Args:
-        score: "AUC" or "accuracy", in percent, or "error": the root mean squared error as a share of that of always
-            answering the mean.
-        value, low, high: the score.
+        score: of what: "AUC" or "accuracy" in percent, or "RMSE" in percent of the labels' standard deviation.
+        value, low, high: the points.
     """
 
     score: str
@@ -163,11 +160,20 @@ class Expected:
     low: float
     high: float
 
+    @property
+    def tells(self) -> bool:
+        """Whether the interval is shown: those of numbers held in 54 % of the cells of other tables."""
+        return self.score != "RMSE" and self.high - self.low <= WIDEST
+
+    @property
+    def cost(self) -> str:
+        """The value in words."""
+        return f"noise costs {round(self.value)} point{'s' * (round(self.value) != 1)} of {self.score}"
+
     def __str__(self) -> str:
-        digits = 2 if self.score == "error" else 0
-        name, unit = ("RMSE", " times that of the mean") if self.score == "error" else (self.score, " %")
-        value, low, high = (f"{number:.{digits}f}" for number in (self.value, self.low, self.high))
-        return f"{name} {value}{unit} ({low} to {high})"
+        if not self.tells:
+            return "public numbers cannot tell what noise costs"
+        return f"{self.cost} ({round(self.low)} to {round(self.high)})"
 
 
 @dataclass(frozen=True)
@@ -250,11 +256,11 @@ class Command:
         return shlex.join(words)
 
 
-def kind_of(domain: Classes | Interval) -> str:
-    """Return what labels are, as far as the rule is concerned: a key of `SCORES`."""
+def score_of(domain: Classes | Interval) -> str:
+    """Return the score of such labels; see `Expected`."""
     if domain.target == "numbers":
-        return "numbers"
-    return "two classes" if domain.size == 2 else "classes"
+        return "RMSE"
+    return "AUC" if domain.size == 2 else "accuracy"
 
 
 def advise(
@@ -268,8 +274,7 @@ def advise(
 ) -> Advice:
     """Rank the ways to fit a table from public numbers alone.
 
-    The best expected score comes first, but local trust does where it is worse by less than half a point, or a
-    hundredth of an error.
+    The least expected loss comes first, but local trust does where it is worse by less than half a point.
 
     Args:
         records: how many.
@@ -289,9 +294,10 @@ def advise(
     if not isinstance(domain, Classes | Interval):
         raise InputError("must be Classes or an Interval", argument="domain")
     budget, trust = Budget(epsilon_of(epsilon), float_above(decimal(delta, "delta"))), trust_name(trust)
-    ways = [way for way in WAYS if way.admissible(domain, trust)]
-    options = [_option(way, records, domain, budget, command) for way in ways if _enough(way, records, domain, budget)]
-    options.sort(key=_rank)
+    task, curve = (records, domain, budget.epsilon), CURVES[domain.target]
+    ways = [way for way in WAYS if way.admissible(trust) and learns(curve, way, *task)]
+    options = [_option(way, records, domain, budget, command) for way in ways]
+    options.sort(key=lambda option: option.expected.value - ALIKE * (option.settings["trust"] == "local"))
     remedy = "" if options else _remedy(records, domain, budget, trust)
     return Advice(records, dimension, tuple(options), remedy)
 
@@ -308,48 +314,30 @@ def trust_name(trust: Any) -> str:
     return str(name)
 
 
+def loss(curve: LearningCurve, way: Way, records: int, domain: Classes | Interval, epsilon: float) -> float:
+    """Return the points that a way is expected to lose to noise."""
+    unit = curve.points * (1 - 1 / domain.size if domain.target == "classes" else 1)
+    return unit * (curve.share(records, domain) - way.share(curve, records, domain, epsilon))
+
+
 def expected(way: Way, records: int, domain: Classes | Interval, epsilon: float) -> Expected:
-    """Return the score that a way is expected to reach, between its least and its most."""
-    kind = kind_of(domain)
-    curve = way.curves[kind]
-    share = curve.share(records, epsilon)
-    if domain.target == "numbers":
-
-        def error(best: float) -> float:
-            return sqrt(max(1 - best * share + curve.excess * (1 - share), 0.0))
-
-        return Expected(SCORES[kind], error(curve.top), error(curve.high), error(curve.low))
-    constant = _constant(domain)
-    value, low, high = (constant + (100 - constant) * share * best for best in (curve.top, curve.low, curve.high))
-    return Expected(SCORES[kind], value, low, high)
+    """Return the points that a way is expected to lose to noise, with an interval."""
+    curve = CURVES[domain.target]
+    value = loss(curve, way, records, domain, epsilon)
+    return Expected(score_of(domain), value, value - curve.below * (value + 1), value + curve.above * (value + 1))
 
 
-def _constant(domain: Domain) -> float:
-    """Return the AUC or the accuracy of a constant answer, where classes are equally frequent."""
-    return 50.0 if domain.size == 2 else 100 / domain.size
-
-
-def _rank(option: Option) -> float:
-    """Return what options are sorted by: the score, and that local trust guarantees more."""
-    score = option.expected
-    bonus = ALIKE[score.score] * (option.settings["trust"] == "local")
-    return score.value - bonus if score.score == "error" else -score.value - bonus
-
-
-def _enough(way: Way, records: int, domain: Classes | Interval, budget: Budget) -> bool:
+def learns(curve: LearningCurve, way: Way, records: int, domain: Classes | Interval, epsilon: float) -> bool:
     """Return whether a way is expected to learn more than a constant."""
-    if records < LEAST_RECORDS or way.curves[kind_of(domain)].left(records, budget.epsilon) < LEAST_LEFT:
-        return False
-    result = expected(way, records, domain, budget.epsilon)
-    if domain.target == "numbers":
-        return result.value <= LEAST_GAIN["error"]
-    return result.value >= _constant(domain) + LEAST_GAIN[result.score]
+    left = way.left(records, domain, epsilon)
+    enough = records >= LEAST_RECORDS and left >= LEAST_LEFT
+    return enough and way.share(curve, records, domain, epsilon) >= LEAST_SHARE
 
 
 def _option(way: Way, records: int, domain: Classes | Interval, budget: Budget, command: Command) -> Option:
     """Return a way as an option for these records."""
     settings = way.settings(budget.delta)
-    left = way.curves[kind_of(domain)].left(records, budget.epsilon)
+    left = way.left(records, domain, budget.epsilon)
     return Option(
         way.name,
         settings,
@@ -372,8 +360,8 @@ def _remedy(records: int, domain: Classes | Interval, budget: Budget, trust: str
     """Return what would make a way admissible: more records, more epsilon, or another trust."""
 
     def enough(records: int, epsilon: float, trust: str) -> bool:
-        spent = Budget(epsilon, budget.delta)
-        return any(way.admissible(domain, trust) and _enough(way, records, domain, spent) for way in WAYS)
+        task, curve = (records, domain, epsilon), CURVES[domain.target]
+        return any(way.admissible(trust) and learns(curve, way, *task) for way in WAYS)
 
     ways = []
     more = _first(lambda factor: enough(ceil(records * factor), budget.epsilon, trust), MOST_RECORDS / records)

@@ -388,7 +388,7 @@ def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, publ
     default = _job(replace(settings, chosen=""), rows, ledger, source, public)
     jobs = {"": default}
     for way in WAYS:
-        if way.admissible(settings.domain, settings.trust):
+        if way.admissible(settings.trust):
             job = _job(replace(settings, chosen=way.name), rows, ledger, source, public)
             same = (job.learner, job.settings.trust, job.settings.delta) == (
                 default.learner,

@@ -195,7 +195,7 @@ def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Call
             columns = f", {shape[0]:,} features ({categorical:,} categorical)"
         note(f"\N{CHECK MARK} Read {Path(data).name}: {records:,} records{columns}")
     if job.choice and job.settings.chosen:
-        note(f"--model auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")
+        note(f"--model auto takes {job.choice.method}: {job.choice.expected}. {job.choice.why}")
     elif job.settings.chosen:
         note(f"--model auto stays with {job.settings.chosen}, which was charged before")
     if job.account.is_new:

@@ -21,21 +21,24 @@ MORE_RECORDS, MORE_EPSILON = 4, 2
 MOST_EPSILON = 8.0
 """No larger epsilon is suggested."""
 
-CLEAR = {"AUC": 0.5, "accuracy": 0.5, "error": 0.01}
-"""A score that is expected to change by less is not worth a sentence."""
+CLEAR = 0.5
+"""A loss that is expected to fall by fewer points is not worth a sentence."""
 
 LARGEST_SHARE = 0.5
 """A larger part of the records is not suggested for the evaluation."""
 
 
 def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[str, ...]:
-    """Return what is expected of more records, another epsilon and another trust, by the rule of `labeldp choose`.
+    """Return the cost of noise with more records, another epsilon or another trust, by the rule of `labeldp choose`.
 
     Args:
         settings: of the fit.
         records: how many.
         dimension: number of features.
     """
+
+    if settings.target == "numbers":  # public numbers cannot tell
+        return ()
 
     def best(records: int, epsilon: float, trust: str) -> Expected | None:
         options = advise(records, dimension, settings.domain, epsilon, settings.delta, trust).options
@@ -49,19 +52,17 @@ def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[
         "with central trust at this ε": best(records, epsilon, "central") if trust == "local" else None,
     }
     gains = [
-        f"{_score(result) if now is None else _value(result)} {what}"
+        f"{result.cost if now is None else round(result.value)} {what}"
         for what, result in alternatives.items()
-        if result and (now is None or _better(result, now))
+        if result and (now is None or now.value - result.value >= CLEAR)
     ]
     if now is None and not gains:
         return ()
-    reached = "no method learned more than a constant" if now is None else f"the best method reached {_score(now)}"
+    cost = "no method learns more than a constant" if now is None else now.cost
     changes = (
         ", ".join(gains) or "neither more records nor a larger ε nor another trust is expected to change that much"
     )
-    return (
-        f"On other tables of this size, at this ε, {reached} on average; {changes}. labeldp choose compares methods.",
-    )
+    return (f"On average over other tables of this size and ε, {cost}; {changes}. labeldp choose compares methods.",)
 
 
 def narrower_interval(
@@ -98,25 +99,6 @@ def _spread(epsilon: float, size: int, accuracy: float) -> float:
     gap, lie = (exp(epsilon) - 1) / total, 1 / total
     agrees = lie + gap * accuracy
     return sqrt(agrees * (1 - agrees)) / gap
-
-
-def _better(one: Expected, other: Expected) -> bool:
-    change = one.value - other.value
-    return (-change if one.score == "error" else change) >= CLEAR[one.score]
-
-
-def _score(result: Expected) -> str:
-    """Return the name of an expected score, with its value."""
-    names = {
-        "AUC": "an area under the ROC curve of",
-        "accuracy": "an accuracy of",
-        "error": "an RMSE, relative to the mean baseline, of",
-    }
-    return f"{names[result.score]} {_value(result)}"
-
-
-def _value(result: Expected) -> str:
-    return f"{100 * result.value if result.score == 'error' else result.value:.0f}%"
 
 
 NEARLY_ALL = 0.9
