@@ -3,18 +3,22 @@
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import labeldp as ldp
 from cli.conftest import DONE, PUBLIC, Ran, account
 from cli.test_refusals import refused
 from labeldp import learners
-from labeldp.fit import simulate
+from labeldp.fit import FitSettings, job, simulate
 from labeldp.learners import ImageMap, PatchFilters, ScatterFilters, catalog
+from labeldp.privacy import InputError
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", *account("bars", "4"))
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")
@@ -111,16 +115,53 @@ def test_a_test_part_is_used_where_it_is_named_and_not_otherwise(labeldp: Callab
     assert tested["accuracy"] == found["accuracy"]  # the same releases
 
 
+def without_torch(name: str) -> Any:
+    if "networks" in name:
+        raise ModuleNotFoundError("networks need torch: pip install '.[torch]'", name="torch")
+    return import_module(name)
+
+
 def test_networks_without_torch_are_refused_in_a_sentence(
     labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(name: str) -> Any:
-        raise ModuleNotFoundError("networks need torch: pip install '.[torch]'", name="torch")
-
-    monkeypatch.setattr(catalog, "import_module", missing)
+    monkeypatch.setattr(catalog, "import_module", without_torch)
     refused(labeldp(*LOCAL, "--model", "cnn"), people, "networks need torch: pip install '.[torch]'")
     refused(labeldp(*CENTRAL, "--model", "distilled"), people, "networks need torch")
     assert not (people / "model.training").exists()
+
+
+def test_networks_that_were_charged_stay_or_are_refused(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their learner needs torch, so that another one stands in for it here; `tests/networks` has a fit of them."""
+
+    def asked(epsilon: float) -> job.Job:
+        budget = ldp.Budget(8, 1e-6)
+        settings = FitSettings("labels", ldp.Classes(4), epsilon, 1e-6, "bars", trust="central", new_budget=budget)
+        rows, _ = job.read_rows(str(people / "bars.npz"), settings, None)
+        return job.prepare(settings, rows, people / "l.ledger")
+
+    def charged(epsilon: float) -> str:
+        """Charge a step, and return whose the stored request is."""
+        task = asked(epsilon)
+        mechanism = ldp.RandomizedResponse(domain=task.rows.domain, epsilon=epsilon)
+        release = task.curator.release(mechanism, rng=ldp.SystemRandomness(), step="labels")
+        request = task.account.find_request(task.account.requested(release.certificate.entries[0].id) or "")
+        assert request is not None
+        return request.does
+
+    networks = replace(catalog.LEARNERS["distilled"], central="labeldp.learners.linear:Linear", options=())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(catalog.LEARNERS, "distilled", networks)
+        patch.setattr(job, "find_spec", lambda name: object())
+        patch.setattr(job, "LEAST_IMAGES", 501)
+        assert charged(1) == "linear", "too few images for networks"
+        patch.setattr(job, "LEAST_IMAGES", 500)
+        assert asked(1).request.does == "linear", "what was charged stays"
+        assert charged(2) == "distilled"
+    monkeypatch.setattr(job, "find_spec", lambda name: None)
+    monkeypatch.setattr(catalog, "import_module", without_torch)
+    with pytest.raises(InputError, match=r"networks need torch: pip install '\.\[torch\]'"):
+        asked(2)
+    assert asked(0.5).request.does == "linear", "without torch a new fit is linear"
 
 
 def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Callable[..., Ran], people: Path) -> None:

@@ -18,6 +18,7 @@ from cli.conftest import DONE, account
 from labeldp import learners
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
+from labeldp.fit import job
 from labeldp.fit.bundle import Bundle
 from labeldp.learners import PatchFilters, catalog
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, classifier, distillation
@@ -41,6 +42,7 @@ BEST = (
     "--out",
     "model",
 )
+AUTO = tuple(word for word in BEST if word not in ("--model", "distilled"))
 BEST_LOCAL = (*FIT, "3", "--epsilon", "3", "--model", "distilled", "--out", "model")
 FRESH = """
 import json, sys
@@ -111,7 +113,7 @@ def steps(folder: Path) -> list[tuple[str, str]]:
             "learned in 2 stages",
         ),
         (
-            BEST,
+            AUTO,
             ["linear", "evaluation"],
             "a linear model of noisy sums, and a compact convolutional network that learned",
         ),
@@ -119,8 +121,15 @@ def steps(folder: Path) -> list[tuple[str, str]]:
     ],
 )
 def test_a_network_is_learned_stored_and_predicts(
-    labeldp: Said, folder: Path, test: Images, command: tuple[str, ...], names: list[str], model: str
+    labeldp: Said,
+    folder: Path,
+    test: Images,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    names: list[str],
+    model: str,
 ) -> None:
+    monkeypatch.setattr(job, "LEAST_IMAGES", 600)
     status, said, err = labeldp(*command, "--test", "test.npz", "--test-labels-are-public")
     assert status == 0, err
     assert [step for step, _ in steps(folder)] == names
@@ -128,7 +137,8 @@ def test_a_network_is_learned_stored_and_predicts(
     assert model in found["model"] and found["test"]["accuracy"] > 0.6
     assert found["curve"] is None and any("is not simulated" in note for note in found["notes"])
     charges, asked = LedgerFile(folder / "l.ledger").dataset("bars").charges, command[command.index("--epsilon") + 1]
-    assert total_loss(charges).within(asked, "1e-6" if command is BEST else "0")
+    assert total_loss(charges).within(asked, "1e-6" if command is AUTO else "0")
+    assert f"--model {'cnn' if command[:-4] == CNN else 'distilled'}" in found["command"]
     assert labeldp("predict", "model", "new.npz", "--out", "p.csv")[0] == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
     assert [int(row["row"]) for row in rows] == list(range(200))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,9 @@ OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"
 FROM_SERVER = "the server's features"
 """What is said in place of a file."""
 
+
+LEAST_IMAGES = 10_000
+"""Fewer images give a network few steps of training; networks were ahead with 60,000 (`docs/results/images.md`)."""
 
 OTHER_BITS = (
     "the step {!r} of this fit was charged before, and what it released cannot be found again: its rows of features "
@@ -371,13 +375,27 @@ def prepare(
         rows=len(rows.features),
         digest=public_digest(rows.features, rows.ids, settings.id_column),
     )
-    if settings.chooses and learner is None and not isinstance(rows, ImageRows):
-        job = _chosen(settings, rows, ledger, source, public)
+    if settings.chooses and learner is None:
+        job = (_of_images if isinstance(rows, ImageRows) else _chosen)(settings, rows, ledger, source, public)
     else:
         job = _job(settings, rows, ledger, source, public, learner)
     job.task.check_records()
     job.learner.check(job.inputs, job.task)
     return job
+
+
+def _of_images(settings: FitSettings, rows: Rows, ledger: Any, source: Source, public: PublicRows | None) -> Job:
+    """Return the fit that the ledger was charged for, else networks where torch is installed, else a linear model.
+
+    Raises:
+        InputError: networks were charged, and torch is missing: another model would be charged in addition.
+    """
+    linear = _job(replace(settings, model="linear"), rows, ledger, source, public)
+    networks = replace(linear, request=replace(linear.request, does="distilled"))
+    prefers = settings.target == "classes" and len(rows.features) >= LEAST_IMAGES and find_spec("torch") is not None
+    if networks.holds_choice() or (prefers and not linear.holds_choice()):
+        return _job(replace(settings, model="distilled"), rows, ledger, source, public)
+    return linear
 
 
 def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, public: PublicRows | None) -> Job:

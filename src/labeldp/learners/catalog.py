@@ -127,7 +127,7 @@ def _classifier(phrase: str, stores: Mapping[str, str], weighted: tuple[str, ...
 LEARNERS: dict[str, LearnerEntry] = {
     "auto": LearnerEntry(
         "what labeldp choose ranks first; of randomized labels a mixture of linear models and boosted trees, for "
-        "numbers boosting and ridge regressions; of images linear",
+        "numbers boosting and ridge regressions; of images distilled with torch, else linear",
         _STAGES,
         targets=(BOTH, ()),
         options=_STAGED,
