@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import labeldp as ldp
-from labeldp.bags import bag_product
+from labeldp.bags.learners import bag_product
 
 FEATURES = 20
 

@@ -22,7 +22,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 import labeldp as ldp
-from labeldp.learners import boosted_trees
+from labeldp.learners.classifiers import boosted_trees
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SOURCES = {

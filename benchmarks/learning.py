@@ -26,7 +26,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import labeldp as ldp
-from labeldp.learners import Training, cluster_prior, default_classifiers, fit_multistage
+from labeldp.learners import (
+    Training,
+    cluster_prior,
+    fit_multistage,
+)
+from labeldp.learners.classifiers import default_classifiers
 from labeldp.learners.training import fit_codes
 from labeldp.mechanisms import CandidateSets
 

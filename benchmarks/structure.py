@@ -99,7 +99,7 @@ def workflows(folder: Path) -> dict[str, Callable[[], Any]]:
 
     def command(*words: str, epsilon: str = "1") -> None:
         common = ("--label", "bought", "--classes", "no,yes", "--id", "id", "--epsilon", epsilon)
-        account = ("--ledger", str(folder / "l.ledger"), "--dataset", "people", "--new-budget", "10")
+        account = ("--ledger", str(folder / "l.ledger"), "--dataset", "people", "--new-budget", "9")
         cli([*words, *common, *account], standalone_mode=False)
 
     def release(name: str) -> None:

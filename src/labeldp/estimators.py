@@ -16,8 +16,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from labeldp import encoders
 from labeldp.curator import DatasetLedger, Ledger, LedgerFile
-from labeldp.encoders import NetworkFeatures
 from labeldp.fit import (
     FREE,
     NO_RIGHT,
@@ -150,7 +150,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         learner = self._learner()
         wraps = isinstance(learner, WrappedEstimator)
         refuse_label(getattr(X, "column_names", getattr(X, "columns", ())), y)
-        self._network = None if self.representation is None else NetworkFeatures.of(self.representation, X)
+        self._network = None if self.representation is None else encoders.NetworkFeatures.of(self.representation, X)
         X = self._encoded(X)
         features = (feature_rows if wraps else feature_table)(self, X, fit=True)
         records = rows_of(features)
@@ -216,11 +216,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         return learner
 
     def _name(self, settings: FitSettings, sample_weight: Any, learner: Learner | None) -> str:
-        """Return the name of the learner in the catalog.
-
-        Raises:
-            InputError: another learner than labels, trust and weights allow.
-        """
+        """Return the name of the learner in the catalog."""
         if learner is not None:
             if sample_weight is not None and not isinstance(learner, WrappedEstimator):
                 raise InputError(

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from audit.peers import LN_2, best_size, laplace_cdf, response, with_prior
-from labeldp.audit import AdditiveAudit, audit_additive, audit_mechanism, audit_table, composed, largest_loss
+from labeldp.audit import (
+    AdditiveAudit,
+    audit_additive,
+    audit_mechanism,
+    audit_table,
+    composed,
+)
+from labeldp.audit.exact import largest_loss
 from labeldp.mechanisms import Classes, FiniteMechanism, RandomizedResponse
 from labeldp.privacy import InputError, PrivacyLoss, exp_bounds
 from mechanisms.examples import EXAMPLES

@@ -12,7 +12,11 @@ from scipy.stats import multivariate_normal
 
 import labeldp as ldp
 from labeldp import BagSum, Classes, Interval
-from labeldp.bags import NoisyWeightedLLP, WeightedLBA, median_bags
+from labeldp.bags import (
+    NoisyWeightedLLP,
+    WeightedLBA,
+)
+from labeldp.bags.base import median_bags
 from labeldp.bags.lba import Leverages
 from labeldp.mechanisms.inputs import Groups
 from labeldp.sampling.words import WordStream, normals

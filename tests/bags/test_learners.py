@@ -10,8 +10,15 @@ from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
 from labeldp import BagSum, Interval
-from labeldp.bags import BagRegressor, NoisyWeightedLLP, WeightedLBA, bag_product, bag_rows, fit_bags, random_bags
-from labeldp.bags.learners import BagRows, least_squares
+from labeldp.bags import (
+    BagRegressor,
+    NoisyWeightedLLP,
+    WeightedLBA,
+    bag_rows,
+    fit_bags,
+    random_bags,
+)
+from labeldp.bags.learners import BagRows, bag_product, least_squares
 from labeldp.bags.learners import _solved as solved
 from labeldp.privacy import Public, Release
 

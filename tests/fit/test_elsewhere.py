@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import labeldp as ldp
+from labeldp.audit import audit_run
 from labeldp.cli import main
 from labeldp.curator import copy_ledger
 from labeldp.fit.job import prepare
@@ -95,6 +96,9 @@ def test_it_is_the_fit_that_it_would_be_beside_the_labels(
     certificate = ldp.Certificate.from_json(json.loads(Path("model/certificate.json").read_text())["certificate"])
     assert {each.id for each in certificate.entries} <= set(before)
     assert all(each.loss.epsilon(1e-6) <= 1 for each in certificate.entries)
+    audited = audit_run("model", ledger=str(server.folder / "people.db"))
+    unverified = [check.sentence for check in audited.checks if check.holds is None]
+    assert audited.verdict == "unverified" and any("does not say what was asked" in text for text in unverified)
 
     # The same fit in one process, by the same analyst, of a ledger with the same secrets.
     values = labels() if kind == "classes" else NUMBERS

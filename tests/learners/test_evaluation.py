@@ -13,14 +13,11 @@ from labeldp.learners import (
     SummedErrors,
     debiased_accuracy,
     debiased_difference,
-    debiased_share,
     debiased_squared_error,
-    error_shares,
     evaluate,
     evaluation_mechanism,
-    release_errors,
 )
-from labeldp.learners.evaluation import auc_estimate
+from labeldp.learners.evaluation import auc_estimate, debiased_share, error_shares, release_errors
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import InputError, NotInvertibleError, Release, total_loss
 from learners.data import released, with_prior

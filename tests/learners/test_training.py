@@ -17,12 +17,11 @@ import labeldp as ldp
 from labeldp.learners import (
     SoftmaxClassifier,
     Training,
-    default_classifiers,
     fit_multistage,
     fit_noisy,
     posterior,
 )
-from labeldp.learners.classifiers import as_candidates
+from labeldp.learners.classifiers import as_candidates, default_classifiers
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.training import (
     CrossFit,

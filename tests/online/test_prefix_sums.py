@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from labeldp.online import ToeplitzSums, square_root_norm, toeplitz_factor, toeplitz_stddev
+from labeldp.online import (
+    ToeplitzSums,
+    square_root_norm,
+)
 from labeldp.online import prefix_sums as noise
+from labeldp.online.prefix_sums import toeplitz_factor, toeplitz_stddev
 from labeldp.privacy import InputError, KeyedRandomness, as_randomness
 
 FALSE_ALARM = 1e-12

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp.online import PrivateExperts, dump_state, from_plain, load_state, to_plain
+from labeldp.online import (
+    PrivateExperts,
+    dump_state,
+    load_state,
+)
 from labeldp.online import learner as learners
 from labeldp.online.planning import methods_of
-from labeldp.online.snapshots import SnapshotClaims
+from labeldp.online.snapshots import SnapshotClaims, from_plain, to_plain
 
 D, T = 3, 200
 

@@ -10,8 +10,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import labeldp as ldp
-from labeldp.audit import loss_distributions
-from labeldp.audit.loss_distribution import loss_distribution
+from labeldp.audit.loss_distribution import loss_distribution, loss_distributions
 from labeldp.bags.losses import NoisyBag
 from labeldp.privacy import (
     Certificate,

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.privacy import InputError, NamedFile, Request, Scope, Source, number_text
+from labeldp.privacy import (
+    InputError,
+    NamedFile,
+    Request,
+    Scope,
+    Source,
+)
+from labeldp.privacy.request import number_text
 
 CLASSES = {"classes": ["no", "yes"]}
 REQUESTS = {

@@ -12,7 +12,12 @@ from labeldp import spark as room
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment, LaplaceSum
-from labeldp.streams import Aggregation, ByCells, ByColumn, feature_table
+from labeldp.streams import (
+    Aggregation,
+    ByColumn,
+    feature_table,
+)
+from labeldp.streams.groupings import ByCells
 from labeldp.tables import open_table
 from spark.frames import frame
 from streams.tables import DOMAIN

@@ -11,7 +11,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.mechanisms import CrossMoment, GaussianMoment, LaplaceMoment
-from labeldp.streams import RowSums
+from labeldp.streams.tallies import RowSums
 from streams.tables import DOMAIN, PartTable, people
 from streams.test_sums import RANGE, asked, table
 

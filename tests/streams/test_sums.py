@@ -12,7 +12,12 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.mechanisms import Interval, LaplaceSum, PermuteAndFlip
-from labeldp.streams import Aggregation, AllRecords, ByColumn, GroupSums
+from labeldp.streams import (
+    Aggregation,
+    ByColumn,
+    GroupSums,
+)
+from labeldp.streams.groupings import AllRecords
 from labeldp.tables import open_table
 from streams.tables import DOMAIN, PartTable, account, people
 

@@ -18,8 +18,15 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from labeldp.privacy import InputError
-from labeldp.tables import DistinctIds, column_digest, distinct_labels, open_table, record_ids, release_writer
+from labeldp.tables import (
+    DistinctIds,
+    column_digest,
+    open_table,
+    record_ids,
+    release_writer,
+)
 from labeldp.tables.files import QuoteCheck
+from labeldp.tables.values import distinct_labels
 from labeldp.tables.writing import csv_lines
 
 SECRET = "hiv-positive"

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables import DistinctIds, TableEncoder, distinct_labels, label_numbers, record_ids
+from labeldp.tables import (
+    DistinctIds,
+    TableEncoder,
+    label_numbers,
+    record_ids,
+)
+from labeldp.tables.values import distinct_labels
 
 
 def block(values: Any) -> pa.RecordBatch:

@@ -291,10 +291,6 @@ class Account:
         The first block of an account decides how delta is divided: as usual, or all of it for the loss book where the
         block needs that. A refused first block decides nothing.
 
-        Args:
-            block: what is asked for.
-            entries: what was charged before, the sum of each place.
-
         Raises:
             BudgetExceeded: neither book has room.
         """
@@ -449,10 +445,6 @@ class Books:
 
         A declared plan is charged as a whole with the first of its releases.
 
-        Args:
-            release: what is asked for, once.
-            declared: plans of which nothing was released yet.
-
         Raises:
             BudgetExceeded: neither book has room; nothing was charged.
         """
@@ -490,10 +482,6 @@ class Declarations:
         """Declare releases, without those that a plan has left that was charged already; charge nothing.
 
         Steps about different parts of one split are a plan for each part.
-
-        Args:
-            books: of the account that will be charged.
-            steps: the releases that will be asked for.
 
         Raises:
             BudgetExceeded: the account does not admit them together; nothing was charged, and nothing is declared.

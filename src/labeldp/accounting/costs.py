@@ -91,11 +91,7 @@ class Cost:
 
     @classmethod
     def from_texts(cls, loss: str | None, tail: str, rate: str | None, failure: str) -> "Cost":
-        """Return the inverse of `to_texts`.
-
-        Raises:
-            ValueError: not four numbers, or one of them is negative.
-        """
+        """Return the inverse of `to_texts`; raise ValueError for anything but four numbers of at least 0."""
         numbers = [None if text is None else stored_fraction(text) for text in (loss, tail, rate, failure)]
         if any(number is not None and number < 0 for number in numbers) or numbers[1] is None or numbers[3] is None:
             raise ValueError("a cost is not negative")

@@ -12,9 +12,8 @@ from labeldp.advice.plan import sample_features
 from labeldp.fit import Advice, Command, advise, counted, epsilon_of, trust_name
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Argument, InputError
-from labeldp.streams import check_user
-from labeldp.streams import user_column as owners
-from labeldp.tables import TableEncoder, open_table
+from labeldp.tables import TableEncoder, check_user, open_table
+from labeldp.tables import user_column as owners
 
 Progress = Callable[[str, float], None]
 

@@ -8,7 +8,6 @@ from .command import describe_table as describe_table
 from .contents import Contents as Contents
 from .contents import HeldFile as HeldFile
 from .contents import HeldType as HeldType
-from .deployment import deployment_record as deployment_record
 from .exact import AdditiveAudit as AdditiveAudit
 from .exact import DeltaCurve as DeltaCurve
 from .exact import LabelPair as LabelPair
@@ -17,7 +16,6 @@ from .exact import audit_additive as audit_additive
 from .exact import audit_mechanism as audit_mechanism
 from .exact import audit_table as audit_table
 from .exact import composed as composed
-from .exact import largest_loss as largest_loss
 from .formats import CertificateText as CertificateText
 from .formats import describe_certificate as describe_certificate
 from .formats import worst_first as worst_first
@@ -25,7 +23,6 @@ from .inference import Canaries as Canaries
 from .inference import audit_observed as audit_observed
 from .inference import audit_training as audit_training
 from .ledger_export import export_ledger as export_ledger
-from .loss_distribution import loss_distributions as loss_distributions
 from .run import RunAudit as RunAudit
 from .run import audit_run as audit_run
 from .signing import check_signature as check_signature

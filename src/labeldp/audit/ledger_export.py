@@ -24,7 +24,7 @@ def export_ledger(path: str) -> dict[str, Any]:
         "format": FORMAT,
         "requests": list(ledger.requests),
         "datasets": {
-            account.name: {
+            account.scope.name: {
                 "budget": _numbers(account.budget),
                 "promised": _numbers(account.promised),
                 "releases": [{"certificate": entry.certificate.to_json()} for entry in account.entries],

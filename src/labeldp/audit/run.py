@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +23,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     Request,
     decimal,
+    most_met,
 )
 from labeldp.tables import file_digest, has_folder_certificate
 
@@ -202,17 +203,7 @@ def _digests(path: str) -> dict[str, str]:
 
 def _most_releases(charges: Iterable[Charge]) -> int:
     """Return the most releases that one label is in: parts of a split share no record, different splits may."""
-    total = 0
-    splits: dict[str, dict[int, list[Charge]]] = {}
-    for charge in charges:
-        if charge.loss == PrivacyLoss.zero():
-            continue  # a note, no release
-        if not charge.path:
-            total += 1
-        else:
-            (split, part), path = charge.path[0], charge.path[1:]
-            splits.setdefault(split, {}).setdefault(part, []).append(replace(charge, path=path))
-    return total + sum(max(map(_most_releases, parts.values())) for parts in splits.values())
+    return most_met((charge.path, 1) for charge in charges if charge.loss != PrivacyLoss.zero())  # others are notes
 
 
 def _times(certificate: Certificate, checked: bool | None) -> Check:

@@ -1,8 +1,5 @@
 from .base import Bagged as Bagged
 from .base import ReleasedSums as ReleasedSums
-from .base import halved_at_medians as halved_at_medians
-from .base import median_bags as median_bags
-from .base import public_halves as public_halves
 from .base import random_bags as random_bags
 from .columns import PrivateColumn as PrivateColumn
 from .columns import numbers_in as numbers_in
@@ -14,8 +11,6 @@ from .lba import lba_delta as lba_delta
 from .lba import lba_required_residual as lba_required_residual
 from .learners import BagRegressor as BagRegressor
 from .learners import BagRows as BagRows
-from .learners import bag_model as bag_model
-from .learners import bag_product as bag_product
 from .learners import bag_rows as bag_rows
 from .learners import fit_bags as fit_bags
 from .llp import NoisyBags as NoisyBags

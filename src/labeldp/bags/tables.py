@@ -40,12 +40,10 @@ from labeldp.streams import (
     GroupSums,
     account_of,
     check_features,
-    check_user,
     feature_table,
     restored,
     stored,
 )
-from labeldp.streams import user_column as read_users
 from labeldp.tables import (
     BLOCK_ROWS,
     Table,
@@ -53,6 +51,7 @@ from labeldp.tables import (
     as_text,
     by_id,
     check_kind,
+    check_user,
     codes_of,
     distinct_ids,
     is_as_certified,
@@ -62,6 +61,7 @@ from labeldp.tables import (
     rebatched,
     release_writer,
 )
+from labeldp.tables import user_column as read_users
 
 
 def release_bags(

@@ -167,7 +167,7 @@ def describe_budget(path: str | os.PathLike[str], name: str) -> str:
     from labeldp.curator import LedgerFile
 
     account = LedgerFile(path).dataset(name)
-    return f"{account.name!r}: {balance(account)} spent"
+    return f"{account.scope.name!r}: {balance(account)} spent"
 
 
 def budget_share(account: DatasetLedger) -> Fraction:

@@ -99,12 +99,7 @@ raw_label_options = add_options(
 
 
 class PublicColumns:
-    """The public columns of a file.
-
-    Args:
-        path: the file.
-        table: its columns, as far as they are public.
-    """
+    """The public columns of a file."""
 
     def __init__(self, path: str, table: Any) -> None:
         self.path, self.table = path, table

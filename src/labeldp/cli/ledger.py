@@ -65,7 +65,7 @@ def _dataset(account: DatasetLedger) -> Iterator[str]:
     from labeldp.curator import times
     from labeldp.privacy import decimal, rounded_up_text
 
-    yield account.name
+    yield account.scope.name
     for domain in account.domains:
         refused = f", labels were refused {times(domain.refused)}" if domain.refused else ""
         column = f" of {domain.column!r}" if domain.column else ""

@@ -119,12 +119,7 @@ def cohorts_of(connection: Connection, dataset: int) -> tuple[Cohort, ...]:
 def scope_of(
     cohorts: Sequence[Cohort], cohort: str | None, records: str | None, address: tuple[Path, str]
 ) -> CohortSpan:
-    """Return whose labels a release is about.
-
-    Args:
-        cohort: the name that was asked for, or None for all records, now or before later ones were added.
-        records: a digest of the ids, None without ids.
-        address: path of the ledger and name of the dataset.
+    """Return which records a release is about: a cohort, or all records, now or before later ones were added.
 
     Raises:
         LedgerError: the records are not those of the cohort, or of the dataset; nothing was charged.
@@ -185,13 +180,7 @@ def cohort_command(path: Path, name: str) -> str:
 
 @final
 class SortedIds:
-    """Distinct record ids of one cohort as keyed digests, sorted; memory holds `held` of them, or 1/256 of all.
-
-    Args:
-        names: key of `RecordIds` of the dataset.
-        key: key of the dataset's digests.
-        held: the most ids that memory holds before they are spilled.
-    """
+    """Distinct record ids of one cohort as keyed digests, sorted; memory holds `held` of them, or 1/256 of all."""
 
     def __init__(self, names: bytes, key: bytes, held: int = HELD_IDS) -> None:
         self._names, self._key = names, derive_key(key, b"cohort ids")
@@ -262,9 +251,6 @@ def insert_cohort(
     """Add a cohort in an open transaction. Adding it again changes nothing.
 
     One that nothing was released of is replaced, so that a wrong file can be corrected.
-
-    Args:
-        compared: cohorts with which the ids were compared before.
 
     Raises:
         LedgerError: an id is known already, or the first cohort is not what was released; nothing was added.

@@ -122,12 +122,7 @@ class Fingerprint:
     def request(
         self, ledger: Any, mechanism: Mechanism, scheme: str, conditions: tuple[str, ...] = ()
     ) -> PendingCharge:
-        """Return the request of a release of all these records.
-
-        Args:
-            ledger: the `DatasetLedger` whose `digest_key` this fingerprint has.
-            mechanism, scheme, conditions: as in `PendingCharge`.
-        """
+        """Return the request of a release of all these records."""
         return PendingCharge(
             mechanism=mechanism.specification(),
             loss=mechanism.privacy_loss(),
@@ -138,7 +133,7 @@ class Fingerprint:
             source=ledger.randomness.identity,
             conditions=conditions,
             records=int(self._counts.sum()),
-            analyst=ledger.analyst,
+            analyst=ledger.scope.analyst,
         )
 
     def __repr__(self) -> str:
@@ -367,9 +362,6 @@ class Curator(NotCopyable):
         A fit of several releases calls this before the first of them, so that it does not stop halfway. A durable
         ledger does not count releases that it would find again: those of this run with the same name and loss or, if
         the curator has no `run`, any release without a name and with the same loss.
-
-        Args:
-            steps: the privacy loss of each step, by name: what `cost` returns.
         """
         requests = [PendingCharge({}, loss, self._path, step=self._step_name(step)) for step, loss in steps.items()]
         self._ledger.require(requests)
@@ -482,7 +474,7 @@ class Curator(NotCopyable):
             order=_by_id(self._ids) if key is not None and self._whole._ids is not None else None,
             users=self._map,
             records=self.records,
-            analyst=self._ledger.analyst,
+            analyst=self._ledger.scope.analyst,
         )
 
     def _step_name(self, step: str | None) -> str | None:
@@ -501,12 +493,7 @@ class Curator(NotCopyable):
 
 
 def records_digest(ids: Any, account: LedgerLike) -> str | None:
-    """Return a keyed digest of record ids, whatever their order; None without ids, or for a ledger in memory.
-
-    Args:
-        ids: integers or texts, or `RecordIds` of the dataset, shape (n,); None for row numbers.
-        account: the ledger of the dataset.
-    """
+    """Return a keyed digest of record ids, whatever their order; None without ids, or for a ledger in memory."""
     key = account.digest_key
     if key is None or ids is None:
         return None
@@ -516,12 +503,7 @@ def records_digest(ids: Any, account: LedgerLike) -> str | None:
 
 
 def _distinct(ids: Any, key: bytes | None) -> Any:
-    """Return a copy of the record ids; raise InputError if they are repeated, without saying which.
-
-    Args:
-        ids: integers or texts.
-        key: makes `RecordIds` of them; None, for a ledger in memory, leaves them as they are.
-    """
+    """Return a copy of the record ids, as `RecordIds` if there is a key; raise InputError if they are repeated."""
     values = None if isinstance(ids, RecordIds | Texts) else np.array(ids)  # a copy: others would share noise later
     if values is not None and values.ndim != 1:
         raise InputError("ids must be one integer, or one text, for each record")

@@ -154,9 +154,8 @@ class DatasetLedger(NotCopyable):
         *,
         other_ids: bool = False,
     ) -> None:
-        self.name, self.revision, self.analyst = scope.name, scope.revision, scope.analyst
+        self.scope, self._store = scope, store
         self.request: Request | None = None
-        self._store, self._dataset, self._column = store, scope.dataset, scope.column
         self._secret, self._proposed, self._other_ids = secret, budget, other_ids
         self._cohort: Cohort | None = None
         self._records: str | None = None
@@ -165,23 +164,23 @@ class DatasetLedger(NotCopyable):
     @property
     def is_new(self) -> bool:
         """Whether the dataset is not in the file yet; it is added before its labels are read."""
-        return not self._store.rows("SELECT 1 FROM dataset WHERE name = ?", (self._dataset,))
+        return not self._store.rows("SELECT 1 FROM dataset WHERE name = ?", (self.scope.dataset,))
 
     def creation(self, ledger: object) -> str:
         """Return what is said when the first charge creates the file `ledger`."""
         return (
-            f"Created {ledger} (only you can read it): the budget of {self._dataset!r} is {self.budget}. "
+            f"Created {ledger} (only you can read it): the budget of {self.scope.dataset!r} is {self.budget}. "
             "The file contains the noise keys: protect it like the labels"
         )
 
     @property
     def budget(self) -> Budget:
         """Budget of the dataset; for a new one, the budget with which it will be added."""
-        rows = self._store.rows("SELECT epsilon, delta FROM dataset WHERE name = ?", (self._dataset,))
+        rows = self._store.rows("SELECT epsilon, delta FROM dataset WHERE name = ?", (self.scope.dataset,))
         if rows:
             return budget_from(*rows[0])
         if self._proposed is None:
-            raise LedgerError(f"the ledger {self._store.path} has no dataset {self._dataset!r} any more")
+            raise LedgerError(f"the ledger {self._store.path} has no dataset {self.scope.dataset!r} any more")
         return self._proposed
 
     @property
@@ -198,13 +197,9 @@ class DatasetLedger(NotCopyable):
         """Return the share that is used up of the budget that this analyst is charged to; it is no epsilon.
 
         It depends on the analyst's own charges alone.
-
-        Args:
-            cohort: the number of a cohort; by default those of these records, or all.
-            without: ids of charges that are left out.
         """
         books = self._books(without)
-        default = whole_span(len(self.cohorts)) if self._records is None else self._scope().span
+        default = whole_span(len(self.cohorts)) if self._records is None else self._cohort_span().span
         span = default if cohort is None else (cohort, cohort)
         return books.account.used(totals_within(books.entries, span))
 
@@ -225,7 +220,7 @@ class DatasetLedger(NotCopyable):
         if self.is_new:
             return []
         with self._store.connected() as connection:
-            dataset = known_dataset(connection, self._store.path, self._dataset)
+            dataset = known_dataset(connection, self._store.path, self.scope.dataset)
             accounts = accounts_of(connection, dataset).values()
             return [(account, read_books(connection, dataset, account)) for account in accounts]
 
@@ -235,12 +230,14 @@ class DatasetLedger(NotCopyable):
     def _books(self, without: Collection[str] = ()) -> Books:
         """Read the charges of this analyst, without charges that have some ids; open no account."""
         if self.is_new:
-            return Books(Account(repr(self.name), self.budget))
+            return Books(Account(repr(self.scope.name), self.budget))
         with self._store.connected() as connection:
-            dataset = replace(known_dataset(connection, self._store.path, self._dataset), name=self.name)
-            books = read_books(connection, dataset, account_of(connection, dataset, self.analyst))
+            dataset = replace(known_dataset(connection, self._store.path, self.scope.dataset), name=self.scope.name)
+            books = read_books(connection, dataset, account_of(connection, dataset, self.scope.analyst))
         if without:
-            rows = self._rows("SELECT charge, paid FROM release", "AND analyst = ? AND paid IS NOT NULL", self.analyst)
+            rows = self._rows(
+                "SELECT charge, paid FROM release", "AND analyst = ? AND paid IS NOT NULL", self.scope.analyst
+            )
             paid = [read_stored(text, paid_from) for charge, text in rows if charge_from(charge).id not in without]
             return replace(books, entries=tuple(paid))
         return books
@@ -255,7 +252,7 @@ class DatasetLedger(NotCopyable):
         Raises:
             LedgerError: these records are not those of the cohorts.
         """
-        cohorts, scope = self.cohorts, self._scope()
+        cohorts, scope = self.cohorts, self._cohort_span()
         if scope.names:
             return sum(member.records for member in cohorts[scope.span[0] : scope.span[1] + 1])
         kinds = "AND scheme = ? AND domain = ?"
@@ -265,7 +262,7 @@ class DatasetLedger(NotCopyable):
     @property
     def declared_records(self) -> int | None:
         """How many records the dataset was declared to have, None if no one said it."""
-        rows = self._store.rows("SELECT records FROM dataset WHERE name = ?", (self._dataset,))
+        rows = self._store.rows("SELECT records FROM dataset WHERE name = ?", (self.scope.dataset,))
         return rows[0][0] if rows else None
 
     def check_count(self, records: int) -> None:
@@ -274,7 +271,7 @@ class DatasetLedger(NotCopyable):
 
     def _check_count(self, count: int | None, records: int) -> None:
         if count not in (None, records):
-            command = add_command(self._store.path, self._dataset)
+            command = add_command(self._store.path, self.scope.dataset)
             raise LedgerError(_OTHER_COUNT.format(self._called, count, records, command, records))
 
     @property
@@ -283,7 +280,7 @@ class DatasetLedger(NotCopyable):
         if self.is_new:
             return self.budget
         with self._store.connected() as connection:
-            dataset = known_dataset(connection, self._store.path, self._dataset)
+            dataset = known_dataset(connection, self._store.path, self.scope.dataset)
             return promised_of(dataset.budget, list(accounts_of(connection, dataset).values()))
 
     @property
@@ -335,12 +332,13 @@ class DatasetLedger(NotCopyable):
     @property
     def own_entries(self) -> tuple[LedgerEntry, ...]:
         """Every release to this analyst of these records, this column and this revision, oldest first."""
-        rows = self._store.rows("SELECT generation FROM dataset WHERE name = ?", (self._dataset,))
-        scope = (self._column, *(rows[0] if rows else ()), self.revision, self._scope().span, self.analyst)
+        rows = self._store.rows("SELECT generation FROM dataset WHERE name = ?", (self.scope.dataset,))
+        generation, span, scope = rows[0][0] if rows else None, self._cohort_span().span, self.scope
         return tuple(
             entry
             for entry in self.entries
-            if (entry.column, entry.generation, entry.revision, entry.span, entry.analyst) == scope
+            if (entry.generation, entry.span) == (generation, span)
+            and (entry.column, entry.revision, entry.analyst) == (scope.column, scope.revision, scope.analyst)
         )
 
     @property
@@ -369,8 +367,8 @@ class DatasetLedger(NotCopyable):
         """Raise InputError if a column that is read as public has private labels of the dataset."""
         if (declared := self.columns) and (private := [name for name in columns if name in declared]):
             raise InputError(
-                f"the column {private[0]!r} holds private labels of {self._dataset!r}: it must not be used as a public "
-                "column. Name the public columns (--features), or leave it out of the table"
+                f"the column {private[0]!r} holds private labels of {self.scope.dataset!r}: it must not be used as a "
+                "public column. Name the public columns (--features), or leave it out of the table"
             )
 
     @property
@@ -381,12 +379,14 @@ class DatasetLedger(NotCopyable):
     def _rows(self, query: str, where: str = "", *values: Any, order: str = "id") -> list[tuple[Any, ...]]:
         """Return the rows of a query on this dataset."""
         condition = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
-        return self._store.rows(f"{query} {condition}", (self._dataset, *values))
+        return self._store.rows(f"{query} {condition}", (self.scope.dataset, *values))
 
     def _state_rows(self, query: str, where: str, *values: Any, order: str = "id") -> list[tuple[Any, ...]]:
         """Return the rows of a query on this column and revision, under the present keys."""
         state = "AND label_column = ? AND revision = ? AND generation = (SELECT generation FROM dataset WHERE name = ?)"
-        return self._rows(query, f"{state} {where}", self._column, self.revision, self._dataset, *values, order=order)
+        return self._rows(
+            query, f"{state} {where}", self.scope.column, self.scope.revision, self.scope.dataset, *values, order=order
+        )
 
     @property
     def randomness(self) -> KeyedRandomness:
@@ -395,9 +395,10 @@ class DatasetLedger(NotCopyable):
         What a dataset released before it got cohorts is about its first one, which keeps that noise.
         """
         name = [self._cohort.name] if self._cohort is not None and self._cohort.number else []
-        if self._column:
-            name = [*(name or [""]), self._column]
-        return KeyedRandomness(self._secret, json.dumps(["noise", self._dataset, self.revision, *name]).encode())
+        scope = self.scope
+        if scope.column:
+            name = [*(name or [""]), scope.column]
+        return KeyedRandomness(self._secret, json.dumps(["noise", scope.dataset, scope.revision, *name]).encode())
 
     @property
     def digest_key(self) -> bytes:
@@ -437,8 +438,8 @@ class DatasetLedger(NotCopyable):
         cohorts = self.cohorts
         for member in cohorts:
             if member.name == cohort:
-                return self._with(_cohort=member, _records=None)
-        raise unknown_cohort(self._store.path, self.name, cohort, cohorts)
+                return self._with(scope=replace(self.scope, cohort=cohort), _cohort=member, _records=None)
+        raise unknown_cohort(self._store.path, self.scope.name, cohort, cohorts)
 
     def of_records(self, records: str | None) -> "DatasetLedger":
         """Return the ledger as it charges these records (`records_digest`), and as their other requests find them.
@@ -449,7 +450,7 @@ class DatasetLedger(NotCopyable):
         """
         self.check_ids(records is not None)
         ledger = self._with(_records=records)
-        if not ledger._scope().names and records is not None:
+        if not ledger._cohort_span().names and records is not None:
             rows = self._state_rows("SELECT digest FROM labels", "AND domain = ?", IDS_KIND, order="rowid")
             ledger._refuse_others({digest for (digest,) in rows})
         return ledger
@@ -475,31 +476,31 @@ class DatasetLedger(NotCopyable):
     def _check_users(self, protected: ProtectedUsers, users: str | None, cohorts: Sequence[Cohort]) -> None:
         if users is not None and cohorts:
             raise LedgerError(
-                f"users do not go with cohorts, and {self.name!r} has some: a user may have records in several, "
+                f"users do not go with cohorts, and {self.scope.name!r} has some: a user may have records in several, "
                 "which the ledger does not count; nothing was charged. It protects single records"
             )
-        protected.check(users, self.name)
+        protected.check(users, self.scope.name)
 
     def _refuse_others(self, digests: set[str]) -> None:
         """Raise LedgerError if these records are not those on record; an empty digest stands for unknown ones."""
         if self._records is not None and not digests <= {self._records, ""}:
-            raise LedgerError(_OTHER_RECORDS.format(self._called, add_command(self._store.path, self.name)))
+            raise LedgerError(_OTHER_RECORDS.format(self._called, add_command(self._store.path, self.scope.name)))
 
     @property
     def _called(self) -> str:
-        return f"revision {self.revision!r} of {self.name!r}" if self.revision else repr(self.name)
+        name = repr(self.scope.name)
+        return f"revision {self.scope.revision!r} of {name}" if self.scope.revision else name
 
-    def _scope(self, cohorts: Sequence[Cohort] | None = None) -> CohortSpan:
+    def _cohort_span(self, cohorts: Sequence[Cohort] | None = None) -> CohortSpan:
         """Return whose labels these are; raise LedgerError if they are neither of the cohort nor of the dataset."""
         members = self.cohorts if cohorts is None else cohorts
-        cohort = None if self._cohort is None else self._cohort.name
-        return scope_of(members, cohort, self._records, (self._store.path, self.name))
+        return scope_of(members, self.scope.cohort or None, self._records, (self._store.path, self.scope.name))
 
     def check_domain(self, domain: Domain | Declared) -> None:
         """Raise LedgerError if another domain was declared; no label is read, and nothing is declared."""
         declared = domain if isinstance(domain, Declared) else as_declared(domain)
-        domains = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self._column))
-        refuse_undeclared(declared, domains, self._store.path, self._dataset)
+        domains = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self.scope.column))
+        refuse_undeclared(declared, domains, self._store.path, self.scope.dataset)
 
     def comparing(self, domain: Domain | Declared) -> AbstractContextManager[None]:
         """Let the body compare labels with a domain that is on disk; the outcome is on disk before it is disclosed.
@@ -521,21 +522,21 @@ class DatasetLedger(NotCopyable):
         clip = domain.target == "numbers" and not domain.to_json().get("clip")
         ends = "count numbers outside as the nearest end (--clip), " if clip else ""
         return (
-            f"labels must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "
+            f"labels must lie in the declared domain of {self.scope.name!r}, {declared.words}; at least one is "
             "missing, outside, or of another type. Nothing was charged. The ledger counts this rejection, and later "
             f"certificates report it. {GAPS}. Otherwise clean the labels, {ends}or declare another domain without "
-            f"reading the labels: {add_command(self._store.path, self.name)} --change --classes … or --range …"
+            f"reading the labels: {add_command(self._store.path, self.scope.name)} --change --classes … or --range …"
         )
 
     def enroll(self) -> str:
         """Return a name for the revision of the dataset, within which ids identify records and labels do not change."""
-        columns = [self._column.encode()] if self._column else []
-        return derive_key(self._secret, b"population", self.revision.encode(), *columns).hex()[:16]
+        columns = [self.scope.column.encode()] if self.scope.column else []
+        return derive_key(self._secret, b"population", self.scope.revision.encode(), *columns).hex()[:16]
 
     def require(self, requests: Sequence[PendingCharge]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
         wanted_times = Counter((request.step, request.path, request.loss) for request in requests)
-        span, steps = self._scope().span, []
+        span, steps = self._cohort_span().span, []
         for (step, path, loss), times in wanted_times.items():
             if (missing := times - self._known(span, step, path, loss)) > 0:
                 steps.append(Step(step or "", loss, path, missing, span))
@@ -545,22 +546,23 @@ class DatasetLedger(NotCopyable):
 
     def has_charged(self, request: PendingCharge) -> bool:
         """Return whether these records and this revision have a release with the same step, part and loss."""
-        return self._known(self._scope().span, request.step, request.path, request.loss) > 0
+        return self._known(self._cohort_span().span, request.step, request.path, request.loss) > 0
 
     def _known(self, span: Span, step: str | None, path: Path, loss: PrivacyLoss) -> int:
         """Return how many releases of these records and this revision have the same step and cost."""
         where = "AND cost = ? AND low = ? AND high = ? AND step IS ? AND analyst = ?"
-        return len(self._state_rows("SELECT 1 FROM release", where, cost_digest(path, loss), *span, step, self.analyst))
+        values = cost_digest(path, loss), *span, step, self.scope.analyst
+        return len(self._state_rows("SELECT 1 FROM release", where, *values))
 
     def _refuse_closed(self, steps: Sequence[Step]) -> None:
         """Raise LedgerError if something is asked for and the dataset is closed."""
         if steps:
             changes = self._rows("SELECT what, before FROM change", OPENS)
-            refuse_closed(closed_by(changes), self._store.path, self._dataset)
+            refuse_closed(closed_by(changes), self._store.path, self.scope.dataset)
 
     def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
         """Raise BudgetExceeded if the budget cannot admit more charges of parts of these records, at most so costly."""
-        span = self._scope().span
+        span = self._cohort_span().span
         steps = [Step("", loss, path, 1, span) for path, loss in more]
         self._refuse_closed(steps)
         if steps:
@@ -576,13 +578,9 @@ class DatasetLedger(NotCopyable):
 
         A mechanism that was charged before is admitted, since its release may be found again. As long as it is not
         known which records they are (`of_records`), the cohort that is in all of them counts.
-
-        Args:
-            mechanism: what would be released.
-            times: how many of its answers somebody pays for.
         """
         first = 0 if self._cohort is None else self._cohort.number
-        span = (first, first) if self._records is None else self._scope().span
+        span = (first, first) if self._records is None else self._cohort_span().span
         if not self._has_made(span, mechanism.specification()):
             step = Step("", mechanism.privacy_loss() * times, span=span)
             self._refuse_closed([step])
@@ -594,7 +592,8 @@ class DatasetLedger(NotCopyable):
         Of records that are not known yet only the first cohort is: then a release of more of them counts, too.
         """
         where = "AND made = ? AND low = ? AND analyst = ?"
-        ends = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
+        values = made_digest(specification), span[0], self.scope.analyst
+        ends = self._state_rows("SELECT high FROM release", where, *values)
         return any(self._records is None or high == span[1] for (high,) in ends)
 
     @contextmanager
@@ -671,7 +670,7 @@ class DatasetLedger(NotCopyable):
         """Open a transaction on the dataset; refuse labels that changed, and store the traces of others if `keep`."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
-        if keep and request.analyst != self.analyst:
+        if keep and request.analyst != self.scope.analyst:
             raise LedgerError("this way of releasing knows no shares: take the ledger without an analyst")
         with self._open() as (connection, dataset):
             transaction = self._begin(connection, dataset, request)
@@ -691,7 +690,8 @@ class DatasetLedger(NotCopyable):
         """Return access to the releases of these records; raise LedgerError for records outside the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
         self._check_users(protected_of(connection, dataset.id), request.users, cohorts)
-        scope, state = self._scope(cohorts), (dataset.id, self._column, dataset.generation, self.revision)
+        state = dataset.id, self.scope.column, dataset.generation, self.scope.revision
+        scope = self._cohort_span(cohorts)
         if not scope.names:
             traces = traces_of(connection, state)
             self._refuse_others(set(traces.get((ANY_KIND, IDS_KIND), {}).values()))
@@ -704,26 +704,26 @@ class DatasetLedger(NotCopyable):
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:
         """Open a transaction on the dataset, which is added if it is the first of a new file."""
         with self._store.writing(create=self._proposed is not None) as connection:
-            row = find_dataset(connection, self._dataset)
+            row = find_dataset(connection, self.scope.dataset)
             if row is None and self._proposed is not None:
                 if names := dataset_names(connection):
-                    raise unknown_dataset(self._store.path, self._dataset, names)  # the file appeared meanwhile
-                insert_dataset(connection, self._dataset, self._proposed, self._secret)
+                    raise unknown_dataset(self._store.path, self.scope.dataset, names)  # the file appeared meanwhile
+                insert_dataset(connection, self.scope.dataset, self._proposed, self._secret)
                 warnings.warn(
                     f"{self.creation(self._store.path)}. If these labels were released before, name their ledger",
                     NewLedgerWarning,
                     stacklevel=2,
                 )
-                row = find_dataset(connection, self._dataset)
+                row = find_dataset(connection, self.scope.dataset)
             if row is None or row.secret != self._secret:
-                raise LedgerError(f"the dataset {self._dataset!r} was added or replaced meanwhile: run again")
-            yield connection, replace(row, name=self.name)
+                raise LedgerError(f"the dataset {self.scope.dataset!r} was added or replaced meanwhile: run again")
+            yield connection, replace(row, name=self.scope.name)
 
     def _charge(self, transaction: LedgerTransaction, request: PendingCharge) -> Paid:
         """Charge a request; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
         dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
-        refuse_closed(is_closed(connection, dataset.id), self._store.path, self._dataset)
-        account = account_of(connection, dataset, self.analyst)
+        refuse_closed(is_closed(connection, dataset.id), self._store.path, self.scope.dataset)
+        account = account_of(connection, dataset, self.scope.analyst)
         step = Step(request.step or "", request.loss, request.path, 1, scope.span)
         payment = read_books(connection, dataset, account).charge(step, self._declared.plans)
         if request.users is not None:
@@ -735,16 +735,17 @@ class DatasetLedger(NotCopyable):
         budget = account.account.budget
         warn_of_weak_budget(budget.epsilon, budget.delta, request.records)
         plan, versions = write_payment(connection, dataset, account, payment, prefix)
-        shared = bool(self.analyst) or len(accounts_of(connection, dataset)) > 1
+        analyst = self.scope.analyst
+        shared = bool(analyst) or len(accounts_of(connection, dataset)) > 1
         facts = {
             "charged": now(),
             "version": __version__,
             "records": str(request.records or ""),
             "commitment": commitment(dataset.secret, name, request.labels),
-            "share": (repr(self.analyst) if self.analyst else "those who name no analyst") if shared else "",
+            "share": (repr(analyst) if analyst else "those who name no analyst") if shared else "",
         }
         stated = {fact: text for fact, text in facts.items() if text}
-        number = derive_key(dataset.secret, b"account", self.analyst.encode()).hex()[:16]
+        number = derive_key(dataset.secret, b"account", self.scope.analyst.encode()).hex()[:16]
         return Paid(Charge(name, path, request.loss, request.mechanism, stated, plan, number, versions), payment)
 
     def holds(self, charge: Charge) -> bool:
@@ -765,10 +766,9 @@ class DatasetLedger(NotCopyable):
         return gather([Release(None, certificates[charge]) for charge in charges], lambda *_: None).certificate
 
     def __repr__(self) -> str:
-        revision = f", revision={self.revision!r}" if self.revision else ""
-        cohort = f", cohort={self._cohort.name!r}" if self._cohort else ""
-        analyst = f", analyst={self.analyst!r}" if self.analyst else ""
-        return f"DatasetLedger(name={self.name!r}{revision}{cohort}{analyst}, file={str(self._store.path)!r})"
+        names = {name: getattr(self.scope, name) for name in ("revision", "cohort", "analyst")}
+        words = "".join(f", {name}={value!r}" for name, value in names.items() if value)
+        return f"DatasetLedger(name={self.scope.name!r}{words}, file={str(self._store.path)!r})"
 
 
 @final
@@ -781,9 +781,9 @@ class _Comparison(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         ledger, declared = self._ledger, self._declared
-        if (declared.form,) not in ledger._rows("SELECT form FROM domain", "AND label_column = ?", ledger._column):
+        if (declared.form,) not in ledger._rows("SELECT form FROM domain", "AND label_column = ?", ledger.scope.column):
             with ledger._open() as (connection, dataset):
-                declare_first(connection, dataset, ledger._column, declared, ledger._store.path)
+                declare_first(connection, dataset, ledger.scope.column, declared, ledger._store.path)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -796,7 +796,7 @@ class _Comparison(AbstractContextManager[None]):
         try:
             # Success is written like a refusal, so that a ledger that cannot be written discloses neither.
             with self._ledger._open() as (connection, dataset):
-                connection.execute(query, (dataset.id, self._ledger._column, self._declared.form))
+                connection.execute(query, (dataset.id, self._ledger.scope.column, self._declared.form))
         except BaseException as failure:
             link: BaseException = failure
             while link.__context__ is not None and link.__context__ is not error:

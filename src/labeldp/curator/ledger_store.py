@@ -152,14 +152,7 @@ class Store:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that excludes every other writer; commit it to disk when the body ends, else roll it back.
-
-        Args:
-            create: whether a file that does not exist is created.
-
-        Raises:
-            LedgerError: the file is not a ledger of this schema, or could not be written.
-        """
+        """Open a transaction that excludes other writers; commit it to disk when the body ends, else roll it back."""
         if create and not self.exists:
             with _explained(self.path), appearing(self.path) as hidden, closing(_connect(hidden)) as connection:
                 connection.executescript(SCHEMA)
@@ -184,11 +177,7 @@ class Store:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a connection to a file that may be no ledger: `application_of` tells.
-
-    Raises:
-        LedgerError: there is no file, or it cannot be used.
-    """
+    """Open a connection to a file that may be no ledger: `application_of` tells."""
     if not os.path.lexists(path):
         raise LedgerError(f"there is no ledger {path}")
     try:
@@ -217,11 +206,7 @@ def pack(array: NDArray[Any]) -> bytes:
 
 
 def unpack(packed: bytes) -> NDArray[Any]:
-    """Return the inverse of `pack`.
-
-    Raises:
-        LedgerError: a text or bytes that `pack` did not write.
-    """
+    """Return the inverse of `pack`."""
 
     def read() -> NDArray[Any]:
         grown = zlib.decompressobj()
@@ -277,9 +262,6 @@ def appearing(path: Path) -> Iterator[Path]:
     """Yield a new file of a hidden name, which only its owner may open, and give it its own name when it is whole.
 
     A file that stands at the path by then stays, and the new one is removed.
-
-    Raises:
-        LedgerError: the file cannot be made.
     """
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -296,11 +278,7 @@ def appearing(path: Path) -> Iterator[Path]:
 
 
 def copy_database(connection: sqlite3.Connection, target: Path, application: int) -> None:
-    """Copy what a connection sees into an empty file, as a file of an application.
-
-    Raises:
-        LedgerError: the copy is damaged, and so is what it was made from.
-    """
+    """Copy what a connection sees into an empty file, as a file of an application; refuse a damaged one."""
     with _explained(target), closing(_connect(target)) as copy:
         connection.backup(copy)
         copy.execute(f"PRAGMA application_id = {application}")

@@ -50,15 +50,7 @@ class Paid(NamedTuple):
 
 @dataclass(frozen=True)
 class LedgerTransaction:
-    """Access to the releases of one state of the labels of some records, in an open transaction.
-
-    Args:
-        connection: of the file.
-        dataset: the dataset.
-        state: of the labels.
-        scope: whose labels they are.
-        records: a digest of the record ids, or None.
-    """
+    """Access to the releases of one state of the labels of some records, in an open transaction."""
 
     connection: Connection = field(repr=False)
     dataset: Dataset
@@ -180,11 +172,6 @@ def commitment(secret: bytes, charge: str, labels: str) -> str:
 
     It is the SHA-256 of a nonce, which follows from the dataset's secret and the charge, and of the keyed digest of the
     labels: two charges of the same labels have unlike commitments.
-
-    Args:
-        secret: of the dataset.
-        charge: the id of the charge.
-        labels: the keyed digest of the labels.
     """
     nonce = derive_key(secret, b"commitment " + charge.encode())
     return hashlib.sha256(nonce + labels.encode()).hexdigest()

@@ -116,7 +116,8 @@ def move(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Ledger
             connection.execute("INSERT INTO moved VALUES (?)", (str(new),))
             connection.execute(f"PRAGMA application_id = {MOVED}")
     elif not begun or whither != str(new):
-        ends = f"; {_words('move', old, whither)} ends that" if begun else ""
+        words = f"labeldp ledger move {shlex.quote(str(old))} --out {shlex.quote(whither)}"
+        ends = f"; {words} ends that" if begun else ""
         raise LedgerError(f"the ledger {old} was moved: it is {whither} now{ends}")
     with opened(old) as connection:
         if not os.path.lexists(new):
@@ -209,7 +210,3 @@ def _new(path: str | os.PathLike[str], argument: str) -> Path:
     if os.path.lexists(path):
         raise InputError(f"{path} exists: give a new name", argument=argument)
     return Path(path).absolute()
-
-
-def _words(command: str, path: Path, target: str) -> str:
-    return f"labeldp ledger {command} {shlex.quote(str(path))} --out {shlex.quote(target)}"

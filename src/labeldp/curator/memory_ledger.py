@@ -15,6 +15,7 @@ from labeldp.privacy import (
     InputError,
     PendingCharge,
     ProtectedUsers,
+    Scope,
     SingleProcess,
     Step,
     numbers_of,
@@ -31,7 +32,7 @@ class Ledger(SingleProcess):
 
     Args:
         budget: the most that all charges may cost together.
-        name: of the dataset.
+        name: of the dataset, or of one of its columns, such as "survey/income".
         policy: how delta is divided; by default the first charge decides.
 
     Guarantee (charged_first, no_copy): nothing is drawn before its charge is recorded, and no charge passes the budget;
@@ -47,9 +48,6 @@ class Ledger(SingleProcess):
         "a ledger file, LedgerFile(path).dataset(name), which all processes share"
     )
 
-    analyst = ""
-    """Nobody: a ledger in memory reserves no shares."""
-
     digest_key = ids_key = randomness = None
     """A ledger in memory never finds a release again: it fingerprints neither labels nor ids, and has no keyed noise,
     which needs a ledger file that keeps the key and notices labels that changed."""
@@ -57,11 +55,10 @@ class Ledger(SingleProcess):
     def __init__(self, budget: Budget, name: str = "labels", *, policy: Policy | None = None) -> None:
         if not isinstance(budget, Budget):
             raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
-        self._budget = budget
-        self.name = name
+        self._budget, self.scope = budget, Scope.parse(name)
         self._charges: list[Charge] = []
         limits = None if policy is None else Limits.of(budget, policy)
-        self._books = Books(Account(repr(name), budget, policy, limits))
+        self._books = Books(Account(repr(self.scope.name), budget, policy, limits))
         self._declared = Declarations()
         self._protected = ProtectedUsers()
         self._curators = 0
@@ -97,7 +94,7 @@ class Ledger(SingleProcess):
 
     def check_users(self, users: str | None) -> None:
         """See `ProtectedUsers.check`."""
-        self._protected.check(users, self.name)
+        self._protected.check(users, self.scope.name)
 
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Do nothing: a ledger in memory remembers neither domains nor refusals."""
@@ -119,7 +116,7 @@ class Ledger(SingleProcess):
         self.check_process()
         release = self._step(request)
         with self._lock:
-            self._protected.check(request.users, self.name)
+            self._protected.check(request.users, self.scope.name)
             books, plan, _ = self._books.charge(release, self._declared.plans)
             warn_of_weak_budget(self._budget.epsilon, self._budget.delta, request.records)
             self._books = books
@@ -165,7 +162,7 @@ class Ledger(SingleProcess):
         """Charge before the body draws: what fails there stays charged."""
         charge, draw = self.record(request), Draw(mechanism, is_new=True)
         yield draw
-        draw.certificate = request.certificate(charge, mechanism, self.name)
+        draw.certificate = request.certificate(charge, mechanism, self.scope.name)
 
     def __repr__(self) -> str:
-        return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"
+        return f"Ledger(name={self.scope.name!r}, budget=({self.budget}), charges={len(self._charges)})"

@@ -147,17 +147,19 @@ def _taken_from(rows: Iterable[list[Any]]) -> tuple[tuple[int, Step], ...]:
 def write_payment(
     connection: Connection, dataset: Dataset, account: StoredAccount, payment: Payment, prefix: Path
 ) -> tuple[Plan | None, tuple[Numbers, ...]]:
-    """Write down how a release was paid; return its plan, as certificates have it, and the budgets of its account.
-
-    Args:
-        account: as it was before.
-        prefix: the cohort of the records, as certificates have it.
-    """
+    """Write down how a release was paid; return its plan and the budgets of its account, as certificates have them."""
     key = (dataset.id, account.analyst)
     versions = tuple(dict.fromkeys((*account.versions, numbers_of(account.account.budget))))
     paid = payment.books.account
     assert paid.limits is not None and paid.policy is not None
-    numbers = [str(n) for n in (*numbers_of(paid.budget), json.dumps(numbers_texts(versions)), paid.policy.value)]
+    numbers = [
+        str(n)
+        for n in (
+            *numbers_of(paid.budget),
+            json.dumps([[str(n) for n in budget] for budget in versions]),
+            paid.policy.value,
+        )
+    ]
     limits = [str(getattr(paid.limits, name)) for name in ("loss", "tail", "rate", "failure", "reserve")]
     connection.execute(
         "INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
@@ -252,17 +254,12 @@ def change_budget(connection: Connection, dataset: Dataset, budget: Budget) -> N
 def entry_from(row: Sequence[Any]) -> Entry:
     """Return the payment of a part of the records from its row."""
     low, high, path, *cost = row
-    return Entry((low, high), path_from(path), as_written(lambda: Cost.from_texts(*cost)))
+    return Entry((low, high), read_stored(path, as_path), as_written(lambda: Cost.from_texts(*cost)))
 
 
-def path_from(text: str) -> Path:
-    """Return a part of the records from its JSON text."""
-    return read_stored(text, lambda path: tuple((str(split), int(part)) for split, part in path))
-
-
-def numbers_texts(versions: Iterable[Numbers]) -> list[list[str]]:
-    """Return budgets as exact texts: the inverse of `numbers_from`."""
-    return [[str(number) for number in numbers] for numbers in versions]
+def as_path(path: Any) -> Path:
+    """Return a part of the records from its JSON form."""
+    return tuple((str(split), int(part)) for split, part in path)
 
 
 def whole_span(cohorts: int) -> Span:

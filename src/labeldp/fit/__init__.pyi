@@ -65,7 +65,6 @@ from .summary import Picture as Picture
 from .summary import PublicTest as PublicTest
 from .summary import RegressionSummary as RegressionSummary
 from .summary import Stage as Stage
-from .users import FileUsers as FileUsers
 from .users import counted as counted
 from .verify import Check as Check
 from .verify import Verdict as Verdict

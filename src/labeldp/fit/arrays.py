@@ -17,16 +17,7 @@ MAX_DENSE = 10_000_000
 
 
 def feature_rows(learner: Any, X: Any, *, fit: bool = False) -> Any:
-    """Return features as a scikit-learn estimator takes them, in a form whose rows can be selected.
-
-    Args:
-        learner: whose columns are recorded where it is fitted, and compared later.
-        X: features, shape (n, d).
-        fit: whether it is being fitted.
-
-    Raises:
-        InputError: not a table, or other columns than those of the fit.
-    """
+    """Return features as a scikit-learn estimator takes them, in a form whose rows can be selected."""
     features = row_table(X)
     check_columns(learner, features, fit=fit)
     return features
@@ -34,9 +25,6 @@ def feature_rows(learner: Any, X: Any, *, fit: bool = False) -> Any:
 
 def feature_table(learner: Any, X: Any, *, fit: bool = False) -> pa.Table:
     """Return features as a table that an encoder takes, whose columns have the names of the fit.
-
-    Args:
-        learner, X, fit: see `feature_rows`.
 
     Raises:
         InputError: not a table of numbers, or other columns than those of the fit, or a sparse one that is too large.

@@ -14,7 +14,7 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from labeldp.encoders import ImageShape, NetworkFeatures
+from labeldp import encoders
 from labeldp.learners import LEARNERS, imported
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Certificate, InputError, Public, check_growth, checked_certificate, json_value
@@ -71,7 +71,7 @@ class Bundle:
     """A model with the encoder of its features, or the shape of its images."""
 
     model: "Model"
-    encoder: TableEncoder | ImageShape | NetworkFeatures
+    encoder: "TableEncoder | encoders.ImageShape | encoders.NetworkFeatures"
 
     def write(self, folder: Path) -> None:
         """Write the estimator and its description into a folder."""
@@ -113,9 +113,11 @@ class Bundle:
             if noise is not None and (noise.ndim != 2 or not np.isfinite(noise).all()):
                 raise ValueError
             model = Model(Domain.from_json(content.get("range", content)), estimator, noise)
-            kinds = {"images": ImageShape, "network": NetworkFeatures}
-            kind: Any = next((kinds[name] for name in kinds if name in content["features"]), TableEncoder)
-            bundle = cls(model, kind.from_json(content["features"]))
+            described = content["features"]
+            kind: Any = TableEncoder  # the others are imported where one is named
+            if "images" in described or "network" in described:
+                kind = encoders.ImageShape if "images" in described else encoders.NetworkFeatures
+            bundle = cls(model, kind.from_json(described))
             if isinstance(bundle.encoder, TableEncoder):
                 columns = len(bundle.encoder.columns)
                 if getattr(estimator, "n_features_in_", columns) != columns:
@@ -216,11 +218,7 @@ def _number_nodes(schema: Any, names: dict[str, str], files: Collection[str]) ->
 
 
 def _load_estimator(path: Path) -> Any:
-    """Load the estimator in a file, if it holds nothing but trusted types.
-
-    Raises:
-        InputError: other types, a network without torch, or not a file that can be read.
-    """
+    """Load the estimator in a file, if it holds nothing but trusted types."""
     io = skops_io()
     try:
         content = path.read_bytes()
@@ -329,15 +327,9 @@ class PretrainedModel:
 
     @classmethod
     def read(cls, path: str, account: Any) -> "PretrainedModel":
-        """Read the network in a directory that `labeldp fit` wrote.
+        """Read the network in a directory that `labeldp fit` wrote; one that was learned from these labels is refused.
 
-        Args:
-            path: of the directory.
-            account: what the new fit is charged to: weights that were learned from its own labels are refused, since
-                their charges would have to stand in the new certificate.
-
-        Raises:
-            InputError: no such directory, no network in it, or one that was learned from these labels.
+        Its charges would have to stand in the new certificate.
         """
         folder = Path(path)
         certificate, estimator = read_certified(folder)[0], Bundle.read(folder).model.estimator
@@ -345,7 +337,7 @@ class PretrainedModel:
         if not networks:
             raise InputError(f"--init: {path} must hold a network, as --model cnn makes it")
         shared = {charge.id for charge in certificate.entries} & {charge.id for charge in account.charges}
-        if shared or certificate.dataset == account.name:
+        if shared or certificate.dataset == account.scope.name:
             raise InputError(
                 f"--init: {path} was learned from labels of a dataset {certificate.dataset!r}, like this one: take "
                 "--stages 2 for the same labels, or give other ones another --dataset name"

@@ -17,7 +17,7 @@ from math import ceil, floor, log10, tanh
 from pathlib import Path
 from typing import Any
 
-from labeldp.fit.settings import domain_words, epsilon_of
+from labeldp.fit.settings import epsilon_of
 from labeldp.learners import TRUSTS
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, Trust, check_integer, decimal, decimal_text, float_above
@@ -232,13 +232,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Command:
-    """The command line that an option is: names of files and columns, and options that every way shares.
-
-    Args:
-        file, label: names of the file and of the private column.
-        options: more of them.
-        epsilon: what is paid, where the advice is for another one; None where it is not.
-    """
+    """The command line that an option is: names of files and columns, and options that every way shares."""
 
     file: str = "DATA"
     label: str = "LABEL"
@@ -248,7 +242,7 @@ class Command:
     def words(self, domain: Classes | Interval, epsilon: float, settings: Mapping[str, Any]) -> str:
         """Return the command with its options."""
         stem = Path(self.file).name.partition(".")[0]
-        words = ["labeldp", "fit", self.file, "--label", self.label, *domain_words(domain)]
+        words = ["labeldp", "fit", self.file, "--label", self.label, *domain.options]
         words += ["--epsilon", decimal_text(epsilon if self.epsilon is None else self.epsilon)]
         for name, value in settings.items():
             words += [f"--{name}", decimal_text(value) if name == "delta" else value]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from labeldp import encoders
 from labeldp.curator import (
     Curator,
     DatasetLedger,
@@ -21,7 +22,6 @@ from labeldp.curator import (
     user_names,
     users_digest,
 )
-from labeldp.encoders import ENCODERS
 from labeldp.fit.bundle import PretrainedModel
 from labeldp.fit.choice import WAYS, Option, advise
 from labeldp.fit.rows import (
@@ -60,6 +60,7 @@ from labeldp.privacy import (
     Public,
     Release,
     Request,
+    Scope,
     Source,
     SystemRandomness,
     decimal,
@@ -102,11 +103,7 @@ class RemoteAccount:
 
     @classmethod
     def of(cls, server: Any, settings: FitSettings, records: int, ids: Ids | None) -> "RemoteAccount":
-        """Return the account of a fit, after comparing what is public of its rows with the server's.
-
-        Raises:
-            InputError: other records than the server's, or an option that servers do not know.
-        """
+        """Return the account of a fit, after comparing what is public of its rows with the server's."""
         for name in ("cohort", "revision", "user_column", "other_ids"):
             if getattr(settings, name):
                 flag = "other-ids" if name == "other_ids" else name.partition("_")[0]
@@ -121,9 +118,9 @@ class RemoteAccount:
         return cls(server)
 
     @property
-    def name(self) -> str:
-        """The dataset's."""
-        return str(self.server.dataset)
+    def scope(self) -> Scope:
+        """Whose labels these are."""
+        return Scope.parse(self.server.dataset)
 
     @property
     def randomness(self) -> SystemRandomness:
@@ -306,11 +303,6 @@ class Job:
     ) -> Release[Model]:
         """Release labels and train.
 
-        Args:
-            on_release: called with step, number of records and mechanism of each release.
-            checkpoints: where a learner that is resumable keeps its state.
-            progress: called with what is being done.
-
         Returns:
             The model; its certificate has the request, and says that labels of a test file are public.
         """
@@ -330,7 +322,7 @@ class Job:
         if self.settings.chosen:
             conditions.append(f"{self.settings.chosen} was chosen from features and the number of records alone")
         if self.settings.encoder is not None:
-            why = ENCODERS[self.settings.encoder].why
+            why = encoders.ENCODERS[self.settings.encoder].why
             conditions.append(f"the encoder does not depend on the private labels ({why})")
         if self.public is not None:
             conditions.append(f"the labels of {self.public.file} are public")
@@ -464,11 +456,7 @@ def _job(
 
 
 def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners]:
-    """Return the settings of a fit of the records of each user that are used, and whose they are.
-
-    Raises:
-        InputError: a model that cannot protect users.
-    """
+    """Return the settings of a fit of the records of each user that are used, and whose they are."""
     assert isinstance(rows, PrivateRows | GivenRows)
     if settings.stages != 1 or settings.prior != "none":
         raise InputError("--stages and --prior do not go with --user: every record is answered, or summed, once")
@@ -527,11 +515,7 @@ def read_rows(data: str | pa.Table, settings: FitSettings, test: str | None) -> 
 
 
 def _names_images(data: str) -> bool:
-    """Return whether a path is of images, not of a table.
-
-    Raises:
-        InputError: it is of neither.
-    """
+    """Return whether a path is of images; refuse one that is neither of images nor of a table."""
     path = Path(data)
     if not path.exists():
         raise InputError(f"no such file or folder: {data}")

@@ -10,7 +10,7 @@ from labeldp.fit.bundle import Bundle
 from labeldp.fit.rows import names_images
 from labeldp.learners import Model
 from labeldp.privacy import InputError
-from labeldp.tables import BLOCK_ROWS, Blocks, TableEncoder, open_table, table_writer
+from labeldp.tables import Blocks, TableEncoder, open_table, table_writer
 
 BLOCK_IMAGES = 4096
 Progress = Callable[[str, float], None]
@@ -22,7 +22,6 @@ def predict_file(
     *,
     out: str,
     id_column: str | None = None,
-    block_rows: int = BLOCK_ROWS,
     progress: Progress | None = None,
 ) -> int:
     """Predict each row of a CSV or Parquet file, or each image, and write the predictions to a file.
@@ -35,7 +34,6 @@ def predict_file(
             numbered from 0 in the output.
         out: a new .csv or .parquet file, which appears complete or not at all.
         id_column: a column to copy to the output.
-        block_rows: rows to read at a time; memory grows with it.
         progress: called with a description and the share of the work that is done.
 
     Returns:
@@ -65,7 +63,7 @@ def predict_file(
         raise InputError("--id must not have the name of an output column, such as prediction")
     rows, blocks = 0, Blocks(encoder) if isinstance(encoder, TableEncoder) else encoder
     with table_writer(out, columns) as write:
-        for batch in table.blocks(list(dict.fromkeys([*used, *columns[: bool(id_column)]])), block_rows=block_rows):
+        for batch in table.blocks(list(dict.fromkeys([*used, *columns[: bool(id_column)]]))):
             predicted = predicted_columns(bundle.model, blocks.transform(pa.Table.from_batches([batch])))
             carried = [batch.column(id_column)] if id_column else []
             write([*carried, *predicted])

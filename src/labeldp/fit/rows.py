@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from labeldp import encoders
 from labeldp.curator import ONE_USER, numbered, user_names
-from labeldp.encoders import ImageShape, NetworkFeatures
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.fit.users import owner_like
 from labeldp.mechanisms import Domain, LabelSource
 from labeldp.privacy import DomainError, InputError
-from labeldp.streams import check_user, user_column
 from labeldp.tables import (
     FORMATS,
     INDEX,
@@ -26,10 +25,13 @@ from labeldp.tables import (
     TableEncoder,
     by_id,
     check_kind,
+    check_user,
     codes_of,
     distinct_ids,
     label_numbers,
     open_table,
+    take_ids,
+    user_column,
 )
 
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
@@ -51,7 +53,7 @@ class TableRows(LabelSource):
         domain: the declared domain of the labels.
     """
 
-    encoder: TableEncoder | NetworkFeatures = field(repr=False)
+    encoder: "TableEncoder | encoders.NetworkFeatures" = field(repr=False)
     features: NDArray[Any] = field(repr=False)
     ids: Ids | None = field(repr=False)
     domain: Domain
@@ -111,7 +113,7 @@ class GivenRows(TableRows):
         if ids is not None:
             keys = distinct_ids(id_table(ids, records), IDS)
             order = by_id(keys)
-            keys = [keys[row] for row in order.tolist()] if isinstance(keys, list) else keys[order]
+            keys = take_ids(keys, order)
         owners = None if users is None else np.asarray(users)[order]
         weights = None if weights is None else weights[order]
         if not isinstance(table, pa.Table):
@@ -122,14 +124,12 @@ class GivenRows(TableRows):
 
     def take(self, rows: NDArray[np.intp]) -> "GivenRows":
         """Return some of the rows, in order, without labels."""
-        ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
-        ids = ids[rows] if isinstance(ids, np.ndarray) else ids
-        from labeldp.learners import take_rows
+        from labeldp.learners import take_rows  # a certificate is read without scikit-learn
 
         inputs = None if self.inputs is None else take_rows(self.inputs, rows)
         weights = None if self.weights is None else self.weights[rows]
-        part = replace(self, features=self.features[rows], ids=ids, labels=None, order=self.order[rows], users=None)
-        return replace(part, inputs=inputs, weights=weights)
+        part = replace(self, features=self.features[rows], labels=None, order=self.order[rows], users=None)
+        return replace(part, ids=take_ids(self.ids, rows), inputs=inputs, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -156,15 +156,7 @@ class PrivateRows(TableRows):
 
     @classmethod
     def read(cls, data: str | pa.Table, settings: FitSettings) -> "PrivateRows":
-        """Read a whole file and check everything but the labels, before anything is charged.
-
-        Args:
-            data: the file, or the features that a server has beside the labels.
-            settings: the names of the columns.
-
-        Raises:
-            InputError: a column or an id cannot be used.
-        """
+        """Read a whole file and check everything but the labels, before anything is charged."""
         table = open_table(data)
         columns = _feature_columns(table, settings)
         private = [settings.label] if settings.curator is None else []
@@ -178,7 +170,7 @@ class PrivateRows(TableRows):
             # A server has its labels in an order of its own, which these rows must have.
             order = by_id(ids) if private else np.arange(len(ids))
             content = content.take(pa.array(order))
-            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+            ids = take_ids(ids, order)
         users = None if settings.user_column is None else user_column(content, settings.user_column)
         owner = owner_like(content, columns) if users is None else None
         index = () if settings.features else tuple(name for name in columns if name in table.index)
@@ -188,7 +180,7 @@ class PrivateRows(TableRows):
         labels = content.select(private)
         fields = settings.domain, columns, labels, index, users, owner
         if settings.encoder is not None:
-            texts = NetworkFeatures.of_table(settings.encoder, features.column_names)
+            texts = encoders.NetworkFeatures.of_table(settings.encoder, features.column_names)
             return cls(texts, texts.transform(features), ids, *fields)
         encoder = TableEncoder.fit(features)
         notes = (*(f"left out {name!r}: {INDEX}" for name in index), *encoder.notes)
@@ -196,9 +188,8 @@ class PrivateRows(TableRows):
 
     def take(self, rows: NDArray[np.intp]) -> "PrivateRows":
         """Return some of the rows, in order."""
-        ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
-        names = ids[rows] if isinstance(ids, np.ndarray) else ids
-        return replace(self, features=self.features[rows], ids=names, labels=self.labels.take(pa.array(rows)))
+        ids, labels = take_ids(self.ids, rows), self.labels.take(pa.array(rows))
+        return replace(self, features=self.features[rows], ids=ids, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -215,11 +206,7 @@ class PublicRows:
 
 
 def public_rows(path: str, data: str | pa.Table, settings: FitSettings, private: PrivateRows) -> PublicRows:
-    """Read a test file: its labels are public, and never trained on.
-
-    Raises:
-        InputError: it holds the private records, or a column or label is not as it should be.
-    """
+    """Read a test file, which must not hold the private records: its labels are public, and never trained on."""
     table, encoder = open_table(path), private.encoder
     refusal = InputError(PRIVATE_TEST.format(path))
     if isinstance(data, str) and os.path.samefile(path, data):
@@ -294,11 +281,7 @@ IDS = "ids"
 
 
 def id_table(ids: Any, records: int) -> pa.Table:
-    """Return given record ids as a table of one column.
-
-    Raises:
-        InputError: they are no column of integers or texts, or not one for each record.
-    """
+    """Return given record ids, an integer or a text for each row, as a table of one column."""
     try:
         table = pa.table({IDS: ids if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)})
     except (pa.ArrowException, TypeError, ValueError):
@@ -320,7 +303,7 @@ class ImageRows(LabelSource):
         domain: what they can be.
     """
 
-    encoder: ImageShape | NetworkFeatures
+    encoder: "encoders.ImageShape | encoders.NetworkFeatures"
     features: NDArray[Any] = field(repr=False)
     labels: NDArray[Any] = field(repr=False)
     label: str
@@ -335,11 +318,7 @@ class ImageRows(LabelSource):
 
     @classmethod
     def read(cls, data: str, settings: FitSettings) -> "ImageRows":
-        """Read a whole source and check all but the labels: what is wrong is refused here, and nothing was charged.
-
-        Raises:
-            InputError: an option for tables, or images that are not as they should be.
-        """
+        """Read a whole source and check all but the labels: what is wrong is refused here, and nothing was charged."""
         if settings.user_column or settings.per_user:
             raise InputError("--user is for tables: images have no column that says whose they are")
         if settings.features or settings.id_column:
@@ -347,9 +326,9 @@ class ImageRows(LabelSource):
         from labeldp.images import open_images
 
         part = open_images(data, label=settings.label).train
-        encoder: ImageShape | NetworkFeatures = ImageShape(part.shape[1:])
+        encoder: encoders.ImageShape | encoders.NetworkFeatures = encoders.ImageShape(part.shape[1:])
         if settings.encoder is not None:
-            encoder = NetworkFeatures.of_images(settings.encoder, part.shape[1:])
+            encoder = encoders.NetworkFeatures.of_images(settings.encoder, part.shape[1:])
         return cls(encoder, encoder.transform(part.features), part.labels, settings.label, settings.domain)
 
 
@@ -366,11 +345,7 @@ def names_images(path: str) -> bool:
 
 
 def public_images(path: str, data: str, settings: FitSettings, private: ImageRows) -> PublicRows:
-    """Read the test part of a source, or all of one without: its labels are public, and never trained on.
-
-    Raises:
-        InputError: it holds the private images, or others than the model takes.
-    """
+    """Read the test part of a source, or all of one without; it must not hold the private images."""
     from labeldp.images import open_images
 
     pictures = open_images(path, label=settings.label)

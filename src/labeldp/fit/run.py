@@ -39,12 +39,6 @@ Render = Callable[[FitSummary], str]
 """Turns a summary into a report."""
 
 
-def _public_columns(data: str, settings: FitSettings) -> Iterator[str | None]:
-    """Yield the columns of a table that a fit reads as public."""
-    yield from (settings.id_column, settings.user_column)
-    yield from settings.features or [name for name in open_table(data).columns if name != settings.label]
-
-
 def fit_file(
     data: str | None,
     settings: FitSettings,
@@ -112,7 +106,8 @@ def fit_file(
     def job_of() -> Job:
         source = curator.features() if data is None else data  # type: ignore[union-attr]
         if ledger is not None and data is not None and not names_images(data):  # before a message tells of values
-            LedgerFile(ledger).refuse_private(settings.dataset, _public_columns(data, settings))
+            names = settings.features or [name for name in open_table(data).columns if name != settings.label]
+            LedgerFile(ledger).refuse_private(settings.dataset, (settings.id_column, settings.user_column, *names))
         rows, public = read_rows(source, settings, test)
         return prepare(settings, rows, ledger if curator is None else curator, data=data, public=public)
 
@@ -156,12 +151,7 @@ def fit_file(
 
 
 def existing_result(job: Job, folder: Path) -> FitSummary:
-    """Return the summary in `folder` if this same fit wrote it; charge nothing.
-
-    Raises:
-        InputError: the folder holds something else, or was changed.
-        LedgerError: the labels have changed since.
-    """
+    """Return the summary in `folder` if this same fit wrote it; charge nothing."""
     refusal = InputError(f"the directory {folder} is not empty; choose another name or remove it first")
     try:
         certificate, changed = read_certified(folder)
@@ -213,13 +203,7 @@ def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Call
 def checkpoint_folder(out: str, job: Job, *, wanted: bool) -> Iterator[Path | None]:
     """Yield the folder OUT.training for checkpoints; remove it if the body ends well or no training had begun.
 
-    Args:
-        out: the directory that the fit will write.
-        job: the fit: checkpoints are of a request, a version and a sampler.
-        wanted: whether the fit keeps checkpoints; if not, None is yielded.
-
-    Raises:
-        InputError: the folder holds another fit's checkpoints, or something else.
+    A folder with checkpoints of another fit is refused; where none are wanted, None is yielded.
     """
     if not wanted:
         yield None

@@ -19,16 +19,9 @@ from contextlib import suppress
 
 from labeldp.privacy import positive_epsilon
 
-GRID = 1025
-"""Grid points of a range."""
-
 
 def classes_of(text: str) -> Classes:
-    """Parse `no,yes` as class names, `10` as codes 0 to 9.
-
-    Raises:
-        InputError: there are fewer than two classes, or a name is repeated.
-    """
+    """Parse `no,yes` as class names, `10` as codes 0 to 9."""
     names = [name.strip() for name in text.split(",")]
     if len(names) == 1 and names[0].isascii() and names[0].isdecimal():
         return Classes(int(names[0]))
@@ -64,18 +57,13 @@ def domain_of(classes: str | None, interval: str | None, grid: int | None = None
     if not low < high:
         raise InputError("--range must hold two numbers, the lower one first, such as --range 0,100")
     try:
-        return Interval(low, high, GRID if grid is None else grid, clip)
+        return Interval(low, high, clip=clip) if grid is None else Interval(low, high, grid, clip)
     except InputError as error:
         if not {"low", "high"} & set(error.arguments):
             raise
     raise InputError(
         "--range must hold finite numbers of ordinary size that floats can tell apart, such as --range 0,100"
     )
-
-
-def domain_words(domain: Classes | Interval) -> list[str]:
-    """Return the options that declare a domain."""
-    return domain.options
 
 
 def decimal_float(text: str, name: str) -> float:
@@ -261,13 +249,7 @@ class FitSettings:
         )
 
     def request(self, source: Source, *, cap: int = 0, files: Mapping[str, NamedFile] | None = None) -> Request:
-        """Return the request.
-
-        Args:
-            source: the rows.
-            cap: how many records of one user are used; 0 without users.
-            files: public files beside the data.
-        """
+        """Return the request."""
         options = {name: getattr(self, name) or None for name in OPTIONS}
         if not self.chosen:
             options |= {"stages": self.stages, "prior": self.prior}
@@ -311,13 +293,7 @@ class FitSettings:
 
 
 def public_digest(features: NDArray[Any], ids: Ids | None, id_column: str | None) -> str:
-    """Return the SHA-256 of features and ids, which are public; ids count as texts, in whose order records are taken.
-
-    Args:
-        features: encoded, shape (n, …).
-        ids: of the records, or None for row numbers.
-        id_column: the name of the ids.
-    """
+    """Return the SHA-256 of features and ids; ids count as texts, in whose order records are taken."""
     if ids is not None:
         ids = ids if isinstance(ids, list) else [str(number).encode() for number in ids.tolist()]
         order = sorted(range(len(ids)), key=ids.__getitem__)

@@ -29,17 +29,9 @@ TWO_SIDED = 1.96
 """Standard errors on each side of a normal interval of 95 %."""
 
 
-def simulated_curve(learner: Learner, task: Task, model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
-    """Return accuracy against epsilon in a world whose labels follow the model; None if it has too few records.
-
-    Args:
-        learner: what learned the model.
-        task: what it learned from; its epsilon is among the points.
-        model: made of releases only.
-        features: public, shape (n, …).
-        seed: of the simulation.
-    """
-    rng = np.random.default_rng(seed)
+def simulated_curve(learner: Learner, task: Task, model: Model, features: NDArray[Any]) -> Curve | None:
+    """Return accuracy against epsilon in a world whose labels follow the model; None if it has too few records."""
+    rng = np.random.default_rng(0)
     count = min(learner.simulated_records(task, features.shape[1]), MAX_SIMULATED)
     rows = rng.permutation(len(features))[:count]
     world = _World.drawn(learner, task, model, features[rows], rng)
@@ -93,15 +85,15 @@ class _World:
 
 
 def importances(
-    learner: Learner, model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
+    learner: Learner, model: Model, features: NDArray[Any], names: tuple[str, ...]
 ) -> tuple[Importance, ...]:
     """Return how much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
 
     Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, one of its models
     is looked at on records whose labels it did not see.
     """
-    model, rows, release = _held_out(learner, model, features, seed)
-    rng = np.random.default_rng(seed)
+    model, rows, release = _held_out(learner, model, features)
+    rng = np.random.default_rng(0)
     count = int(np.clip(SHUFFLED_NUMBERS // len(names), MIN_SHUFFLED, MAX_SHUFFLED))
     count = MAX_LOOKED_UP if learner.keeps_rows(model) else count
     if len(rows) > count:
@@ -129,7 +121,7 @@ def _scores(model: Model, features: NDArray[np.float64], release: Release[Any]) 
 
 
 def _held_out(
-    learner: Learner, model: Model, features: NDArray[np.float64], seed: int
+    learner: Learner, model: Model, features: NDArray[np.float64]
 ) -> tuple[Model, NDArray[np.intp], Release[Any]]:
     """Return a model, and records with released labels that it was not trained on."""
     evaluation = model.evaluation
@@ -140,6 +132,6 @@ def _held_out(
     if evaluation.fold is not None:
         other, unseen = evaluation.fold
         return other, evaluation.rows[unseen], replace(release, value=release.value[unseen])
-    held = np.random.default_rng(seed).random(len(features)) < 0.2
+    held = np.random.default_rng(0).random(len(features)) < 0.2
     seen, tests = (replace(release, value=release.value[mask]) for mask in (~held, held))
     return learner.refit(model, features[~held], seen), np.flatnonzero(held), tests

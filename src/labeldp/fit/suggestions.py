@@ -29,14 +29,7 @@ LARGEST_SHARE = 0.5
 
 
 def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[str, ...]:
-    """Return the cost of noise with more records, another epsilon or another trust, by the rule of `labeldp choose`.
-
-    Args:
-        settings: of the fit.
-        records: how many.
-        dimension: number of features.
-    """
-
+    """Return the cost of noise with more records, another epsilon or another trust, by the rule of `labeldp choose`."""
     if settings.target == "numbers":  # public numbers cannot tell
         return ()
 
@@ -68,15 +61,7 @@ def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[
 def narrower_interval(
     settings: FitSettings, accuracy: ScoreEstimate, measured: int, records: int, *, one_by_one: bool
 ) -> tuple[str, ...]:
-    """Return what would halve the interval of an accuracy that was estimated from randomized labels.
-
-    Args:
-        settings: of the fit, of classes.
-        accuracy: the estimate.
-        measured: how many released labels it is from.
-        records: how many there are.
-        one_by_one: whether plain randomized response answered them.
-    """
+    """Return what would halve the interval of an accuracy that was estimated from `measured` released labels."""
     ways = [f"{4 * records:,} records"]
     if 4 * measured <= LARGEST_SHARE * records:
         ways.append(f"--evaluation {4 * measured / records:.2g} (with fewer records to learn from)")
@@ -119,11 +104,6 @@ def copy_warnings(model: Model, features: NDArray[Any], encoder: Any) -> tuple[s
 
     Each half of the released labels is predicted from one feature by the other half. Where only sums were released, the
     model must explain nearly all, and one feature nearly all of the model's predictions.
-
-    Args:
-        model: with its evaluation.
-        features: public, shape (n, d).
-        encoder: of the table; images have no such features.
     """
     evaluation = model.evaluation
     if not isinstance(encoder, TableEncoder) or evaluation is None or evaluation.rows is None:

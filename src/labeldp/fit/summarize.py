@@ -69,16 +69,7 @@ def summarize(
     *,
     diagnostics: bool = True,
 ) -> FitSummary:
-    """Return everything that the report says.
-
-    Args:
-        job: what was asked for.
-        release: the model with its evaluation.
-        stages: the parts of the records and how they were answered.
-        show: told what is being done.
-        command: what asks for the same again.
-        diagnostics: whether other epsilons are simulated and features ranked, which takes time and charges nothing.
-    """
+    """Return everything that the report says; without `diagnostics` nothing is simulated or ranked."""
     model, settings, learner, task = release.value, job.settings, job.learner, job.task
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
     tabular = isinstance(encoder, TableEncoder) and bool(encoder.names)
@@ -392,12 +383,6 @@ def budget_use(
 
     What was used before, and what is left, are shares of the fuller book: with delta > 0 no epsilon of what was spent
     so far is promised. A server's is the analyst's own share; what was used before this fit is what is not of this fit.
-
-    Args:
-        account: what was charged.
-        certificate: of the fit.
-        ids: of its charges.
-        later: ids of charges that are left out, since they came after it.
     """
     budget = account.budget
     delta, total = float(decimal(budget.delta, "delta")), decimal(budget.epsilon, "epsilon")
@@ -430,12 +415,7 @@ MIN_RECORDS_IN_BIN = 25
 
 
 def binned(along: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[Bin, ...]:
-    """Return means of debiased values in bins of equally many records along a quantity, with normal intervals.
-
-    Args:
-        along: what records are put in order by, shape (n,); those without a finite value are left out.
-        values: unbiased numbers, shape (n,).
-    """
+    """Return means of debiased values in bins of equally many records along a quantity, with normal intervals."""
     finite = np.flatnonzero(np.isfinite(along))
     order = finite[np.argsort(along[finite], kind="stable")]
     ordered = along[order]
@@ -463,13 +443,7 @@ MAX_CATEGORIES = 30
 
 
 def _picture(model: Model, encoder: Any, features: NDArray[Any]) -> Picture | None:
-    """Return what a model answers along its one feature or over its two.
-
-    Args:
-        model: with its evaluation.
-        encoder: of the table; for images, more features or many categories there is no picture.
-        features: public, shape (n, d).
-    """
+    """Return what a model answers along its one feature or over its two; None for images and more features."""
     if not isinstance(encoder, TableEncoder) or len(encoder.columns) not in GRID_PLACES:
         return None
     count = GRID_PLACES[len(encoder.columns)]

@@ -349,22 +349,16 @@ class FitSummary(FiniteFields):
     """A finished fit in public terms: everything that the report says is one of these fields.
 
     Args:
-        title: the report's heading.
         created: when the last label was released, ISO 8601.
         version: version of labeldp.
-        dataset: the dataset's name in the ledger.
         file: name of the data file, without its folder.
         rows: number of records.
-        label: name of the label column.
         classes: names of the K classes, in the order of the domain; none where labels are numbers.
         features: names of the columns that the model uses.
         model: what the model is, as a phrase.
         command: the command line that repeats the fit.
-        sentence: the certificate in one sentence.
-        certificate: its entries.
         published: plain sentences, one per thing that left the private side.
         secret: plain sentences, one per thing that must stay secret.
-        budget: the dataset's budget.
         accuracy: debiased accuracy of the model, of classes.
         baseline: debiased accuracy of always answering the most frequent class, chosen on other released labels.
         held_out: how many records the model did not learn from, and was measured on; 0 where it learned from all.
@@ -374,11 +368,8 @@ class FitSummary(FiniteFields):
         dropped: columns left out, with the reason.
         log_loss: debiased, in nats.
         auc: debiased, for two classes.
-        confusion: debiased.
         curve: accuracy at other epsilons.
-        importance: the features, in any order.
         test: result on a public test file.
-        stages: the parts of the records.
         warnings: sentences that a reader must see before believing a number.
         notes: sentences on how feature columns were read.
         request: the digest of what was asked for, which the certificate has in full.

@@ -19,8 +19,7 @@ from labeldp.curator import (
 )
 from labeldp.mechanisms import Domain
 from labeldp.privacy import InputError, PendingCharge, PrivacyLoss, RecordIds, float_below, positive_epsilon
-from labeldp.streams import check_user, joined_ids, user_column
-from labeldp.tables import Table, is_text, record_ids
+from labeldp.tables import Table, check_user, is_text, joined_ids, record_ids, user_column
 
 Loss = Callable[[float], PrivacyLoss]
 
@@ -72,11 +71,6 @@ def best_cap(sizes: NDArray[np.int64], epsilon: float, delta: float, domain: Dom
 
     The bits are those of randomized response on labels that are equally frequent, for numbers on two classes: a
     public rule.
-
-    Args:
-        sizes: how many records each user has.
-        epsilon, delta: what a user pays; see `answer_epsilon`.
-        domain: of the labels.
     """
     from labeldp.mechanisms import response_bits
 
@@ -98,13 +92,6 @@ def counted(
     """Return as how many records, of which epsilon, those of users count in advice on what to fit.
 
     What a user pays is shared by their answers; sums have one row's worth of noise for each user.
-
-    Args:
-        sizes: how many records each user has.
-        per_user: of how many each is answered at most; None to choose.
-        epsilon, delta: what a user pays.
-        domain: of the labels.
-        trust: "local" or "central".
     """
     if trust == "central":
         return len(sizes), epsilon
@@ -114,14 +101,7 @@ def counted(
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose each record of a file is, and which of their records are used.
-
-    Args:
-        names: integers or texts, shape (n,).
-        sizes: how many records each user has.
-        cap: how many of one user are used.
-        rows: the row numbers of these, ascending.
-    """
+    """Whose each record of a file is, how many each user has, and which row numbers are used."""
 
     names: Any = field(repr=False)
     sizes: NDArray[np.int64] = field(repr=False)
@@ -130,25 +110,14 @@ class Owners:
 
     @classmethod
     def of(cls, names: Any, ids: Any, per_user: int | None, account: DatasetLedger) -> "Owners":
-        """Return the users of a file whose records a curator of the dataset will hold.
-
-        Args:
-            names: integers or texts, shape (n,).
-            ids: record ids, or None for row numbers.
-            per_user: of how many records at most; None for all.
-            account: the dataset, whose keys name texts.
-        """
+        """Return the users of a file, of whom a curator of the dataset holds so many records each; None for all."""
         numbers = numbered(user_names(names, account.ids_key or b""))
         sizes = np.bincount(numbers)
         cap = int(sizes.max()) if per_user is None else min(per_user, int(sizes.max()))
         return cls(names, sizes, cap, first_records(numbers, named_ids(ids, account), cap))
 
     def describe(self, epsilon: float | None) -> str:
-        """Return how many records of how many users are used, in a sentence.
-
-        Args:
-            epsilon: of each answer, where records are answered one by one; else None.
-        """
+        """Return how many records of how many users are used, and what each answer costs where records are answered."""
         count, records = len(self.sizes), int(self.sizes.sum())
         text = f"{count:,} users have {records:,} records, {int(self.sizes.max()):,} at most"
         if len(self.rows) < records:
@@ -172,12 +141,7 @@ class FileUsers:
 
     @classmethod
     def of(cls, table: Table, column: str, reserved: tuple[str, str | None]) -> "FileUsers":
-        """Read the users, and the ids, of a file.
-
-        Args:
-            table: the file.
-            column: says whose each record is.
-            reserved: the columns of the labels and of the ids, or None.
+        """Read the users of a file, and its ids; `reserved` are the columns of labels and ids.
 
         Raises:
             InputError: several files, or a column that cannot be used.
@@ -215,12 +179,7 @@ def named_ids(ids: Any, account: DatasetLedger) -> Any:
 
 
 def owner_like(content: pa.Table, columns: tuple[str, ...]) -> str | None:
-    """Return a column that looks as if it said whose a record is, by its name and its values; None without one.
-
-    Args:
-        content: the table.
-        columns: public columns to look at.
-    """
+    """Return a column that looks as if it said whose a record is, by its name and its values; None without one."""
     for name in columns:
         values = content.column(name)
         if OWNER.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) is None:

@@ -100,14 +100,7 @@ def verify(path: str) -> Verdict:
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verdict:
-    """Check a released file, or a released folder, against its certificate.
-
-    Args:
-        path: what `release_file` wrote.
-
-    Raises:
-        InputError: the path does not exist, or there is no certificate of labeldp in or beside it.
-    """
+    """Check a released file, or a released folder, against its certificate."""
     is_folder = has_folder_certificate(path)
     content = (read_folder_certificate if is_folder else read_certificate)(path)
     certificate = checked_certificate(content["certificate"], path)
@@ -119,10 +112,6 @@ def verify_file(path: str | os.PathLike[str]) -> Verdict:
 
 def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | None:
     """Compare what summary and report of a model say of privacy with its certificate.
-
-    Args:
-        path: a directory that `fit_file` wrote.
-        render: turns a summary into the report, such as `labeldp.report.render_report`.
 
     Returns:
         The result; None if the path holds no model.
@@ -166,15 +155,7 @@ def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | Non
 
 
 def check_records(path: str, data: str) -> Check:
-    """Compare features and ids of a file with those that a model was learned from; labels are not read.
-
-    Args:
-        path: a directory that `fit_file` wrote.
-        data: the file, or the source of images.
-
-    Raises:
-        InputError: the directory holds no model, or the file lacks a column.
-    """
+    """Compare features and ids of a file with those that a model was learned from; labels are not read."""
     folder = Path(path)
     if not (folder / CERTIFICATE).is_file():
         raise InputError(f"{path} has no digest of records to compare {data} with: it must be a model")

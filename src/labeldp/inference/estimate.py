@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labeldp.inference.forest import forest
 from labeldp.privacy import Certificate, InputError, set_fields
 
 LEVEL = 0.95
@@ -191,6 +190,8 @@ class Estimate:
 
     def plot(self) -> str:
         """Return a forest plot of the estimates as SVG text."""
+        from labeldp.inference.forest import forest  # most estimates are never drawn
+
         numbers = np.stack([np.ravel(self.value), np.ravel(self.low), np.ravel(self.high)], axis=1)
         shown = np.column_stack([np.clip(numbers[:, 0], numbers[:, 1], numbers[:, 2]), numbers[:, 1:]])
         return forest(self.quantity, self.rows(), [(row[0], row[1], row[2]) for row in shown.tolist()])

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.inference.designs import DeclaredAnswers
 from labeldp.inference.estimate import CLUSTERED, CLUSTERS, INDEPENDENT, Estimate, Rule, check_level
 from labeldp.inference.groups import (
     BLOCK,
@@ -20,7 +19,7 @@ from labeldp.inference.groups import (
     public_column,
 )
 from labeldp.inference.intervals import sidak
-from labeldp.mechanisms import Classes, FiniteMechanism, ResponseOnBins
+from labeldp.mechanisms import Classes, FiniteMechanism
 from labeldp.privacy import Certificate, Floats, InputError, Neighbors, Public, Release
 
 RELEASE = "must be what Curator.release returned for a mechanism that answers each record, or inference.answers"
@@ -46,7 +45,7 @@ class Outcomes:
             InputError: something else than a release of single answers; users are missing or not one for each record.
         """
         mechanism = release.mechanism if isinstance(release, Release) else None
-        if not isinstance(mechanism, FiniteMechanism | DeclaredAnswers):
+        if not isinstance(mechanism, FiniteMechanism) and not hasattr(mechanism, "design"):
             raise InputError(RELEASE, argument="release")
         if not len(release.value):
             raise InputError("must hold at least one record", argument="release")
@@ -75,14 +74,22 @@ class Outcomes:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of classes, or of bins; empty for numbers."""
-        if isinstance(self.mechanism, ResponseOnBins):
-            return tuple(self.mechanism.names)
-        return class_names(self.mechanism.domain)
+        return tuple(self.bins or class_names(self.mechanism.domain))
+
+    @property
+    def bins(self) -> Any:
+        """The names of the bins of numbers; None where answers are no bins."""
+        return getattr(self.mechanism, "names", None)
+
+    @property
+    def design(self) -> Any:
+        """The design that was declared for answers; None where a mechanism gave them."""
+        return getattr(self.mechanism, "design", None)
 
     @property
     def by_record(self) -> bool:
         """Whether records have separate declared matrices."""
-        return isinstance(self.mechanism, DeclaredAnswers) and self.mechanism.design.records is not None
+        return self.design is not None and self.design.records is not None
 
     def rates(self) -> tuple[Floats, Floats] | None:
         """Return how often answers name a class: P(named | the class), P(named | any other), each shape (K,).
@@ -92,11 +99,11 @@ class Outcomes:
         Raises:
             NotInvertibleError: some record had fewer candidates than classes.
         """
-        if isinstance(self.mechanism, ResponseOnBins):
+        if self.bins is not None:
             keep, lie = self.mechanism.likelihood([0])[0, :2]
             return np.full(len(self.names), keep), np.full(len(self.names), lie)
-        if isinstance(self.mechanism, DeclaredAnswers):
-            matrix = self.mechanism.design.matrix
+        if self.design is not None:
+            matrix = self.design.matrix
             if matrix.ndim == 3:
                 return None
             hits = np.diagonal(matrix)
@@ -122,7 +129,7 @@ class Outcomes:
         """Return unbiased class indicators of a block, shape (m, K)."""
         if self.by_record:
             return np.asarray(self.mechanism.unbiased(self.release.value[rows], rows.start or 0).values)
-        if isinstance(self.mechanism, ResponseOnBins):
+        if self.bins is not None:
             keep, lie = self.mechanism.likelihood([0])[0, :2]
             return np.asarray((self.named(rows) - lie) / (keep - lie))
         return np.asarray(self.mechanism.unbiased(self.release.value[rows]).values)

@@ -202,7 +202,7 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 Metric = Literal[
     "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "precision", "precision_macro", "recall",
-    "recall_macro", "roc_auc", "log_loss", "auc",
+    "recall_macro", "roc_auc",
 ]  # fmt: skip
 
 RATIOS = {
@@ -223,8 +223,6 @@ RESPONSES: dict[str, Any] = {
     "roc_auc": ("decision_function", "predict_proba"),
 }
 
-ALIASES = {"log_loss": "neg_log_loss", "auc": "roc_auc"}
-
 
 def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domain: Classes | None = None) -> Any:
     """Return a scorer on released labels for `cross_val_score`, `GridSearchCV` and the like, at no cost in privacy.
@@ -236,7 +234,7 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
 
     Args:
         metric: scikit-learn's name of a metric, larger is better: "accuracy"; "neg_log_loss", the negative log loss in
-            nats; "roc_auc", for two classes. "log_loss" and "auc" are other names of the last two. "recall",
+            nats; "roc_auc", for two classes. "recall",
             "precision" and "f1", of the second of two classes; "balanced_accuracy", "recall_macro", "precision_macro"
             and "f1_macro", the mean over all: ratios of unbiased estimates, NaN where a class seems not to occur.
         mechanism: the mechanism that made the scored labels, which are class names, codes, or sets as it packs them.
@@ -250,20 +248,19 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
             "must be the name of a metric, such as 'accuracy'. For a release, pass mechanism=release.mechanism",
             argument="metric",
         )
-    measure = ALIASES.get(metric, metric)
-    if measure not in RESPONSES:
+    if metric not in RESPONSES:
         raise InputError(f"metric must be one of {', '.join(RESPONSES)}")
     if (mechanism is None) == (domain is None):
         raise InputError("give either the mechanism that made all labels, or the domain and indicators as metadata")
     names = mechanism.domain if mechanism is not None else domain
     if not isinstance(names, Classes):
         raise InputError("the domain must be Classes")
-    if measure in ("recall", "precision", "f1") and names.size != 2:
-        raise InputError(f"must be {measure}_macro for more than two classes", argument="metric")
+    if metric in ("recall", "precision", "f1") and names.size != 2:
+        raise InputError(f"must be {metric}_macro for more than two classes", argument="metric")
     if mechanism is not None:
         inverse_table(mechanism)  # refuses noise without an inverse
-    function = partial(_score, metric=measure, domain=names, mechanism=mechanism)
-    return make_scorer(function, response_method=RESPONSES[measure], greater_is_better=measure != "neg_log_loss")
+    function = partial(_score, metric=metric, domain=names, mechanism=mechanism)
+    return make_scorer(function, response_method=RESPONSES[metric], greater_is_better=metric != "neg_log_loss")
 
 
 def _score(

@@ -73,12 +73,6 @@ class LearnerEntry:
     def make(self, name: str, trust: str, target: str = "classes", **options: Any) -> "Learner":
         """Import the learner, and make it with options of the command line.
 
-        Args:
-            name: its key in `LEARNERS`.
-            trust: "local" or "central".
-            target: "classes" or "numbers".
-            options: those that were given.
-
         Raises:
             InputError: an option that its class does not have.
         """

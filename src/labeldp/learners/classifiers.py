@@ -43,12 +43,7 @@ def as_candidates(classifier: Any, features: Any, *, argument: str = "classifier
 
 
 def default_classifiers(features: Any, categorical: Any = None) -> list[Any]:
-    """Return the unfitted classifier of noisy labels that is taken by default.
-
-    Args:
-        features: float matrix, shape (n, d), NaN where a value is missing.
-        categorical: boolean mask of the columns that hold category codes, shape (d,).
-    """
+    """Return the unfitted classifier of noisy labels that is taken by default."""
     return [MixtureClassifier(None if categorical is None else np.asarray(categorical, dtype=bool))]
 
 
@@ -92,14 +87,7 @@ MODELS = "auto", "boosting", "logistic", "forest"
 def classifiers_of(
     model: str, features: NDArray[np.float64], categorical: NDArray[np.bool_], classes: int
 ) -> list[Any]:
-    """Return the unfitted classifiers of a `--model` that learns from randomized labels.
-
-    Args:
-        model: one of `MODELS`.
-        features: numbers and category codes, shape (n, d), NaN where a value is missing.
-        categorical: which columns hold category codes, shape (d,).
-        classes: number of classes, K.
-    """
+    """Return the unfitted classifiers of a `--model` that learns from randomized labels."""
     if model == "auto":
         return default_classifiers(features, categorical)
     makers: dict[str, Callable[[], Any]] = {
@@ -111,12 +99,7 @@ def classifiers_of(
 
 
 def distances(categorical: NDArray[np.bool_], learner: Any) -> Any:
-    """Return a pipeline of `learner` on features with meaningful distances: scaled numbers, one-hot categories.
-
-    Args:
-        categorical: which columns hold category codes, shape (d,).
-        learner: an estimator that takes a dense table without gaps.
-    """
+    """Return a pipeline of `learner` on features with meaningful distances: scaled numbers, one-hot categories."""
     return make_pipeline(_columns(categorical, sparse=False), learner)
 
 

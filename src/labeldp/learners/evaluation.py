@@ -19,7 +19,7 @@ from labeldp.inference import (
     student,
 )
 from labeldp.learners.evidence import Probabilities, inverse_table, normalized
-from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, SquaredErrors, debias
+from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, debias
 from labeldp.privacy import (
     CuratorLike,
     Floats,
@@ -206,17 +206,7 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
 
 
 def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, level: float = LEVEL) -> ScoreEstimate:
-    """Estimate the accuracy that predictions would show on the true labels, from how often answers name them.
-
-    Args:
-        mechanism: what answered each record, on `Classes`.
-        agreements: for how many records the answer names the predicted class.
-        records: how many there are.
-        level: coverage of the interval.
-
-    Returns:
-        What `debiased_accuracy` returns.
-    """
+    """Estimate the accuracy of predictions from how often answers name them; see `debiased_accuracy`."""
     inverse = inverse_table(mechanism)
     hit, miss = float(inverse[0, 0]), float(inverse[0, 1])
     if not np.allclose(inverse, miss + (hit - miss) * np.eye(len(inverse))):
@@ -497,16 +487,9 @@ CONSTANT_SHARE = 0.25
 def release_errors(
     curator: CuratorLike, predicted: Any, *, epsilon: float, source: str, rows: NDArray[np.intp], rng: RandomSource
 ) -> SummedErrors:
-    """Release the noisy sums of squared errors of predictions and of their mean, from a trusted curator.
+    """Release the noisy sums of squared errors of predictions and of their mean, from a trusted curator."""
+    from labeldp.mechanisms import SquaredErrors  # a fit of classes needs no sums of errors
 
-    Args:
-        curator: holds the labels of the records that the model did not see.
-        predicted: predictions as they were released, in the unit of the labels, `Release`, shape (n,).
-        epsilon: cost of both sums together; `CONSTANT_SHARE` of it is for the constant.
-        source: what is evaluated, in words.
-        rows: places of the records, shape (n,).
-        rng: randomness of the noise.
-    """
     domain = curator.domain
     predictions = np.clip(predicted.value, domain.low, domain.high)
     codes = np.rint((predictions - domain.low) / domain.step).astype(np.int64)

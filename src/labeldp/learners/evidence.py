@@ -368,11 +368,11 @@ class Posterior:
         fitted to the same release, and above for one that the release contradicts. For sums it is the mean square of
         their distances in standard deviations. For labels it is that of the slopes along each of the rows, in standard
         deviations of the sums that they are: the mean of P(class | label) over labels is the model's own probability.
-
-        Args:
-            probabilities: what the model says, shape (n, K).
         """
-        distances = [_of_sums(term, probabilities) for term in self.sums]
+        distances = []
+        for term in self.sums:
+            gap = term.rows.T @ np.asarray(probabilities, dtype=term.rows.dtype) - term.moment
+            distances.append(float((gap**2 / term.variance[:, None]).mean()))
         if self.likelihood is not None:
             posterior = np.asarray(probabilities) * self.likelihood
             posterior /= posterior.sum(axis=1, keepdims=True)
@@ -380,13 +380,7 @@ class Posterior:
         return float(np.mean(distances))
 
     def largest(self, start: AnyFloats, *, offset: AnyFloats | None = None, ridge: float = 1.0) -> AnyFloats:
-        """Return the coefficients of largest density, shape (d, K).
-
-        Args:
-            start: coefficients to start from, shape (d, K).
-            offset: added to the scores, shape (n, K).
-            ridge: factor on the precision of the prior.
-        """
+        """Return the coefficients of largest density, shape (d, K)."""
         return fit_softmax(
             self.rows,
             start=start,
@@ -431,12 +425,6 @@ def likeliest_factor(
         return float(np.log(np.maximum(total, np.finfo(total.dtype).tiny)).mean(dtype=np.float64))
 
     return max(factors.tolist(), key=explained)
-
-
-def _of_sums(term: SumsTerm, probabilities: AnyFloats) -> float:
-    """Return the mean square of the distances of sums, in standard deviations."""
-    gap = term.rows.T @ np.asarray(probabilities, dtype=term.rows.dtype) - term.moment
-    return float((gap**2 / term.variance[:, None]).mean())
 
 
 def _of_slopes(rows: AnyFloats, residuals: AnyFloats) -> float:

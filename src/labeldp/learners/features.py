@@ -206,12 +206,7 @@ def check_values(table: Table, *, gaps: bool) -> None:
 
 
 def check_numbers(features: Any, argument: str = "classifier") -> None:
-    """Raise an `InputError` for features that the default estimators cannot take.
-
-    Args:
-        features: any table.
-        argument: the parameter that would name another estimator.
-    """
+    """Raise an `InputError` for features that the default estimators cannot take; `argument` names another one."""
     try:
         number_table(features)
     except InputError as error:
@@ -220,12 +215,7 @@ def check_numbers(features: Any, argument: str = "classifier") -> None:
 
 @dataclass(frozen=True)
 class TrialRows:
-    """The records of a dry run.
-
-    Args:
-        rows: their numbers, rising.
-        single: which of them are the only record with some value.
-    """
+    """The records of a dry run, rising; `single` are those that alone have some value."""
 
     rows: NDArray[np.intp]
     single: NDArray[np.bool_]
@@ -362,11 +352,7 @@ def means_and_spreads(table: Table) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def check_count(value: Any, argument: str, records: int) -> int:
-    """Return an integer from 1 to the number of records.
-
-    Raises:
-        InputError: any other value; the message names the argument.
-    """
+    """Return an integer from 1 to the number of records; raise an InputError that names the argument else."""
     try:
         return check_integer(value, argument, high=records)
     except InputError:

@@ -906,10 +906,6 @@ class Fit:
         What the coefficients of least squares expect of the sums is computed for all records, and only how other
         coefficients differ from them is taken from the sample. What that differs by chance is part of the variance: for
         the coefficients of largest density without it.
-
-        Args:
-            posterior: what was released, as if the sample were all records.
-            weights: coefficients of the softmax by least squares, shape (d, K).
         """
         exact, [term] = self.measured.expected(weights, self.grid), posterior.sums
 

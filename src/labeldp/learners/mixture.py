@@ -352,14 +352,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         return self
 
     def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
-        """Learn from released labels whose noise is known.
-
-        Args:
-            X: features of n records.
-            evidence: the released labels and their noise.
-            start, stage: of the stage before. They are not used: each stage learns from all labels.
-            prior: class probabilities from another source, shape (n, K); used in the first stage.
-        """
+        """Learn from released labels whose noise is known."""
         self.cross_fit(X, evidence, prior if stage == 1 else None)
         return self
 

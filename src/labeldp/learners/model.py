@@ -176,14 +176,7 @@ def fit_and_evaluate(
 
 
 def evaluation_steps(domain: Any, epsilon: float, *, summed: bool, path: Path = ()) -> tuple[Step, ...]:
-    """Return what an evaluation on held-out records releases.
-
-    Args:
-        domain: of the labels.
-        epsilon: cost of these labels.
-        summed: whether squared errors of numbers are summed.
-        path: the part of the records.
-    """
+    """Return what an evaluation on held-out records releases."""
     if summed and domain.target == "numbers":
         shares = error_shares(epsilon)
         return tuple(Step(path=path, loss=PrivacyLoss.pure(share), name=name) for name, share in shares.items())
@@ -191,12 +184,7 @@ def evaluation_steps(domain: Any, epsilon: float, *, summed: bool, path: Path = 
 
 
 def assigned(curator: CuratorLike, assign: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
-    """Return what each record is assigned, shape (n,); records of one user are assigned the same.
-
-    Args:
-        curator: knows how many records there are, and whose they are.
-        assign: function of how many are assigned something, to one number for each.
-    """
+    """Return the number that `assign` gives each record, shape (n,); records of one user have the same."""
     if curator.users is None:
         return assign(curator.records)
     _, numbers = np.unique(curator.users.value, return_inverse=True)
@@ -204,38 +192,19 @@ def assigned(curator: CuratorLike, assign: Callable[[int], NDArray[Any]]) -> NDA
 
 
 def label_epsilon(curator: CuratorLike, epsilon: Any) -> float:
-    """Return the epsilon of one label at which no one pays more than another epsilon for all their labels.
-
-    Args:
-        curator: knows whose the records are.
-        epsilon: what a label, or a user, may pay.
-    """
+    """Return the epsilon of one label at which no one pays more than another epsilon for all their labels."""
     if curator.users is None:
         return float_below(positive_epsilon(epsilon))
     return float_below(positive_epsilon(epsilon) / int(np.bincount(curator.users.value).max()))
 
 
 def held_out(curator: CuratorLike, share: float, seed: int) -> NDArray[np.bool_]:
-    """Return which records are kept for the evaluation, all records of a user or none, shape (n,).
-
-    Args:
-        curator: knows how many records there are, and whose they are.
-        share: of the records, or users, in [0, 1).
-        seed: public seed of the draw.
-
-    Raises:
-        InputError: one of the two parts would be empty.
-    """
+    """Return which records are kept for the evaluation, all records of a user or none, shape (n,)."""
     return np.asarray(assigned(curator, lambda count: kept_apart(count, share, seed)), dtype=np.bool_)
 
 
 def kept_apart(records: int, share: float, seed: int) -> NDArray[np.bool_]:
     """Return which records, or users, are kept for the evaluation, by a public seed, shape (records,).
-
-    Args:
-        records: how many there are.
-        share: of them, in [0, 1); none if it is 0.
-        seed: of the draw.
 
     Raises:
         InputError: one of the two parts would be empty.

@@ -30,18 +30,14 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
         neighbors: int | None = None,
         metric: Any = "minkowski",
         *,
-        metric_params: Any = None,
         algorithm: str = "auto",
-        n_jobs: int | None = None,
         constant: float = 1.0,
         beta: float = 1.0,
         moments: float | None = None,
     ) -> None:
         self.neighbors = neighbors
         self.metric = metric
-        self.metric_params = metric_params
         self.algorithm = algorithm
-        self.n_jobs = n_jobs
         self.constant = constant
         self.beta = beta
         self.moments = moments
@@ -58,9 +54,7 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
         search = NearestNeighbors(
             n_neighbors=self.neighbors_,
             metric=self.metric,
-            metric_params=self.metric_params,
             algorithm="brute" if self.algorithm == "auto" and brute else self.algorithm,
-            n_jobs=self.n_jobs,
         )
         try:
             self.search_ = search.fit(table)
@@ -103,7 +97,7 @@ class NeighborsRegressor(RegressorMixin, _Neighbors):  # type: ignore[misc]
 
     Args:
         neighbors: k, at most the number of records; by default `neighbor_count` decides.
-        metric, metric_params, algorithm, n_jobs: as in scikit-learn's `NearestNeighbors`; with eight features or more,
+        metric, algorithm: as in scikit-learn's `NearestNeighbors`; with eight features or more,
             "auto" is brute force.
         constant, beta, moments: as in `neighbor_count`.
 
@@ -131,7 +125,7 @@ class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
     largest sum of unbiased indicators. Scale features first if their units differ.
 
     Args:
-        neighbors, metric, metric_params, algorithm, n_jobs, constant, beta: as in `NeighborsRegressor`.
+        neighbors, metric, algorithm, constant, beta: as in `NeighborsRegressor`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13), with
     neighbors in place of cubes.

@@ -178,7 +178,8 @@ class Numbers(Learner):
         questions = Questions(features, learn, mechanisms, curators, rows, rng)
         first = questions.first()
         answers = questions.around(first) if len(mechanisms) > 2 else [first]
-        model = self._model(features, task, learn, answers)
+        fitted = learn(answers) if self.regressors is None else regressor_of(self.regressors, features, task, answers)
+        model = fitted.map(lambda estimator: Model(task.domain, estimator))
         measured = questions.release("evaluation")
         predictions = model.value.predict(take_rows(features, rows["evaluation"]))
         evaluation = evaluate(measured, predictions, HELD_OUT, rows["evaluation"])
@@ -216,11 +217,6 @@ class Numbers(Learner):
         fitting = np.shape(task.categorical) == np.shape(features)[1:]  # else the regressor takes other columns
         blend = Blend(features, task.categorical if fitting or not self.regressors else None, task.domain.ends)
         return lambda answers: blended(blend, answers)
-
-    def _model(self, features: Any, task: Task, learn: "Learn", answers: "Sequence[Answers]") -> Release[Model]:
-        """Learn from all answers."""
-        fitted = learn(answers) if self.regressors is None else regressor_of(self.regressors, features, task, answers)
-        return fitted.map(lambda estimator: Model(task.domain, estimator))
 
     def shares_releases(self, task: Task) -> bool:
         """Return that all learners of numbers make the same releases."""
@@ -275,14 +271,7 @@ Learn = Callable[[Sequence[Answers]], Release[Any]]
 
 @dataclass(frozen=True)
 class Questions:
-    """What asks for the labels of each part of the records.
-
-    Args:
-        features: public features of all records.
-        learn: what learns from the answers so far.
-        mechanisms, curators, rows: of each part, by the name of its step.
-        rng: randomness of the noise.
-    """
+    """What asks for the labels of each part of the records, by the name of its step."""
 
     features: Any = field(repr=False)
     learn: Learn

@@ -200,12 +200,7 @@ def fit_repeatably(
     rng: RandomSource,
     progress: Progress = no_progress,
 ) -> Release[Any]:
-    """Fit on one thread where sums in another order would ask a ledger for another release, or choose another size.
-
-    Args:
-        learner: what fits.
-        features, curator, task, rng, progress: as in `Learner.fit`.
-    """
+    """Fit on one thread where sums in another order would ask a ledger for another release, or choose another size."""
     limits = nullcontext()
     if learner.one_thread:
         limits = threadpool_limits(1, user_api=None if learner.one_thread == "all" else learner.one_thread)
@@ -219,12 +214,7 @@ def part(number: int) -> Path:
 
 
 def remaining(plan: Plan, charged: Mapping[str, Charge]) -> tuple[Charge, ...]:
-    """Return the most that the steps of a plan that are not charged yet can come to.
-
-    Args:
-        plan: of a learner.
-        charged: its charges so far, by step.
-    """
+    """Return the most that the steps of a plan that are not charged yet can come to."""
     splits = {charged[step.name].path[0][0] for step in plan.steps if step.path and step.name in charged}
     split = min(splits, default=SPLIT)
     return tuple(
@@ -235,21 +225,13 @@ def remaining(plan: Plan, charged: Mapping[str, Charge]) -> tuple[Charge, ...]:
 
 
 def require_records(what: str, records: int, fewest: int = MIN_RECORDS) -> None:
-    """Refuse fewer records than an option needs.
-
-    Raises:
-        InputError: how many they must be.
-    """
+    """Raise InputError for fewer records than an option needs."""
     if records < fewest:
         raise InputError(f"{what} needs at least {fewest} records")
 
 
 def check_size(option: str, count: int | None, records: int) -> None:
-    """Refuse more cells or neighbors than the folds of a cross-validation and its simulations have records for.
-
-    Raises:
-        InputError: what the largest number is.
-    """
+    """Raise InputError for more cells or neighbors than folds and simulations have records for."""
     if count is not None and count > records // 2:
         raise InputError(f"{option} must be at most {records // 2:,}, half of the number of records")
 

@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.encoders import public_encoder
+from labeldp import encoders
 from labeldp.learners.features import TableTransformer, image_array, means_and_spreads, number_table, rows_of, take_rows
 from labeldp.mechanisms import RowBlocks
 from labeldp.privacy import AnyFloats, InputError, Public, Release
@@ -86,11 +86,7 @@ class TableMap(TableTransformer):
         return self
 
     def _bounded(self, columns: list[NDArray[np.float64]]) -> int:
-        """Leave out bins and categories that are too many, and return for how many trees there is room.
-
-        Args:
-            columns: the known values of each column.
-        """
+        """Leave out bins and categories that are too many, and return for how many trees there is room."""
         room = MAX_COLUMNS - len(self.numbers_) - len(self.gaps_)
         bins, levels = sum(len(cuts) + 1 for cuts in self.cuts_), sum(map(len, self.levels_))
         if bins + levels > room:
@@ -235,12 +231,7 @@ BANDWIDTH = 0.7
 
 
 def fourier_map(categorical: Any, components: int) -> Pipeline:
-    """Return an unfitted map of a table to random cosines of scaled numbers and of indicators of categories.
-
-    Args:
-        categorical: which columns hold category codes, shape (d,), or None.
-        components: number of cosines.
-    """
+    """Return an unfitted map of a table to random cosines of scaled numbers and of indicators of categories."""
     plain = TableMap(categorical=categorical, bins=1, trees=0)
     return make_pipeline(plain, RandomFourier(components=components, bandwidth=BANDWIDTH))
 
@@ -432,7 +423,7 @@ def encode(
     if rows is not None:
         features = take_rows(features, sample_places(rows_of(features)))
     if isinstance(representation, str):
-        network = public_encoder(representation)
+        network = encoders.public_encoder(representation)
         representation = Public(network, why=network.why)
     if isinstance(representation, Public):
         fitted = representation.value

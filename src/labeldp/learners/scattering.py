@@ -272,11 +272,7 @@ def default_representation(
 
 
 def is_embedding(features: Any, categorical: Any = None) -> bool:
-    """Return whether a table is of many numbers, without gaps and categories; images are not.
-
-    Args:
-        features, categorical: as in `default_representation`.
-    """
+    """Return whether a table is of many numbers, without gaps and categories; images are not."""
     shape = np.shape(features)
     if len(shape) != 2 or shape[1] < WIDE_COLUMNS or (categorical is not None and np.any(categorical)):
         return False

@@ -153,11 +153,7 @@ def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
 
 
 def check_by_trial(classifier: Any, features: Any, classes: int) -> None:
-    """Fit a noise-aware classifier to some records and synthetic labels, to find errors before anything is charged.
-
-    Raises:
-        InputError: features or arguments cannot be used.
-    """
+    """Fit a noise-aware classifier to some records and synthetic labels, to find errors before anything is charged."""
     some = take_rows(row_table(features), np.arange(min(rows_of(features), TRIAL_RECORDS)))
     domain = Classes(classes)
     made_up = (np.arange(rows_of(some)) % classes).astype(domain.dtype)
@@ -199,16 +195,7 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         return self._learn(features, Evidence(codes, np.eye(len(self.classes_))[codes], None))
 
     def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
-        """Learn from released labels whose noise is known.
-
-        Args:
-            X: features of n records.
-            evidence: the released labels and their noise.
-            start: the fitted classifier of the stage before. It is not used: each stage learns from all labels.
-            prior: class probabilities from another source, shape (n, K); used in the first stage if they differ
-                between records.
-            stage: 1, 2, …
-        """
+        """Learn from released labels whose noise is known."""
         self.classes_ = np.arange(evidence.classes)
         differs = stage == 1 and prior is not None and bool(np.ptp(prior, axis=0).any())
         return self._learn(self._checked(X, fit=True), evidence, prior if differs else None)

@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from labeldp.encoders import ENCODERS
+from labeldp import encoders
 from labeldp.learners.classifiers import SoftTrees, as_candidates
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
@@ -164,16 +164,7 @@ def fit_and_measure(
     weights: NDArray[np.float64] | None = None,
     callback: Progress | None = None,
 ) -> Model:
-    """Return a model of released labels, measured on the held-out records, if any.
-
-    Args:
-        features, release, prior: see `fit_noisy`.
-        candidates: classifiers, as `as_candidates` returns them.
-        recipe: how they are trained.
-        held: which records the model does not learn from, chosen without their labels.
-        weights: of the records in training, shape (n,), as `record_weights` returns them.
-        callback: see `cross_fit`.
-    """
+    """Return a model of released labels, measured on the held-out records, if any."""
     seen, rows = np.flatnonzero(~held), np.flatnonzero(held)
     table, evidence = take_rows(features, seen), replace(Evidence.of(release), weights=weights).take(seen)
     training_prior = None if prior is None else prior[seen]
@@ -307,8 +298,8 @@ def with_given(model: Release[Model], source: Any, words: str) -> Release[Model]
     """
     if isinstance(source, Release):
         return gather([model, source], lambda model, _: model)
-    if isinstance(source, str) and source in ENCODERS:
-        source = Public(source, why=ENCODERS[source].why)
+    if isinstance(source, str) and source in encoders.ENCODERS:
+        source = Public(source, why=encoders.ENCODERS[source].why)
     if not isinstance(source, Public):
         return model
     assumptions = (*model.certificate.assumptions, f"the {words} not depend on the private labels ({source.why})")
@@ -325,12 +316,7 @@ def learn(
     start: Any = None,
     stage: int = 1,
 ) -> Model:
-    """Learn one model from released labels, by the recipe's method or by a noise-aware classifier's own.
-
-    Args:
-        start: the fitted classifier of the stage before, for a noise-aware one.
-        stage: 1, 2, …, for a noise-aware one.
-    """
+    """Learn one model from released labels, by the recipe's method or by a noise-aware classifier's own."""
     classifier, probabilities = guess.classifier, guess.probabilities
     if is_noise_aware(classifier):
         if guess.fitted is not None:
@@ -461,17 +447,12 @@ def _crossed(
     """Return what `out_of_fold` does, and the last of the models."""
     count = rows_of(features)
     result = np.empty((count, classes))
-    for number, (fitted, held) in enumerate(_parts(count, recipe)):
+    folds = KFold(recipe.parts(count), shuffle=True, random_state=recipe.seed)
+    for number, (fitted, held) in enumerate(folds.split(np.arange(count))):
         callback(number, recipe.parts(count))
         fold = Fold(fitter(fitted), held, matrix)
         result[held] = expanded(fold.estimator, take_rows(features, held), classes)
     return result, fold
-
-
-def _parts(count: int, recipe: Training) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Return, for each fold, the places of the records of the others and its own."""
-    folds = KFold(recipe.parts(count), shuffle=True, random_state=recipe.seed)
-    return iter(folds.split(np.arange(count)))
 
 
 def _first_guess(
@@ -605,12 +586,6 @@ def _dry_run_of(
 
 def dry_run_regressor(regressor: Any, features: Any, domain: Interval, weights: Any = None) -> None:
     """Fit a regressor to some of the features and synthetic numbers, and refuse one that fails, as `dry_run` does.
-
-    Args:
-        regressor: an unfitted scikit-learn regressor.
-        features: public table or array, n rows.
-        domain: the range of the numbers.
-        weights: of the records, as `record_weights` returns them.
 
     Raises:
         InputError: the regressor failed; nothing was charged.

@@ -170,7 +170,7 @@ class Tuned:
     fold: tuple[Any, NDArray[np.intp]] = field(repr=False)
 
 
-def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds: int = 5, seed: int = 0) -> Tuned:
+def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds: int = 5) -> Tuned:
     """Choose the learner that best predicts released labels which it did not see, at no cost in privacy.
 
     Args:
@@ -178,7 +178,6 @@ def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds
         features: public features, shape (n, d).
         release: labels that one law randomized one by one, by a mechanism that `debias` inverts.
         folds: number of parts of the records, each predicted by a learner of the others.
-        seed: public seed of the parts.
 
     Returns:
         The best learner and all scores: debiased accuracies, or minus the mean squared errors on unbiased labels, to
@@ -194,7 +193,7 @@ def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds
     check_integer(folds, "folds", 2)
     if release.mechanism is None or release.mechanism.records is not None:
         raise InputError("release must answer all records by one law, as Curator.release returned it")
-    part = np.random.default_rng(seed).permutation(len(release.value)) % folds
+    part = np.random.default_rng(0).permutation(len(release.value)) % folds
     rows = row_table(features)
     unbiased = debias(release.mechanism, release.value).values
     crossed = [_held_out(learner, rows, release, part) for learner in learners]

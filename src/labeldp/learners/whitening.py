@@ -103,12 +103,7 @@ class Space:
         return result
 
     def signal(self, explained: float, offset: float, decay: float = DECAY) -> AnyFloats:
-        """Return the expected square of each coefficient: `offset` first, `explained` shared among the others.
-
-        Args:
-            explained, offset: what is shared.
-            decay: the shares are the directions' variances to this power.
-        """
+        """Return the expected square of each coefficient: `offset` first, `explained` shared among the others."""
         shares = self.variances**decay
         return np.concatenate([[offset], explained * shares / shares.sum()])
 
@@ -145,13 +140,7 @@ class ExactMap:
 
     @classmethod
     def of(cls, sample: AnyFloats, coefficients: AnyFloats, offset: AnyFloats) -> "ExactMap":
-        """Return an approximation of the map x to x @ coefficients + offset, for rows x like a sample.
-
-        Args:
-            sample: shape (m, p).
-            coefficients: shape (p, c).
-            offset: shape (c,).
-        """
+        """Return an approximation of the map x to x @ coefficients + offset, for rows x like a sample."""
         low, high = sample.min(axis=0).astype(np.float64), sample.max(axis=0).astype(np.float64)
         low, span = low - MARGIN * (high - low), (1 + 2 * MARGIN) * (high - low)
         shares = coefficients * (span / RANGE_STEPS)[:, None]
@@ -246,10 +235,6 @@ class Moments:
         """Return the prior under which the sums are likeliest, each by itself.
 
         Whitened rows are nearly uncorrelated, so that the sums are nearly independent.
-
-        Args:
-            moment: released sums with centered labels, shape (r, columns).
-            priors: pairs of a signal, shape (d,), and a residual, as `rule` takes them.
         """
         slopes, squares = np.diag(self.cross) ** 2, np.diag(self.own)
         found = np.mean(moment**2, axis=1)
@@ -369,9 +354,6 @@ def equal_noise(signal: AnyFloats, noise: float) -> AnyFloats:
 
     A row of d whitened entries has a sum of absolute values of about 0.8 d, so each coefficient gets noise of variance
     0.64 noise d^2.
-
-    Args:
-        signal, noise: as in `shared_noise`.
     """
     sizes = np.arange(1, len(signal) + 1)
     spread = 0.64 * noise * sizes**2

@@ -30,7 +30,6 @@ from .domains import Interval as Interval
 from .domains import LabelCodes as LabelCodes
 from .domains import LabelSource as LabelSource
 from .domains import distance_cuts as distance_cuts
-from .domains import require_domain as require_domain
 from .errors import SquaredErrors as SquaredErrors
 from .histograms import CountMechanism as CountMechanism
 from .histograms import ExponentialMechanism as ExponentialMechanism
@@ -57,7 +56,6 @@ from .local_hashing import public_seed as public_seed
 from .moments import CrossMoment as CrossMoment
 from .moments import GaussianChoice as GaussianChoice
 from .moments import GaussianMoment as GaussianMoment
-from .moments import GridChoices as GridChoices
 from .moments import LaplaceMoment as LaplaceMoment
 from .numbers import MAX_GRID as MAX_GRID
 from .numbers import ResponseOnBins as ResponseOnBins

@@ -86,11 +86,7 @@ def loss_of(mu: float) -> PrivacyLoss:
 
 
 def stddev_within(sensitivity_square: int, mu: float) -> int:
-    """Return the smallest integer standard deviation at which `gaussian_loss` has at most this mu.
-
-    Raises:
-        InputError: it does not fit into 64 bits.
-    """
+    """Return the smallest integer standard deviation at which `gaussian_loss` has at most this mu."""
     stddev = max(math.isqrt(math.ceil(sensitivity_square / Fraction(mu) ** 2) + SMOOTHING - 1) + 1, MIN_STDDEV)
     if stddev > MAX_STDDEV:
         raise _too_small("take a coarser resolution")

@@ -151,12 +151,7 @@ class Domain(ABC):
         return (1 - 1 / self.size) / self.size
 
     def unit_sums(self, steps: NDArray[np.int16], codes: NDArray[Any]) -> Integers:
-        """Return the sum of x tᵀ over records with public rows x and private label vectors t, shape (d, columns).
-
-        Args:
-            steps: rows in steps of a grid, shape (n, d).
-            codes: private codes, shape (n,).
-        """
+        """Return the sum of x tᵀ over records with public rows x and private label vectors t, shape (d, columns)."""
         return np.column_stack([steps[codes == k].sum(axis=0, dtype=np.int64) for k in range(self.size)])
 
     def in_file(self) -> "Domain":
@@ -692,16 +687,7 @@ _WANTED = {
 
 
 def require_domain(domain: Any, *targets: str, advice: str = "") -> None:
-    """Refuse what is no domain of such labels.
-
-    Args:
-        domain: what was given for one.
-        targets: "classes", "numbers" or both, in this order.
-        advice: what to do else, after a semicolon.
-
-    Raises:
-        InputError: no domain, or one of other labels.
-    """
+    """Raise InputError for what is no domain of such targets; `advice` says what to do else."""
     if not isinstance(domain, Domain) or domain.target not in targets:
         raise InputError(f"must be {_WANTED[targets]}{advice}", argument="domain")
 

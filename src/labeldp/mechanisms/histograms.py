@@ -274,12 +274,7 @@ class LaplaceSum(CountMechanism):
         return counts[:, 0] + noise
 
     def means(self, released: Any, sizes: Any) -> NDArray[np.float64]:
-        """Noisy mean labels of groups, or shares of the second class, not clipped, shape (groups,); NaN if empty.
-
-        Args:
-            released: what this mechanism released, shape (groups,).
-            sizes: how many records each group has, public, shape (groups,).
-        """
+        """Noisy mean labels of groups, or shares of the second class, not clipped, shape (groups,); NaN if empty."""
         count = np.where(np.asarray(sizes) > 0, sizes, np.nan)
         return np.asarray(self.domain.ends[0] + self.domain.step * np.asarray(released) / count, dtype=np.float64)
 

@@ -453,11 +453,7 @@ def check_norm(longest: float) -> None:
 
 
 def check_resolution(value: Any) -> int:
-    """Return a number of grid steps.
-
-    Raises:
-        InputError: another value, or another type.
-    """
+    """Return a number of grid steps."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_RESOLUTION:
         raise InputError(f"must be an integer number of grid steps from 1 to {MAX_RESOLUTION}", argument="resolution")
     return value

@@ -242,11 +242,7 @@ def public_seed(number: int = 0) -> bytes:
 
 
 def public_ids(ids: Any, count: int) -> Ids:
-    """Return record ids as anyone can compute them: integers unchanged, texts as 96-bit BLAKE2b hashes.
-
-    Raises:
-        InputError: not one integer or text for each record.
-    """
+    """Return record ids as anyone can compute them: integers unchanged, texts as 96-bit BLAKE2b hashes."""
     if ids is None:
         return np.arange(count, dtype=np.uint64)
     return integer_ids(ids, count) if are_integers(ids) else text_ids(ids, count, key=b"")

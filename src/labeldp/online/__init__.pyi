@@ -35,7 +35,6 @@ from .experts.doubling import doubling_regret_bound as doubling_regret_bound
 from .experts.kernel import Actions as Actions
 from .experts.kernel import Kernel as Kernel
 from .experts.kernel import Losses as Losses
-from .experts.kernel import check_levels as check_levels
 from .experts.kernel import measured_regret as measured_regret
 from .experts.kernel import quantize as quantize
 from .experts.lazy import L2P as L2P
@@ -61,8 +60,6 @@ from .prefix_sums import GaussianTree as GaussianTree
 from .prefix_sums import LaplaceTree as LaplaceTree
 from .prefix_sums import ToeplitzSums as ToeplitzSums
 from .prefix_sums import square_root_norm as square_root_norm
-from .prefix_sums import toeplitz_factor as toeplitz_factor
-from .prefix_sums import toeplitz_stddev as toeplitz_stddev
 from .private_convex import PrivateOnlineConvex as PrivateOnlineConvex
 from .private_experts import NamedExperts as NamedExperts
 from .private_experts import PrivateExperts as PrivateExperts
@@ -71,6 +68,4 @@ from .run import count as count
 from .run import run_online as run_online
 from .run import run_online_again as run_online_again
 from .snapshots import dump_state as dump_state
-from .snapshots import from_plain as from_plain
 from .snapshots import load_state as load_state
-from .snapshots import to_plain as to_plain

@@ -375,7 +375,7 @@ class ChargedLearner(SingleProcess):
         self.check_process()
         with self._lock:
             self._snapped = True
-            fields = (self._settings, self._ledger.name, self._run, self._rounds, self._simulated, self._epoch)
+            fields = (self._settings, self._ledger.scope.name, self._run, self._rounds, self._simulated, self._epoch)
             return Snapshot(*fields).to_dict()
 
     @classmethod
@@ -433,7 +433,7 @@ class ChargedLearner(SingleProcess):
             charge = paid.get(mechanism.rounds)
             if charge is None or charge.loss != mechanism.loss:
                 raise InputError("ledger must hold the charge of this learner: give the one that it was charged to")
-            self._receipts[number] = mechanism.receipt(charge, self._rng, self._ledger.name)
+            self._receipts[number] = mechanism.receipt(charge, self._rng, self._ledger.scope.name)
 
     def _charge(self, number: int) -> tuple[OnlinePlan, HorizonCharge]:
         """Charge an epoch that is not charged yet; return its plan and its mechanism."""

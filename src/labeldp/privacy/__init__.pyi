@@ -111,7 +111,6 @@ from .request import Request as Request
 from .request import Scope as Scope
 from .request import Source as Source
 from .request import Unit as Unit
-from .request import number_text as number_text
 from .validate import MAX_EPSILON as MAX_EPSILON
 from .validate import AnyFloats as AnyFloats
 from .validate import Flags as Flags

@@ -314,6 +314,8 @@ _LARGEST_EPSILON = 10**6
 def one_line(text: str) -> str:
     """Return a text on one line without control characters: no reason of a user looks like a line of a certificate."""
     joined = " ".join(part.strip() for part in text.splitlines())
+    if joined.isprintable():
+        return joined
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in joined)
 
 
@@ -329,12 +331,7 @@ def _nothing(promise: Promise) -> str:
 
 
 def weak_promise(epsilon: float, about: str = "one label") -> str:
-    """Return a warning about an epsilon above 10, or "" for a smaller one; the factor is rounded up.
-
-    Args:
-        epsilon: of a release or a budget.
-        about: what is protected, in words.
-    """
+    """Return a warning about an epsilon above 10, or "" for a smaller one; the factor is rounded up."""
     if not WEAK_EPSILON < epsilon < float("inf"):
         return ""
     exponent = epsilon / log(10) * (1 + 1e-12)
@@ -343,12 +340,7 @@ def weak_promise(epsilon: float, about: str = "one label") -> str:
 
 
 def warn_of_weak_budget(epsilon: Any, delta: Any, records: int) -> None:
-    """Issue a PrivacyWarning for an epsilon above 10, and for a delta that is not below one over the records.
-
-    Args:
-        epsilon, delta: of a budget that is charged.
-        records: how many labels the release uses; 0 where nobody says.
-    """
+    """Issue a PrivacyWarning for an epsilon above 10, and for a delta that is not below one over the records."""
     sentences = [weak_promise(float(decimal(epsilon, "epsilon")))]
     if records and decimal(delta, "delta") * records >= 1:
         sentences.append(
@@ -454,15 +446,7 @@ def requested_delta(charges: Iterable[Charge]) -> Fraction:
 
 
 def checked_certificate(content: Any, path: object) -> Certificate:
-    """Return the certificate in a JSON value, after checking its types.
-
-    Args:
-        content: the value.
-        path: what it is the certificate of, for the message.
-
-    Raises:
-        InputError: not a certificate of labeldp, or a damaged one.
-    """
+    """Return the certificate of a path in a JSON value; raise InputError for a damaged one."""
     try:
         certificate = Certificate.from_json(content)
         requested_delta(certificate.entries)

@@ -165,14 +165,7 @@ def can_take(step: Step, release: Step) -> bool:
 def joint(
     counted: Iterable[tuple[Path, T]], none: T, plus: Callable[[T, T], T], worst: Callable[[Iterable[T]], T]
 ) -> T:
-    """Return the largest cost of a record: a split costs the worst of its parts, and different splits add up.
-
-    Args:
-        counted: costs, each with the part of the records that pays it.
-        none: the cost of nothing.
-        plus: the sum of two costs.
-        worst: the worst of several costs.
-    """
+    """Return the largest cost of a record: a split costs the worst of its parts, and different splits add up."""
     total = none
     splits: dict[str, dict[int, list[tuple[Path, T]]]] = {}
     for path, cost in counted:
@@ -332,10 +325,6 @@ def promised(charges: Iterable[Charge], delta: Any) -> Promise:
     Records of one block have the curve of that block; others have the smaller of the sum of their pure losses and the
     budgets of all their accounts. No smaller guarantee holds at a delta above 0, because the next release may depend on
     outputs of the last.
-
-    Args:
-        charges: of a certificate.
-        delta: in [0, 1].
 
     Source: `docs/proofs/composition.md`, statements of certificates.
     """

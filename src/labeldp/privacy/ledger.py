@@ -14,6 +14,7 @@ from labeldp.privacy.charges import Charge, Path
 from labeldp.privacy.errors import LedgerError
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
+from labeldp.privacy.request import Scope
 
 KEY_SECRECY = "the noise key, and a ledger file that holds it, stays as secret as the labels"
 
@@ -126,12 +127,8 @@ class LedgerLike(Protocol):
     """The ledger as a curator uses it."""
 
     @property
-    def name(self) -> str:
-        """The dataset's name."""
-
-    @property
-    def analyst(self) -> str:
-        """Who is charged, where shares of the budget are reserved; else empty."""
+    def scope(self) -> Scope:
+        """Whose labels these are, in which state, and whose share of the budget is charged."""
 
     @property
     def digest_key(self) -> bytes | None:
@@ -192,10 +189,6 @@ class ProtectedUsers:
         """Refuse a request for records, or for other users.
 
         A charge for users counts for their records as well, so where records alone were protected it may follow.
-
-        Args:
-            users: as in `PendingCharge`.
-            name: of the dataset.
 
         Raises:
             LedgerError: nothing was charged.

@@ -87,11 +87,7 @@ _DIGEST = re.compile(r"([0-9a-f]{64})?")
 
 
 def number_text(value: Any, name: str) -> str:
-    """Return a number exactly: its shortest decimal where a float means it, else a ratio.
-
-    Raises:
-        InputError: not a finite number.
-    """
+    """Return a finite number exactly: its shortest decimal where a float means it, else a ratio."""
     exact = decimal(value, name)
     near = float(exact)
     return decimal_text(near) if decimal(near, name) == exact else str(exact)

@@ -80,12 +80,7 @@ def check_epsilon(value: Any) -> float:
 
 
 def check_curator(value: Any, target: str | None = None) -> None:
-    """Raise an `InputError` unless this is a curator of such labels, and not the labels themselves.
-
-    Args:
-        value: what was given for a curator.
-        target: "classes" or "numbers"; None for any labels.
-    """
+    """Raise an `InputError` unless this is a curator of such labels, and not the labels themselves."""
     if not all(hasattr(value, name) for name in ("records", "domain", "require", "release")):
         raise InputError(
             "must be a Curator, which holds the private labels and charges them: ldp.Curator(y, domain=ldp.Classes"
@@ -200,11 +195,6 @@ def most_bytes(stored: int) -> int:
 
 def check_growth(what: object, stored: int, size: int) -> None:
     """Refuse what would fill the memory: more than 256 MiB, and more than 200 times its bytes on disk.
-
-    Args:
-        what: name of the file in the message.
-        stored: its bytes on disk.
-        size: its bytes in memory.
 
     Raises:
         InputError: it would grow by more.

@@ -72,10 +72,6 @@ class Log:
         """Return the ids of all charges of a dataset in the log."""
         return self._charges.get(dataset, set())
 
-    def has(self, dataset: str, charge: str) -> bool:
-        """Return whether a charge is in the log."""
-        return charge in self.charges(dataset)
-
     def answer_digest(self, answer: bytes) -> str:
         """Return a keyed digest of an answer, by which it can be recognized later."""
         return hmac.new(derive_key(self._key, b"answer"), answer, hashlib.sha256).hexdigest()

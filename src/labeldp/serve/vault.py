@@ -231,7 +231,7 @@ class Vault(SingleProcess):
         """
         for dataset in self._datasets:
             for charge, analyst in self._compared(dataset).items():
-                if analyst and not self.log.has(dataset, charge):
+                if analyst and charge not in self.log.charges(dataset):
                     self.log.append({"what": "recovered", "who": analyst, "dataset": dataset, "charge": charge})
 
     def _compared(self, dataset: str) -> dict[str, str]:
@@ -365,7 +365,7 @@ class Vault(SingleProcess):
         self.log.append(
             {
                 "what": "release", "who": analyst.name, "dataset": dataset.config.name, "charge": charge.id,
-                "new": not self.log.has(dataset.config.name, charge.id), "mechanism": type(mechanism).__name__,
+                "new": charge.id not in self.log.charges(dataset.config.name), "mechanism": type(mechanism).__name__,
                 "cost": charge.loss.to_json(), "reason": reason, "answer": self.log.answer_digest(encoded(content)),
             }
         )  # fmt: skip

@@ -67,7 +67,7 @@ def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
 def debiased_accuracy(
     dataframe: Any, *, mechanism: FiniteMechanism, noisy: str, prediction: str = "prediction", level: float = 0.95
 ) -> ScoreEstimate:
-    """ScoreEstimate the accuracy that predictions would show on the true labels; see `labeldp.debiased_accuracy`.
+    """Estimate the accuracy that predictions would show on the true labels; see `labeldp.debiased_accuracy`.
 
     Args:
         dataframe: holds released labels and predictions, made without these labels.

@@ -1,4 +1,3 @@
-from .aggregates import SAMPLE as SAMPLE
 from .aggregates import Aggregation as Aggregation
 from .aggregates import Survey as Survey
 from .aggregates import account_of as account_of
@@ -7,16 +6,9 @@ from .aggregates import fit_cells as fit_cells
 from .aggregates import histogram as histogram
 from .aggregates import moments as moments
 from .aggregates import public_sample as public_sample
-from .groupings import AllRecords as AllRecords
-from .groupings import ByCells as ByCells
 from .groupings import ByColumn as ByColumn
-from .groupings import ByFeatures as ByFeatures
-from .groupings import Grouping as Grouping
 from .groupings import check_features as check_features
-from .groupings import check_user as check_user
 from .groupings import feature_table as feature_table
-from .groupings import joined_ids as joined_ids
-from .groupings import user_column as user_column
 from .linear import fit_linear as fit_linear
 from .survey import IdColumn as IdColumn
 from .survey import LabelTask as LabelTask
@@ -25,6 +17,5 @@ from .survey import check_columns as check_columns
 from .survey import check_ids as check_ids
 from .survey import survey_labels as survey_labels
 from .tallies import GroupSums as GroupSums
-from .tallies import RowSums as RowSums
 from .tallies import restored as restored
 from .tallies import stored as stored

@@ -1,4 +1,4 @@
-"""Public rules that give each record a group, a row of numbers or a user."""
+"""Public rules that give each record a group or a row of numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.curator import NO_USER
-from labeldp.privacy import Floats, InputError, Texts, check_integer
-from labeldp.tables import Table, is_number, is_text, plain, record_ids
+from labeldp.privacy import Floats, InputError
+from labeldp.tables import Table, is_number, is_text, plain
 
 
 class Grouping(Protocol):
@@ -164,34 +163,3 @@ def _parsed(values: Any, kind: pa.DataType) -> Any:
         return pc.if_else(pc.equal(pc.utf8_trim_whitespace(texts), ""), None, texts).cast(kind)
     except pa.ArrowInvalid:
         return None
-
-
-def user_column(content: pa.Table, column: str) -> Any:
-    """Return the user of each record of a table, integers or texts.
-
-    Raises:
-        InputError: a record has no user, or the column holds something else.
-    """
-    values = content.column(column)
-    empty = is_text(values.type) and any(not text for text in values.unique().to_pylist())
-    if values.null_count or empty:
-        raise InputError(NO_USER, argument=f"--user: the column {column!r}")
-    if not (pa.types.is_integer(values.type) or is_text(values.type)):
-        raise InputError(f"--user: the column {column!r} must hold integers or texts, and it holds {values.type}")
-    return joined_ids([record_ids(batch, column) for batch in content.select([column]).to_batches()])
-
-
-def check_user(column: str | None, columns: tuple[str | None, ...], cap: int | None) -> None:
-    """Raise InputError for a user column that is the label or the ids, and for a wrong cap."""
-    if column is not None and column in columns:
-        raise InputError("--user must be another column than the label and the ids")
-    if cap is None:
-        return
-    if column is None:
-        raise InputError("--per-user goes with --user COLUMN, which says whose each record is")
-    check_integer(cap, "--per-user")
-
-
-def joined_ids(blocks: list[Any]) -> Any:
-    """Return integers or texts of several blocks as one."""
-    return Texts.of(text for ids in blocks for text in ids) if isinstance(blocks[0], Texts) else np.concatenate(blocks)

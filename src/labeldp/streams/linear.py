@@ -100,14 +100,7 @@ def learn(
     task: LinearTask,
     representation: Any = None,
 ) -> Release[Model]:
-    """Return the model of a table.
-
-    Args:
-        sample: features of all records, or of the first ones in an order without meaning, shape (m, d).
-        records: how many there are.
-        task: the public settings.
-        representation: unfitted, or fitted and public.
-    """
+    """Return the model of a table; `sample` are features of some of its records in an order without meaning."""
     sample = sample if records <= STREAMED_RECORDS else sample[:SAMPLED_RECORDS]
     mapped = encode(default_representation(sample) if representation is None else representation, sample, None)
     check_by_record(mapped, sample)
@@ -151,11 +144,7 @@ def check_by_record(mapped: EncodedFeatures, sample: Floats) -> None:
 @final
 @dataclass(frozen=True)
 class ByDirections(RowMap):
-    """Rows that are public features, encoded, along the directions that are measured.
-
-    Args:
-        mapping: from encoded features to directions.
-    """
+    """Rows that are public features, encoded, along the directions that are measured."""
 
     features: tuple[str, ...]
     encoder: EncodedFeatures
@@ -203,11 +192,7 @@ class MappedRows:
 @final
 @dataclass(frozen=True)
 class ExpectTask:
-    """Adds up rows times the probabilities of a model over a part: integers, so that parts add up in any order.
-
-    Args:
-        scores: from encoded features to scores.
-    """
+    """Adds up rows times the probabilities of a model over a part: integers, so that parts add up in any order."""
 
     aggregate: RowSums
     scores: ExactMap = field(repr=False)

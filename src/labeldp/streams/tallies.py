@@ -69,12 +69,7 @@ class GroupSums(Aggregate):
 
 @final
 class GroupAccumulator(Accumulator):
-    """Counts of records by group and class, or numbers of records and sums of codes by group: integers, private.
-
-    Args:
-        aggregate: what is counted.
-        key: of the digest of groups.
-    """
+    """Counts of records by group and class, or numbers of records and sums of codes by group: integers, private."""
 
     def __init__(self, aggregate: GroupSums, key: bytes) -> None:
         self._aggregate = aggregate
@@ -178,12 +173,7 @@ class RowSums(Aggregate):
 
 @final
 class RowAccumulator(Accumulator):
-    """Sums of rows by class, or weighted by codes: integers, private; and the lengths, sum and digest of the rows.
-
-    Args:
-        aggregate: what is summed.
-        key: of the digest of rows.
-    """
+    """Sums of rows by class, or weighted by codes: integers, private; and the lengths, sum and digest of the rows."""
 
     def __init__(self, aggregate: RowSums, key: bytes) -> None:
         self._aggregate = aggregate

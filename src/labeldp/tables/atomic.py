@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import secrets
@@ -202,6 +203,14 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def file_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, read by blocks; None if there is no such file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _beside(target: Path) -> Path:

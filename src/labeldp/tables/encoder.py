@@ -300,7 +300,7 @@ def _remarks(column: FeatureColumn, values: pa.ChunkedArray) -> list[str]:
     remarks = []
     if column.rest:
         remarks.append(f"{column.name!r}: the {MAX_CATEGORIES} most frequent categories are kept, the rest are one")
-    if column.kind == "category" and is_text(values.type) and has_numbers(clean(values).unique()):
+    if column.kind == "category" and is_text(values.type) and _some_number(clean(values)):
         remarks.append(f"{column.name!r}: numbers and texts are mixed, so all are taken as categories")
     if pa.types.is_floating(values.type) and np.isinf(values.to_numpy()).any():
         remarks.append(f"{column.name!r}: infinite values are taken as missing")
@@ -363,9 +363,8 @@ def clean(texts: Any) -> Any:
     return pc.if_else(missing, pa.scalar(None, pa.large_string()), trimmed)
 
 
-def has_numbers(texts: Any) -> bool:
-    """Return whether a cell reads as a number."""
-    return bool(pc.any(pc.match_substring_regex(texts, NUMBER)).as_py())
+def _some_number(texts: Any) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts.unique(), NUMBER)).as_py())
 
 
 def _category(name: str, texts: Any) -> FeatureColumn:

@@ -313,15 +313,7 @@ def compressed_buffers(metadata: bytes) -> list[tuple[int, ...]]:
 
 
 def largest_batch(file: BinaryIO, size: int) -> int:
-    """Return the unpacked bytes of the compressed parts of an Arrow file: all dictionaries and the largest batch.
-
-    Args:
-        file: the file.
-        size: its bytes.
-
-    Raises:
-        ValueError: no Arrow file, or one that points beyond itself.
-    """
+    """Return the unpacked bytes of the compressed parts of an Arrow file: all dictionaries and the largest batch."""
     file.seek(size - 10)
     [length] = struct.unpack("<i", file.read(4))
     footer = _read(file, size - 10 - length, length)

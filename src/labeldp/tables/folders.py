@@ -12,10 +12,10 @@ from typing import Any, final
 import pyarrow as pa
 
 from labeldp.privacy import InputError, LabelDPError, json_value
-from labeldp.tables.atomic import atomic_directory, atomic_write
+from labeldp.tables.atomic import atomic_directory, atomic_write, file_digest
 from labeldp.tables.table import Table, open_table
 from labeldp.tables.values import as_text, plain
-from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, file_digest, is_parquet, open_sink
+from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
 
 CERTIFICATE = "_certificate.json"
 """The file of a released folder that holds its certificate."""
@@ -102,14 +102,7 @@ def _listed(path: Path) -> tuple[str, ...]:
 def folder_document(
     certificate: Mapping[str, Any], released: str, columns: Sequence[str], parts: Mapping[str, Mapping[str, Any]]
 ) -> str:
-    """Return the text of the certificate of a released folder.
-
-    Args:
-        certificate: the certificate, a JSON object.
-        released: the name of the released column.
-        columns: the names of all columns in order.
-        parts: rows, digest and SHA-256 of each part, by its path within the folder.
-    """
+    """Return the text of the certificate of a released folder."""
     content = {"format": FORMAT, "column": released, "columns": list(columns), "parts": parts}
     content["certificate"] = certificate
     return json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n"

@@ -71,11 +71,7 @@ JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 
 
 def format_of(data: Any) -> Format:
-    """Return the format of an object, or of the file or folder at a path.
-
-    Raises:
-        InputError: it is none of `FORMATS`.
-    """
+    """Return the format of an object, or of the file or folder at a path."""
     if not isinstance(data, Path):
         for kind in FORMATS.values():
             if any(hasattr(data, name) for name in kind.attributes):

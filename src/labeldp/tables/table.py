@@ -225,11 +225,7 @@ class ArrowTable(Table):
 
 
 def open_stream(source: Any) -> ArrowTable:
-    """Open an object with `__arrow_c_stream__`, or a data set of pyarrow, as a table.
-
-    Raises:
-        InputError: it can be read only once, or has no columns or rows.
-    """
+    """Open an object with `__arrow_c_stream__`, or a data set of pyarrow, as a table."""
     name = f"the {type(source).__name__} given as data"
     if isinstance(source, pa.RecordBatchReader):
         raise InputError(f"{name} can be read only once, and data are read more than once: give a table or a file")

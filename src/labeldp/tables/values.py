@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from labeldp.curator import NO_USER
 from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval
-from labeldp.privacy import Buckets, DomainError, InputError, RecordIds, Texts
+from labeldp.privacy import Buckets, DomainError, InputError, RecordIds, Texts, check_integer
 from labeldp.tables.table import without_values
 
 
@@ -310,6 +311,11 @@ def distinct_ids(content: pa.Table, column: str) -> Any:
     return [text for block in blocks for text in block] if isinstance(blocks[0], Texts) else np.concatenate(blocks)
 
 
+def take_ids(ids: Any, rows: NDArray[np.intp]) -> Any:
+    """Return some of the record ids, in order; None where records are known by their numbers."""
+    return [ids[row] for row in rows.tolist()] if isinstance(ids, list) else None if ids is None else ids[rows]
+
+
 def by_id(ids: Any) -> NDArray[np.intp]:
     """Return the row numbers in the order of the ids."""
     if isinstance(ids, list):
@@ -318,11 +324,7 @@ def by_id(ids: Any) -> NDArray[np.intp]:
 
 
 def answers_in(mechanism: FiniteMechanism, column: pa.Array) -> NDArray[Any]:
-    """Return the noisy labels that `released_values` wrote, in the form of the mechanism.
-
-    Raises:
-        InputError: a value that is no answer of this mechanism.
-    """
+    """Return the answers of a mechanism from the column of `released_values`; refuse any other value."""
     domain, names = mechanism.domain, getattr(mechanism, "names", None)
     if mechanism.answers is not None or names is not None or isinstance(domain, Classes):
         coded = plain(column).cast(pa.string()).dictionary_encode()
@@ -343,3 +345,34 @@ def answers_in(mechanism: FiniteMechanism, column: pa.Array) -> NDArray[Any]:
     if not np.allclose(outputs[nearest], numbers, rtol=1e-9, atol=1e-9 * float(np.ptp(outputs))):
         raise InputError("must be outputs of the mechanism", argument="column")
     return nearest.astype(np.min_scalar_type(len(outputs) - 1))
+
+
+def user_column(content: pa.Table, column: str) -> Any:
+    """Return the user of each record of a table, integers or texts.
+
+    Raises:
+        InputError: a record has no user, or the column holds something else.
+    """
+    values = content.column(column)
+    empty = is_text(values.type) and any(not text for text in values.unique().to_pylist())
+    if values.null_count or empty:
+        raise InputError(NO_USER, argument=f"--user: the column {column!r}")
+    if not (pa.types.is_integer(values.type) or is_text(values.type)):
+        raise InputError(f"--user: the column {column!r} must hold integers or texts, and it holds {values.type}")
+    return joined_ids([record_ids(batch, column) for batch in content.select([column]).to_batches()])
+
+
+def check_user(column: str | None, columns: tuple[str | None, ...], cap: int | None) -> None:
+    """Raise InputError for a user column that is the label or the ids, and for a wrong cap."""
+    if column is not None and column in columns:
+        raise InputError("--user must be another column than the label and the ids")
+    if cap is None:
+        return
+    if column is None:
+        raise InputError("--per-user goes with --user COLUMN, which says whose each record is")
+    check_integer(cap, "--per-user")
+
+
+def joined_ids(blocks: list[Any]) -> Any:
+    """Return integers or texts of several blocks as one."""
+    return Texts.of(text for ids in blocks for text in ids) if isinstance(blocks[0], Texts) else np.concatenate(blocks)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from labeldp.privacy import InputError, LabelDPError, json_value
-from labeldp.tables.atomic import atomic_write, check_new_file, sync
+from labeldp.tables.atomic import atomic_write, check_new_file, file_digest, sync
 from labeldp.tables.formats import FORMATS
 from labeldp.tables.table import open_table, without_values
 from labeldp.tables.values import as_text, plain
@@ -232,14 +232,6 @@ def _holds_certificate(path: Path) -> bool:
     """Return whether the certificate of a file is in it: it begins as Parquet does."""
     with path.open("rb") as file:
         return file.read(8).startswith(FORMATS["parquet"].starts)
-
-
-def file_digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, read by blocks; None if there is no such file."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 METADATA_KEY = b"labeldp.certificate"

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
 
 import labeldp.online as online
-from labeldp.online import Kernel, check_levels, quantize
-from labeldp.online.experts.kernel import BLOCK_LOSSES
+from labeldp.online import (
+    Kernel,
+    quantize,
+)
+from labeldp.online.experts.kernel import BLOCK_LOSSES, check_levels
 from labeldp.privacy import InputError, PrivacyLoss, as_randomness
 
 ROUNDS = 8

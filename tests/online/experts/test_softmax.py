@@ -10,9 +10,13 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 from scipy.stats import chi2
 
-from labeldp.online import Kernel, MatrixFactorization, TreeNoise, toeplitz_factor
+from labeldp.online import (
+    Kernel,
+    MatrixFactorization,
+    TreeNoise,
+)
 from labeldp.online.experts.softmax import softmax_draws
-from labeldp.online.prefix_sums import nodes
+from labeldp.online.prefix_sums import nodes, toeplitz_factor
 from labeldp.privacy import InputError, KeyedRandomness, Neighbors, PrivacyLoss, as_randomness
 from labeldp.sampling.discrete import laplace_law
 from labeldp.testing.laws import check_law

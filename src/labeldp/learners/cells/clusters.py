@@ -136,11 +136,7 @@ class TreePartition(MeansPartition):
 
 
 def _grown(estimator: Any, table: AnyFloats) -> Any:
-    """Return a tree or forest that is grown on features alone.
-
-    Raises:
-        InputError: the estimator was fitted already, or can only learn classes.
-    """
+    """Return a tree or forest that is grown on features alone; refuse one that was fitted or learns classes."""
     if not hasattr(estimator, "fit") or is_classifier(estimator):
         raise InputError(
             "estimator must be an unfitted tree or forest that needs no classes, such as DecisionTreeRegressor(), "

@@ -94,11 +94,7 @@ class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
 
 
 def fitted_partition(partition: Any, features: Any) -> Any:
-    """Return a copy of a partition, fitted to features.
-
-    Raises:
-        InputError: it is no partition, cannot take these features, or rests on a release of whole records.
-    """
+    """Return a copy of a partition, fitted to features; refuse what is none, or rests on a release of whole records."""
     if not all(callable(getattr(partition, name, None)) for name in ("fit", "transform", "centers")):
         raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
     source = source_of(partition)
@@ -304,13 +300,7 @@ def unbiased(release: Release[Any]) -> NDArray[np.float64]:
 
 
 def unbiased_means(release: Release[Any], cells: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean unbiased label of each cell, shape (cells, 1), or class shares, shape (cells, K).
-
-    Args:
-        release: labels that `debias` inverts.
-        cells: cell of each record, shape (n,).
-        sizes: number of records in each cell, positive.
-    """
+    """Return the mean unbiased label of each cell, shape (cells, 1), or class shares, shape (cells, K)."""
     step = max(DEBIASED_RECORDS, 4 * len(sizes)) if release.mechanism.records is None else len(cells)
     total: Any = 0.0
     for start in range(0, len(cells), step):
@@ -324,11 +314,6 @@ def likeliest_shares(likelihood: NDArray[np.float64], cells: NDArray[np.int64], 
     """Return the class shares of each cell that best explain its released codes, shape (cells, K).
 
     Expectation-maximization from equal shares needs no inverse of the noise.
-
-    Args:
-        likelihood: P(released code | true class), shape (n, K).
-        cells: cell of each record, shape (n,).
-        count: number of cells.
     """
     classes = likelihood.shape[1]
     shares = np.full((count, classes), 1.0 / classes)

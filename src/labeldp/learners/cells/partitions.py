@@ -359,11 +359,7 @@ def _box(bounds: Any, dimension: int) -> AnyFloats:
 
 
 def _grid(side: Any, box: AnyFloats) -> CubeGrid:
-    """Return cubes that cover a box.
-
-    Raises:
-        InputError: there are too many to be numbered; the message says which sides, or how few features, would do.
-    """
+    """Return cubes that cover a box; refuse too many, in a message that says which sides would do."""
     sides = _sides(side, len(box))
     counts = np.maximum((box[:, 1] - box[:, 0]) / sides, 1.0)
     bits = np.cumsum(np.log2(np.ceil(counts)))
