@@ -1,12 +1,24 @@
 """What features are worth, and other epsilons, of many records."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import labeldp as ldp
 from labeldp.fit import simulate
-from labeldp.learners import Evaluation, Model, Multistage, NoisyNumberRegressor, Task, evaluate, fit_multistage, tune
+from labeldp.learners import (
+    Evaluation,
+    Model,
+    Multistage,
+    NoisyNumberRegressor,
+    Task,
+    evaluate,
+    fit_multistage,
+    multistage,
+    tune,
+)
 
 LOGISTIC = Multistage("logistic")
 
@@ -47,10 +59,29 @@ def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_re
     assert asked == [50] * 3
 
 
-def test_wide_tables_and_many_classes_are_simulated_on_fewer_records() -> None:
-    two, four = (Task(ldp.Classes(size), 100, 4.0) for size in (2, 4))
-    assert [LOGISTIC.simulated_records(two, columns) for columns in (5, 20, 1000)] == [40_000, 10_000, 4_000]
-    assert LOGISTIC.simulated_records(four, 5) == 10_000
+def test_a_simulation_learns_from_few_directions_of_few_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, features = learned()
+    monkeypatch.setattr(simulate, "MAX_SIMULATED", 500)
+    monkeypatch.setattr(multistage, "SIMULATED_DIRECTIONS", 30)
+    shapes: list[tuple[int, ...]] = []
+    fitted = Multistage.fit_simulated
+
+    def spy(self: Multistage, table: np.ndarray, *arguments: Any, **options: Any) -> Model:
+        shapes.append(table.shape)
+        return fitted(self, table, *arguments, **options)
+
+    monkeypatch.setattr(Multistage, "fit_simulated", spy)
+    task = Task(ldp.Classes(2), len(features), 4.0)
+    curve = simulate.simulated_curve(LOGISTIC, task, model, features)
+    assert curve is not None and [point.epsilon for point in curve.points] == [0.25, 0.5, 1, 2, 4]
+    assert set(shapes) == {(400, 30)} and len(shapes) == 10  # a fifth of the records is for the test
+    assert curve.points[-1].value > max(0.8, curve.points[0].value)
+
+
+def test_features_without_variance_are_not_simulated() -> None:
+    model, features = learned()
+    task = Task(ldp.Classes(2), len(features), 4.0)
+    assert simulate.simulated_curve(LOGISTIC, task, model, np.zeros_like(features)) is None
 
 
 def test_importances_of_numbers_take_such_a_model_too(monkeypatch: pytest.MonkeyPatch) -> None:

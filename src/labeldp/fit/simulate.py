@@ -16,10 +16,10 @@ EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 REPEATS = 2
 
-MAX_SHUFFLED, MIN_SHUFFLED = 20_000, 5_000
+MAX_SHUFFLED, MIN_SHUFFLED = 20_000, 1_000
 """Records with shuffled features at most, and at most in a table of many features: see `SHUFFLED_NUMBERS`."""
 
-SHUFFLED_NUMBERS = 200_000
+SHUFFLED_NUMBERS = 50_000
 """Records times features that are shuffled, about: a model is asked about all records for each feature."""
 
 MAX_LOOKED_UP = 5_000
@@ -32,10 +32,9 @@ TWO_SIDED = 1.96
 def simulated_curve(learner: Learner, task: Task, model: Model, features: NDArray[Any]) -> Curve | None:
     """Return accuracy against epsilon in a world whose labels follow the model; None if it has too few records."""
     rng = np.random.default_rng(0)
-    count = min(learner.simulated_records(task, features.shape[1]), MAX_SIMULATED)
-    rows = rng.permutation(len(features))[:count]
-    world = _World.drawn(learner, task, model, features[rows], rng)
+    rows = rng.permutation(len(features))[:MAX_SIMULATED]
     try:
+        world = _World.drawn(learner, task, model, features[rows], rng)
         points = [world.point(epsilon, rng) for epsilon in sorted({*EPSILONS, task.epsilon})]
     except InputError:
         return None
@@ -52,7 +51,7 @@ class _World:
 
     learner: Learner
     task: Task
-    model: Model
+    domain: Any
     features: NDArray[Any]
     codes: NDArray[Any]
     test: NDArray[np.bool_]
@@ -65,7 +64,7 @@ class _World:
         cumulated = np.cumsum(model.predict_proba(features), axis=1)
         codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
         test = rng.permutation(len(features)) < max(len(features) // 5, 1)
-        return cls(learner, task, model, learner.prepare_simulation(model, features), codes, test)
+        return cls(learner, task, model.domain, learner.prepare_simulation(model, features, task), codes, test)
 
     def point(self, epsilon: float, rng: np.random.Generator) -> CurvePoint:
         """Return the mean accuracy at one epsilon, with a band."""
@@ -78,8 +77,8 @@ class _World:
         ledger = Ledger(Budget(epsilon, self.task.delta))
         codes = self.codes[~self.test]
         task = replace(self.task, epsilon=epsilon, records=len(codes), evaluation=None)
-        curator = Curator(LabelCodes(codes), domain=self.model.domain, ledger=ledger)
-        model = self.learner.fit_simulated(self.model, self.features[~self.test], curator, task, rng=rng)
+        curator = Curator(LabelCodes(codes), domain=self.domain, ledger=ledger)
+        model = self.learner.fit_simulated(self.features[~self.test], curator, task, rng=rng)
         predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
         return float(np.mean(predicted == self.codes[self.test]))
 

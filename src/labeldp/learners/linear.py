@@ -16,7 +16,16 @@ from labeldp.learners.distances import Distances
 from labeldp.learners.evidence import Posterior, SumsTerm
 from labeldp.learners.features import check_rows, number_table, row_table
 from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate
-from labeldp.learners.plan import EVALUATION_LABELS, Learner, Progress, Task, no_progress, part, require_records
+from labeldp.learners.plan import (
+    EVALUATION_LABELS,
+    SIMULATED_DIRECTIONS,
+    Learner,
+    Progress,
+    Task,
+    no_progress,
+    part,
+    require_records,
+)
 from labeldp.learners.representations import EncodedFeatures, encode, principal
 from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.whitening import (
@@ -363,13 +372,11 @@ class Linear(Learner):
         """Return that sums and the labels of the evaluation are hidden."""
         return "The sums as they were before noise was added.", EVALUATION_LABELS
 
-    def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
+    def prepare_simulation(self, model: Model, features: NDArray[Any], task: Task) -> NDArray[Any]:
         """Return the widest directions of the encoded features: found once, not at each epsilon."""
-        return principal(model.estimator.representation.transform(features), SIMULATED_DIMENSIONS)
+        return principal(model.estimator.representation.transform(features), SIMULATED_DIRECTIONS)
 
-    def fit_simulated(
-        self, model: Model, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource
-    ) -> Model:
+    def fit_simulated(self, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource) -> Model:
         """Return the same model at another epsilon, without an evaluation."""
         plain = Linear(self.name, FunctionTransformer())
         return plain.fit(features, curator, replace(task, evaluation=0.0), rng=rng).value
@@ -453,9 +460,6 @@ def chosen_link(value: Any, domain: Any) -> str:
         raise InputError('must be "identity" for numbers: "softmax" is for classes', argument="link")
     return check_choice(value, "link", ("softmax", "identity"))
 
-
-SIMULATED_DIMENSIONS = 500
-"""At most so many of the features that a simulation learns from."""
 
 MAX_CONFIDENCE = 1000.0
 

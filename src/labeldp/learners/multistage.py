@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.learners.catalog import model_words
@@ -16,12 +15,12 @@ from labeldp.learners.classifiers import MODELS, SoftTrees, as_candidates, class
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import Evidence, Probabilities, tempered
 from labeldp.learners.features import check_rows, row_table, take_rows
-from labeldp.learners.mixture import MixtureClassifier
 from labeldp.learners.model import Model, assigned, check_evaluation, held_out
 from labeldp.learners.plan import (
     CLUSTER_PRIOR,
     EVALUATED,
     MIN_RECORDS,
+    SIMULATED_DIRECTIONS,
     Learner,
     Progress,
     Task,
@@ -81,12 +80,6 @@ CALIBRATION_SHARE = 0.1
 """The share of a stage's records that calibrate the temperature of its model, before they are learned from."""
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 21)
-
-SIMULATED_DIRECTIONS = 300
-"""Principal directions that a simulation learns from, at most."""
-
-SIMULATED_NUMBERS, MIN_SIMULATED = 200_000, 4_000
-"""Features times trees at a time that a simulation of classifiers learns from, about; and its fewest records."""
 
 STAGE_1 = "stage 1"
 """Names of releases in a ledger."""
@@ -309,6 +302,15 @@ class Staged(Learner):
         held = holders[stages] if len(holders) > stages else None
         return with_initial_certificate(run.run(holders[:stages], candidates, held, False), candidates[0])
 
+    def encoded(self, features: Any, task: Task) -> NDArray[Any]:
+        """Return features as linear models encode them by default, shape (n, any)."""
+        return np.asarray(encode(default_representation(features, task.categorical), features, None).table)
+
+    def fit_simulated(self, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource) -> Model:
+        """Return a linear model from one release of all labels."""
+        release = curator.release(first_response(curator.domain, task.epsilon), rng=rng)
+        return fit_noisy(features, release, classifier=SoftmaxClassifier(FunctionTransformer())).value
+
     def words(self) -> str:
         """Return how many stages there are."""
         return "one stage" if self.count == 1 else f"{self.count} stages"
@@ -338,8 +340,7 @@ class Multistage(Staged):
 
     classifier: Any = None
     simulation: ClassVar[str] = (
-        "randomized at each ε, with the chosen classifier trained again in one stage (boosted trees: half as many, at "
-        "twice the learning rate; a mixture: its linear part from fewer features)"
+        "randomized at each ε, and learned by a linear model of the features’ widest directions, whatever the model is"
     )
 
     @property
@@ -366,17 +367,9 @@ class Multistage(Staged):
         """Return numbers, and an indicator for each category."""
         return features if task.categorical is None else indicators(features, task.categorical)
 
-    def fit_simulated(
-        self, model: Model, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource
-    ) -> Model:
-        """Return the chosen classifier from one release of all labels."""
-        release = curator.release(first_response(curator.domain, task.epsilon), rng=rng)
-        return fit_noisy(features, release, classifier=_quicker(clone(chosen(model.estimator))), training="plain").value
-
-    def simulated_records(self, task: Task, columns: int) -> int:
-        """Return fewer of wide tables and of many classes: a point of the curve takes as long."""
-        size = task.domain.size
-        return max(SIMULATED_NUMBERS // (columns * (1 if size == 2 else size)), MIN_SIMULATED)
+    def prepare_simulation(self, model: Model, features: NDArray[Any], task: Task) -> NDArray[Any]:
+        """Return the widest directions of the features as linear models encode them: found once, not at each ε."""
+        return principal(self.encoded(features, task), SIMULATED_DIRECTIONS)
 
     def refit(self, model: Model, features: NDArray[Any], release: Release[Any]) -> Model:
         """Return the chosen classifier, fitted again."""
@@ -421,18 +414,11 @@ class SoftmaxStages(Staged):
 
     def prior_features(self, features: Any, task: Task) -> NDArray[Any]:
         """Return what the representation makes of features."""
-        return np.asarray(encode(default_representation(features, task.categorical), features, None).table)
+        return self.encoded(features, task)
 
-    def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
+    def prepare_simulation(self, model: Model, features: NDArray[Any], task: Task) -> NDArray[Any]:
         """Return the widest directions of the encoded features: found once, not at each epsilon."""
         return principal(model.estimator.head_.mapped(features), SIMULATED_DIRECTIONS)
-
-    def fit_simulated(
-        self, model: Model, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource
-    ) -> Model:
-        """Return the same model from one release of all labels."""
-        release = curator.release(first_response(curator.domain, task.epsilon), rng=rng)
-        return fit_noisy(features, release, classifier=SoftmaxClassifier(FunctionTransformer())).value
 
     def describe(self, model: Model, task: Task) -> str:
         """Return the model and the stages."""
@@ -443,16 +429,6 @@ class SoftmaxStages(Staged):
 def chosen(estimator: Any) -> Any:
     """Return the form of a classifier that is fitted to classes."""
     return estimator.trees if isinstance(estimator, SoftTrees) else estimator
-
-
-def _quicker(classifier: Any) -> Any:
-    """Return a classifier that learns faster, where there is one: of trees half as many, at twice the learning rate."""
-    if isinstance(classifier, MixtureClassifier):
-        return classifier.set_params(quick=True)
-    if not isinstance(classifier, HistGradientBoostingClassifier):
-        return classifier
-    settings = {"max_iter": -(-classifier.max_iter // 2), "learning_rate": 2 * classifier.learning_rate}
-    return classifier.set_params(**settings)
 
 
 def _measured(run: "MultistageRun", curator: CuratorLike, candidates: list[Any], share: float) -> Release[Model]:

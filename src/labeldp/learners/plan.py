@@ -21,8 +21,8 @@ EVALUATED = 0.1
 MIN_RECORDS = 20
 """Records that each part of a fit needs: every fold must have some, and so must the others."""
 
-MAX_SIMULATED = 20_000
-"""Records that a simulation uses at most."""
+MAX_SIMULATED, SIMULATED_DIRECTIONS = 4_000, 50
+"""Records that a simulation uses, and principal directions that it learns from, at most: it fits many models."""
 
 SPLIT = "split"
 """What a plan calls the split of the records, whose name follows from ids that it does not see."""
@@ -168,18 +168,12 @@ class Learner(ABC):
         """Return whether all learners of this class make the same releases, whatever the features are."""
         return False
 
-    def prepare_simulation(self, model: Any, features: NDArray[Any]) -> NDArray[Any]:
+    def prepare_simulation(self, model: Any, features: NDArray[Any], task: Task) -> NDArray[Any]:
         """Return the features that `fit_simulated` and its models take; called only if there is a `simulation`."""
         return features
 
-    def simulated_records(self, task: Task, columns: int) -> int:
-        """Return the largest number of records that a simulation uses, of tables with so many features."""
-        return MAX_SIMULATED
-
-    def fit_simulated(
-        self, model: Any, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource
-    ) -> Any:
-        """Return the same kind of model from other labels; called only if there is a simulation."""
+    def fit_simulated(self, features: NDArray[Any], curator: CuratorLike, task: Task, *, rng: RandomSource) -> Any:
+        """Return a model of other labels, quickly; called only if there is a simulation."""
         raise NotImplementedError
 
     def refit(self, model: Any, features: NDArray[Any], release: Release[Any]) -> Any:

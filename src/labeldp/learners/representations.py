@@ -469,6 +469,6 @@ def _taking(transformer: Any) -> Iterator[None]:
 
 
 def principal(table: NDArray[Any], dimension: int) -> NDArray[Any]:
-    """Return the widest directions of encoded features, at most so many, for a simulation."""
-    solver = "covariance_eigh" if len(table) > table.shape[1] else "full"
-    return np.asarray(PCA(min(dimension, *table.shape), svd_solver=solver).fit_transform(table))
+    """Return about the widest directions of encoded features, at most so many, for a simulation."""
+    size = min(dimension, *table.shape)
+    return np.asarray(PCA(size, svd_solver="randomized", iterated_power=2, random_state=0).fit_transform(table))
