@@ -1,10 +1,11 @@
 """CIFAR-10 with ImageNet features
 
-    OMP_NUM_THREADS=1 python benchmarks/encoders.py --out .cache/encoders --write docs/results/imagenet-features.md
+    OMP_NUM_THREADS=1 python benchmarks/encoders.py --store docs/results/data/imagenet-features.csv \\
+        --write docs/results/imagenet-features.md
 
 Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. It needs the extra image-encoder.
-Features are computed once and lie in the feature cache: 50 to 100 images a second on one core. `--out` holds a line of
-JSON for each run, which is not done again; `--train` takes the first images alone, `--only` one data set. Test labels
+Features are computed once and lie in the feature cache: 50 to 100 images a second on one core. The stored table has a
+row for each run, which is not done again; `--train` takes the first images alone, `--only` one data set. Test labels
 are used for the final measurement alone; no constant was chosen by them.
 
 Central: trust in a curator, delta = 1e-6. Local: trust in nobody, delta = 0, all labels randomized once. Both as
@@ -14,14 +15,16 @@ what was released, with the same features. Held-out released labels choose its p
 """
 
 import argparse
-import json
+import csv
 import platform
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import date
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import data
 import numpy as np
@@ -43,6 +46,12 @@ METHODS = {
     "LP-1ST": "LP-1ST, nobody is trusted",
     "LP-2ST": "LP-2ST, nobody is trusted",
 }
+
+DECAYS = (0.8, 1.2, 1.6, 2.0)
+"""Powers of the variance that the expected signal of a direction may grow with."""
+
+TRAINING, HELD_OUT = 15_000, 5_000
+"""Training images of CIFAR-10 by which one of them is chosen, and by which it is judged."""
 
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
 """Inverse penalties of logistic models, on features of unit scale, of which held-out released labels choose one."""
@@ -103,6 +112,47 @@ class Features:
         accuracy = 100 * float(np.mean(model.predict(test) == self.test_labels))
         return {"accuracy": accuracy, "seconds": seconds}
 
+    def choices(self) -> Iterator[dict[str, Any]]:
+        """Accuracy and log loss on held-out training images, for each power of the variance."""
+        order = np.random.default_rng(7).permutation(len(self.labels))
+        learned, held = order[:TRAINING], order[-HELD_OUT:]
+        for epsilon, decay in product((0.5, 2.0), DECAYS):
+            curator = ldp.Curator(
+                self.labels[learned], domain=ldp.Classes(self.classes), budget=ldp.Budget(epsilon, DELTA)
+            )
+            rng = np.random.default_rng(0)
+            with patch("labeldp.learners.linear.EMBEDDING_DECAY", decay):
+                model = ldp.fit_linear(self.train[learned], curator, epsilon=epsilon, delta=DELTA, rng=rng).value
+            chances, truth = model.predict_proba(self.train[held]), self.labels[held]
+            of_truth = np.maximum(chances[np.arange(len(held)), truth], 1e-3)
+            accuracy = 100 * float(np.mean(chances.argmax(axis=1) == truth))
+            yield {
+                **{"set": "training images", "method": f"{decay:g}", "epsilon": epsilon, "seed": 0},
+                **{"train": TRAINING, "test": HELD_OUT, "accuracy": accuracy},
+                "log_loss": -float(np.log(of_truth).mean()),
+            }
+
+
+def chosen(lines: list[dict[str, Any]]) -> str:
+    """The section of the power of the variance."""
+    text = f"""\
+## The prior of embeddings
+
+The central model spends its noise on directions by the signal that it expects of them: their variance to a power.
+{TRAINING:,} training images of CIFAR-10 learn and {HELD_OUT:,} others judge, one noise; no test image is used. A cell
+is accuracy in percent / log loss. The smallest mean log loss decides: 1.6.
+
+| power | ε = 0.5 | ε = 2 |
+|---:|---:|---:|
+"""
+    cells = {
+        (line["method"], line["epsilon"]): f"{line['accuracy']:.2f} / {line['log_loss']:.3f}"
+        for line in lines
+        if line["set"] == "training images"
+    }
+    rows = [f"| {decay:g} | {cells[f'{decay:g}', 0.5]} | {cells[f'{decay:g}', 2.0]} |" for decay in DECAYS if cells]
+    return text + "\n".join(rows)
+
 
 def page(lines: list[dict[str, Any]]) -> str:
     """The page of all runs."""
@@ -138,7 +188,25 @@ def page(lines: list[dict[str, Any]]) -> str:
         parts.append("\n".join(rows))
         if name == "cifar10":
             parts += [PUBLISHED.strip(), NOTES.strip()]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, chosen(lines)]) + "\n"
+
+
+def stored(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table of runs."""
+    numbers = {"epsilon": float, "seed": int, "train": int, "test": int, "accuracy": float}
+    numbers |= {"seconds": float, "log_loss": float}
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [{name: numbers.get(name, str)(value) for name, value in row.items() if value} for row in rows]
+
+
+def store(path: Path, lines: list[dict[str, Any]]) -> None:
+    """Write a table of runs."""
+    names = ("set", "method", "epsilon", "seed", "train", "test", "accuracy", "seconds", "log_loss")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
 
 
 def cell(values: list[float]) -> str:
@@ -150,18 +218,23 @@ def cell(values: list[float]) -> str:
 def main() -> None:
     """Do what is asked for and was not done before, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--train", type=int)
     parser.add_argument("--only", choices=SETS)
     parser.add_argument("--methods", nargs="*", default=[*METHODS, "none"])
+    parser.add_argument("--choose", action="store_true", help="the prior of embeddings, on training images")
+    parser.add_argument("--page-only", action="store_true", help="write the page from the stored table")
     asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    log = asked.out / "runs.jsonl"
-    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    for name in [asked.only] if asked.only else SETS:
+    lines = stored(asked.store) if asked.store.exists() else []
+    for name in () if asked.page_only else [asked.only] if asked.only else SETS:
         features = Features(name, asked.train)
+        if asked.choose and name == "cifar10":
+            lines = [line for line in lines if line["set"] != "training images"]
+            for line in features.choices():
+                lines.append(line)
+                store(asked.store, lines)
         sizes = {"train": len(features.train), "test": len(features.test)}
         cases = [("none", 0.0, 0)] if "none" in asked.methods else []
         for seed, epsilon in product(range(asked.runs), SETS[name]):
@@ -172,8 +245,7 @@ def main() -> None:
             if any(case.items() <= line.items() for line in lines):
                 continue
             lines.append({**case, **features.measure(method, epsilon, seed)})
-            with log.open("a") as file:
-                file.write(json.dumps(lines[-1]) + "\n")
+            store(asked.store, lines)
             print(lines[-1], flush=True)
     if asked.write:
         asked.write.write_text(page(lines), encoding="utf-8")

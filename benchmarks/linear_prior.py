@@ -72,7 +72,7 @@ def measured(name: str, kept: Path) -> np.ndarray:
         task, grid = load(name), []
         for epsilon, decay, explained in product(EPSILONS, DECAYS, EXPLAINED):
             with (
-                patch("labeldp.learners.whitening.DECAY", decay),
+                patch("labeldp.learners.linear.DECAY", decay),
                 patch("labeldp.learners.linear.EXPLAINED", explained),
             ):
                 found = np.mean(list(judged(task, epsilon, NOISES.get(name, 2))), axis=0).tolist()

@@ -78,12 +78,6 @@ def test_a_simulation_learns_from_few_directions_of_few_records(monkeypatch: pyt
     assert curve.points[-1].value > max(0.8, curve.points[0].value)
 
 
-def test_features_without_variance_are_not_simulated() -> None:
-    model, features = learned()
-    task = Task(ldp.Classes(2), len(features), 4.0)
-    assert simulate.simulated_curve(LOGISTIC, task, model, np.zeros_like(features)) is None
-
-
 def test_importances_of_numbers_take_such_a_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(500, 2))

@@ -23,7 +23,8 @@ from labeldp.learners import (
     Task,
     encode,
 )
-from labeldp.learners.linear import MAX_CONFIDENCE, LinearTask, _distances, _rising_root
+from labeldp.learners.linear import MAX_CONFIDENCE, Directions, LinearTask, _distances, _rising_root
+from labeldp.learners.representations import CenteredColumns, EncodedFeatures
 from labeldp.learners.whitening import (
     Moments,
     Space,
@@ -172,8 +173,18 @@ def test_directions_are_uncorrelated() -> None:
     assert rows.shape == (5000, 6)  # the constant, and five directions that vary
     assert np.allclose(blockwise(rows, rows) / 5000, np.eye(6), atol=1e-4)
     assert np.all(np.diff(space.variances) <= 0)
-    signal = space.signal(0.6, 0.1)
+    signal = space.signal(0.6, 0.1, 0.8)
     assert signal[0] == 0.1 and signal[1:].sum() == pytest.approx(0.6)
+
+
+def test_narrow_directions_of_embeddings_get_less_of_the_release() -> None:
+    table = SIMULATED(0).normal(size=(2000, 40)) / np.arange(1, 41)
+    task = LinearTask.of(ldp.Classes(2), 0.5, 1e-6)
+    embedding, other = (
+        Directions.of(EncodedFeatures(transformer, table), len(table), task)
+        for transformer in (CenteredColumns(), FunctionTransformer())
+    )
+    assert 1 < len(embedding.kept) < len(other.kept)
 
 
 def test_a_few_long_rows_are_given_less_weight() -> None:

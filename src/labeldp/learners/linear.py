@@ -12,6 +12,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import FunctionTransformer
 
+from labeldp.encoders import NetworkEncoder
 from labeldp.learners.distances import Distances
 from labeldp.learners.evidence import Posterior, SumsTerm
 from labeldp.learners.features import check_rows, number_table, row_table
@@ -26,11 +27,12 @@ from labeldp.learners.plan import (
     part,
     require_records,
 )
-from labeldp.learners.representations import EncodedFeatures, encode, principal
+from labeldp.learners.representations import CenteredColumns, EncodedFeatures, encode, principal
 from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.whitening import (
     DECAY,
     DECAYS,
+    EMBEDDING_DECAY,
     EXPLAINED,
     EXPLANATIONS,
     MAX_DIMENSION,
@@ -547,10 +549,9 @@ class LinearTask:
         """A guess of the variance of one column of labels."""
         return self.spread or self.domain.variance_guess
 
-    @property
-    def prior(self) -> tuple[float, float, float]:
-        """The shares of the variance that directions and a constant are expected to explain, and the decay."""
-        return AROUND if self.reach else (EXPLAINED, OFFSET, DECAY)
+    def prior(self, embedding: bool) -> tuple[float, float, float]:
+        """Return the shares of the variance that directions and a constant are expected to explain, and the decay."""
+        return AROUND if self.reach else (EXPLAINED, OFFSET, EMBEDDING_DECAY if embedding else DECAY)
 
     @property
     def residual(self) -> float:
@@ -647,7 +648,7 @@ class LinearTask:
         space: Space | None = None,
     ) -> "Fit":
         """Compute all that is public, and release the sums."""
-        directions = Directions.of(mapped.table, mapped.records, self, curator.users, space)
+        directions = Directions.of(mapped, mapped.records, self, curator.users, space)
         measured = MeasuredRows(mapped, directions)
         mechanism = self.mechanism(mapped.wrapped(measured), directions.clip, curator.users, centers)
         grid = mechanism.rows
@@ -682,7 +683,7 @@ class Directions:
     @classmethod
     def of(
         cls,
-        table: AnyFloats,
+        mapped: EncodedFeatures,
         records: int,
         task: LinearTask,
         users: Public[NDArray[np.int64]] | None = None,
@@ -691,14 +692,15 @@ class Directions:
         """Choose all of it from encoded features, whose they are, and what the task knows; labels are not used.
 
         Args:
-            table: encoded features of all records or a sample, shape (n, p).
+            mapped: encoded features of all records or a sample.
             records: how many records there are.
             task: what was known before.
             users: whose the records are, where users are protected.
             space: principal directions of the table, where they were found before.
         """
+        table, embedding = mapped.table, isinstance(mapped.transformer, CenteredColumns | NetworkEncoder)
         space = space or Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
-        explained, offset, decay = task.prior
+        explained, offset, decay = task.prior(embedding)
         signal = space.signal(explained * task.variance, offset * task.variance, decay)
         unit = task.noise
         counted = records if users is None else len(np.unique(users.value))
@@ -856,7 +858,7 @@ class Fit:
 
         Scale and decay of the prior, and the variance that it leaves, are those under which the sums are likeliest.
         """
-        variance, directions, offset = self.task.variance, self.directions, self.task.prior[1]
+        variance, directions, offset = self.task.variance, self.directions, self.task.prior(False)[1]
         products = Moments.of(self.summed, directions.rows, self.spread, self.factor)
         priors = [
             (directions.expected(share * variance, offset * variance, decay), left * variance)

@@ -14,6 +14,9 @@ MAX_DIMENSION = 1000
 DECAY = 0.8
 """The expected signal in a unit direction grows with its variance to this power."""
 
+EMBEDDING_DECAY = 1.6
+"""The same power for embeddings, whose narrow directions say less (`docs/results/imagenet-features.md`)."""
+
 EXPLAINED = 0.6
 """The share of the labels' variance that a model is expected to explain; both are from `choice-of-defaults.md`."""
 
@@ -40,6 +43,7 @@ USER_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 CHOSEN = {
     "MAX_DIMENSION": MAX_DIMENSION,
     "DECAY": DECAY,
+    "EMBEDDING_DECAY": EMBEDDING_DECAY,
     "EXPLAINED": EXPLAINED,
     "OFFSET": OFFSET,
     "CLIP_SHARES": CLIP_SHARES,
@@ -102,7 +106,7 @@ class Space:
             result[part, 1:] = (table[part] - self.mean.astype(table.dtype)) @ basis
         return result
 
-    def signal(self, explained: float, offset: float, decay: float = DECAY) -> AnyFloats:
+    def signal(self, explained: float, offset: float, decay: float) -> AnyFloats:
         """Return the expected square of each coefficient: `offset` first, `explained` shared among the others."""
         shares = self.variances**decay
         return np.concatenate([[offset], explained * shares / shares.sum()])

@@ -104,7 +104,7 @@ def learn(
     sample = sample if records <= STREAMED_RECORDS else sample[:SAMPLED_RECORDS]
     mapped = encode(default_representation(sample) if representation is None else representation, sample, None)
     check_by_record(mapped, sample)
-    directions = Directions.of(mapped.table, records, task)
+    directions = Directions.of(mapped, records, task)
     space, columns = directions.space, directions.kept
     mapping = ExactMap.of(mapped.table, *of_features(space, columns, np.diag(directions.scale)))
     encoder = EncodedFeatures(mapped.transformer, mapped.table[:0])
