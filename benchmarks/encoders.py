@@ -10,8 +10,8 @@ are used for the final measurement alone; no constant was chosen by them.
 
 Central: trust in a curator, delta = 1e-6. Local: trust in nobody, delta = 0, all labels randomized once. Both as
 `labeldp fit --encoder imagenet` learns, from all training images: none is kept for an evaluation. LP-1ST and LP-2ST
-randomize each label once, in one stage or in two, by randomized response with a prior, and train a logistic model on
-what was released, with the same features. Held-out released labels choose its penalty.
+randomize each label once, in one stage or in two, by randomized response with a prior. They train a logistic model on
+the released labels, with the same features. Held-out released labels choose its penalty.
 """
 
 import argparse
@@ -71,9 +71,9 @@ PUBLISHED = """\
 
 NOTES = """\
 [1] Ghazi et al., Deep Learning with Label Differential Privacy (2021), table 1. [2] Ghazi et al., LabelDP-Pro (2024),
-table 6; its features were learned by a Wide-ResNet-18 from the images of CIFAR-10 without labels, and a model of all
-true labels reaches 90.9 with them. ImageNet shares most classes of CIFAR-10, so rows with ImageNet compare with each
-other, and with rows of other features only as whole systems. The test part here is of one pool with the training part,
+table 6. A Wide-ResNet-18 learned its features from the images of CIFAR-10 without labels. A model of all true labels
+reaches 90.9 with them. ImageNet shares most classes of CIFAR-10. So rows with ImageNet compare with each other, and
+with rows of other features only as whole systems. The test part here is of one pool with the training part,
 and not the official one (58,865 of the 60,000 images): accuracies compare with published ones within some tenths.
 """
 
