@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from statistics import fmean, median
 
+from scipy.stats import binom
+
 Table = tuple[list[str], list[list[str]]]
 Read = Callable[[str], Table]
 
@@ -232,6 +234,74 @@ def interval_rows(read: Read) -> Table:
     return ["estimate", "settings", "lowest coverage (%)", "highest coverage (%)"], rows
 
 
+RISK = 0.001
+"""Of the one-sided binomial tests over all simulated cells with a guarantee together."""
+
+LEAST = 0.94
+"""An asymptotic interval that covers less often than this in a cell is named."""
+
+
+def below(cells: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return cells with a guarantee that cover less than 95 %: computed ones outright, others by a binomial test."""
+    risk = RISK / max(sum(cell["runs"] != "0" for cell in cells), 1)
+    return [
+        cell
+        for cell in cells
+        if float(cell["coverage"])
+        < (binom.ppf(risk, int(cell["runs"]), 0.95) / int(cell["runs"]) if cell["runs"] != "0" else 0.95 - 1e-5)
+    ]
+
+
+def coverage(read: Read) -> str:
+    cells = records(read, "inference")
+    exact = [cell for cell in cells if cell["promise"] in ("exact", "finite sample", "anytime")]
+    asymptotic = [
+        cell for cell in cells if cell["promise"] == "asymptotic" and cell["interval"] != "normal, on request"
+    ]
+    lowest = min(asymptotic, key=lambda cell: float(cell["coverage"]))
+    late = sorted({cell["interval"] for cell in asymptotic if float(cell["coverage"]) < LEAST})
+    refused = below(exact)
+    text = (
+        f"Of {len(exact)} cells with an exact, finite-sample or anytime guarantee, {len(refused) or 'none'} "
+        f"{'are' if len(refused) > 1 else 'is'} refused at 95 %. "
+    )
+    if not late:
+        return text + (
+            f"Asymptotic intervals cover at least 94 % in all of {len(asymptotic)} cells, from 200 records on; "
+            f"the lowest is {100 * float(lowest['coverage']):.1f} %."
+        )
+    failing = [cell for cell in asymptotic if float(cell["coverage"]) < LEAST]
+    names = ", ".join(
+        f"{name} down to {100 * min(float(c['coverage']) for c in failing if c['interval'] == name):.1f} % at n = "
+        + " and ".join(sorted({c["records"] for c in failing if c["interval"] == name}, key=int))
+        for name in late
+    )
+    return text + (
+        f"Asymptotic intervals cover at least 94 % in {len(asymptotic) - len(failing)} of {len(asymptotic)} cells. "
+        f"The others: {names}."
+    )
+
+
+def formulas(read: Read) -> Table:
+    """Return widths and coverage of a share of 5 % of two classes, beside the formulas of other programs."""
+    names = {"exact": "exact", "normal, on request": "normal: RRreg", "NPRR's of Hoeffding": "Hoeffding: NPRR"}
+    rows = []
+    cells = records(read, "inference")
+    for interval, name in names.items():
+        texts = []
+        for size in ("200", "500", "5000"):
+            chosen = next(
+                cell
+                for cell in cells
+                if (cell["interval"], cell["records"], cell["epsilon"], cell["rate"], cell["classes"])
+                == (interval, size, "1.0", "0.05", "2")
+            )
+            texts.append(f"{float(chosen['width']):.3f}; {100 * float(chosen['coverage']):.1f}")
+        lowest = min(float(cell["coverage"]) for cell in cells if cell["interval"] == interval)
+        rows.append([name, *texts, f"{100 * lowest:.1f}"])
+    return ["interval", "n = 200", "n = 500", "n = 5,000", "lowest of all cells"], rows
+
+
 def estimates(read: Read) -> str:
     rows = {(r["classes"], r["ε"]): r for r in records(read, "estimate-widths")}
     one, four = (100 * number(rows["2", epsilon]["n = 5,000"]) for epsilon in ("1", "4"))
@@ -421,6 +491,7 @@ ANSWERS: dict[str, Callable[[Read], str]] = {
     "choose": choose,
     "sizes": sizes,
     "intervals": intervals,
+    "coverage": coverage,
     "estimates": estimates,
     "audits": audits,
     "faults": faults,
@@ -433,6 +504,7 @@ SUMMARIES: dict[str, Callable[[Read], Table]] = {
     "regression": regression_rows,
     "peers": best_peers,
     "sizes": sizes_rows,
+    "formulas": formulas,
     "intervals": interval_rows,
     "faults": fault_rows,
     "speed": speed_rows,

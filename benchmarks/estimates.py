@@ -1,10 +1,10 @@
 """How often the intervals of `labeldp.inference` hold the truth, and how wide they are.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/estimates.py [--only PART …] [--write FILE]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/estimates.py [--only PART …] [--write]
 
 Coverage of exact intervals of one count is added up over the law of the count: nothing is drawn. The others are
 simulated, vectorized over runs; each cell has a seed of its own, which its name fixes. Each cell is appended to --cells
-as it comes; --only takes some of the parts, and none with --only nothing writes the page of the cells that are there.
+as it comes; --only takes some of the parts, or none. --write fills the pages from all cells that are there.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 from scipy.special import expit, ndtri
 from scipy.stats import binom
 
@@ -41,12 +42,6 @@ from labeldp.privacy import Release
 
 LEVEL = 0.95
 RECORDS, EPSILONS, RATES, CLASSES = (200, 500, 5000), (0.5, 1.0, 2.0, 4.0), (0.01, 0.05, 0.3), (2, 4, 10, 50)
-RISK = 0.001
-"""Of the one-sided binomial tests over all simulated cells with a guarantee together."""
-
-LEAST = 0.94
-"""An asymptotic interval that holds less often than this is named."""
-
 ENOUGH = 20_000
 """Runs that show that an asymptotic interval holds."""
 
@@ -492,125 +487,29 @@ NAMES = {
 """How the table calls an interval."""
 
 
-def summary(cells: list[Cell]) -> list[str]:
+SHOWN = (
+    "exact", "exact, one sum", "all groups and classes", "sequence, all looks", "mean of numbers", "conformal, bets",
+    "effect", "effect, two sums", "recall, Fieller", "area", "average precision", "area, two sums",
+)  # fmt: skip
+"""The intervals of the page; the file of all cells has the others."""
+
+
+def summary(cells: list[Cell]) -> list[list[str]]:
     """A row for each interval: for each number of records the lowest coverage and the mean width."""
-    lines = ["| question | guarantee | runs | " + " | ".join(f"n = {n:,}" for n in RECORDS) + " | naive method |"]
-    lines.append("|---|---|---|" + "---|" * len(RECORDS) + "---|")
-    kinds = dict.fromkeys((one.interval, one.promise) for one in cells)
-    for interval, promise in kinds:
-        if promise in ("naive", "elsewhere") or interval == "normal, on request":
+    rows = []
+    for interval, promise in dict.fromkeys((one.interval, one.promise) for one in cells):
+        if interval not in SHOWN:
             continue
-        rows = [one for one in cells if (one.interval, one.promise) == (interval, promise)]
+        found = [one for one in cells if (one.interval, one.promise) == (interval, promise)]
         columns = []
         for records in RECORDS:
-            found = [one for one in rows if one.records == records]
-            lowest = percent(min((one.coverage for one in found), default=0))
-            columns.append(f"{lowest}; {np.mean([one.width for one in found]):.3f}" if found else "–")
+            here = [one for one in found if one.records == records]
+            lowest = percent(min((one.coverage for one in here), default=0))
+            columns.append(f"{lowest}; {np.mean([one.width for one in here]):.3f}" if here else "–")
         naive = [one.coverage for one in cells if one.interval == NAIVE.get(interval)]
-        runs = f"{rows[0].runs:,}" if rows[0].runs else "computed"
-        last = percent(min(naive)) if naive else "–"
-        lines.append(f"| {NAMES.get(interval, interval)} | {promise} | {runs} | " + " | ".join([*columns, last]) + " |")
-    return lines
-
-
-def promised(cells: list[Cell]) -> list[Cell]:
-    """Cells whose interval has a guarantee for every number of records."""
-    return [one for one in cells if one.promise in ("exact", "finite sample", "anytime")]
-
-
-def broken(cells: list[Cell]) -> list[Cell]:
-    """Cells with a guarantee that do not keep it: computed ones outright, others by a test at a joint risk."""
-    listed = promised(cells)
-    risk = RISK / max(sum(one.runs > 0 for one in listed), 1)
-    return [
-        one
-        for one in listed
-        if one.coverage < (binom.ppf(risk, one.runs, LEVEL) / one.runs if one.runs else LEVEL - 1e-6)
-    ]
-
-
-def from_records(rows: list[Cell]) -> str:
-    """The least number of records from which on an asymptotic interval holds as often as `LEAST` in every cell."""
-    failing = max((one.records for one in rows if one.coverage < LEAST), default=0)
-    larger = [records for records in RECORDS if records > failing]
-    return f"n = {min(larger):,}" if larger else f"more than {max(RECORDS):,} records"
-
-
-def answer(cells: list[Cell]) -> list[str]:
-    """What the cells say, as a list."""
-    listed, short = promised(cells), broken(cells)
-    lines = [
-        f"- **Exact, finite sample, anytime**: {len(short) or 'none'} of {len(listed)} cells "
-        f"{'is' if len(short) < 2 else 'are'} below 95 %. {sum(one.runs == 0 for one in listed)} are computed;",
-        f"  the others pass one-sided binomial tests at {RISK:g} over all of them.",
-    ]
-    lines += [f"  - {NAMES.get(one.interval, one.interval)}, {one.key[2:]}: {percent(one.coverage)} %" for one in short]
-    asymptotic = [one for one in cells if one.promise == "asymptotic"]
-    held: dict[str, list[str]] = {}
-    for interval in dict.fromkeys(one.interval for one in asymptotic):
-        rows = [one for one in asymptotic if one.interval == interval]
-        name = NAMES.get(interval, interval)
-        held.setdefault(from_records(rows), []).append(f"{name} {percent(min(one.coverage for one in rows))}")
-    lines.append(f"- **Asymptotic**: at least {100 * LEAST:.0f} % in every cell, with the lowest coverage in percent:")
-    lines += [f"  - from {start} on: {', '.join(names)}." for start, names in sorted(held.items())]
-    lines.append(
-        "- **Naive**: noisy answers taken as true, or noise left out, cover as seldom as the last column says."
-    )
-    return lines
-
-
-PAGE = """# Coverage of estimates
-
-Do the 95 % intervals of `labeldp.inference` hold the truth, and how wide are they?
-
-{answer}
-
-```console
-$ OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/estimates.py --write docs/results/inference.md
-```
-
-**Setup.** n = 200, 500, 5,000 records; ε = 0.5, 1, 2, 4; a class of 1, 5, 30 %; K = 2, 4, 10, 50 classes for shares and
-prediction sets. Seeds are fixed by the name of a cell. *Computed* coverage is summed over the law of the count.
-The table has the lowest coverage of all cells of an n in percent, and their mean width.
-All {count} cells are in [inference.csv](data/inference.csv), naive methods and other programs' formulas with them.
-
-{table}
-
-Areas are measured against those of the law that records come from. {bias}
-Prediction sets aim at 80 % of later records; their width is the number of classes.
-
-## Formulas of other programs
-
-{others}
-
-## {big:,} released rows
-
-Processor seconds of one core, and the peak memory of the process. It holds 70 MB of columns: answers, a group, an arm
-and a probability for each row. Areas sort all rows. All other questions pass through them in blocks.
-
-{rows}
-"""
-
-BIAS = """With few records of the class, the average precision of a sample lies above that of the law."""
-
-
-def others(cells: list[Cell]) -> str:
-    """Widths of other programs' formulas beside the exact interval."""
-    chosen = {
-        one.interval: one for one in cells if (one.records, one.epsilon, one.rate, one.classes) == (500, 1.0, 0.05, 2)
-        and one.runs == 0
-    }  # fmt: skip
-    exact, normal, bounded = (
-        f"{chosen[name].width:.3f}" for name in ("exact", "normal, on request", "NPRR's of Hoeffding")
-    )
-    short = [one for one in cells if one.interval == "normal, on request" and one.coverage < LEAST]
-    lowest = percent(min(one.coverage for one in cells if one.interval == "normal, on request"))
-    return (
-        f"For a share of 5 %, 500 records and ε = 1, the exact interval has width {exact}.\n"
-        f"RRreg's normal interval has {normal}; over all cells it covers {lowest} % at the lowest, and less than "
-        f"{100 * LEAST:.0f} % in {len(short)} of 144.\n"
-        f"NPRR's interval by Hoeffding's bound has {bounded}; it holds for every n."
-    )
+        runs = f"{found[0].runs:,}" if found[0].runs else "computed"
+        rows.append([NAMES.get(interval, interval), promise, runs, *columns, percent(min(naive)) if naive else "–"])
+    return rows
 
 
 BIG = 10_000_000
@@ -618,11 +517,7 @@ BIG = 10_000_000
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "share by 10 groups": lambda release, groups, flags, model: inference.mean(release, groups=groups),
     "effect": lambda release, groups, flags, model: inference.difference(release, flags),
-    "effect by 10 groups": lambda release, groups, flags, model: inference.difference(release, flags, groups=groups),
-    "accuracy": lambda release, groups, flags, model: inference.evaluate(release, model).accuracy(),
     "recall": lambda release, groups, flags, model: inference.evaluate(release, model).recall(),
-    "Brier score": lambda release, groups, flags, model: inference.evaluate(release, model).brier(),
-    "ROC curve, 10 points": lambda release, groups, flags, model: inference.evaluate(release, model).roc(10),
     "ROC AUC": lambda release, groups, flags, model: inference.evaluate(release, model).auc(),
     "average precision": lambda release, groups, flags, model: inference.evaluate(release, model).average_precision(),
 }
@@ -642,23 +537,27 @@ def ask_big(name: str) -> None:
     print(f"{time.process_time() - start:.1f} {peak:.0f}")
 
 
-def rows_table() -> list[str]:
-    """A line for each question about many rows, each in a process of its own."""
-    lines = ["| question | seconds | MB |", "|---|---|---|"]
+def big_rows() -> list[list[str]]:
+    """A row for each question about many rows, each in a process of its own."""
+    rows = []
     for name in QUESTIONS:
         ran = subprocess.run([sys.executable, __file__, "--big", name], capture_output=True, text=True, check=True)
-        seconds, peak = ran.stdout.split()
-        print(f"{name}: {seconds} s, {peak} MB", file=sys.stderr, flush=True)
-        lines.append(f"| {name} | {seconds} | {peak} |")
-    return lines
+        rows.append([name, *ran.stdout.split()])
+    return rows
 
 
-def page(cells: list[Cell]) -> str:
-    """The page of all cells."""
-    return PAGE.format(
-        answer="\n".join(answer(cells)), count=f"{len(cells):,}", table="\n".join(summary(cells)), bias=BIAS,
-        others=others(cells), big=BIG, rows="\n".join(rows_table()),
-    )  # fmt: skip
+def publish(cells: list[Cell]) -> None:
+    """Store the tables of the pages, and fill the pages."""
+    sizes = [f"n = {records:,}" for records in RECORDS]
+    pages.write("inference-summary", ["question", "guarantee", "runs", *sizes, "naive"], summary(cells))
+    widths = {one.key[2:]: one.width for one in cells if one.interval == "exact" and one.rate == 0.05}
+    rows = [
+        [str(classes), f"{epsilon:g}", *(f"{widths[records, epsilon, 0.05, classes]:.3f}" for records in RECORDS)]
+        for classes, epsilon in product(CLASSES, EPSILONS)
+    ]
+    pages.write("estimate-widths", ["classes", "ε", *sizes], rows)
+    pages.write("inference-rows", ["question", "seconds", "MB"], big_rows())
+    pages.fill()
 
 
 def stored(path: Path) -> list[Cell]:
@@ -676,14 +575,14 @@ def store(path: Path, cells: list[Cell]) -> None:
             writer.writerow([field.name for field in fields(Cell)])
         for one in cells:
             *where, coverage, width, runs = astuple(one)
-            writer.writerow([*where, f"{coverage:.5f}", f"{width:.4f}", runs])
+            writer.writerow([*where, f"{coverage:.5f}", f"{width:.5f}", runs])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", choices=PARTS)
     parser.add_argument("--cells", type=Path, default=CELLS)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--big", choices=QUESTIONS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.big:
@@ -697,10 +596,9 @@ def main() -> None:
         print(f"{name}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
     if options.write:
         cells = stored(options.cells)
-        cells.sort(key=lambda one: list(dict.fromkeys(each.interval for each in cells)).index(one.interval))
         options.cells.unlink()
         store(options.cells, cells)
-        options.write.write_text(page(cells), encoding="utf-8")
+        publish(cells)
 
 
 if __name__ == "__main__":
