@@ -507,7 +507,8 @@ def summary(cells: list[Cell]) -> list[list[str]]:
             lowest = percent(min((one.coverage for one in here), default=0))
             columns.append(f"{lowest}; {np.mean([one.width for one in here]):.3f}" if here else "–")
         naive = [one.coverage for one in cells if one.interval == NAIVE.get(interval)]
-        runs = f"{found[0].runs:,}" if found[0].runs else "computed"
+        counts = dict.fromkeys(f"{one.runs:,}" if one.runs else "computed" for one in found)
+        runs = " or ".join(counts)
         rows.append([NAMES.get(interval, interval), promise, runs, *columns, percent(min(naive)) if naive else "–"])
     return rows
 
@@ -575,7 +576,7 @@ def store(path: Path, cells: list[Cell]) -> None:
             writer.writerow([field.name for field in fields(Cell)])
         for one in cells:
             *where, coverage, width, runs = astuple(one)
-            writer.writerow([*where, f"{coverage:.5f}", f"{width:.5f}", runs])
+            writer.writerow([*where, f"{coverage:.5f}", f"{width:.6f}", runs])
 
 
 def main() -> None:
