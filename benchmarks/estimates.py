@@ -576,7 +576,7 @@ def store(path: Path, cells: list[Cell]) -> None:
             writer.writerow([field.name for field in fields(Cell)])
         for one in cells:
             *where, coverage, width, runs = astuple(one)
-            writer.writerow([*where, f"{coverage:.5f}", f"{width:.6f}", runs])
+            writer.writerow([*where, f"{coverage:.5f}", f"{width:.8g}", runs])
 
 
 def main() -> None:
