@@ -85,7 +85,7 @@ def tables(read: Read) -> str:
 def table_rows(read: Read) -> Table:
     """Mean scores at epsilon = 1: the defaults, the better local baseline, the central one, and no privacy."""
     scores: dict[tuple[str, str, str], list[float]] = {}
-    for row in records(read, "class-baselines"):
+    for row in records(read, "baselines"):
         if row["trust"] == "none" or float(row["epsilon"]) == 1:
             scores.setdefault((row["table"], row["trust"], row["method"]), []).append(float(row["score"]))
     rows = []
@@ -93,7 +93,7 @@ def table_rows(read: Read) -> Table:
         ours, theirs = {}, {}
         for (table, trust, method), values in scores.items():
             if table == name:
-                (ours if "ours" in method else theirs).setdefault(trust, []).append(fmean(values))
+                (ours if method == "labeldp" else theirs).setdefault(trust, []).append(fmean(values))
         cells = (ours["local"], theirs["local"], ours["central"], theirs["central"], theirs["none"])
         rows.append([name, *(f"{max(values):.1f}" for values in cells)])
     return ["data", "labeldp, local", "baseline, local", "labeldp, central", "baseline, central", "no privacy"], rows
@@ -111,17 +111,18 @@ def curves(read: Read) -> str:
 
 def regression_rows(read: Read) -> Table:
     """Mean errors of the default and of the baseline, on the tables that score."""
-    found = [row for row in records(read, "numbers-baselines") if row["table"] in ("protein", "weeks", "spend")]
+    local = [row for row in records(read, "baselines") if row["trust"] != "central"]
+    found = [row for row in local if row["table"] in ("protein", "weeks", "spend")]
     rows = []
     for name in dict.fromkeys(row["table"] for row in found):
         own = [row for row in found if row["table"] == name]
-        pairs = [[_error(own, method, e) for method in ("labeldp", "Laplace and ridge")] for e in ("0.5", "1", "2")]
-        rows.append([name, *(" / ".join(pair) for pair in pairs), _error(own, "no privacy", "1")])
+        pairs = [[_error(own, method, e) for method in ("labeldp", "Laplace + ridge")] for e in ("0.5", "1", "2")]
+        rows.append([name, *(" / ".join(pair) for pair in pairs), _error(own, "no privacy", "inf")])
     return ["data", "ε = 0.5", "ε = 1", "ε = 2", "no privacy"], rows
 
 
 def _error(rows: list[dict[str, str]], method: str, epsilon: str) -> str:
-    errors = [float(row["error"]) for row in rows if (row["method"], row["epsilon"]) == (method, epsilon)]
+    errors = [float(row["score"]) for row in rows if (row["method"], row["epsilon"]) == (method, epsilon)]
     return f"{fmean(errors):.2f}"
 
 

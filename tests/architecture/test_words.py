@@ -34,8 +34,7 @@ PATTERNS = {
 }
 """What to write instead of each pattern."""
 
-WAITING = ("choose.md", "class-baselines.md", "first-day.md", "fitting.md", "imagenet-features.md", "inference.md")
-WAITING += ("intervals.md", "numbers-baselines.md")
+WAITING = ("choose.md", "first-day.md", "fitting.md", "imagenet-features.md", "inference.md", "intervals.md")
 
 DOCSTRINGS, ERRORS = 0, 6
 """How many first lines of docstrings and how many errors have a pattern; the limits only fall."""
