@@ -198,7 +198,7 @@ class CrossMoment(_NoisySums):
         if not isinstance(places, Groups) or places.records != self.records or places.count > self.domain.size:
             raise InputError("must be a code of the domain for each record, shape (n,)", argument="centers")
         if bool(self.reach) == bool(self.bins):
-            raise InputError("must have a reach or bins beside them, and not both", argument="centers")
+            raise InputError("must come with a reach or bins, and not with both", argument="centers")
         if self.reach:
             check_integer(self.reach, "reach", high=self.domain.size - 1)
         else:
