@@ -1,6 +1,6 @@
 """What fits cost as tables grow, beside the same trees once, and what the rules for many records cost in accuracy.
 
-    python benchmarks/fitting.py [--parts trees,auto,linear,cells,rules] [--write docs/results/fitting.md]
+    python benchmarks/fitting.py [--parts trees,auto,diagnostics,linear,cells,rules] [--write docs/results/fitting.md]
 
 One thread, processor time. Each fit runs in a process of its own, whose largest memory is counted whole. Tables are
 made up, but for those of the rules: `census_income_kdd`, `hillstrom` and `skin_segmentation`, looked for in the folder
@@ -180,6 +180,49 @@ def of_auto() -> str:
     return "\n".join([HEAD.format("scikit-learn", "scikit-learn"), row])
 
 
+DIAGNOSTICS = ((600, 4, 2), (20_000, 10, 2), (5_000, 50, 2))
+
+
+def diagnostics(shape: list[int]) -> None:
+    """A fit with its report: prints the processor time of all, and that of other epsilons and of ranked features."""
+    from importlib import import_module
+
+    module, spent = import_module("labeldp.fit.summarize"), []
+
+    def timed(work: Callable[..., object]) -> Callable[..., object]:
+        def run(*arguments: object) -> object:
+            start = time.process_time()
+            result = work(*arguments)
+            spent.append(time.process_time() - start)
+            return result
+
+        return run
+
+    for name in ("simulated_curve", "importances"):
+        setattr(module, name, timed(getattr(module, name)))
+    work = fit("auto", *shape)
+    start = time.process_time()
+    work()
+    print(json.dumps([time.process_time() - start, *spent]))
+
+
+def of_diagnostics() -> str:
+    """What the diagnostics of a fit cost, beside the rest of it."""
+    lines = [
+        "| fit | s without diagnostics | other ε, s | ranked features, s | ratio | wanted |",
+        "|---|---|---|---|---|---|",
+    ]
+    for shape in DIAGNOSTICS:
+        size = ",".join(map(str, shape))
+        command = [sys.executable, "-W", "ignore", str(HERE), "--worker", "diagnostics", "--shape", size]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        total, curve, ranks = json.loads(output.splitlines()[-1])
+        rest = total - curve - ranks
+        cells = (f"auto, {shape[0]:,} x {shape[1]}", f"{rest:.1f}", f"{curve:.2f}", f"{ranks:.2f}")
+        lines.append(f"| {' | '.join(cells)} | {(curve + ranks) / rest:.2f} | 0.33 |")
+    return "\n".join(lines)
+
+
 def of_linear(sizes: list[int]) -> str:
     """`fit_linear` at several sizes, and the exponent of its time."""
     found = [run("fit_linear", size, 20, 2) for size in sizes]
@@ -291,7 +334,7 @@ def of_rules(epsilons: list[float], noises: int, only: str, kept: Path) -> str:
 def main() -> None:
     """Print the tables; write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="trees,auto,linear,cells,rules")
+    parser.add_argument("--parts", default="trees,auto,diagnostics,linear,cells,rules")
     parser.add_argument("--sizes", default="1e5,1e6", help="of boosting")
     parser.add_argument("--linear", default="1e4,1e5,1e6", help="sizes of fit_linear")
     parser.add_argument("--epsilons", default="1")
@@ -299,9 +342,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tables of the rules, by +")
     parser.add_argument("--kept", type=Path, default=HERE.parents[1] / ".cache" / "fitting")
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--worker", choices=list(WORK), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=[*WORK, "diagnostics"], help=argparse.SUPPRESS)
     parser.add_argument("--shape", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.worker == "diagnostics":
+        diagnostics([int(size) for size in given.shape.split(",")])
+        return
     if given.worker:
         worker(given.worker, [int(each) for each in given.shape.split(",")])
         return
@@ -310,6 +356,7 @@ def main() -> None:
     parts: dict[str, tuple[str, Callable[[], str]]] = {
         "trees": ("Boosted trees beside the same trees once, on the same released labels", lambda: of_trees(sizes)),
         "auto": ("The default beside scikit-learn's boosted trees on true labels", of_auto),
+        "diagnostics": ("Diagnostics beside the fit that they are of", of_diagnostics),
         "linear": ("`fit_linear`, 20 columns", lambda: of_linear(many)),
         "cells": ("Cells", of_cells),
         "rules": (
