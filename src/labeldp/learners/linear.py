@@ -326,7 +326,7 @@ class Linear(Learner):
     partition_seed: int = 0
     takes_delta: ClassVar[bool] = True
     one_thread: ClassVar[str] = "all"
-    simulation: ClassVar[str] = "summed with new noise at each ε and the same δ, with the model fitted again"
+    simulation: ClassVar[str] = "summed with new noise, with a linear model of the features’ widest directions"
 
     def plan(self, task: Task) -> Plan:
         """Return the sums of most records, and the labels or the summed errors of the others."""

@@ -76,6 +76,7 @@ from labeldp.privacy import (
     positive_epsilon,
 )
 
+SIMULATED_LABELS = "randomized at each ε, with a linear model of the features’ widest directions"
 CALIBRATION_SHARE = 0.1
 """The share of a stage's records that calibrate the temperature of its model, before they are learned from."""
 
@@ -339,9 +340,7 @@ class Multistage(Staged):
     """
 
     classifier: Any = None
-    simulation: ClassVar[str] = (
-        "randomized at each ε, and learned by a linear model of the features’ widest directions, whatever the model is"
-    )
+    simulation: ClassVar[str] = SIMULATED_LABELS
 
     @property
     def noise_aware(self) -> bool:
@@ -392,7 +391,7 @@ class SoftmaxStages(Staged):
     temperature: float | Literal["calibrated"] = "calibrated"
     representation: Any = None
     one_thread: ClassVar[str] = "all"
-    simulation: ClassVar[str] = "randomized at each ε, with the model fitted again by likelihood in one stage"
+    simulation: ClassVar[str] = SIMULATED_LABELS
 
     @property
     def noise_aware(self) -> bool:
