@@ -271,7 +271,7 @@ def coverage(read: Read) -> str:
     refused = below(exact)
     text = (
         f"Of {len(exact)} cells with an exact, finite-sample or anytime guarantee, {len(refused) or 'none'} "
-        f"{'are' if len(refused) > 1 else 'is'} refused at 95 %. "
+        f"{'cover' if len(refused) > 1 else 'covers'} significantly less than 95 %. "
     )
     if not late:
         return text + (
@@ -286,7 +286,7 @@ def coverage(read: Read) -> str:
     )
     return text + (
         f"Asymptotic intervals cover at least 94 % in {len(asymptotic) - len(failing)} of {len(asymptotic)} cells. "
-        f"The others: {names}."
+        f"Below 94 %: {names}."
     )
 
 
