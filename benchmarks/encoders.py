@@ -1,17 +1,20 @@
 """CIFAR-10 with ImageNet features
 
+How accurate is `labeldp fit --encoder imagenet`?
+
     OMP_NUM_THREADS=1 python benchmarks/encoders.py --store docs/results/data/imagenet-features.csv \\
         --write docs/results/imagenet-features.md
 
-Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. It needs the extra image-encoder.
-Features are computed once and lie in the feature cache: 50 to 100 images a second on one core. The stored table has a
-row for each run, which is not done again; `--train` takes the first images alone, `--only` one data set. Test labels
-are used for the final measurement alone; no constant was chosen by them.
+The program needs the extra `image-encoder`, and data in the folder LABELDP_DATA, by default ../shared/data. It computes
+features once, at 50 to 100 images a second on one core, and stores them in the feature cache. It leaves out runs that
+the stored table has. `--train N` takes the first N images, and `--only NAME` takes one data set.
 
-Central: trust in a curator, delta = 1e-6. Local: trust in nobody, delta = 0, all labels randomized once. Both as
-`labeldp fit --encoder imagenet` learns, from all training images: none is kept for an evaluation. LP-1ST and LP-2ST
-randomize each label once, in one stage or in two, by randomized response with a prior. They train a logistic model on
-the released labels, with the same features. Held-out released labels choose its penalty.
+- **labeldp, central**: a curator sees the labels, δ = 1e-6. **labeldp, local**: noise on each label once, δ = 0.
+- Both learn as `labeldp fit --encoder imagenet` does, but from all training images. No image is held out.
+- **LP-1ST and LP-2ST** release each label once, by randomized response with a prior, in one or two stages. They train a
+  logistic model on the noisy labels, with the same features. Held-out noisy labels choose its penalty.
+- Test labels are used for the final measurement only. No constant was chosen by them.
+- Cells are means over runs, ± the standard deviation. A cell without ± is one run.
 """
 
 import argparse
@@ -41,10 +44,10 @@ SETS = {"cifar10": (0.1, 0.5, 1.0, 2.0, 4.0), "cifar100_subset": (1.0, 2.0, 4.0)
 WHOLE = {"cifar10": 50_000, "cifar100_subset": 10_000}
 
 METHODS = {
-    "central": "**labeldp, a curator is trusted**",
-    "local": "**labeldp, nobody is trusted**",
-    "LP-1ST": "LP-1ST, nobody is trusted",
-    "LP-2ST": "LP-2ST, nobody is trusted",
+    "central": "**labeldp, central**",
+    "local": "**labeldp, local**",
+    "LP-1ST": "LP-1ST, local",
+    "LP-2ST": "LP-2ST, local",
 }
 
 DECAYS = (0.8, 1.2, 1.6, 2.0)
@@ -63,18 +66,21 @@ PUBLISHED = """\
 | LP-2ST, its authors' later run | the same | | | 62.89 ± 2.07 | | 88.11 ± 0.38 | 94.18 ± 0.13 |
 | LP-1ST [1] | ResNet-18, CIFAR-100 | | | 67.64 | | 83.99 | 92.83 |
 | LP-2ST [1] | ResNet-18, CIFAR-100 | | | 70.16 | | 87.22 | 93.53 |
-| LabelDP-Pro [2], a curator, δ > 0 | SimCLR | 85.5 | 87.4 | | 87.7 | | |
-| DP-SGD [2], a curator, δ > 0 | SimCLR | 85.1 | 87.1 | | 87.2 | | |
+| LabelDP-Pro [2], central, δ > 0 | SimCLR | 85.5 | 87.4 | | 87.7 | | |
+| DP-SGD [2], central, δ > 0 | SimCLR | 85.1 | 87.1 | | 87.2 | | |
 | randomized response [2] | SimCLR | 3.5 | 6.0 | | 88.1 | | |
 | the same with a prior of clusters [2] | SimCLR | 70.8 | 78.1 | | 83.1 | | |
 """
 
 NOTES = """\
 [1] Ghazi et al., Deep Learning with Label Differential Privacy (2021), table 1. [2] Ghazi et al., LabelDP-Pro (2024),
-table 6. A Wide-ResNet-18 learned its features from the images of CIFAR-10 without labels. A model of all true labels
-reaches 90.9 with them. ImageNet shares most classes of CIFAR-10. So rows with ImageNet compare with each other, and
-with rows of other features only as whole systems. The test part here is of one pool with the training part,
-and not the official one (58,865 of the 60,000 images): accuracies compare with published ones within some tenths.
+table 6.
+
+- The SimCLR features of [2] come from a Wide-ResNet-18 and the images of CIFAR-10, without labels. A model of all true
+  labels reaches 90.9 with them.
+- ImageNet shares most classes of CIFAR-10. So compare rows with different features only as whole systems.
+- The test images here are not the official test set. Training and test images are one pool of 58,865 of the 60,000
+  images. So differences of a few tenths of a point to published numbers say nothing.
 """
 
 
@@ -138,9 +144,12 @@ def chosen(lines: list[dict[str, Any]]) -> str:
     text = f"""\
 ## The prior of embeddings
 
-The central model spends its noise on directions by the signal that it expects of them: their variance to a power.
-{TRAINING:,} training images of CIFAR-10 learn and {HELD_OUT:,} others judge, one noise; no test image is used. A cell
-is accuracy in percent / log loss. The accuracy is largest at 1.6 in both columns; the log loss at 2 is about as small.
+The central model gives less noise to feature directions with more expected signal. It expects a signal that grows with
+the variance of the direction, to a power. labeldp uses the power 1.6.
+
+Models learn from {TRAINING:,} training images of CIFAR-10. {HELD_OUT:,} other training images measure them, in one run.
+No test image is used. A cell is accuracy in percent / log loss. The accuracy is largest at 1.6 in both columns. The log
+loss is about as small at 2.
 
 | power | ε = 0.5 | ε = 2 |
 |---:|---:|---:|
@@ -171,7 +180,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         rows = [
             f"## {name}: {train:,} training and {test:,} test images",
             "",
-            "Test accuracy in percent, with ImageNet.",
+            "Test accuracy in percent.",
         ]
         if train < WHOLE[name]:
             rows[-1] += f" These are the first {train:,} of {WHOLE[name]:,} training images."
@@ -184,7 +193,7 @@ def page(lines: list[dict[str, Any]]) -> str:
             seconds = [line["seconds"] for epsilon in epsilons for line in runs[method, epsilon]]
             rows.append(f"| {words} | {' | '.join(cells)} | {f'{np.median(seconds):.0f}' if seconds else ''} |")
         if missing := [method for method in METHODS if not any(line["method"] == method for line in of_set)]:
-            rows += ["", f"Not run yet: {', '.join(missing)}."]
+            rows += ["", f"Not run: {', '.join(missing)}."]
         if plain := [line["accuracy"] for line in runs["none", 0.0]]:
             rows += ["", f"A logistic model of all true labels, without privacy: {np.mean(plain):.2f}."]
         parts.append("\n".join(rows))

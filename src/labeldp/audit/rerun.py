@@ -67,24 +67,24 @@ Result = tuple[list[Check], LowerBound | None, list[str]]
 
 
 class _Enough(BaseException):
-    """All releases of a certificate were seen; no error, so that no learner takes it for one."""
+    """All releases of a certificate were seen. It is not an `Exception`, so that no learner catches it."""
 
 
 class _NotMade(Exception):
-    """Why values are not made again."""
+    """The reason why values are not computed again."""
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """The values of a certificate, made again from data and keys.
+    """The values of a certificate, computed again from data and keys.
 
     Args:
         path: the result.
         certificate: of the result.
-        request: what was asked, as the ledger has it; None where it does not say.
+        request: the request in the ledger; None if the ledger has none.
         ledger, data: the ledger file and the private data.
         init, test: of a fit: the model that it started from, and its public test file.
-        progress: called with what is being done, and a share.
+        progress: called with the name of the present step, and the finished share.
     """
 
     path: str
@@ -97,7 +97,7 @@ class Rerun:
     progress: Progress
 
     def run(self) -> Result:
-        """Return what the values show that were made again."""
+        """Compute the values again, and return the results of the comparison."""
         if self.certificate.randomness is not RandomnessKind.KEYED:
             kind = self.certificate.randomness.value
             return [Check(None, f"{NOT_MADE}: their noise is no function of a key ({kind}).")], None, []
@@ -297,7 +297,7 @@ def _numbers(blocks: list[Any]) -> NDArray[Any]:
 
 
 def _bounded(codes: NDArray[Any], outputs: NDArray[Any], domain: Domain) -> tuple[LowerBound | None, list[str]]:
-    """Return a lower bound from the answers to records of different labels, or why there is none."""
+    """Return a lower bound from noisy labels of records with different labels, or the reason why there is none."""
     places = np.arange(len(codes))
     if len(places) > MOST_AUDITED:
         places = np.random.default_rng(_SEED).choice(len(codes), MOST_AUDITED, replace=False)

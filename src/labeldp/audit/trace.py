@@ -53,7 +53,7 @@ class Event:
     Args:
         kind: of the noise, such as "laplace", or the name of a mechanism.
         site: file and line of the program.
-        parameters: what may not depend on labels: scale, shape, specification.
+        parameters: values that must not depend on labels: scale, shape, specification.
         value: what noise is added to, or the codes that a mechanism takes. It is secret.
         output: what came out.
         noise: which draw was used; None for mechanisms, which draw themselves.
@@ -96,7 +96,7 @@ class Finding:
             "randomness".
         sentence: what is wrong, without a value of a label.
         site: file and line; empty where it is the whole program.
-        fails: whether it is a mistake for sure.
+        fails: whether it is certainly a mistake.
     """
 
     kind: str
@@ -303,11 +303,11 @@ def _plain(value: Any) -> Any:
 
 
 class _Diverged(BaseException):
-    """The program does something else on the neighbor; ends the run."""
+    """The program takes another path on the neighbor; this ends the run."""
 
 
 class _Tape:
-    """What one run did, and, where another run is played, what it has to do."""
+    """A record of one run; if another run is played back, also that run."""
 
     def __init__(self, played: "_Tape | None" = None) -> None:
         self.played = played
@@ -354,7 +354,7 @@ class _Tape:
         return self.number
 
     def tagged(self, drawn: Any, kind: str, scale: Any, draw: int) -> Any:
-        """Return noise that knows what it is."""
+        """Return noise with a mark of its draw."""
         noise = np.asarray(drawn).view(_Noise)
         noise.tape, noise.kind, noise.scale, noise.draw = self, kind, np.asarray(scale), draw
         return noise
@@ -494,9 +494,9 @@ def trace(
     """Run a program on neighboring labels with the same randomness, and report what it does with them.
 
     On the labels, every noisy value is recorded. On a neighbor, where one label is another value, the recorded noisy
-    values are played back. So whatever differs besides the inputs of noise depends on labels without noise: the output,
-    scales, or which noise is drawn. How far the inputs differ is the sensitivity, which gives the cost of each draw.
-    Findings are facts about the pairs that were run; that nothing was found proves nothing.
+    values are played back. If anything other than the inputs of noise differs, it depends on labels without noise: the
+    output, scales, or the choice of the noise. The distance of the inputs is the sensitivity, which gives the cost of
+    each draw. Findings are facts about the pairs that were run. A trace without findings is no proof.
 
     Args:
         program: takes labels, shape (n,), and a numpy generator, which is its only source of noise; returns its output.
@@ -544,7 +544,7 @@ def trace(
 
 
 def _bases(labels: NDArray[Any], domain: NDArray[Any], real: bool) -> list[NDArray[Any]]:
-    """Return the labels and, if synthetic, others in which one value stands once."""
+    """Return the labels and, if they are synthetic, others in which one value occurs once."""
     if real:
         return [labels]
     rare = np.where(labels == domain[-1], domain[0], labels)
@@ -579,7 +579,7 @@ class _Pairs:
         seed: int,
         primitives: Sequence[Primitive],
     ) -> "_Pairs":
-        """Run a program on a base and on neighbors of it; half of them change a record of the rarest value."""
+        """Run a program on a base and on its neighbors; half of them change a record of the rarest value."""
         chooser = np.random.default_rng(seed)
         first = _Tape().run(program, base, seed, primitives)
         result = cls(first, [*_reused(first), *_foreign(first)], [[0.0, 0.0] for _ in first.events])
@@ -697,8 +697,8 @@ def _unexplained(
 ) -> list[Finding]:
     """Report an output that differs although all noisy values are the same.
 
-    If the program draws plain random numbers, it may have made noise of them. Then the output is compared over other
-    runs: one that is always the same on either side, and differs, keeps no claim of this epsilon.
+    If the program draws plain random numbers, it may have computed noise from them. Then the output is compared over
+    other runs. No output that is constant on each side and differs between the sides satisfies a claim of this epsilon.
     """
     if not (first.plain_draws or first.others or first.bare):
         return [Finding("raw output", "the output depends on labels without noise")]

@@ -1,4 +1,4 @@
-"""The ledger and the dataset of labels in a file, where options leave them out; the line on a budget."""
+"""Default ledger and dataset of labels in a file, and the line that describes a budget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 
 
 def complete_account(options: dict[str, Any]) -> None:
-    """Fill in the ledger and the dataset; put a function of no arguments in place of `new_budget`, which returns it."""
+    """Fill in the ledger and the dataset; replace `new_budget` by a function without arguments that returns it."""
     from labeldp.privacy import InputError
 
     budget, options["new_budget"] = options["new_budget"], lambda: None
@@ -78,7 +78,7 @@ def _ledger_next_to(data: Path, stem: str) -> Path:
 def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str, delta: str = "0") -> Budget | None:
     """Return the budget with which a release creates its ledger, None if the ledger has the dataset.
 
-    Without an epsilon of the budget it is asked for on a terminal; the budget has the delta of the release.
+    If the epsilon of the budget is missing, a terminal asks for it. The delta of the budget is that of the release.
     """
     from labeldp.curator import LedgerFile
     from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal, positive_epsilon
@@ -108,7 +108,7 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
 
 
 def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add the options of every command on private labels; it is given a complete account."""
+    """Add the options of every command on private labels; the command gets a complete account."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:

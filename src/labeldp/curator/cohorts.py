@@ -55,7 +55,7 @@ class Cohort:
     """The public record of one cohort of a dataset, without its ids.
 
     Args:
-        number: how many cohorts were there before it.
+        number: how many cohorts were added before it.
         name: its name.
         records: how many records it has.
         created: when it was added, UTC, ISO 8601.
@@ -119,7 +119,7 @@ def cohorts_of(connection: Connection, dataset: int) -> tuple[Cohort, ...]:
 def scope_of(
     cohorts: Sequence[Cohort], cohort: str | None, records: str | None, address: tuple[Path, str]
 ) -> CohortSpan:
-    """Return which records a release is about: a cohort, or all records, now or before later ones were added.
+    """Return the records of a release: a cohort, all present records, or all records before later cohorts were added.
 
     Raises:
         LedgerError: the records are not those of the cohort, or of the dataset; nothing was charged.
@@ -250,7 +250,7 @@ def insert_cohort(
 ) -> None:
     """Add a cohort in an open transaction. Adding it again changes nothing.
 
-    One that nothing was released of is replaced, so that a wrong file can be corrected.
+    A cohort without a release is replaced, so that a wrong file can be corrected.
 
     Raises:
         LedgerError: an id is known already, or the first cohort is not what was released; nothing was added.

@@ -1,4 +1,4 @@
-"""The accounts of a dataset in a ledger file: one for each analyst, and one for anyone who names none."""
+"""The accounts of a dataset in a ledger file: one for each analyst, and one for requests without an analyst."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,11 +78,11 @@ def _limits_from(policy: str, limits: Iterable[str]) -> tuple[Policy, Limits]:
 
 
 def account_of(connection: Connection, dataset: Dataset, analyst: str) -> StoredAccount:
-    """Return the account that an analyst is charged to, with all that is left where no one is named.
+    """Return the account that is charged for an analyst; without an analyst, one with all that is left.
 
     Raises:
         LedgerError: nothing is reserved for the analyst.
-        BudgetExceeded: nobody is named, and nothing is left.
+        BudgetExceeded: no analyst is named, and nothing is left.
     """
     accounts = accounts_of(connection, dataset)
     if analyst in accounts:
@@ -147,7 +147,7 @@ def _taken_from(rows: Iterable[list[Any]]) -> tuple[tuple[int, Step], ...]:
 def write_payment(
     connection: Connection, dataset: Dataset, account: StoredAccount, payment: Payment, prefix: Path
 ) -> tuple[Plan | None, tuple[Numbers, ...]]:
-    """Write down how a release was paid; return its plan and the budgets of its account, as certificates have them."""
+    """Store the payment of a release; return its plan and the budgets of its account, as certificates have them."""
     key = (dataset.id, account.analyst)
     versions = tuple(dict.fromkeys((*account.versions, numbers_of(account.account.budget))))
     paid = payment.books.account
@@ -192,7 +192,7 @@ def write_payment(
 
 
 def reserve(connection: Connection, dataset: Dataset, parts: Mapping[str, Fraction]) -> None:
-    """Open an account with a part of the budget for each analyst who has none.
+    """Open an account with a part of the budget for each analyst without an account.
 
     Raises:
         InputError: not a part from 0 to 1, or all of them are more than the whole.

@@ -155,10 +155,10 @@ def load(path: str | os.PathLike[str]) -> "Model":
 
 
 def _dumped(estimator: Any) -> bytes:
-    """Write an estimator in the format of skops: the same one gives the same bytes, whenever and wherever.
+    """Write an estimator in the format of skops. Equal estimators give equal bytes.
 
-    skops names objects by their places in memory, some files at random, and dates them. Here they are numbered in the
-    order in which they appear.
+    skops names objects by their addresses in memory, and some files at random, and adds dates. Here objects are
+    numbered in the order in which they appear.
     """
     io = skops_io()
     with ZipFile(BytesIO(io.dumps(estimator))) as dumped:
@@ -179,9 +179,9 @@ def _dumped(estimator: Any) -> bytes:
 def skops_io() -> Any:
     """Import `skops.io`, and no other array library with it.
 
-    For its list of trusted types skops walks all packages of scikit-learn. Among these are wrappers that import torch,
-    cupy and dask, wherever they are installed: seconds for a model that needs none of them. While skops is imported,
-    the wrappers count as missing, which such a walk skips; they are found as before when something asks for them.
+    For its list of trusted types skops imports all packages of scikit-learn. Some of them are wrappers that import
+    torch, cupy and dask if these are installed, which takes seconds. During the import of skops the wrappers count as
+    missing, and skops skips them. Later imports find them.
     """
     if "skops.io" not in sys.modules:
         wrappers = [name for name in ARRAY_WRAPPERS if name not in sys.modules]
@@ -198,8 +198,8 @@ def skops_io() -> Any:
 def _number_nodes(schema: Any, names: dict[str, str], files: Collection[str]) -> None:
     """Give all nodes of a schema and the files of their contents new names, in place.
 
-    Objects that appear twice stay one. Plain values do not: whether two equal ones are one depends on where they came
-    from.
+    An object that appears twice stays one object. Equal plain values get separate names, because it depends on their
+    origin whether they are one object.
     """
     numbers: dict[Any, int] = {}
     waiting = [schema]
@@ -243,7 +243,7 @@ def _load_estimator(path: Path) -> Any:
 
 
 def _version_beside(path: Path) -> str:
-    """Return the version of labeldp that wrote a model, as the summary next to it says; empty where it does not."""
+    """Return the version of labeldp that wrote a model, from the summary next to it; empty if it has none."""
     try:
         return str(read_json(path.with_name(SUMMARY)).get("version", ""))
     except InputError:
@@ -318,7 +318,7 @@ class PretrainedModel:
     """Weights that were learned from other labels.
 
     Args:
-        network: fitted, and on what condition it costs nothing here.
+        network: the fitted network, with the condition on which it costs nothing here.
         digest: of the file that it was in.
     """
 
@@ -329,7 +329,7 @@ class PretrainedModel:
     def read(cls, path: str, account: Any) -> "PretrainedModel":
         """Read the network in a directory that `labeldp fit` wrote; one that was learned from these labels is refused.
 
-        Its charges would have to stand in the new certificate.
+        Its charges would have to be in the new certificate.
         """
         folder = Path(path)
         certificate, estimator = read_certified(folder)[0], Bundle.read(folder).model.estimator

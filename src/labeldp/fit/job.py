@@ -87,9 +87,9 @@ OTHER_BITS = (
 
 @dataclass(frozen=True)
 class RemoteAccount:
-    """A share of a dataset that a server holds: a ledger's dataset to everything else in a fit.
+    """A share of a dataset that a server holds. A fit uses it like the dataset of a ledger.
 
-    Charges, and how they are found again, are the server's; here nothing is known of them but what it answers.
+    The server keeps the charges and finds stored releases. This class knows only what the server answers.
 
     Args:
         server: the curator of the dataset, as `labeldp.connect` returns it.
@@ -119,12 +119,12 @@ class RemoteAccount:
 
     @property
     def scope(self) -> Scope:
-        """Whose labels these are."""
+        """The scope of the labels: the dataset that they belong to."""
         return Scope.parse(self.server.dataset)
 
     @property
     def randomness(self) -> SystemRandomness:
-        """Of which nothing is taken: the server draws the noise."""
+        """A source that is not used: the server draws the noise."""
         return SystemRandomness()
 
     @cached_property
@@ -165,10 +165,10 @@ class Job:
         account: what is charged: the dataset of a ledger file, a ledger in memory, or a share of a server's dataset.
         public: the rows of a test file, or None.
         init: a network whose weights the training starts from, or None.
-        choice: what `--model auto` chose just now; None where nothing was, or the ledger held a choice.
+        choice: the choice that `--model auto` made now; None if it made none, or if the ledger held a choice.
         has_learner: whether a program made the learner.
-        all_rows: all private rows, where `rows` are those of each user that are used.
-        owners: whose they are, where users are protected.
+        all_rows: all private rows, if only some rows of each user are used.
+        owners: the user of each row, if users are protected.
     """
 
     request: Request
@@ -185,7 +185,7 @@ class Job:
 
     @property
     def task(self) -> Task:
-        """What is public of the fit."""
+        """The public part of the fit."""
         settings, weights = self.settings, getattr(self.rows, "weights", None)
         cap = None if self.owners is None else settings.per_user or 1
         mask, count = getattr(self.rows.encoder, "categorical", None), len(self.rows.features)
@@ -205,7 +205,7 @@ class Job:
 
     @property
     def sampler(self) -> Any:
-        """The version of the sampler: with another one the ledger finds no release again, and charges new ones."""
+        """The version of the sampler. With another version the ledger finds no stored release and charges new ones."""
         return evaluation_mechanism(self.settings.domain, self.settings.epsilon).specification()["sampler"]
 
     @property
@@ -215,10 +215,10 @@ class Job:
 
     @cached_property
     def run(self) -> str:
-        """The name of the run in the ledger: the digest of the request, without what no release depends on.
+        """The name of the run in the ledger: a digest of the options that releases depend on.
 
-        A default counts as it is: it is not charged again for being asked for. Of models that share their releases no
-        option counts.
+        The name does not change if an option is set to its default. For models that share their releases, no option
+        changes the name.
         """
         settings = replace(self.settings, model=self.request.does, curator=None, other_ids=False, chosen=None)
         if settings.evaluation == EVALUATED:
@@ -236,7 +236,7 @@ class Job:
     def curator(self) -> Any:
         """The curator of the private labels, here or on a server.
 
-        Of labels that are here the ledger records the domain before they are compared with it.
+        If the labels are here, the ledger records the domain before they are compared with it.
         """
         if isinstance(self.account, RemoteAccount):
             return self.account.server.of_run(self.run)
@@ -272,9 +272,9 @@ class Job:
         return by_step
 
     def holds_choice(self) -> bool:
-        """Return whether the ledger was charged for this very run: a choice stays, whatever a newer rule says.
+        """Return whether the ledger was charged for this run. Then the choice stays, even if a newer rule differs.
 
-        Of ways that share their releases none is held: any of them is free then.
+        Learners that share their releases are never held: after one of them, the others are free.
         """
         if isinstance(self.account, Ledger) or self.learner.shares_releases(self.task):
             return False
@@ -393,7 +393,7 @@ def _of_images(settings: FitSettings, rows: Rows, ledger: Any, source: Source, p
 def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, public: PublicRows | None) -> Job:
     """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
 
-    Where nothing is expected to learn more than a constant, it is that of `learner_of`.
+    If no learner is expected to beat a constant, it is the fit of `learner_of`.
     """
     default = _job(replace(settings, chosen=""), rows, ledger, source, public)
     jobs = {"": default}
@@ -456,7 +456,7 @@ def _job(
 
 
 def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners]:
-    """Return the settings of a fit of the records of each user that are used, and whose they are."""
+    """Return the settings of a fit with the selected records of each user, and the user of each record."""
     assert isinstance(rows, PrivateRows | GivenRows)
     if settings.stages != 1 or settings.prior != "none":
         raise InputError("--stages and --prior do not go with --user: every record is answered, or summed, once")

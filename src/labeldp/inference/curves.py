@@ -12,12 +12,12 @@ from labeldp.privacy import Floats
 
 
 class PairTerms(NamedTuple):
-    """Two statistics of pairs of records, whose ratio is an area.
+    """Two statistics of pairs of records; their ratio is an area.
 
     Args:
         of: the terms of a block of records in their order here, whose sums the statistics are about, shape (m, 2).
         statistics: shape (2,).
-        order: which record stands where, shape (n,).
+        order: the index of the record at each place, shape (n,).
         noise_skew: what products of the noise of two records add to the sum of cubed terms of a ratio.
     """
 
@@ -30,8 +30,8 @@ class PairTerms(NamedTuple):
 def area_terms(second: Floats, scores: Any) -> PairTerms:
     """Return the two U-statistics whose ratio is the area under a ROC curve.
 
-    They add up pairs of a record of each class, weighted by unbiased indicators: those in order, ties half, and all. A
-    record is in no pair with itself.
+    They sum pairs with one record of each class, weighted by unbiased indicators. The first statistic counts the
+    pairs in order, and ties as half. The second one counts all pairs. A record is in no pair with itself.
 
     Args:
         second: unbiased indicators of the second class, shape (n,).
@@ -117,7 +117,7 @@ def ratio_of_pairs(pairs: PairTerms, users: Codes | None, level: float) -> tuple
 
     Args:
         pairs: the statistics.
-        users: whose each record is, where users have several, shape (n,).
+        users: the user of each record, if users have several, shape (n,).
         level: coverage.
 
     Returns:
@@ -162,7 +162,8 @@ def _powers(pairs: PairTerms, users: Codes | None, ratio: float) -> tuple[int, f
 class TiedSums:
     """Sums of terms over sorted records, before and through the ties of each one, without an array of all sums.
 
-    Of each block the sums are kept before it, before the ties of its first record, and through those of its last.
+    For each block, it keeps the sums before the block, before the ties of its first record, and through the ties of its
+    last record.
 
     Args:
         terms: of the records of a block, shape (m, t).
@@ -201,7 +202,7 @@ class TiedSums:
         return np.concatenate([self._up_to(rows), self._tails[number][None]])[lasts]
 
     def _up_to(self, rows: slice) -> Floats:
-        """Return the sums of all records that stand before each one of a block, shape (m, t)."""
+        """Return the sums of all records before each record of a block, shape (m, t)."""
         sums = np.empty((rows.stop - rows.start, len(self.total)))
         sums[0] = 0.0
         np.cumsum(self._terms(rows)[:-1], axis=0, out=sums[1:])

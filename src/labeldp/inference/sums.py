@@ -1,4 +1,4 @@
-"""Sums of a trusted curator: one mechanism with the sums that a question needs, and estimates from its release."""
+"""Sums of a trusted curator: one mechanism with the sums for a question, and estimates from its release."""
 
 from typing import Any
 
@@ -69,10 +69,10 @@ def plan_sums(
         groups: a public group for each record, for "mean", "difference" and "evaluate".
         treated: who was treated, true or false.
         predictions: codes of predicted classes.
-        rival: those of the other model.
+        rival: codes of the classes that the other model predicted.
         scores: larger where the second of two classes is likelier.
         features: shape (n, d), without a constant.
-        records: how many there are, where no column says it.
+        records: the number of records, if no column has it.
 
     Raises:
         InputError: an unknown question, a missing column, or one that is not public.
@@ -156,7 +156,7 @@ def is_sums(release: Any) -> bool:
 
 
 def check_cells(sums: NoisySums, cells: PublicGroups) -> None:
-    """Refuse other groups than those that the sums are of."""
+    """Refuse groups that differ from the groups of the sums."""
     mechanism = sums.mechanism
     if isinstance(mechanism, LaplaceMoment):
         raise InputError("must be of sums that were planned for this question: see plan_sums", argument="release")
@@ -349,7 +349,7 @@ def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level
 
 
 def refuse_users(users: Any) -> None:
-    """Refuse users of noisy sums: what depends within a user is not in a sum."""
+    """Refuse users of noisy sums: a sum does not show the dependence of a user's records."""
     if users is not None:
         raise InputError("must be left out: sums do not tell whose records they are of", argument="users")
 
@@ -367,7 +367,8 @@ def area_rows(scores: Any) -> Floats:
 def second_class_sums(sums: NoisySums) -> tuple[Floats, float]:
     """Return the noisy sums of rows over records of the second class, or weighted by labels, and their noise variance.
 
-    Of two classes the sum of all rows is public: both columns tell the same, and their mean has half the variance.
+    With two classes the sum of all rows is public. So both columns have the same information, and their mean has half
+    the variance.
     """
     mechanism = sums.mechanism
     moment, square = mechanism.moment(sums.release.value), mechanism.noise_stddev**2

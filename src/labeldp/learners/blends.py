@@ -1,4 +1,4 @@
-"""A ridge regression and boosted trees of noisy numbers, weighted by what held-out answers say."""
+"""A ridge regression and boosted trees of noisy numbers, weighted by their likelihood on held-out values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def quantile_cuts(table: Any, mask: NDArray[np.bool_]) -> list[Floats]:
-    """Return where bins of the columns begin; categories and columns of few values have none.
+    """Return the lower ends of the bins of each column; categories and columns of few values have none.
 
     Trees bin their columns themselves, but slowly where records have weights, and for each fold again.
     """
@@ -126,7 +126,7 @@ class View:
 
 
 class Blend:
-    """What learns from noisy numbers of a table: a ridge regression of its columns and of a map, and trees.
+    """A learner of noisy numbers of a table: a ridge regression of its columns and of a map, and trees.
 
     Args:
         features: public features of all records, shape (n, d).
@@ -150,9 +150,9 @@ class Blend:
         self.kinds = np.repeat(np.arange(len(maps)), [view.rows.shape[1] for view in self.views])
 
     def fit(self, rows: NDArray[np.intp], values: Floats, weights: Floats) -> BlendedRegressor:
-        """Learn from unbiased values of some records, shape (m,), whose inverse variances are as the weights.
+        """Learn from unbiased values of some records, shape (m,), with variances inversely proportional to the weights.
 
-        Each fold of the records is predicted by what learned from the others. The shares of regression and trees are
+        Models of the other folds predict each fold of the records. The shares of regression and trees are
         those under which held-out values are likeliest, under a prior. Trees of all folds are averaged.
         """
         weights = weights / weights.mean()

@@ -47,7 +47,7 @@ class Distances:
         return replace(self, sizes=self.sizes * np.sqrt(left))
 
     def reach(self, error: Callable[[float], float]) -> float:
-        """Return the reach of least error: that of noise, and the square of what labels beyond it lose.
+        """Return the reach of least error: the noise, plus the squared loss of labels beyond the reach.
 
         To that one standard deviation is added, so that a reach becomes small only where the bins say so.
 

@@ -597,7 +597,7 @@ class LinearTask:
         return replace(self, epsilon=low)
 
     def tasks(self) -> "dict[str, LinearTask]":
-        """Return the task of each release, by its step: those of `around` where numbers get Gaussian noise."""
+        """Return the task of each release, by its step; for numbers under Gaussian noise the tasks of `around`."""
         pilot, counts = (self.shared(times) for times in PILOT)
         if self.pure or self.domain.target == "classes" or not min(pilot.epsilon, counts.epsilon):
             return {LINEAR: self}  # a delta may be so large that no smaller epsilon makes a release cost less

@@ -1,4 +1,4 @@
-"""What a linear model decides before it sees a label: directions, how noise is shared among them, weights of rows."""
+"""Choices of a linear model that need no label: directions, their shares of the noise, and weights of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -197,7 +197,7 @@ class Estimator:
 
 @dataclass(frozen=True)
 class Moments:
-    """What released sums of rows times labels have to do with coefficients.
+    """The relation of coefficients to released sums of rows times labels.
 
     Args:
         cross: sums of released rows times rows that predict, shape (r, d).
@@ -292,7 +292,7 @@ def best_clip(
         residual: variance of a label around its prediction.
         pure: whether the noise depends on sums of absolute values of rows.
         ridge: as in `Moments.rule`.
-        records: how many there are: rows may be those of a sample.
+        records: the number of records; `rows` may be a sample of them.
     """
     every = max(len(rows) // PROBED_ROWS, 1)
     probe, factor = rows[::every], records / len(rows[::every])
@@ -322,7 +322,7 @@ def best_user_clip(
     """Return the norm for `clipped`, and weights of rows, with the least expected error where users are protected.
 
     Noise grows with the sum of the lengths of one user's rows, which is cut to a public bound: all rows of a user
-    who has more get one weight below 1. Norm and bound are tried at a few quantiles, of rows and of users.
+    who has more get one weight below 1. The norm is tried at a few quantiles of rows, and the bound at a few of users.
 
     Args:
         rows, shares, signal, residual, pure, ridge: as in `best_clip`, of all records.

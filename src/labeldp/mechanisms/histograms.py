@@ -179,7 +179,7 @@ class LaplaceHistogram(CountMechanism):
         return 2 / float(self.rate) ** 2
 
     def estimates(self, released: Any, sizes: Any) -> Floats:
-        """Return class shares; what noise adds to the sum of a group's counts is taken from all of them alike."""
+        """Return class shares; the noise in the sum of a group's counts is subtracted equally from all counts."""
         shares = released / np.asarray(sizes)[:, None]
         return np.asarray(shares + (1 - shares.sum(axis=1, keepdims=True)) / shares.shape[1])
 
@@ -287,16 +287,16 @@ class LaplaceSum(CountMechanism):
         return laplace_law(float(self.rate), edges - int(np.asarray(counts)[0]))
 
     def edges(self) -> NDArray[np.int64]:
-        """Return places between which a noisy sum is told apart: about three scales of the noise around zero."""
+        """Return the edges of bins of a noisy sum: about three scales of the noise around zero."""
         return np.unique(np.rint(np.linspace(-3, 3, 13) / float(self.rate)).astype(np.int64))
 
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
-        """Between which edges each noisy sum lies."""
+        """Return the bin between `edges` of each noisy sum."""
         return np.searchsorted(self.edges(), released)
 
 
 def select(stream: WordStream, counts: NDArray[np.int64], unit: Fraction, *, again: bool) -> NDArray[np.intp]:
-    """Choose one class for each group: try classes, accept each with probability e^(-unit * deficit), shape (groups,).
+    """Choose one class for each group: try classes and accept each with probability e^(-unit * deficit).
 
     Args:
         stream: as many cells as groups.
@@ -391,10 +391,10 @@ class _Selection(CountMechanism):
 class ExponentialMechanism(_Selection):
     """For each group a class, with probability proportional to e^(epsilon * count / 2).
 
-    `PermuteAndFlip` never does worse; this one is the textbook's.
+    `PermuteAndFlip` has never a larger error. This is the mechanism of textbooks.
 
-    Guarantee (pure): epsilon-DP for each label, and with other releases less than any pure epsilon: its log-ratios lie
-        in an interval of length epsilon.
+    Guarantee (pure): epsilon-DP for each label. In composition it costs less than pure epsilon-DP in general,
+        because its log-ratios lie in an interval of length epsilon.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17).
     """

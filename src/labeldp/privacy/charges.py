@@ -28,10 +28,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Step:
-    """Equal releases: what each costs, the records that they use, and how many there are.
+    """A number of equal releases, with the cost of each and the records that they use.
 
     Args:
-        name: of the release, for its reader; it decides nothing.
+        name: of the release, for readers; it has no effect.
         loss: what each costs.
         path: the part of the records.
         times: how many there are.
@@ -53,8 +53,8 @@ class Plan:
         name: distinguishes it from other plans.
         steps: all of its releases, taken or not.
 
-    Guarantee (whole_plan): all that is ever taken of it costs a record no more than all of its steps, in whichever
-        order they are taken and whatever decides it.
+    Guarantee (whole_plan): the steps that are taken never cost a record more than all steps together. This holds for
+        every order of the steps, even if earlier outputs decide which steps are taken.
 
     Source: `docs/proofs/composition.md`, plans.
     """
@@ -84,12 +84,12 @@ Numbers = tuple[Fraction, Fraction]
 class Charge:
     """One use of the labels: its cost, the part of the records that it used, and the mechanism's public description.
 
-    `facts` is what a ledger file wrote down when it was charged, in texts: "charged" (UTC, ISO 8601), "version" of
-    labeldp, "records", "commitment" to the labels and, where shares of the budget are reserved, "share": whose it is.
+    `facts` are texts that a ledger file stored with the charge: "charged" (UTC, ISO 8601), "version" of labeldp,
+    "records" and "commitment" to the labels. If shares of the budget are reserved, "share" names the analyst.
 
     Args:
         plan: the plan that it is a step of, or None.
-        account: distinguishes what keeps the budget; empty where nobody says.
+        account: identifies the account that keeps the budget; empty if it is not known.
         budgets: every budget under which the account was charged so far, this one included, oldest first.
     """
 
@@ -179,15 +179,15 @@ def joint(
 
 
 def most_met(counted: Iterable[tuple[Path, int]]) -> int:
-    """Return how many releases a record meets at most, of parts with how many there are about each."""
+    """Return the largest number of releases of one record, from parts and the number of releases of each part."""
     return joint(counted, 0, int.__add__, max)
 
 
 def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> RecordLoss:
-    """Return the most that any record pays, of charges as ((path, loss), how many of them).
+    """Return the cost of the record that pays most, from charges as ((path, loss), how many of them).
 
     Charges on the same records add up. A record lies in exactly one part of a split, so a split costs the worst of its
-    parts; different splits add up, since nothing is known of how they overlap.
+    parts; different splits add up, because their overlap is not known.
 
     Guarantee (never_less): never less than the loss of any single record.
     """
@@ -203,7 +203,7 @@ def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> Recor
 
 
 def _pruned(losses: Iterable[PrivacyLoss]) -> tuple[PrivacyLoss, ...]:
-    """Return the losses of places without those that another one covers; one for all where they are too many."""
+    """Return the losses of places that no other loss covers; if they are too many, one loss that covers all."""
     maximal: list[PrivacyLoss] = []
     for loss in losses:
         if not any(other.covers(loss) for other in maximal):
@@ -236,10 +236,10 @@ def share_records(one: Path, other: Path) -> bool:
 
 @dataclass(frozen=True)
 class Block:
-    """One release or one plan, which was decided at once. It keeps its own curve, whatever else is released.
+    """One release or one plan, which was decided at once. Its privacy curve does not depend on other releases.
 
     Args:
-        steps: its releases, of a plan all, taken or not.
+        steps: its releases; for a plan all releases, taken or not.
         charges: those of its releases that a certificate counts.
     """
 
@@ -302,7 +302,7 @@ class Promise:
 
     @property
     def uncovered(self) -> tuple[float, Fraction] | None:
-        """The largest numbers of others that hold at no delta of this one; None if it covers them all.
+        """The largest numbers of `others` that this guarantee does not cover at any delta; None if it covers all.
 
         A sum holds at delta = 0 and a budget at its own delta, while others may need the requested one.
         """
@@ -362,8 +362,8 @@ def _promised_together(blocks: tuple[Block, ...], delta: Fraction) -> Promise:
 def budgets_of(charges: Sequence[Charge]) -> tuple[Numbers, ...]:
     """Return the budgets that hold for all charges together if they are added up; none if a charge has no account.
 
-    Of one account it is the largest epsilon and the largest delta that it had. Of several accounts each counts once for
-    every budget under which it was charged: there the largest is not enough.
+    For one account this is the largest epsilon and the largest delta that it had. Of several accounts, each counts once
+    for every budget under which it was charged: the largest budget would not be enough.
     """
     accounts: dict[str, list[Numbers]] = {}
     for charge in charges:

@@ -107,7 +107,7 @@ class PrivacyLoss:
 
     @classmethod
     def response(cls, epsilon: Any, classes: int) -> "PrivacyLoss":
-        """Return the exact loss of randomized response over `classes` answers; one answer costs nothing."""
+        """Return the exact loss of randomized response over `classes` noisy labels; a single one costs nothing."""
         if classes < 1:
             raise InputError("must be at least 1", argument="classes")
         return cls(((Response(positive_epsilon(epsilon), classes), 1),)) if classes > 1 else cls()
@@ -177,7 +177,7 @@ class PrivacyLoss:
 
     @classmethod
     def covering(cls, losses: Iterable["PrivacyLoss"]) -> "PrivacyLoss":
-        """Return a loss that covers each of several: every atom as often as in the one that has it most often."""
+        """Return a loss that covers each of several. An atom occurs as often as in the loss that has it most often."""
         atoms: Counter[Atom] = Counter()
         for loss in losses:
             atoms |= Counter(dict(loss.atoms))
@@ -236,7 +236,7 @@ class PrivacyLoss:
 class RecordLoss:
     """The privacy loss of the record that pays most: one loss for each place that a record may have.
 
-    It is read and not composed: which place a record has is its own, whatever else is released.
+    It is read and not composed. The place of a record does not depend on other releases.
 
     Args:
         losses: of the places, at least one.
@@ -337,5 +337,5 @@ def numbers_of(budget: Budget) -> tuple[Fraction, Fraction]:
 
 
 def whole_cost(loss: PrivacyLoss) -> Budget | None:
-    """Return the budget that admits one release and nothing more; None where its loss has a delta."""
+    """Return the budget that admits one release and nothing more; None if its loss has a delta."""
     return None if loss.max_loss is None else Budget(float_above(loss.max_loss))

@@ -1,4 +1,4 @@
-"""The front of a server: HTTP, limits, and nothing private. It hands each request to the vault and its answer back."""
+"""The front of a server: HTTP and limits, without private data. It passes requests to the vault, and answers back."""
 
 import asyncio
 import os
@@ -135,7 +135,7 @@ def make_app(pipe: Pipe, gate: Gate, analysts: Mapping[str, Analyst], limits: Se
 
 
 def refused(status: int, kind: str, message: str) -> Answer:
-    """Return a response that refuses."""
+    """Return the response of a refused request."""
     return status, encoded({"error": kind, "message": message})
 
 
@@ -178,8 +178,8 @@ async def _body(
 def spawn_vault(path: Path, config: Config) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start the vault as a separate process, and wait until it holds everything.
 
-    It is a new process and no fork of this one, and begins with nothing of its memory. It imports only what is
-    installed (`-I`): nothing of the folder that the server was started in, and nothing that the environment names.
+    The vault is a new process, not a fork, so it has none of the memory of this one. It imports only installed
+    packages (`-I`): nothing from the working folder, and nothing that environment variables name.
 
     Raises:
         LabelDPError: the vault refuses to open; the sentence says why.
@@ -206,11 +206,11 @@ def check_isolation(config: Config, file: Path) -> None:
 
     Args:
         config: the configuration.
-        file: where it stands.
+        file: its path.
 
     Raises:
-        InputError: the front and the vault would be the same user, and nobody said so; or somebody else than the vault
-            may open its files.
+        InputError: the front and the vault would be the same user, and the configuration does not allow it; or another
+            user than that of the vault may open its files.
     """
     if config.isolation == NO_ISOLATION:
         return
@@ -342,14 +342,14 @@ async def _run(server: Any, pipe: Pipe, listener: socket.socket, vault: subproce
 
 
 def _protocol(gate: Gate, limits: ServerLimits) -> Any:
-    """Return uvicorn's HTTP in pure Python, with a client dropped whose head does not come, or who does not read."""
+    """Return uvicorn's HTTP in pure Python. It drops clients that send no complete head, or that do not read."""
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     base: Any = H11Protocol
 
     class Impatient(base):  # type: ignore[misc,unused-ignore]
-        """Drops a client who sends or reads nothing for so long, but for the time in which its request is worked on."""
+        """Drops a client that sends or reads nothing for some time. The time of processing a request does not count."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)

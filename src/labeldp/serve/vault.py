@@ -87,7 +87,7 @@ def with_numbers(features: pa.Table) -> pa.Table:
 
 
 class _Refused(Exception):
-    """A request is refused with a status, without reading labels."""
+    """The refusal of a request, with a status; no label was read."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -144,7 +144,7 @@ class HeldDataset:
 
     @property
     def charges(self) -> dict[str, str]:
-        """The id of every charge in the ledger, and whose it is."""
+        """The id of every charge in the ledger, with its analyst."""
         return self._file.dataset(self.config.name).charged_to
 
     def ledger(self, analyst: str) -> Any:
@@ -196,10 +196,11 @@ class HeldDataset:
 
 @final
 class Vault(SingleProcess):
-    """Answers requests of analysts: everything that is private, and everything that is decided, is here.
+    """Answers requests of analysts. It holds all private data and makes all decisions.
 
-    Guarantee (charged_first, no_label): nothing leaves but by a mechanism that the policy allows, charged first to the
-        share of whoever asks and logged; what is refused, and how, depends on no label and on nobody else's releases.
+    Guarantee (charged_first, no_label): labels leave only through a mechanism that the policy allows. Before that, the
+        release is charged to the share of the analyst and logged. Refusals depend on no label and on no release of
+        another analyst.
 
     Raises:
         LabelDPError: labels, a ledger or the log are not as they should be; nothing is answered.
@@ -224,7 +225,7 @@ class Vault(SingleProcess):
             raise
 
     def _reconcile(self) -> None:
-        """Compare the ledgers with the log, and log the charges that it lacks, since a crash came between.
+        """Compare the ledgers with the log, and log the charges that a crash kept out of the log.
 
         Raises:
             LedgerError: a ledger lacks a charge.
@@ -372,7 +373,7 @@ class Vault(SingleProcess):
         return 200, content
 
     def _wait(self, began: float, cells: int) -> None:
-        """Wait for the moment that public sizes fix, or for a later multiple of the quantum, which is counted."""
+        """Wait until the time that public sizes fix; a late answer waits for the next multiple of the quantum."""
         limits = self._config.limits
         due = 1 + cells // limits.cells
         taken = (time.monotonic() - began) / limits.quantum
@@ -422,7 +423,7 @@ class Vault(SingleProcess):
         }
 
     def close(self) -> None:
-        """Write down that the server stopped, and how many answers were late."""
+        """Log that the server stopped, and the number of late answers."""
         self.log.append({"what": "stop", "late": self.late})
         self.log.close()
 
@@ -442,7 +443,7 @@ class _Costing:
 
 
 def _steps(content: Mapping[str, Any]) -> dict[str, PrivacyLoss]:
-    """Return the cost of each step that is asked for; nothing is charged by it, so nothing rests on it."""
+    """Return the cost of each requested step. It only answers a question: nothing is charged."""
     steps = content.get("steps")
     if not isinstance(steps, Mapping) or not 0 < len(steps) <= MAX_STEPS:
         raise InputError(f"must be at least one cost by the name of a step, and at most {MAX_STEPS}", argument="steps")
