@@ -213,7 +213,7 @@ def test_labels_that_are_missing_or_no_numbers_are_refused_alike(
 ) -> None:
     options = (*account("homes"), "--epsilon", "1", "--out", "model", "--range", "0,100")
     ran = labeldp("fit", "homes.csv", "--label", label, *options)
-    assert ran.status == 1 and "missing, outside, or of another kind" in ran.err and not (folder / "model").exists()
+    assert ran.status == 1 and "missing, outside, or of another type" in ran.err and not (folder / "model").exists()
     assert "ε 0 of" in labeldp("ledger", "show", "l.ledger").out
 
 

@@ -141,7 +141,7 @@ def test_labels_outside_of_the_domain_are_refused_by_one_sentence(path: Path) ->
         labels[300 * number] = wrong
         table = people().set_column(1, "bought", pa.array(labels))
         with pytest.raises(
-            ldp.privacy.DomainError, match="at least one is missing, outside, or of another kind"
+            ldp.privacy.DomainError, match="at least one is missing, outside, or of another type"
         ) as refused:
             granted(path, PartTable(table, 5))
         assert "maybe" not in str(refused.value)

@@ -43,7 +43,7 @@ def test_sums_of_all_labels_of_each_user(delta: float, numbers: bool) -> None:
     assert certificate.neighbors is Neighbors.ONE_USER
     assert certificate.epsilon(delta) <= 4 and certificate.epsilon(delta) > 3.99
     assert total_loss(holder.ledger.charges).within(4, delta)
-    (_, trained, sums), (_, answered, _) = seen
+    *_, (_, trained, sums), (_, answered, _) = seen
     assert sums.protected is not None and sums.protected.count + answered == 120  # one label of each held-out user
     assert trained > sums.protected.count
     assert len(np.unique(USERS[release.value.evaluation.rows])) == answered == 30

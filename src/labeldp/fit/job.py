@@ -502,7 +502,7 @@ def read_rows(data: str | pa.Table, settings: FitSettings, test: str | None) -> 
     Raises:
         InputError: an option does not go with such data, or a file cannot be used.
     """
-    images = isinstance(data, str) and _names_images(data)
+    images = isinstance(data, str) and takes_images(data)
     if images and settings.curator is not None:
         raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
     settings.learner(images=images)  # refuses options before files are read
@@ -514,7 +514,7 @@ def read_rows(data: str | pa.Table, settings: FitSettings, test: str | None) -> 
     return table, None if test is None else public_rows(test, data, settings, table)
 
 
-def _names_images(data: str) -> bool:
+def takes_images(data: str) -> bool:
     """Return whether a path is of images; refuse one that is neither of images nor of a table."""
     path = Path(data)
     if not path.exists():

@@ -22,8 +22,7 @@ from labeldp.fit.bundle import (
     write_json,
     write_text,
 )
-from labeldp.fit.job import Job, RemoteAccount, prepare, read_rows
-from labeldp.fit.rows import names_images
+from labeldp.fit.job import Job, RemoteAccount, prepare, read_rows, takes_images
 from labeldp.fit.settings import FitSettings
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
@@ -105,7 +104,7 @@ def fit_file(
 
     def job_of() -> Job:
         source = curator.features() if data is None else data  # type: ignore[union-attr]
-        if ledger is not None and data is not None and not names_images(data):  # before a message tells of values
+        if ledger is not None and data is not None and not takes_images(data):  # before a message tells of values
             names = settings.features or [name for name in open_table(data).columns if name != settings.label]
             LedgerFile(ledger).refuse_private(settings.dataset, (settings.id_column, settings.user_column, *names))
         rows, public = read_rows(source, settings, test)

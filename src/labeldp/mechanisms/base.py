@@ -514,7 +514,7 @@ def draw_places(words: Words, edges: NDArray[np.uint64], rows: NDArray[Any]) -> 
 def check_places(noisy: Any, count: int, what: str) -> Codes:
     """Return output numbers below `count`, shape (n,); raise InputError for others."""
     places = np.asarray(noisy)
-    if places.dtype.kind not in "ui" or places.ndim != 1 or np.any(places >= count):
+    if places.dtype.kind not in "ui" or places.ndim != 1 or np.any((places < 0) | (places >= count)):
         raise InputError(f"must be places in {count} {what}, shape (n,)", argument="noisy")
     return places
 
