@@ -114,7 +114,7 @@ def test_other_labels_and_other_records_are_found(released: Path) -> None:
     for name in ("other.csv", "others.csv"):
         found = audit_of(released, "noisy.csv", ledger="people.ledger", data=name)
         assert found.verdict == "fails"
-        assert "could NOT be made again" in found.checks[-1].sentence
+        assert "could NOT be recomputed" in found.checks[-1].sentence
     with pytest.raises(InputError, match="no such file"):
         audit_of(released, "noisy.csv", ledger="people.ledger", data="nowhere.csv")
     with pytest.raises(InputError, match="ledger must be given with --data"):
@@ -244,7 +244,7 @@ def test_a_certificate_that_somebody_edited_is_no_traceback(released: Path) -> N
         (released / "edited.csv.certificate.json").write_text(json.dumps(content))
         found = audit_of(released, "edited.csv", ledger="people.ledger", data="people.csv")
         assert found.verdict == "fails"
-        assert "could NOT be made again" in found.checks[-1].sentence
+        assert "could NOT be recomputed" in found.checks[-1].sentence
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_raw_labels_under_two_genuine_charges_fail(released: Path) -> None:
     forge(released, **account.certificate_of([charge.id for charge in account.charges]).to_json())
     assert audit_of(released, "noisy.csv", ledger="people.ledger").verdict == "unverified"
     found = audit_of(released, "noisy.csv", ledger="people.ledger", data="people.csv")
-    assert found.verdict == "fails" and "could NOT be made again" in found.checks[-1].sentence
+    assert found.verdict == "fails" and "could NOT be recomputed" in found.checks[-1].sentence
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,11 @@ def test_a_path_alone_is_audited(labeldp: Run, people: Path) -> None:
         unnamed.out.split()
     )
     signed = labeldp("audit", "noisy.csv", "--signed-by", "me.pem.pub")
-    assert signed.status == 0 and "Signed by me.pem.pub." in signed.out
-    assert labeldp("audit", "noisy.csv", "--signed-by", "me.pem.pub", "--ledger", "p.ledger").status == 0
+    assert signed.status == 0 and "Signed by me.pem.pub." in signed.out and "all checks passed" not in signed.out
+    assert signed.out.startswith("noisy.csv: the signature holds; the charges were not checked\n")
+    both = labeldp("audit", "noisy.csv", "--signed-by", "me.pem.pub", "--ledger", "p.ledger")
+    assert both.status == 0 and "The request in the certificate equals the request in" in both.out
+    assert both.out.startswith("noisy.csv: signature and charges hold; the values were not recomputed\n")
     (people / "table").write_bytes((people / "people.csv").read_bytes())
     assert "has no certificate" in labeldp("audit", "./table").err
 
@@ -90,8 +93,12 @@ def test_with_ledger_and_data_the_page_is_as_secret_as_the_labels(labeldp: Run, 
     labeldp("release", "people.csv", *RELEASE, "--id", "id", "--out", "noisy.csv")
     files = ("noisy.csv", "--ledger", "p.ledger", "--data", "people.csv")
     ran = labeldp("audit", *files, "--out", "audit.html")
-    assert ran.status == 0, ran
-    assert "every released value is the same" in " ".join(ran.out.split()) and "as secret as they are" in ran.out
+    assert ran.status == 0 and ran.out.startswith("noisy.csv: all checks passed\n"), ran
+    assert (
+        "Recomputed from the data" in ran.out
+        and "every released value is the same" in " ".join(ran.out.split())
+        and "as secret as they are" in ran.out
+    )
     assert "From the released values" in ran.out
     page = people / "audit.html"
     assert "CONFIDENTIAL: computed from raw labels" in page.read_text() and page.stat().st_mode & 0o077 == 0

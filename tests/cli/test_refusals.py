@@ -56,6 +56,16 @@ def test_wrong_options(
 
 
 @pytest.mark.parametrize("command", ["fit", "release"])
+def test_a_mistyped_label_is_told_before_questions_about_ledgers(
+    labeldp: Callable[..., Ran], people: Path, command: str
+) -> None:
+    options = ("--label", "bougth", "--classes", "no,yes", "--epsilon", "1", "--out", "out.csv")
+    assert labeldp("ledger", "add", "other.ledger", "--dataset", "other", "--epsilon", "1").status == 0
+    for more in ((), ("--ledger", "l.ledger"), ("--ledger", "other.ledger", "--dataset", "people")):
+        refused(labeldp(command, "people.csv", *options, *more), people, "has no column 'bougth'", "mean 'bought'?")
+
+
+@pytest.mark.parametrize("command", ["fit", "release"])
 def test_wrong_files(labeldp: Callable[..., Ran], people: Path, command: str) -> None:
     (people / "empty.csv").write_text("")
     (people / "header.csv").write_text("id,bought\n")
@@ -74,8 +84,10 @@ def test_labels_outside_are_not_told(labeldp: Callable[..., Ran], people: Path, 
     (people / "odd.csv").write_text(f"age,bought\n40,{cell}\n" + "31,yes\n50,no\n" * 10)
     ran = labeldp(*arguments(command, "odd.csv"))
     new, *_, told = [line for line in ran.err.splitlines() if not line.startswith("✓ Read")]
-    assert "Created l.ledger" in new and told.startswith("Error: labels must lie in the declared domain of 'people'")
-    assert "missing, outside, or of another type" in told and "ledger add" in told and "Traceback" not in ran.err
+    assert "Created l.ledger" in new and told.startswith(
+        "Error: Some labels are missing or not among the 2 classes 'no', 'yes'. "
+    )
+    assert "Nothing was charged." in told and "ledger add" in told and "Traceback" not in ran.err
     assert not ran.out and "sentinel" not in told and "40" not in told.replace(str(people), "")
     assert not (people / "model").exists() and not (people / "noisy.csv").exists()
     shown = labeldp("ledger", "show", "l.ledger").out

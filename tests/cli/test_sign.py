@@ -90,10 +90,17 @@ def test_a_model_is_signed_whole(labeldp: Callable[..., Ran], people: Path) -> N
     assert labeldp("sign", "model", "--key", "me.pem", "--new-key").status == 0
     assert labeldp("certificate", "model", "--signed-by", "me.pem.pub").status == 0
     (people / "model" / "notes.txt").write_text("more")  # no certificate covers it, a signature does
+    uncovered = "'notes.txt' is not covered by the certificate: remove it."
+    assert uncovered in labeldp("certificate", "model").out and uncovered in labeldp("audit", "model").out
     said = labeldp("certificate", "model")
     assert said.status == 1 and said.out.startswith("model is NOT what was signed: notes.txt changed")
     assert labeldp("sign", "model", "--key", "me.pem").status == 0  # whoever signs now vouches for the notes, too
     assert labeldp("certificate", "model").status == 0
+    assert uncovered not in labeldp("certificate", "model", "--signed-by", "me.pem.pub").out
+    (people / "model" / "model.skops").unlink()
+    said = labeldp("certificate", "model")
+    assert "model.skops changed or is missing. Restore it from the original, or run the same fit again" in said.out
+    assert "labeldp loads all" not in said.out
     (people / "model" / "model.json").write_text("{}")
     refused = labeldp("sign", "model", "--key", "me.pem")
     assert refused.status == 1 and "NOT what was certified" in refused.err
@@ -138,7 +145,7 @@ def test_a_certificate_says_when_it_was_charged_and_a_ledger_opens_its_commitmen
     assert any(
         re.fullmatch(r"Charged 20\d\d-\d\d-\d\dT\S+ for [\d,]+ records, by labeldp \S+\.", line) for line in lines
     )
-    assert lines[-1].startswith("The ledger l.ledger holds the 1 charge as certified; 1 of them has a commitment")
+    assert lines[-1].startswith("The ledger l.ledger holds the 1 charge as certified; the commitment of 1 of them")
     [charge] = json.loads((people / "noisy.csv.certificate.json").read_text())["certificate"]["entries"]
     assert len(charge["facts"]["commitment"]) == 64 and charge["facts"]["version"] == __version__
     assert labeldp(*RELEASE, "again.csv").status == 0  # the same charge, with the same facts

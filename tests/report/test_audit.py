@@ -21,9 +21,9 @@ def audited(epsilon: float, *, secret: bool, files: int = 2) -> RunAudit:
     bound = LowerBound(epsilon, 0.0, 0.95, "one event had 9 of 9 outputs of '<b>' and 0 of 9 of 'no'")
     digests = {f"file {number}": "0" * 64 for number in range(files)}
     checks = (Check(True, "a check that holds"), Check(epsilon <= 1, "another <script>"))
-    path = "run & <i>more</i>"
+    path, day = "run & <i>more</i>", "2026-01-01"
     return RunAudit(
-        path, "release", certificate, Fraction(0), digests, checks, ("what not",), bound, secret, "2026-01-01", "1"
+        path, "release", certificate, Fraction(0), digests, checks, ("what not",), bound, secret, day, "1", charged=True
     )
 
 

@@ -162,7 +162,7 @@ def test_bad_input_charges_nothing(spark: Any, path: Path) -> None:
         (with_ids([1, 2, 1]), {}, "must not be repeated"),
         (with_ids([1, None, 2]), {}, "has a missing id"),
         (whole.limit(0), {}, "at least one record"),
-        (wrong, {}, "at least one is missing, outside, or of another type"),
+        (wrong, {}, "Some labels are missing or not among"),
         (whole, {"id": "nobody"}, "id: the data frame has no column 'nobody'"),
         (whole, {"id": "height"}, "must hold integers or texts"),
         (whole, {"mechanism": "rr"}, "mechanism must answer each record by itself"),

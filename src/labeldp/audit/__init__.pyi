@@ -22,6 +22,7 @@ from .formats import worst_first as worst_first
 from .inference import Canaries as Canaries
 from .inference import audit_observed as audit_observed
 from .inference import audit_training as audit_training
+from .ledger_export import existing_ledger as existing_ledger
 from .ledger_export import export_ledger as export_ledger
 from .run import RunAudit as RunAudit
 from .run import audit_run as audit_run

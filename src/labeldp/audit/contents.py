@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from labeldp.fit import CERTIFICATE, ESTIMATOR, SCHEMA, TRUSTED, Check, skops_io
+from labeldp.fit import CERTIFICATE, CERTIFIED, ESTIMATOR, SCHEMA, TRUSTED, Check, skops_io
 from labeldp.privacy import InputError, check_growth, json_value
 from labeldp.tables import file_digest
 
@@ -76,15 +76,15 @@ class Contents:
         held = tuple(_held(file, file.relative_to(root).as_posix()) for file in files)
         return cls(held, _types(root / ESTIMATOR) if (root / ESTIMATOR).is_file() else ())
 
-    def check(self) -> Check:
-        """Return whether labeldp loads all types of the estimator, and nothing is a link."""
+    def check(self) -> Check | None:
+        """Return whether labeldp loads all types of the estimator, and nothing is a link; None without any type."""
         refused = [kind.name for kind in self.types if not kind.trusted]
         links = [file.name for file in self.files if not file.sha256]
         if links:
             return Check(False, f"The model holds links, which cannot be certified: {', '.join(links)}.")
         if refused:
             return Check(False, f"{ESTIMATOR} holds types that labeldp does NOT load: {', '.join(refused)}.")
-        return Check(True, f"labeldp loads all {len(self.types)} types in {ESTIMATOR}.")
+        return Check(True, f"labeldp loads all {len(self.types)} types in {ESTIMATOR}.") if self.types else None
 
     def __str__(self) -> str:
         """Return a line for each file and each type."""
@@ -101,6 +101,17 @@ class Contents:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return asdict(self)
+
+
+def check_coverage(path: str, signed: Check) -> list[Check]:
+    """Return an unverified check for each file of a model that neither its certificate nor a valid signature covers."""
+    root = Path(path)
+    if signed.holds or not (root / CERTIFICATE).is_file():
+        return []
+    files = [file for file in sorted(root.rglob("*")) if file.is_symlink() or file.is_file()]
+    names = [file.relative_to(root).as_posix() for file in files]
+    others = [name for name in names if name not in (*CERTIFIED, CERTIFICATE)]
+    return [Check(None, f"{name!r} is not covered by the certificate: remove it.") for name in others]
 
 
 def _held(file: Path, name: str) -> HeldFile:

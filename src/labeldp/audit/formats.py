@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.audit.contents import Contents
+from labeldp.audit.contents import Contents, check_coverage
 from labeldp.audit.signing import check_signature
 from labeldp.fit import Check, FitSummary, check_charges, check_records, check_summary, verify
 from labeldp.privacy import Certificate
@@ -63,7 +63,15 @@ def describe_certificate(
     compared = check_records(path, data) if data and verdict.holds else None
     vouched, contents = signed if charges is None or signed.holds is not None else None, Contents.of(path)
     held = contents.check() if contents else None
-    results = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared, held)
+    results = (
+        Check(verdict.holds, verdict.sentence),
+        vouched,
+        charges,
+        summary,
+        compared,
+        held,
+        *check_coverage(path, signed),
+    )
     checks = worst_first(check for check in results if check is not None)
     failed = any(check.holds is False for check in checks)
     certificate, at = verdict.certificate, float(verdict.delta) if delta is None else delta

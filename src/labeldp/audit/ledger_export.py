@@ -1,11 +1,25 @@
 """The public part of a ledger, for people who compare certificates with it and must not hold its keys."""
 
+import shlex
 from typing import Any
 
 from labeldp.curator import LedgerFile
 from labeldp.privacy import Budget, LedgerError, numbers_of
 
 FORMAT = "labeldp ledger export 1"
+
+
+def existing_ledger(path: str) -> LedgerFile:
+    """Return the ledger at a path.
+
+    Raises:
+        LedgerError: there is none.
+    """
+    ledger = LedgerFile(path)
+    if not ledger.exists:
+        command = f"labeldp ledger add {shlex.quote(path)} --dataset NAME --epsilon …"
+        raise LedgerError(f"there is no ledger {path}. Check the path, or create it: {command}")
+    return ledger
 
 
 def export_ledger(path: str) -> dict[str, Any]:
@@ -16,9 +30,7 @@ def export_ledger(path: str) -> dict[str, Any]:
     Raises:
         LedgerError: there is no ledger at the path.
     """
-    ledger = LedgerFile(path)
-    if not ledger.exists:
-        raise LedgerError(f"there is no ledger {path}")
+    ledger = existing_ledger(path)
     accounts = [ledger.dataset(name) for name in ledger.datasets()]
     return {
         "format": FORMAT,

@@ -58,7 +58,7 @@ MOST_LABELS, LEAST_OUTPUTS = 6, 20
 _SEED = 20_261_122
 """Of samples and halves, which may not depend on outputs."""
 
-NOT_MADE = "Unverified: the values were not made again"
+NOT_MADE = "Unverified: the values were not recomputed"
 
 Progress = Callable[[str, float], None]
 
@@ -114,7 +114,7 @@ class Rerun:
             except InputError:
                 raise
             except LabelDPError as error:
-                return [Check(False, f"The values could NOT be made again from {self.data}: {error}")], None, []
+                return [Check(False, f"The values could NOT be recomputed from {self.data}: {error}")], None, []
 
     def _file(self, request: Request, folder: Path) -> Result:
         """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
@@ -128,7 +128,7 @@ class Rerun:
             progress=lambda text, share: self.progress("values", 0.2 + 0.6 * share),
         )
         if again.entries != self.certificate.entries:
-            return [Check(False, f"The values could NOT be made again: {self.data} is not what was charged.")], None, []
+            return [Check(False, f"The values could NOT be recomputed: {self.data} is not what was charged.")], None, []
         check = self._same(out)
         if not check.holds:
             return [check], None, []
@@ -146,13 +146,13 @@ class Rerun:
         return [check], *_bounded(np.concatenate(codes), values, domain)
 
     def _same(self, again: Path) -> Check:
-        """Compare a file that was made again with the published one: all columns, since the digest covers one."""
+        """Compare a file that was recomputed with the published one: all columns, since the digest covers one."""
         remade, published = (open_table(path).parts for path in (again, self.path))
         columns = remade[0].columns
         same = all(table.columns == columns for table in published) and all(
             len({column_digest(_column(tables, name)) for tables in (remade, published)}) == 1 for name in columns
         )
-        words = "Made again from the data and the ledger's keys, "
+        words = "Recomputed from the data and the ledger's keys, "
         if same:
             return Check(True, f"{words}every released value is the same.")
         return Check(False, f"{words}released values are NOT the same.")
@@ -172,25 +172,30 @@ class Rerun:
             for name, values in (("held", True), ("keys", False))
         )
         if wanted - set(stored):
-            return [Check(False, f"The values could NOT be made again: {self.data} gives other releases.")], None, []
+            return [Check(False, f"The values could NOT be recomputed: {self.data} gives other releases.")], None, []
         again = sorted(wanted & set(drawn))
         words = f"the {len(again)} release{'s have' if len(again) > 1 else ' has'}"
         if not all(np.array_equal(stored[name].release.value, drawn[name].release.value) for name in again):
             return (
-                [Check(False, f"Drawn again from the ledger's keys, {words} NOT the values that were stored.")],
+                [
+                    Check(
+                        False,
+                        f"Recomputed from the data and the ledger's keys, {words} NOT the values that were stored.",
+                    )
+                ],
                 None,
                 [],
             )
         checks = []
         if again:
-            sentence = f"Drawn again from the data and the ledger's keys, {words} the values that were stored."
+            sentence = f"Recomputed from the data and the ledger's keys, {words} the values that were stored."
             checks.append(Check(True, sentence))
         if len(again) < len(wanted):
             checks.append(
                 Check(
                     None,
                     f"Unverified: {len(wanted) - len(again)} of {len(wanted)} releases are in the ledger and were not "
-                    "drawn again: what they were asked for follows from a model, which learned otherwise here (other "
+                    "recomputed: their requests follow from a model, which learned otherwise here (other "
                     "versions, or another machine).",
                 )
             )

@@ -10,6 +10,7 @@ from typing import Any
 
 from labeldp._version import __version__
 from labeldp.audit.black_box import LowerBound
+from labeldp.audit.contents import check_coverage
 from labeldp.audit.rerun import Rerun
 from labeldp.audit.signing import check_signature
 from labeldp.curator import DatasetLedger, LedgerFile
@@ -48,6 +49,7 @@ class RunAudit:
         bound: a lower bound of epsilon from the released values, or None.
         secret: whether raw labels were read: then all of this is as secret as they are.
         created, version: when, UTC, and by which labeldp.
+        charged: whether the charges were compared with a ledger.
     """
 
     path: str
@@ -61,6 +63,7 @@ class RunAudit:
     secret: bool
     created: str
     version: str
+    charged: bool
 
     @property
     def claim(self) -> float:
@@ -79,6 +82,15 @@ class RunAudit:
         if self.refuted or False in results:
             return "fails"
         return "unverified" if None in results else "holds"
+
+    @property
+    def headline(self) -> str:
+        """The verdict in words, with the claims that a signature alone vouches for."""
+        if self.verdict != "holds":
+            return {"fails": "a check FAILED", "unverified": "not everything was checked"}[self.verdict]
+        if not self.charged:
+            return "the signature holds; the charges were not checked"
+        return "all checks passed" if self.secret else "signature and charges hold; the values were not recomputed"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -124,7 +136,7 @@ def audit_run(
     """Audit what `fit`, `release` or `online run` wrote; nothing is charged, and nothing is written.
 
     A certificate is checked by the ledger, which has its own, or by the signature of somebody who is named. Values are
-    checked by that signature, or made again: with ledger and data, as the ledger's copy of the request asks for it, on
+    checked by that signature, or recomputed: with ledger and data, as the ledger's copy of the request asks for it, on
     a copy of the ledger that is removed. What follows from that is as secret as the labels. What was checked by neither
     is unverified.
 
@@ -144,7 +156,7 @@ def audit_run(
         LedgerError: the ledger cannot be used.
     """
     if data is not None and ledger is None:
-        raise InputError("must be given with --data: the values are made again from its keys", argument="ledger")
+        raise InputError("must be given with --data: the values are recomputed from its keys", argument="ledger")
     show = progress or (lambda text, share: None)
     show("files", 0.0)
     verdict = verify(path)
@@ -154,7 +166,7 @@ def audit_run(
     if signed.holds is not None or ledger is None:
         checks.append(signed)
     if is_fit:
-        checks += [_summary_check(path, render)]
+        checks += [_summary_check(path, render), *check_coverage(path, signed)]
     bound, request = None, None
     if ledger is None:
         checks.append(_times(certificate, signed.holds))
@@ -162,11 +174,11 @@ def audit_run(
     else:
         show("ledger", 0.1)
         compared, request = _ledger_checks(certificate, ledger, is_fit)
-        # What a fit adds to the certificate of its ledger is in its signature, or it is made again below.
+        # What a fit adds to the certificate of its ledger is in its signature, or it is recomputed below.
         checks += [check for check in compared if check.holds is not None or not (signed.holds or data)]
         checks.append(_times(certificate, compared[0].holds is not False))
     if ledger is not None and data is None:
-        words = "whether the released values are those that the ledger's keys give: --data FILE makes them again."
+        words = "whether the released values are those that the ledger's keys give: --data FILE recomputes them."
         if signed.holds:
             missing.append(f"Without --data: {words}")
         else:
@@ -190,6 +202,7 @@ def audit_run(
         data is not None,
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         __version__,
+        ledger is not None,
     )
 
 
@@ -262,12 +275,12 @@ def _request_check(
     """
     request = certificate.request
     if not any(account.requested(charge.id) for charge in certificate.entries):
-        return Check(None, f"Unverified: the ledger {path} does not say what was asked."), None
+        return Check(None, f"Unverified: the ledger {path} has no request of this release."), None
     copy = None if request is None else account.find_request(request.digest)
     if (
         copy is None
         or request is None
         or (copy.digest, copy.scope.name, copy.kind == "fit") != (request.digest, certificate.dataset, is_fit)
     ):
-        return Check(False, f"What was asked, by the certificate, is NOT what the ledger {path} was asked."), None
-    return Check(True, f"What was asked, by the certificate, is what the ledger {path} was asked."), copy
+        return Check(False, f"The request in the certificate does NOT equal the request in the ledger {path}."), None
+    return Check(True, f"The request in the certificate equals the request in the ledger {path}."), copy

@@ -30,6 +30,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 def complete_account(options: dict[str, Any]) -> None:
     """Fill in the ledger and the dataset; replace `new_budget` by a function without arguments that returns it."""
     from labeldp.privacy import InputError
+    from labeldp.tables import FORMATS, open_table
 
     budget, options["new_budget"] = options["new_budget"], lambda: None
     if options.get("curator") is not None:
@@ -43,6 +44,8 @@ def complete_account(options: dict[str, Any]) -> None:
     if options["label"] is None:
         raise InputError("--label must be given, or --curator where a server holds the labels")
     path = Path(options["data"])
+    if path.exists() and (options.get("engine") == "labeldp" or any(kind.names(path) for kind in FORMATS.values())):
+        open_table(path).require(options["label"], "--label")  # before questions about ledgers: columns are public
     stem = Path(path.name.removesuffix(".gz")).stem
     if options["ledger"] is None:
         options["ledger"] = str(_ledger_next_to(path, stem))

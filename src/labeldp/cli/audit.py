@@ -70,7 +70,7 @@ def audit() -> None:
 @audit.command(epilog=EXAMPLES)
 @click.argument("path", type=PATH)
 @click.option("--ledger", type=FILE, metavar="FILE", help="The ledger that was charged: are the charges in it?")
-@click.option("--data", type=PATH, metavar="DATA", help="With --ledger: the private file; the values are made again.")
+@click.option("--data", type=PATH, metavar="DATA", help="With --ledger: the private file; the values are recomputed.")
 @click.option("--init", type=PATH, metavar="DIR", help="The model that a fit started from, as its --init.")
 @click.option("--test", type=FILE, metavar="FILE", help="The public test file of a fit, as its --test.")
 @click.option(
@@ -86,15 +86,16 @@ def run(path: str, data: str | None, out: str | None, as_json: bool, **options: 
     `labeldp audit PATH` is enough. With --ledger the whole certificate is compared with the ledger. With --data,
     too, the released values are computed again from the labels and the ledger's keys, on a copy of the ledger
     that is removed, and a lower bound of epsilon is computed from them: what is said then is as secret as the
-    labels. With --signed-by a signature vouches for certificate and values. Nothing is charged.
+    labels. With --signed-by a signature shows that the files are those that the owner of the key signed. It shows
+    nothing about noise or charges. Nothing is charged.
 
     \b
     Ends with status
-      0  if all that is claimed was checked, and holds;
+      0  if all checks hold; the first line says what was not checked;
       1  if something differs, or there is an error; it says so first;
       2  if something is unverified: without --ledger or --signed-by the
          certificate, without --data or --signed-by the values, and
-         whatever cannot be made again.
+         whatever cannot be recomputed.
     """
     from labeldp.audit import audit_run, worst_first
     from labeldp.privacy import rounded_up_text
@@ -114,7 +115,7 @@ def run(path: str, data: str | None, out: str | None, as_json: bool, **options: 
             claim = f"Claim: epsilon = {rounded_up_text(result.claim)}. From the released values {result.bound}."
             lines.append(f"{MARKS[not result.refuted]} {claim}")
         lines += [f"{MARKS[None]} Not checked: {sentence}" for sentence in result.not_checked]
-        click.echo(f"{path}: {VERDICTS[result.verdict]}\n")
+        click.echo(f"{path}: {result.headline}\n")
         for line in lines:
             for part in wrap(line, 80, initial_indent="  ", subsequent_indent="    ", break_long_words=False):
                 click.echo(part)
@@ -126,9 +127,6 @@ def run(path: str, data: str | None, out: str | None, as_json: bool, **options: 
 
 
 _STATUSES = {"holds": 0, "fails": 1, "unverified": 2}
-
-VERDICTS = {"holds": "all checks passed", "fails": "a check FAILED", "unverified": "not everything was checked"}
-"""The first line, by verdict."""
 
 MARKS = {True: "\N{CHECK MARK}", False: "\N{BALLOT X}", None: "\N{EN DASH}"}
 """The mark before a check that passed, failed or could not be made."""

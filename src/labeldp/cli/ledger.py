@@ -41,12 +41,9 @@ BAR = 20
 
 def describe_ledger(path: str) -> str:
     """Describe the datasets of a ledger, with their budgets and releases."""
-    from labeldp.curator import LedgerFile
-    from labeldp.privacy import LedgerError
+    from labeldp.audit import existing_ledger
 
-    ledger = LedgerFile(path)
-    if not ledger.exists:
-        raise LedgerError(f"there is no ledger {path}")
+    ledger = existing_ledger(path)
     names = ledger.datasets()
     count = f"{len(names)} dataset{'' if len(names) == 1 else 's'}"
     head = f"{path}   {count}   (contains noise keys: protect it like the labels)"

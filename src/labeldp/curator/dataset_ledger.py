@@ -520,12 +520,13 @@ class DatasetLedger(NotCopyable):
     def _refusal(self, domain: Domain, declared: Declared) -> str:
         """Return the message for labels outside of the domain, which depends on the domain alone."""
         clip = domain.target == "numbers" and not domain.to_json().get("clip")
-        ends = "count numbers outside as the nearest end (--clip), " if clip else ""
+        ends = "To count numbers outside as the nearest end, use --clip. " if clip else ""
+        among = "among " if domain.target == "classes" else ""
         return (
-            f"labels must lie in the declared domain of {self.scope.name!r}, {declared.words}; at least one is "
-            "missing, outside, or of another type. Nothing was charged. The ledger counts this rejection, and later "
-            f"certificates report it. {GAPS}. Otherwise clean the labels, {ends}or declare another domain without "
-            f"reading the labels: {add_command(self._store.path, self.scope.name)} --change --classes … or --range …"
+            f"Some labels are missing or not {among}{declared.words}. Nothing was charged. The ledger counts this "
+            f"rejection, and later certificates report it. Correct wrong labels. {GAPS}. {ends}To declare another "
+            "domain, without reading the labels: "
+            f"{add_command(self._store.path, self.scope.name)} --change --classes … or --range …"
         )
 
     def enroll(self) -> str:

@@ -3,6 +3,7 @@ from .arrays import feature_table as feature_table
 from .arrays import label_column as label_column
 from .arrays import refuse_label as refuse_label
 from .bundle import CERTIFICATE as CERTIFICATE
+from .bundle import CERTIFIED as CERTIFIED
 from .bundle import DESCRIPTION as DESCRIPTION
 from .bundle import ESTIMATOR as ESTIMATOR
 from .bundle import SCHEMA as SCHEMA

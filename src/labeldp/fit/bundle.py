@@ -38,6 +38,8 @@ SUMMARY = "summary.json"
 CERTIFIED = (DESCRIPTION, ESTIMATOR, REPORT, SUMMARY)
 """The files that a certificate covers."""
 
+REMEDY = "Restore it from the original, or run the same fit again into a new directory: that is free"
+
 SCHEMA = "schema.json"
 """What skops calls the description of all objects in its archive."""
 
@@ -97,7 +99,7 @@ class Bundle:
         """
         _, changed = read_certified(folder)
         if changed:
-            raise InputError(f"{folder} is not what was certified: {', '.join(changed)} changed")
+            raise InputError(f"{folder} is not what was certified: {', '.join(changed)} changed. {REMEDY}")
         return cls._described(folder / DESCRIPTION, _load_estimator(folder / ESTIMATOR))
 
     @classmethod

@@ -14,6 +14,7 @@ from labeldp._version import __version__
 from labeldp.curator import LedgerFile
 from labeldp.fit.bundle import (
     CERTIFICATE,
+    REMEDY,
     REPORT,
     SUMMARY,
     Bundle,
@@ -94,9 +95,9 @@ def verify(path: str) -> Verdict:
         return verify_file(folder)
     certificate, changed = read_certified(folder)
     if changed:
-        sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
+        sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing. {REMEDY}."
         return Verdict(certificate, False, sentence)
-    return Verdict(certificate, True, f"{path} still is what was certified.")
+    return Verdict(certificate, True, f"The certified files of {path} are unchanged.")
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verdict:
@@ -204,7 +205,7 @@ def check_charges(certificate: Certificate, ledger: str, *, fit: bool = False) -
         LedgerError: the file is no ledger.
     """
     if not Path(ledger).is_file():
-        raise InputError(f": there is no ledger {ledger}", argument="ledger")
+        raise InputError(f": there is no ledger {ledger}: check the path", argument="ledger")
     file, no = LedgerFile(ledger), f"The certificate is NOT of the ledger {ledger}"
     file.datasets()  # refuses what is no ledger
     try:
@@ -224,5 +225,5 @@ def check_charges(certificate: Certificate, ledger: str, *, fit: bool = False) -
     if changed:
         return Check(False, f"{no}: it states otherwise {', '.join(changed)}.")
     count, opened = len(certificate.entries), sum("commitment" in charge.facts for charge in certificate.entries)
-    words = f"{opened} of them {'has' if opened == 1 else 'have'} a commitment to the labels, which the ledger opens"
+    words = f"the commitment of {opened} of them matches the stored digest of the labels"
     return Check(True, f"The ledger {ledger} holds the {count} charge{'s' * (count > 1)} as certified; {words}.")

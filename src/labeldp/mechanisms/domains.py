@@ -52,10 +52,7 @@ _MAX_INT64 = 1 << 63
 
 _BOOL_TYPES = (bool, np.bool_)
 
-GAPS = (
-    "If labels are missing, declare a class for missing labels, or leave out these records if it is public which "
-    "labels are missing"
-)
+GAPS = "For missing labels, declare a class. Leave out their records only if it is public which labels are missing"
 """Said wherever labels are refused, whether or not one is missing."""
 
 GRID = 1025
