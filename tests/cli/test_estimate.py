@@ -205,6 +205,12 @@ def test_labels_outside_of_the_domain_cost_nothing_and_are_not_shown(visits: str
     assert LedgerFile("sums.ledger").dataset("bought").spent.epsilon(0) == 0
 
 
+def test_a_mistyped_label_is_told_before_questions_about_ledgers(visits: str, labeldp: Run) -> None:
+    words = ["--ledger", "no.ledger", "--dataset", "new", "--trust", "central", "--epsilon", "1", "--classes", "no,yes"]
+    ran = labeldp("estimate", "mean", "raw.csv", "--label", "bougth", *words)
+    assert ran.status == 1 and "has no column 'bougth'; did you mean 'bought'?" in ran.err, ran
+
+
 def test_a_column_of_private_labels_is_no_public_column(visits: str, labeldp: Run) -> None:
     words = ["--ledger", "sums.ledger", "--trust", "central", "--epsilon", "1", "--classes", "no,yes"]
     labeldp("ledger", "add", "sums.ledger", "--dataset", "survey", "--epsilon", "3")
