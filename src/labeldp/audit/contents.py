@@ -110,8 +110,8 @@ def check_coverage(path: str, signed: Check) -> list[Check]:
         return []
     files = [file for file in sorted(root.rglob("*")) if file.is_symlink() or file.is_file()]
     names = [file.relative_to(root).as_posix() for file in files]
-    others = [name for name in names if name not in (*CERTIFIED, CERTIFICATE)]
-    return [Check(None, f"{name!r} is not covered by the certificate: remove it.") for name in others]
+    extra = [name for name in names if name not in (*CERTIFIED, CERTIFICATE)]
+    return [Check(None, f"{name!r} is not covered by the certificate: remove it.") for name in extra]
 
 
 def _held(file: Path, name: str) -> HeldFile:
