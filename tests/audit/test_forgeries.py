@@ -401,7 +401,7 @@ def test_a_valid_request_that_the_ledger_was_not_asked_fails(results: Path, tmp_
     result = audit_run(str(artifact.place), ledger=str(results / "l.ledger"), render=render_report)
     assert result.verdict == "fails"
     [sentence] = [check.sentence for check in result.checks if check.holds is False]
-    assert sentence.startswith("What was asked, by the certificate, is NOT what the ledger")
+    assert sentence.startswith("The request in the certificate does NOT equal the request in the ledger")
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])

@@ -98,7 +98,7 @@ def test_it_is_the_fit_that_it_would_be_beside_the_labels(
     assert all(each.loss.epsilon(1e-6) <= 1 for each in certificate.entries)
     audited = audit_run("model", ledger=str(server.folder / "people.db"))
     unverified = [check.sentence for check in audited.checks if check.holds is None]
-    assert audited.verdict == "unverified" and any("does not say what was asked" in text for text in unverified)
+    assert audited.verdict == "unverified" and any("has no request of this release" in text for text in unverified)
 
     # The same fit in one process, by the same analyst, of a ledger with the same secrets.
     values = labels() if kind == "classes" else NUMBERS
