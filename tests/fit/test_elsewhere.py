@@ -195,7 +195,7 @@ def test_options_of_a_server_need_one(
     fit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, wanted in (
-        ("--ledger l.db --label x --token-file t", "--token-file goes with --curator"),
+        ("--ledger l.db --label age --token-file t", "--token-file goes with --curator"),
         ("--ledger l.db", "--label must be given, or --curator"),
         ("--label age", "features.ledger does not exist. Create it with a budget"),
     ):
