@@ -304,10 +304,12 @@ def fit_softmax(
     """
     shape, kind = start.shape, rows.dtype
     penalty = np.asarray(precision, dtype=np.float64)[:, None]
+    # A sum over few classes is quick where the numbers of a class lie one after the other.
+    likelihood, soft, offset = (None if part is None else np.asfortranarray(part) for part in (likelihood, soft, offset))
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         coefficients = flat.reshape(shape)
-        probabilities = rows @ coefficients.astype(kind)
+        probabilities = (coefficients.T.astype(kind) @ rows.T).T
         if offset is not None:
             probabilities += offset
         probabilities -= probabilities.max(axis=1, keepdims=True)

@@ -48,7 +48,7 @@ MAP_RECORDS, PATH_RECORDS = 5_000, 4_000
 
 FOLDS = 3
 
-PATH_STEPS, LAST_STEPS = 12, 25
+PATH_STEPS, LAST_STEPS = 6, 10
 """Iterations of L-BFGS at each ridge of a path, and at the chosen ones with all records."""
 
 MIN_WEIGHT, MAX_PARTS = 0.05, 4
@@ -68,6 +68,9 @@ LEAF_SHARE, MIN_LEAF, MAX_LEAVES = 1 / 200, 10, 64
 
 SHOWN_RECORDS = 5_000
 """Records by which the splits of a tree are found, at most."""
+
+BINS = 64
+"""Values of a column among which splits are looked for, at most."""
 
 TRIED_FEATURES = 0.4
 """The share of the features that is tried at each split."""
@@ -139,10 +142,10 @@ def boosted(
     Source: Friedman, Algorithm 1, with Newton's step in each leaf; Iosipoi, for random sums.
     """
     rng = np.random.default_rng(0)
-    shown, answers, scores = table[learned], likelihood[learned], start[learned]
-    remaining, their_answers, their_scores = table[held], likelihood[held], start[held]
+    shown, answers, scores = table[learned], *(np.asfortranarray(part[learned]) for part in (likelihood, start))
+    remaining, their_answers, their_scores = table[held], *(np.asfortranarray(part[held]) for part in (likelihood, start))
     records, classes = answers.shape
-    size = min(-(-records // 2), SHOWN_RECORDS)
+    size, coarse = min(-(-records // 2), SHOWN_RECORDS), rounded(shown)
     settings: dict[str, Any] = {
         "max_leaf_nodes": int(np.clip(LEAF_SHARE * records, 8, MAX_LEAVES)),
         "min_samples_leaf": max(int(max(LEAF_SHARE * records, MIN_LEAF) * size / records), 1),
@@ -158,7 +161,7 @@ def boosted(
         targets = slopes[some, 1:] if classes == 2 else slopes[some]
         if classes > SKETCH:
             targets = targets @ rng.normal(size=(classes, SKETCH)).astype(targets.dtype)
-        tree = DecisionTreeRegressor(**settings, random_state=number).fit(shown[some], targets).tree_
+        tree = DecisionTreeRegressor(**settings, random_state=number).fit(coarse[some], targets).tree_
         leaf = tree.apply(shown)
         ones = np.ones(records, scores.dtype)
         members = csr_array((ones, leaf, np.arange(records + 1)), (records, tree.node_count)).T
@@ -175,6 +178,15 @@ def boosted(
         elif number + 1 - retained >= PATIENCE:
             break
     return BoostedTrees(ensemble.trees[:retained], ensemble.steps[:retained]), best_scores
+
+
+def rounded(table: AnyFloats) -> AnyFloats:
+    """Return numbers rounded to the nearest of at most `BINS` quantiles of their column: few values are sorted soon."""
+    result = np.empty_like(table)
+    for column, target in zip(table.T, result.T, strict=True):
+        values = np.unique(np.quantile(column, np.linspace(0, 1, BINS), method="nearest"))
+        target[:] = values[np.searchsorted((values[1:] + values[:-1]) / 2, column)]
+    return result
 
 
 def _explained(scores: AnyFloats, likelihood: AnyFloats) -> float:
@@ -248,10 +260,15 @@ class Head:
 
     def fitted(self, likelihood: AnyFloats, records: Any, steps: int) -> "Head":
         """Return the head of some records, from these coefficients on."""
-        precision = self.ridge / self.plane.signal
         rows, answers = self.plane.rows[records], likelihood[records]
-        optimum = {"start": self.weights, "precision": precision, "likelihood": answers, "steps": steps}
-        return replace(self, weights=fit_softmax(rows, offset=np.broadcast_to(self.prior, answers.shape), **optimum))
+        precision, prior = self.ridge / self.plane.signal, np.broadcast_to(self.prior, answers.shape)
+        joint = np.exp(self.prior) * answers
+        slopes = joint / joint.sum(axis=1, keepdims=True) - np.exp(self.prior)
+        # Rows are uncorrelated, with mean square one: in these units of coefficients, all curvatures are about one.
+        units = 1 / np.sqrt(precision + len(rows) * float(np.mean(slopes**2)))
+        optimum = {"start": self.weights / units[:, None], "precision": precision * units**2, "steps": steps}
+        weights = fit_softmax(rows * units.astype(rows.dtype), offset=prior, likelihood=answers, **optimum)
+        return replace(self, weights=units[:, None] * weights)
 
     def scores(self, records: Any) -> AnyFloats:
         """Return scores of some records without factor and prior, shape (n, K)."""

@@ -223,7 +223,7 @@ class RandomFourier(TableTransformer):
         check_is_fitted(self, "directions_")
         table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64)
         angles = (table - self.mean_) @ self.directions_ + self.phases_
-        return (np.sqrt(2 / self.components) * np.cos(angles)).astype(np.float32)
+        return np.float32(np.sqrt(2 / self.components)) * np.cos(angles.astype(np.float32))
 
 
 BANDWIDTH = 0.7
