@@ -139,8 +139,9 @@ class Evidence:
     def class_prior(self) -> NDArray[np.float64]:
         """Return the class frequencies that best explain the codes, by expectation-maximization, shape (K,)."""
         prior = np.full(self.classes, 1.0 / self.classes)
+        likelihood, shares = np.unique(self.likelihood, axis=0, return_counts=True)
         for _ in range(CLASS_PRIOR_ROUNDS):
-            prior = self.posterior(prior[None, :]).mean(axis=0)
+            prior = shares / len(self) @ normalized(prior * likelihood)
         return prior
 
 
@@ -304,11 +305,10 @@ def fit_softmax(
     """
     shape, kind = start.shape, rows.dtype
     penalty = np.asarray(precision, dtype=np.float64)[:, None]
-    # A sum over few classes is quick where the numbers of a class lie one after the other.
-    likelihood, soft, offset = (None if part is None else np.asfortranarray(part) for part in (likelihood, soft, offset))
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         coefficients = flat.reshape(shape)
+        # Sums over few classes are quick where the numbers of a class lie one after the other.
         probabilities = (coefficients.T.astype(kind) @ rows.T).T
         if offset is not None:
             probabilities += offset

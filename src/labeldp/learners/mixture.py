@@ -22,7 +22,7 @@ from labeldp.learners.features import GapTags, Table, number_table
 from labeldp.learners.linear import LinearClassifier, of_features
 from labeldp.learners.representations import TableMap, fourier_map
 from labeldp.learners.scattering import default_representation
-from labeldp.learners.softmax import Plane, check_by_trial
+from labeldp.learners.softmax import DECAY, Plane, check_by_trial
 from labeldp.privacy import AnyFloats, InputError
 
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0)
@@ -34,30 +34,25 @@ FACTORS = 2.0 ** np.arange(-1, 5)
 SCALE = 4.0
 """Variance of the scores of a class, and of its offset, at a ridge of 1."""
 
-DECAY = 0.4
-"""The expected square of a direction's coefficient grows with its variance to this power."""
-
 DIRECTIONS, MIN_DIRECTIONS, MAX_NUMBERS = 200, 20, 20_000_000
 """Principal directions of a view at most, fewer of many records; and how many numbers they are about, if so."""
 
-FOURIER = 500
-"""Random cosines of one of the views."""
+TREES, FOURIER = 30, 500
+"""Random trees of one of the views, and random cosines of another."""
 
 MAP_RECORDS, PATH_RECORDS = 5_000, 4_000
 """Records by which maps and principal directions are found, and of a fold those that choose views and ridges."""
 
-FOLDS = 3
+FOLDS, PATH_STEPS, LAST_STEPS = 3, 6, 10
+"""Of cross-fitting; and iterations of L-BFGS at each ridge of a path, and at the chosen ones with all records."""
 
-PATH_STEPS, LAST_STEPS = 6, 10
-"""Iterations of L-BFGS at each ridge of a path, and at the chosen ones with all records."""
-
-MIN_WEIGHT, MAX_PARTS = 0.05, 4
-"""A linear softmax of less weight is left out of the mixture; and at most so many are kept."""
+MIN_WEIGHT, MAX_PARTS, MIXING_ROUNDS = 0.05, 4, 300
+"""A linear softmax of less weight is left out of the mixture; how many are kept at most; and rounds of mixing."""
 
 RATE, SMOOTHING, MAX_STEP = 0.3, 5.0, 2.0
 """Of a leaf: the share of its step that is taken, what is added to the squares of gradients, and its largest step."""
 
-SOFT_RATE, SOFT_SMOOTHING, SOFT_TREES = 0.06, 20.0, 100
+SOFT_RATE, SOFT_SMOOTHING, SOFT_TREES = 0.12, 20.0, 50
 """The same share and the same addition, and the number of trees, where they learn from soft labels."""
 
 MAX_TREES, PATIENCE = 100, 8
@@ -66,25 +61,14 @@ MAX_TREES, PATIENCE = 100, 8
 LEAF_SHARE, MIN_LEAF, MAX_LEAVES = 1 / 200, 10, 64
 """Least share of the records in a leaf, least number of records, and leaves of a tree at most."""
 
-SHOWN_RECORDS = 5_000
-"""Records by which the splits of a tree are found, at most."""
-
-BINS = 64
-"""Values of a column among which splits are looked for, at most."""
-
-TRIED_FEATURES = 0.4
-"""The share of the features that is tried at each split."""
-
-SKETCH = 5
-"""Random sums of the gradients of more classes that a tree is split by."""
+SHOWN_RECORDS, BINS, TRIED_FEATURES, SKETCH = 5_000, 64, 0.4, 5
+"""Of a split: records, values of a column, the share of features, and random sums of the gradients of more classes."""
 
 MAX_POWER, BELIEF = 2.0, 20.0
 """The largest power of a model in a pool, and the precision with which the linear part alone is expected.
 
 Of few answers, all models are about as likely, and chance would choose among them.
 """
-
-MIXING_ROUNDS = 300
 
 GAP, MIN_CHANCE = -1e9, 1e-6
 """What trees see in place of a gap; and the least probability that they begin with."""
@@ -142,10 +126,11 @@ def boosted(
     Source: Friedman, Algorithm 1, with Newton's step in each leaf; Iosipoi, for random sums.
     """
     rng = np.random.default_rng(0)
-    shown, answers, scores = table[learned], *(np.asfortranarray(part[learned]) for part in (likelihood, start))
-    remaining, their_answers, their_scores = table[held], *(np.asfortranarray(part[held]) for part in (likelihood, start))
+    (shown, answers, scores), (remaining, their_answers, their_scores) = (
+        (table[rows], np.asfortranarray(likelihood[rows]), np.asfortranarray(start[rows])) for rows in (learned, held)
+    )
     records, classes = answers.shape
-    size, coarse = min(-(-records // 2), SHOWN_RECORDS), rounded(shown)
+    size, coarse = min(-(-records // 2), SHOWN_RECORDS), np.apply_along_axis(rounded, 0, shown)
     settings: dict[str, Any] = {
         "max_leaf_nodes": int(np.clip(LEAF_SHARE * records, 8, MAX_LEAVES)),
         "min_samples_leaf": max(int(max(LEAF_SHARE * records, MIN_LEAF) * size / records), 1),
@@ -163,8 +148,9 @@ def boosted(
             targets = targets @ rng.normal(size=(classes, SKETCH)).astype(targets.dtype)
         tree = DecisionTreeRegressor(**settings, random_state=number).fit(coarse[some], targets).tree_
         leaf = tree.apply(shown)
-        ones = np.ones(records, scores.dtype)
-        members = csr_array((ones, leaf, np.arange(records + 1)), (records, tree.node_count)).T
+        members = csr_array(
+            (np.ones(records, scores.dtype), leaf, np.arange(records + 1)), (records, tree.node_count)
+        ).T
         curvature = members @ (chances * (1 - chances) if soft else slopes**2)
         rate, smoothing = (SOFT_RATE, SOFT_SMOOTHING) if soft else (RATE, SMOOTHING)
         step = rate * np.clip((members @ slopes) / (curvature + smoothing), -MAX_STEP, MAX_STEP)
@@ -180,13 +166,11 @@ def boosted(
     return BoostedTrees(ensemble.trees[:retained], ensemble.steps[:retained]), best_scores
 
 
-def rounded(table: AnyFloats) -> AnyFloats:
-    """Return numbers rounded to the nearest of at most `BINS` quantiles of their column: few values are sorted soon."""
-    result = np.empty_like(table)
-    for column, target in zip(table.T, result.T, strict=True):
-        values = np.unique(np.quantile(column, np.linspace(0, 1, BINS), method="nearest"))
-        target[:] = values[np.searchsorted((values[1:] + values[:-1]) / 2, column)]
-    return result
+def rounded(column: AnyFloats) -> AnyFloats:
+    """Return numbers rounded to the nearest of at most `BINS` of them: few values are sorted soon."""
+    values = np.unique(column)
+    values = values[np.linspace(0, len(values) - 1, min(len(values), BINS)).astype(np.intp)]
+    return values[np.searchsorted((values[1:] + values[:-1]) / 2, column)]
 
 
 def _explained(scores: AnyFloats, likelihood: AnyFloats) -> float:
@@ -260,10 +244,9 @@ class Head:
 
     def fitted(self, likelihood: AnyFloats, records: Any, steps: int) -> "Head":
         """Return the head of some records, from these coefficients on."""
-        rows, answers = self.plane.rows[records], likelihood[records]
+        rows, answers = self.plane.rows[records], np.asfortranarray(likelihood[records])
         precision, prior = self.ridge / self.plane.signal, np.broadcast_to(self.prior, answers.shape)
-        joint = np.exp(self.prior) * answers
-        slopes = joint / joint.sum(axis=1, keepdims=True) - np.exp(self.prior)
+        slopes = normalized(np.exp(self.prior) * answers) - np.exp(self.prior)
         # Rows are uncorrelated, with mean square one: in these units of coefficients, all curvatures are about one.
         units = 1 / np.sqrt(precision + len(rows) * float(np.mean(slopes**2)))
         optimum = {"start": self.weights / units[:, None], "precision": precision * units**2, "steps": steps}
@@ -302,7 +285,7 @@ def views(features: Any, categorical: Any) -> list[Any]:
     if not isinstance(default, TableMap):
         return [default]
     plain = TableMap(categorical=categorical, bins=1, trees=0)
-    return [plain, default, fourier_map(categorical, FOURIER)]
+    return [plain, TableMap(categorical=categorical, trees=TREES), fourier_map(categorical, FOURIER)]
 
 
 def _planes(features: Table, maps: Sequence[Any]) -> list[Plane]:
