@@ -148,9 +148,7 @@ def boosted(
             targets = targets @ rng.normal(size=(classes, SKETCH)).astype(targets.dtype)
         tree = DecisionTreeRegressor(**settings, random_state=number).fit(coarse[some], targets).tree_
         leaf = tree.apply(shown)
-        members = csr_array(
-            (np.ones(records, scores.dtype), leaf, np.arange(records + 1)), (records, tree.node_count)
-        ).T
+        members = csr_array((np.ones(records, np.float32), leaf, np.arange(records + 1)), (records, tree.node_count)).T
         curvature = members @ (chances * (1 - chances) if soft else slopes**2)
         rate, smoothing = (SOFT_RATE, SOFT_SMOOTHING) if soft else (RATE, SMOOTHING)
         step = rate * np.clip((members @ slopes) / (curvature + smoothing), -MAX_STEP, MAX_STEP)
