@@ -84,7 +84,7 @@ def trees(kind: str, records: int, columns: int, classes: int) -> Callable[[], o
     """The same trees once on released labels, or scikit-learn's own ones on true labels."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from labeldp.learners import boosted_trees
+    from labeldp.learners.classifiers import boosted_trees
 
     features, codes = made_up(records, columns, classes)
     if kind == "scikit-learn":

@@ -55,7 +55,7 @@ def test_a_held_out_part_of_the_private_file_takes_a_word_that_it_is_public(
     for command in [("fit", "people.csv", *QUICK), few]:
         ran = labeldp(*command, "--test", "held_out.csv")
         assert ran.status == 1 and ran.err.count("\n") == 1, ran
-        assert f"--test needs {PUBLIC} beside it" in ran.err and "without noise and without a charge" in ran.err
+        assert f"--test needs {PUBLIC}" in ran.err and "without noise and without a charge" in ran.err
         ran = labeldp(*command[:1], "nowhere.csv", *command[2:], "--test", "nowhere.csv")
         assert f"--test needs {PUBLIC}" in ran.err, "nothing was read"
     assert "goes with --test FILE" in labeldp("fit", "people.csv", *QUICK, PUBLIC).err
