@@ -156,10 +156,10 @@ def test_missing_labels_are_refused_with_both_ways_and_nothing_is_charged(file: 
             Curator(["maybe", *ANSWERS[1:]], domain=YES, ledger=ledger)
         words = str(missing.value)
         assert words == str(outside.value) and ledger.spent.epsilon() == 0
-        assert "declare a class for missing labels, or leave out these records if it is public" in words
+        assert "declare a class. Leave out their records only if it is public" in words
     numbers = NUMBERS.copy()
     numbers[3] = np.nan
-    with pytest.raises(DomainError, match="declare a class for missing labels, or leave out these records"):
+    with pytest.raises(DomainError, match="declare a class"):
         Curator(numbers, domain=HOURS, budget=ldp.Budget(epsilon=1))
 
 

@@ -1,6 +1,6 @@
 """How fast sums over bags are built, as a ratio to a memory copy of the same rows in the same run.
 
-    OMP_NUM_THREADS=1 python benchmarks/bags.py [--rows 10000000] [--repeats 5] [--write]
+    OMP_NUM_THREADS=1 python benchmarks/bag_speed.py [--rows 10000000] [--repeats 5] [--write]
 
 One thread, 20 features in doubles. `bag_product` reads the rows once, in the order in which they stand, and adds each
 to its bag: fast where the sums of all bags stay in cache, as with large bags, or where the records of a bag stand
@@ -60,8 +60,8 @@ def report(count: int, repeats: int) -> str:
     lines = [
         "# How fast sums over bags are",
         "",
-        f"`python benchmarks/bags.py`, {date.today()}: {platform.machine()}, Python {platform.python_version()}, numpy "
-        f"{np.__version__}, one thread; {count:,} rows of {FEATURES} doubles, medians of {repeats}.",
+        f"`python benchmarks/bag_speed.py`, {date.today()}: {platform.machine()}, Python {platform.python_version()}, "
+        f"numpy {np.__version__}, one thread; {count:,} rows of {FEATURES} doubles, medians of {repeats}.",
         "",
         "| records of a bag | copy, ms | sums, ms | share of the copy's bandwidth | the matrix, ms |",
         "|---|---|---|---|---|",
