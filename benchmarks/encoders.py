@@ -189,9 +189,9 @@ def page(lines: list[dict[str, Any]]) -> str:
         for method, words in METHODS.items():
             if not any(line["method"] == method for line in of_set):
                 continue
-            cells = [cell([line["accuracy"] for line in runs[method, epsilon]]) for epsilon in epsilons]
+            cells = [cell([line["accuracy"] for line in runs[method, epsilon]]) or "not run" for epsilon in epsilons]
             seconds = [line["seconds"] for epsilon in epsilons for line in runs[method, epsilon]]
-            rows.append(f"| {words} | {' | '.join(cell or 'not run' for cell in cells)} | {f'{np.median(seconds):.0f}' if seconds else ''} |")
+            rows.append(f"| {words} | {' | '.join(cells)} | {f'{np.median(seconds):.0f}' if seconds else ''} |")
         if missing := [method for method in METHODS if not any(line["method"] == method for line in of_set)]:
             rows += ["", f"Not run: {', '.join(missing)}."]
         if plain := [line["accuracy"] for line in runs["none", 0.0]]:
