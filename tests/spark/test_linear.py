@@ -12,7 +12,7 @@ import labeldp as ldp
 from labeldp import spark as room
 from labeldp.curator import LedgerFile
 from labeldp.learners import ExactMap, LinearTask, TableMap, chosen_link
-from labeldp.learners.representations import sample_places
+from labeldp.learners.representations import encode, sample_places
 from labeldp.streams import Aggregation, public_sample
 from labeldp.streams.aggregates import Survey
 from labeldp.streams.linear import learn
@@ -89,7 +89,7 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_model_is_that_of_one_machine(
     path: Path, many: bool, label: str, delta: float, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
-    """The same directions, sums to the rounding of single precision, as much noise, and the same model of them.
+    """One release has the same directions, sums to single precision, as much noise, and the same model of them.
 
     Of many records, too, of which some are held, where what the model expects of all is added up in integers.
     """
@@ -111,8 +111,7 @@ def test_the_model_is_that_of_one_machine(
     task = LinearTask.of(domain, 2, delta, link=chosen_link(None, domain))
     model = learn(table, FEATURES, sample, len(source), task, SMALL).value
     holder: Any = Holder(domain, np.array(source.column(label).to_pylist()), drawn[1])
-    asked: dict[str, Any] = {"epsilon": 2, "delta": delta, "rng": None, "representation": SMALL}
-    alone = ldp.fit_linear(rows(source), holder, **asked).value
+    alone = task.measured(encode(SMALL, rows(source), None, sampled=True), holder, ldp.SystemRandomness()).model().value
     assert drawn[1].mechanism.rows.shape == holder.mechanism.rows.shape
     assert drawn[1].mechanism.rows.clip == holder.mechanism.rows.clip
     assert np.isclose(drawn[1].mechanism.noise_stddev, holder.mechanism.noise_stddev, rtol=1e-3)
