@@ -632,7 +632,8 @@ class LinearTask:
         users = mapped.records if curator.users is None else len(np.unique(curator.users.value))
         noise = rest.noise * len(first.directions.kept) / users
         reach = distances.reach(lambda reach: (noise * min(2 * reach / distances.width, 1.0)) ** 2)
-        rest = replace(rest, reach=int(np.ceil(reach / self.domain.step)), spread=distances.square)
+        steps = min(int(np.ceil(reach / self.domain.step)), self.domain.size - 1)
+        rest = replace(rest, reach=steps, spread=distances.square)
         places = gather([centers, counts], lambda codes, _: codes)
         second = rest.measured(mapped, curator, rng, centers=places, space=first.directions.space)
         return gather([model, second.model()], _added)
