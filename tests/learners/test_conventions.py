@@ -39,7 +39,7 @@ CASES: dict[str, Any] = {
     "LinearRegressor of bags": labeled.LinearRegressorOfBags(),
     "LossClassifier": labeled.LossClassifier(),
     "MedianPartition": learners.MedianPartition(2),
-    "MixtureClassifier": learners.MixtureClassifier(quick=True),
+    "MixtureClassifier": learners.MixtureClassifier(),
     "NeighborsClassifier": labeled.NeighborsClassifier(2),
     "NeighborsRegressor": labeled.NeighborsRegressor(2),
     "NoisyLabelClassifier": learners.NoisyLabelClassifier(LogisticRegression(), epsilon=4.0, folds=2),

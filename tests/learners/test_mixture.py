@@ -40,7 +40,7 @@ def squares(records: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_answers_of_any_mechanism_are_learned_from(classes: int) -> None:
     """Twelve classes are answered by sets, and their trees are split by random sums."""
     features, labels = blobs(900, classes, distance=5.0)
-    model = MixtureClassifier(quick=True).fit_released(features, answered(labels, classes, 3.0))
+    model = MixtureClassifier().fit_released(features, answered(labels, classes, 3.0))
     assert np.mean(model.predict(features) == labels) > 0.8
     assert np.allclose(model.predict_proba(features).sum(axis=1), 1)
 
@@ -48,16 +48,16 @@ def test_answers_of_any_mechanism_are_learned_from(classes: int) -> None:
 def test_trees_learn_what_linear_models_cannot() -> None:
     features, labels = squares(2000)
     evidence = answered(labels, 2, 2.0)
-    quick = MixtureClassifier(quick=True).fit_released(features, evidence)
+    model = MixtureClassifier().fit_released(features, evidence)
     others, truth = squares(1000, seed=1)
-    assert np.mean(quick.predict(others) == truth) > 0.9
-    assert quick.trees_[0]
+    assert np.mean(model.predict(others) == truth) > 0.9
+    assert model.trees_[0]
 
 
 def test_labels_without_signal_leave_trees_out() -> None:
     features, _ = squares(900)
     labels = SIMULATED(2).integers(0, 2, 900)
-    model = MixtureClassifier(quick=True).fit_released(features, answered(labels, 2, 0.5))
+    model = MixtureClassifier().fit_released(features, answered(labels, 2, 0.5))
     assert np.abs(model.predict_proba(features) - 0.5).max() < 0.2
 
 
@@ -67,7 +67,7 @@ def test_held_out_probabilities_do_not_see_the_answer_of_their_record() -> None:
     codes = labels.copy()
     codes[:5] = 1 - codes[:5]
     one, other = (
-        MixtureClassifier(quick=True).cross_fit(features, Evidence(codes, np.eye(2)[codes], None))[0][:5]
+        MixtureClassifier().cross_fit(features, Evidence(codes, np.eye(2)[codes], None))[0][:5]
         for codes in (labels, codes)
     )
     assert np.abs(one - other).max() < 0.3
@@ -76,7 +76,7 @@ def test_held_out_probabilities_do_not_see_the_answer_of_their_record() -> None:
 
 def test_the_model_of_a_fold_predicts_other_records() -> None:
     features, labels = blobs(600, 3, distance=4.0)
-    probabilities, (fold, rows) = MixtureClassifier(quick=True).cross_fit(features, answered(labels, 3, 2.0))
+    probabilities, (fold, rows) = MixtureClassifier().cross_fit(features, answered(labels, 3, 2.0))
     assert 190 <= len(rows) <= 210
     assert np.mean(fold.predict(features[rows]) == labels[rows]) > 0.85
     assert np.mean(probabilities.argmax(axis=1) == labels) > 0.85
@@ -133,14 +133,14 @@ def test_a_strong_prior_is_compared_at_the_likeliest_scale() -> None:
 def test_trees_do_not_drown_a_weak_linear_signal() -> None:
     features = SIMULATED(0).integers(0, 3, size=(1200, 5)).astype(float)
     labels = (features[:, 0] - 1 + 3 * SIMULATED(1).normal(size=1200) > 0).astype(int)
-    model = MixtureClassifier(quick=True).fit_released(features, answered(labels, 2, 1.0))
+    model = MixtureClassifier().fit_released(features, answered(labels, 2, 1.0))
     assert model.powers_[0] > 0.5
 
 
 def test_trees_see_means_of_categories_and_gaps_are_kept_apart() -> None:
     codes = np.repeat([7.0, 2.0, 4.0, np.nan], 30)
     labels = np.concatenate([np.zeros(30), np.ones(30), np.arange(60) % 2]).astype(int)
-    model = MixtureClassifier(categorical=[True], quick=True).fit(codes[:, None], labels)
+    model = MixtureClassifier(categorical=[True]).fit(codes[:, None], labels)
     first, last, middle, unknown, gap = model._numbers(np.array([[7.0], [2], [4], [5], [np.nan]]))[:, 0]
     assert min(first, last) < middle < max(first, last) and unknown == gap < -1e8
 

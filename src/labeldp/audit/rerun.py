@@ -30,15 +30,7 @@ from labeldp.fit import (
     statements,
 )
 from labeldp.mechanisms import Domain, FiniteMechanism, load
-from labeldp.privacy import (
-    Certificate,
-    InputError,
-    LabelDPError,
-    PrivacyLoss,
-    RandomnessKind,
-    Request,
-    Trust,
-)
+from labeldp.privacy import Certificate, InputError, LabelDPError, PrivacyLoss, RandomnessKind, Request, Trust
 from labeldp.tables import Table, codes_of, column_digest, file_digest, open_table, read_certificate
 
 RERUNS = {

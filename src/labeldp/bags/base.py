@@ -9,25 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import (
-    Domain,
-    Groups,
-    GroupSizes,
-    Mechanism,
-    PublicInput,
-    public_value,
-    real_matrix,
-)
-from labeldp.privacy import (
-    Floats,
-    InputError,
-    PrivacyLoss,
-    Public,
-    Release,
-    Trust,
-    check_integer,
-    set_fields,
-)
+from labeldp.mechanisms import Domain, Groups, GroupSizes, Mechanism, PublicInput, public_value, real_matrix
+from labeldp.privacy import Floats, InputError, PrivacyLoss, Public, Release, Trust, check_integer, set_fields
 
 Keys = NDArray[np.int64]
 

@@ -24,13 +24,7 @@ from labeldp.privacy import (
     positive_epsilon,
     set_fields,
 )
-from labeldp.sampling import (
-    MIN_RATE,
-    discrete_gaussian,
-    discrete_laplace,
-    gaussian_law,
-    laplace_law,
-)
+from labeldp.sampling import MIN_RATE, discrete_gaussian, discrete_laplace, gaussian_law, laplace_law
 
 NOISES = "laplace", "gaussian"
 

@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 
 from labeldp.curator.datasets import ANY_KIND, IDS_KIND
 from labeldp.curator.memory_ledger import Ledger
-from labeldp.curator.users import (
-    ONE_USER,
-    PUBLIC_USERS,
-    WHOSE,
-    first_records,
-    numbered,
-    user_names,
-    users_digest,
-)
+from labeldp.curator.users import ONE_USER, PUBLIC_USERS, WHOSE, first_records, numbered, user_names, users_digest
 from labeldp.mechanisms import Domain, Groups, LabelSource, Mechanism
 from labeldp.privacy import (
     Budget,
@@ -362,6 +354,9 @@ class Curator(NotCopyable):
         A fit of several releases calls this before the first of them, so that it does not stop halfway. A durable
         ledger does not count releases that it would find again: those of this run with the same name and loss or, if
         the curator has no `run`, any release without a name and with the same loss.
+
+        Args:
+            steps: the privacy loss of each step, by name, such as `cost` returns.
         """
         requests = [PendingCharge({}, loss, self._path, step=self._step_name(step)) for step, loss in steps.items()]
         self._ledger.require(requests)

@@ -146,13 +146,7 @@ class DatasetLedger(NotCopyable):
     )
 
     def __init__(
-        self,
-        store: Store,
-        scope: Scope,
-        secret: bytes,
-        budget: Budget | None = None,
-        *,
-        other_ids: bool = False,
+        self, store: Store, scope: Scope, secret: bytes, budget: Budget | None = None, *, other_ids: bool = False
     ) -> None:
         self.scope, self._store = scope, store
         self.request: Request | None = None
@@ -197,6 +191,10 @@ class DatasetLedger(NotCopyable):
         """Return the share that is used up of the budget that this analyst is charged to; it is no epsilon.
 
         It depends on the analyst's own charges alone.
+
+        Args:
+            cohort: the number of a cohort; by default the cohorts of these records, or all.
+            without: ids of charges that do not count.
         """
         books = self._books(without)
         default = whole_span(len(self.cohorts)) if self._records is None else self._cohort_span().span
@@ -579,6 +577,10 @@ class DatasetLedger(NotCopyable):
 
         A mechanism that was charged before is admitted, since its release may be found again. As long as it is not
         known which records they are (`of_records`), the cohort that is in all of them counts.
+
+        Args:
+            mechanism: the mechanism that would be released.
+            times: the number of its answers that one user pays for.
         """
         first = 0 if self._cohort is None else self._cohort.number
         span = (first, first) if self._records is None else self._cohort_span().span

@@ -62,9 +62,9 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
 def restore(backup: str | os.PathLike[str], target: str | os.PathLike[str]) -> LedgerFile:
     """Make a ledger file of a backup, with every dataset closed.
 
-    What was charged since the backup is not in it. So each dataset finds its earlier releases, and refuses new ones
-    until its budget is set again (`LedgerFile.change`), by somebody who knows what was released since and leaves
-    room for that. Certificates of later releases name this condition.
+    Charges since the backup are not in it. So each dataset finds its earlier releases, and refuses new ones until
+    `LedgerFile.change` sets its budget again. The new budget must leave room for all releases since the backup.
+    Certificates of later releases name this condition.
 
     Args:
         backup: what `back_up` wrote.

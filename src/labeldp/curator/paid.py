@@ -152,14 +152,8 @@ def write_payment(
     versions = tuple(dict.fromkeys((*account.versions, numbers_of(account.account.budget))))
     paid = payment.books.account
     assert paid.limits is not None and paid.policy is not None
-    numbers = [
-        str(n)
-        for n in (
-            *numbers_of(paid.budget),
-            json.dumps([[str(n) for n in budget] for budget in versions]),
-            paid.policy.value,
-        )
-    ]
+    texts = json.dumps([[str(number) for number in budget] for budget in versions])
+    numbers = [*map(str, numbers_of(paid.budget)), texts, str(paid.policy.value)]
     limits = [str(getattr(paid.limits, name)) for name in ("loss", "tail", "rate", "failure", "reserve")]
     connection.execute(
         "INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "

@@ -26,7 +26,15 @@ PUBLIC_KEY = bytes(32)
 
 
 def user_names(users: Any, key: bytes) -> RecordIds:
-    """Return whose each record is, hashed under a secret key; refuse users that are neither integers nor texts."""
+    """Return the user of each record, hashed under a secret key.
+
+    Args:
+        users: integers or texts, shape (n,).
+        key: secret key of the hashes.
+
+    Raises:
+        InputError: a record has no user, or users are neither integers nor texts.
+    """
     if isinstance(users, RecordIds | Texts):
         return RecordIds.of(users, key)
     values = np.asarray(users)

@@ -17,7 +17,16 @@ MAX_DENSE = 10_000_000
 
 
 def feature_rows(learner: Any, X: Any, *, fit: bool = False) -> Any:
-    """Return features as a scikit-learn estimator takes them, in a form whose rows can be selected."""
+    """Return features as a scikit-learn estimator takes them, in a form whose rows can be selected.
+
+    Args:
+        learner: records the columns when it is fitted, and compares them later.
+        X: features, shape (n, d).
+        fit: whether the learner is being fitted.
+
+    Raises:
+        InputError: not a table, or other columns than those of the fit.
+    """
     features = row_table(X)
     check_columns(learner, features, fit=fit)
     return features

@@ -82,12 +82,7 @@ class Bundle:
         noise = None if self.model.noise is None else self.model.noise.tolist()
         domain = self.model.domain
         labels = domain.to_json() if domain.target == "classes" else {"range": domain.to_json()}
-        description = {
-            "format": FORMAT,
-            **labels,
-            "noise": noise,
-            "features": self.encoder.to_json(),
-        }
+        description = {"format": FORMAT, **labels, "noise": noise, "features": self.encoder.to_json()}
         write_json(folder / DESCRIPTION, description)
 
     @classmethod
@@ -255,11 +250,7 @@ def _version_beside(path: Path) -> str:
 def certify(folder: Path, certificate: Certificate) -> None:
     """Write the certificate with digests of all that it covers."""
     files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
-    content = {
-        "format": FORMAT,
-        "certificate": certificate.to_json(),
-        "files": files,
-    }
+    content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
     # Sorted: what a ledger finds again has its names in another order than what was just charged.
     write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 

@@ -17,12 +17,7 @@ Progress = Callable[[str, float], None]
 
 
 def predict_file(
-    model: str,
-    data: str,
-    *,
-    out: str,
-    id_column: str | None = None,
-    progress: Progress | None = None,
+    model: str, data: str, *, out: str, id_column: str | None = None, progress: Progress | None = None
 ) -> int:
     """Predict each row of a CSV or Parquet file, or each image, and write the predictions to a file.
 

@@ -21,7 +21,11 @@ from labeldp.privacy import positive_epsilon
 
 
 def classes_of(text: str) -> Classes:
-    """Parse `no,yes` as class names, `10` as codes 0 to 9."""
+    """Parse `no,yes` as class names, `10` as codes 0 to 9.
+
+    Raises:
+        InputError: there are fewer than two classes, or a name is repeated.
+    """
     names = [name.strip() for name in text.split(",")]
     if len(names) == 1 and names[0].isascii() and names[0].isdecimal():
         return Classes(int(names[0]))

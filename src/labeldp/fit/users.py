@@ -9,14 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import (
-    PUBLIC_USERS,
-    DatasetLedger,
-    first_records,
-    numbered,
-    user_names,
-    users_digest,
-)
+from labeldp.curator import PUBLIC_USERS, DatasetLedger, first_records, numbered, user_names, users_digest
 from labeldp.mechanisms import Domain
 from labeldp.privacy import InputError, PendingCharge, PrivacyLoss, RecordIds, float_below, positive_epsilon
 from labeldp.tables import Table, check_user, is_text, joined_ids, record_ids, user_column
@@ -110,7 +103,7 @@ class Owners:
 
     @classmethod
     def of(cls, names: Any, ids: Any, per_user: int | None, account: DatasetLedger) -> "Owners":
-        """Return the users of a file, of whom a curator of the dataset holds so many records each; None for all."""
+        """Return the users of a file; a curator holds at most `per_user` records of each, or all if it is None."""
         numbers = numbered(user_names(names, account.ids_key or b""))
         sizes = np.bincount(numbers)
         cap = int(sizes.max()) if per_user is None else min(per_user, int(sizes.max()))

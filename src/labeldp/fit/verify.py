@@ -12,15 +12,7 @@ import pyarrow as pa
 
 from labeldp._version import __version__
 from labeldp.curator import LedgerFile
-from labeldp.fit.bundle import (
-    CERTIFICATE,
-    REMEDY,
-    REPORT,
-    SUMMARY,
-    Bundle,
-    read_certified,
-    read_json,
-)
+from labeldp.fit.bundle import CERTIFICATE, REMEDY, REPORT, SUMMARY, Bundle, read_certified, read_json
 from labeldp.fit.settings import public_digest
 from labeldp.fit.summary import CostRow, FitSummary
 from labeldp.images import names_images, open_images
@@ -101,7 +93,11 @@ def verify(path: str) -> Verdict:
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verdict:
-    """Check a released file, or a released folder, against its certificate."""
+    """Check a released file, or a released folder, against its certificate.
+
+    Raises:
+        InputError: the path does not exist, or there is no certificate of labeldp in or beside it.
+    """
     is_folder = has_folder_certificate(path)
     content = (read_folder_certificate if is_folder else read_certificate)(path)
     certificate = checked_certificate(content["certificate"], path)
@@ -156,7 +152,11 @@ def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | Non
 
 
 def check_records(path: str, data: str) -> Check:
-    """Compare features and ids of a file with those that a model was learned from; labels are not read."""
+    """Compare features and ids of a file with those that a model was learned from; labels are not read.
+
+    Raises:
+        InputError: the directory holds no model, or the file lacks a column.
+    """
     folder = Path(path)
     if not (folder / CERTIFICATE).is_file():
         raise InputError(f"{path} has no digest of records to compare {data} with: it must be a model")

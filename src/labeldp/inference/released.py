@@ -8,16 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.inference.estimate import CLUSTERED, CLUSTERS, INDEPENDENT, Estimate, Rule, check_level
-from labeldp.inference.groups import (
-    BLOCK,
-    Codes,
-    Means,
-    PublicGroups,
-    Terms,
-    distinct,
-    means_of,
-    public_column,
-)
+from labeldp.inference.groups import BLOCK, Codes, Means, PublicGroups, Terms, distinct, means_of, public_column
 from labeldp.inference.intervals import sidak
 from labeldp.mechanisms import Classes, FiniteMechanism
 from labeldp.privacy import Certificate, Floats, InputError, Neighbors, Public, Release

@@ -6,21 +6,8 @@ import numpy as np
 
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
 from labeldp.inference.groups import PublicGroups
-from labeldp.inference.intervals import (
-    betting,
-    clopper_pearson,
-    exact_shares,
-    normal_quantile,
-    student,
-)
-from labeldp.inference.released import (
-    NoisySums,
-    Outcomes,
-    entry_level,
-    estimate_of,
-    outcome_code,
-    precision,
-)
+from labeldp.inference.intervals import betting, clopper_pearson, exact_shares, normal_quantile, student
+from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, outcome_code, precision
 from labeldp.inference.sums import is_sums, mean_of_sums, quantile_of_sums
 from labeldp.mechanisms import DiscreteLaplace, Interval, ResponseOnBins
 from labeldp.privacy import Floats, InputError, NotInvertibleError, check_choice

@@ -25,15 +25,7 @@ from labeldp.mechanisms import (
     LaplaceSum,
     Mechanism,
 )
-from labeldp.privacy import (
-    Floats,
-    InputError,
-    NotInvertibleError,
-    Public,
-    Release,
-    check_choice,
-    check_integer,
-)
+from labeldp.privacy import Floats, InputError, NotInvertibleError, Public, Release, check_choice, check_integer
 
 QUESTIONS = ("mean", "difference", "evaluate", "compare", "auc", "regression")
 

@@ -263,15 +263,7 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     return make_scorer(function, response_method=RESPONSES[metric], greater_is_better=metric != "neg_log_loss")
 
 
-def _score(
-    labels: Any,
-    answers: Any,
-    *,
-    metric: str,
-    domain: Classes,
-    mechanism: Any,
-    indicators: Any = None,
-) -> float:
+def _score(labels: Any, answers: Any, *, metric: str, domain: Classes, mechanism: Any, indicators: Any = None) -> float:
     """Return the score of one fold, from released labels and the model's responses."""
     if indicators is None and mechanism is None:
         raise InputError("indicators must be passed: debias(mechanism, noisy).values, through metadata routing")

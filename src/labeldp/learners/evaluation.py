@@ -206,7 +206,14 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
 
 
 def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, level: float = LEVEL) -> ScoreEstimate:
-    """Estimate the accuracy of predictions from how often answers name them; see `debiased_accuracy`."""
+    """Estimate the accuracy of predictions from how often answers name them; see `debiased_accuracy`.
+
+    Args:
+        mechanism: the mechanism that answered each record, on `Classes`.
+        agreements: the number of records whose answer names the predicted class.
+        records: the number of records.
+        level: coverage of the interval.
+    """
     inverse = inverse_table(mechanism)
     hit, miss = float(inverse[0, 0]), float(inverse[0, 1])
     if not np.allclose(inverse, miss + (hit - miss) * np.eye(len(inverse))):

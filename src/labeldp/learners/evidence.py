@@ -370,6 +370,9 @@ class Posterior:
         fitted to the same release, and above for one that the release contradicts. For sums it is the mean square of
         their distances in standard deviations. For labels it is that of the slopes along each of the rows, in standard
         deviations of the sums that they are: the mean of P(class | label) over labels is the model's own probability.
+
+        Args:
+            probabilities: of the model, shape (n, K).
         """
         distances = []
         for term in self.sums:
@@ -382,7 +385,13 @@ class Posterior:
         return float(np.mean(distances))
 
     def largest(self, start: AnyFloats, *, offset: AnyFloats | None = None, ridge: float = 1.0) -> AnyFloats:
-        """Return the coefficients of largest density, shape (d, K)."""
+        """Return the coefficients of largest density, shape (d, K).
+
+        Args:
+            start: coefficients to start from, shape (d, K).
+            offset: added to the scores, shape (n, K).
+            ridge: factor on the precision of the prior.
+        """
         return fit_softmax(
             self.rows,
             start=start,

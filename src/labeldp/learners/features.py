@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from labeldp.privacy import InputError, check_integer
 
@@ -359,11 +359,6 @@ def check_count(value: Any, argument: str, records: int) -> int:
         raise InputError(
             f"{argument} must be an integer from 1 to the number of records: n_samples = {records}"
         ) from None
-
-
-def sample_weights(weights: Any, features: Any) -> NDArray[np.float64]:
-    """Return sample weights as scikit-learn checks them, shape (n,); ones by default."""
-    return np.asarray(_check_sample_weight(weights, features))
 
 
 def takes_gaps(estimator: Any) -> bool:

@@ -913,6 +913,10 @@ class Fit:
         What the coefficients of least squares expect of the sums is computed for all records, and only how other
         coefficients differ from them is taken from the sample. What that differs by chance is part of the variance: for
         the coefficients of largest density without it.
+
+        Args:
+            posterior: the density if the sample were all records.
+            weights: coefficients of the softmax by least squares, shape (d, K).
         """
         exact, [term] = self.measured.expected(weights, self.grid), posterior.sums
 
@@ -929,8 +933,8 @@ class Fit:
         """Return the factor on scores at which the likelihood of the softmax is largest, by the released sums.
 
         The derivative of the log likelihood by that factor depends on the labels only through the sum of the scores of
-        the true classes, which is linear in what was released. What noise alone adds to it, on average
-        plus one standard deviation, is known and subtracted. If nothing positive is left the factor is 0, and all
+        the true classes, which is linear in the released sums. The mean contribution of the noise, plus one
+        standard deviation, is known and subtracted. If nothing positive is left the factor is 0, and all
         classes are equally likely; `MAX_SCORE_SHARE` keeps lucky noise from calling a model right everywhere.
         """
         rows, scale = self.directions.rows, self.directions.scale

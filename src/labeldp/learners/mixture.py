@@ -322,22 +322,20 @@ def _heads(
 class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A mixture of linear softmaxes of several views of a table and of boosted trees, for noisy labels.
 
-    Use it for tables, and for embeddings: it takes what every mechanism answered, classes and sets of classes, at the
-    chances that the mechanism gave them. A product of powers pools the linear part and trees that begin from class
-    frequencies. Powers, weights, views, ridges and numbers of trees are those under which held-out answers are
-    likeliest; powers have a prior, by which the linear part alone is expected. The pool says what class each record
-    has, given its answer; other trees learn from that, and the answer is the geometric mean of both.
+    Use it for tables and for embeddings. It learns from the answers of any mechanism, classes or sets of classes, and
+    uses their exact probabilities. A product of powers pools a linear part and boosted trees, which start from class
+    frequencies. Powers, weights, views, ridges and numbers of trees maximize the likelihood of held-out answers. The
+    prior of the powers expects the linear part alone. The pool gives class probabilities of each record, given its
+    answer. Other trees learn from these, and the prediction is the geometric mean of the pool and these trees.
 
     Args:
         categorical: boolean mask of the columns that hold category codes, shape (d,).
-        quick: whether the linear part takes the first view alone.
     """
 
     loss: ClassVar[str] = "forward"
 
-    def __init__(self, categorical: Any = None, *, quick: bool = False) -> None:
+    def __init__(self, categorical: Any = None) -> None:
         self.categorical = categorical
-        self.quick = quick
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from true labels y, shape (n,), and features X, shape (n, d)."""
@@ -350,7 +348,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         return self
 
     def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
-        """Learn from released labels whose noise is known."""
+        """Learn from released labels whose noise is known; see `SoftmaxClassifier.fit_released`."""
         self.cross_fit(X, evidence, prior if stage == 1 else None)
         return self
 
@@ -377,7 +375,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         Raises:
             InputError: features or arguments cannot be used.
         """
-        check_by_trial(clone(self).set_params(quick=True), X, classes)
+        check_by_trial(clone(self), X, classes)
 
     def _learn(self, features: Table, evidence: Evidence) -> tuple[Probabilities, Any]:
         likelihood = np.maximum(normalized(evidence.likelihood), np.finfo(np.float32).tiny).astype(np.float32)
@@ -387,7 +385,7 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         folds = folds if count >= FOLDS else [(np.arange(count), np.arange(count))]
         maps = views(features, self.categorical)
         self.prior_ = np.log(np.maximum(evidence.class_prior(), MIN_CHANCE)).astype(np.float32)
-        planes = _planes(features, maps[:1] if self.quick else maps)
+        planes = _planes(features, maps)
         chosen, self.shares_ = _heads(planes, likelihood, self.prior_, folds)
         fitted = [_cross_fitted(heads, likelihood, folds, LAST_STEPS) for heads in chosen]
         linear = np.empty_like(likelihood)

@@ -199,7 +199,16 @@ def label_epsilon(curator: CuratorLike, epsilon: Any) -> float:
 
 
 def held_out(curator: CuratorLike, share: float, seed: int) -> NDArray[np.bool_]:
-    """Return which records are kept for the evaluation, all records of a user or none, shape (n,)."""
+    """Return which records are kept for the evaluation, all records of a user or none, shape (n,).
+
+    Args:
+        curator: has the number of records, and the user of each.
+        share: of the records, or of the users, in [0, 1).
+        seed: public seed of the draw.
+
+    Raises:
+        InputError: one of the two parts would be empty.
+    """
     return np.asarray(assigned(curator, lambda count: kept_apart(count, share, seed)), dtype=np.bool_)
 
 

@@ -195,7 +195,15 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         return self._learn(features, Evidence(codes, np.eye(len(self.classes_))[codes], None))
 
     def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
-        """Learn from released labels whose noise is known."""
+        """Learn from released labels whose noise is known.
+
+        Args:
+            X: features, shape (n, d).
+            evidence: the released labels and their noise.
+            start: the classifier of the stage before. It is not used: each stage learns from all labels.
+            prior: class probabilities from another source, shape (n, K), used in the first stage if records differ.
+            stage: 1, 2, …
+        """
         self.classes_ = np.arange(evidence.classes)
         differs = stage == 1 and prior is not None and bool(np.ptp(prior, axis=0).any())
         return self._learn(self._checked(X, fit=True), evidence, prior if differs else None)

@@ -144,7 +144,13 @@ class ExactMap:
 
     @classmethod
     def of(cls, sample: AnyFloats, coefficients: AnyFloats, offset: AnyFloats) -> "ExactMap":
-        """Return an approximation of the map x to x @ coefficients + offset, for rows x like a sample."""
+        """Return an approximation of the map x to x @ coefficients + offset, for rows x like a sample.
+
+        Args:
+            sample: shape (m, p).
+            coefficients: shape (p, c).
+            offset: shape (c,).
+        """
         low, high = sample.min(axis=0).astype(np.float64), sample.max(axis=0).astype(np.float64)
         low, span = low - MARGIN * (high - low), (1 + 2 * MARGIN) * (high - low)
         shares = coefficients * (span / RANGE_STEPS)[:, None]

@@ -555,6 +555,10 @@ def debias(mechanism: Any, noisy: Any) -> Debiased:
 
     Use the estimates in sums and averages over many records; a single one is far from its truth.
 
+    Args:
+        mechanism: the mechanism that made `noisy`.
+        noisy: its output.
+
     Raises:
         InputError: not a mechanism, or not its output.
         NotInvertibleError: the noise has no inverse, as when a record has fewer candidates than classes. An

@@ -16,15 +16,7 @@ from typing import Any, ClassVar, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import (
-    DomainError,
-    InputError,
-    Integers,
-    decimal,
-    decimal_text,
-    set_fields,
-    stored_fraction,
-)
+from labeldp.privacy import DomainError, InputError, Integers, decimal, decimal_text, set_fields, stored_fraction
 
 Codes = NDArray[np.unsignedinteger[Any]]
 """Encoded labels, shape (n,), dtype uint8, uint16 or uint32: 0 to size - 1."""
@@ -148,7 +140,12 @@ class Domain(ABC):
         return (1 - 1 / self.size) / self.size
 
     def unit_sums(self, steps: NDArray[np.int16], codes: NDArray[Any]) -> Integers:
-        """Return the sum of x tᵀ over records with public rows x and private label vectors t, shape (d, columns)."""
+        """Return the sum of x tᵀ over records with public rows x and private label vectors t, shape (d, columns).
+
+        Args:
+            steps: rows in steps of a grid, shape (n, d).
+            codes: private codes, shape (n,).
+        """
         return np.column_stack([steps[codes == k].sum(axis=0, dtype=np.int64) for k in range(self.size)])
 
     def in_file(self) -> "Domain":

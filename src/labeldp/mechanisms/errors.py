@@ -10,15 +10,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import Mechanism, word_stream
 from labeldp.mechanisms.domains import Interval, require_domain
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
-from labeldp.privacy import (
-    Floats,
-    InputError,
-    PrivacyLoss,
-    RandomSource,
-    Trust,
-    positive_epsilon,
-    set_fields,
-)
+from labeldp.privacy import Floats, InputError, PrivacyLoss, RandomSource, Trust, positive_epsilon, set_fields
 from labeldp.sampling import MIN_RATE, discrete_laplace, laplace_law
 
 MAX_ERROR = 1 << 20

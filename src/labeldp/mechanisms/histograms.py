@@ -274,7 +274,12 @@ class LaplaceSum(CountMechanism):
         return counts[:, 0] + noise
 
     def means(self, released: Any, sizes: Any) -> NDArray[np.float64]:
-        """Noisy mean labels of groups, or shares of the second class, not clipped, shape (groups,); NaN if empty."""
+        """Noisy mean labels of groups, or shares of the second class, not clipped, shape (groups,); NaN if empty.
+
+        Args:
+            released: the released sums, shape (groups,).
+            sizes: the public number of records of each group, shape (groups,).
+        """
         count = np.where(np.asarray(sizes) > 0, sizes, np.nan)
         return np.asarray(self.domain.ends[0] + self.domain.step * np.asarray(released) / count, dtype=np.float64)
 

@@ -12,15 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import (
-    MAX_EXPANDED,
-    FiniteMechanism,
-    SetAnswers,
-    Table,
-    Weights,
-    refuse_large,
-    words_for,
-)
+from labeldp.mechanisms.base import MAX_EXPANDED, FiniteMechanism, SetAnswers, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Codes
 from labeldp.mechanisms.information import MAX_CLASSES, best_groups, best_size, local_hashing_bits
 from labeldp.mechanisms.randomized_response import ResponseLaw, require_classes, respond

@@ -14,14 +14,7 @@ from labeldp.networks.bags import BagTargets, appendix_network, appendix_predict
 from labeldp.networks.classifier import NetworkClassifier, NetworkStages
 from labeldp.networks.descent import ModuleClassifier, fit_descent, linear_module
 from labeldp.networks.distillation import Distilled, fit_best, steps, takes_labels
-from labeldp.networks.losses import (
-    Objective,
-    forward_loss,
-    objective_of,
-    preference_loss,
-    released_loss,
-    targets,
-)
+from labeldp.networks.losses import Objective, forward_loss, objective_of, preference_loss, released_loss, targets
 from labeldp.networks.selfsupervised import SelfSupervised
 from labeldp.networks.training import PRESETS, Recipe, Record, State, train
 

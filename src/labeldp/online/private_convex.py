@@ -21,12 +21,7 @@ from labeldp.online.convex.gradient import NoisyLeader
 from labeldp.online.convex.regularized import SampledWeights
 from labeldp.online.learner import ChargedLearner, OnlineLedger, Settings, floats_below
 from labeldp.online.planning import OnlinePlan, plan_convex
-from labeldp.privacy import (
-    Budget,
-    Floats,
-    InputError,
-    RandomSource,
-)
+from labeldp.privacy import Budget, Floats, InputError, RandomSource
 
 _BODIES: dict[str, type[Body]] = {kind.__name__: kind for kind in (Unbounded, Ball, Box)}
 

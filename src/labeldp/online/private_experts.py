@@ -5,17 +5,11 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, final
 
-from labeldp.online.convex.base import (
-    finite_array,
-)
+from labeldp.online.convex.base import finite_array
 from labeldp.online.experts.kernel import Actions, Losses, check_levels, paired, quantize
 from labeldp.online.learner import ChargedLearner, OnlineLedger, Settings, floats_below
 from labeldp.online.planning import OnlinePlan, plan_experts
-from labeldp.privacy import (
-    Budget,
-    InputError,
-    RandomSource,
-)
+from labeldp.privacy import Budget, InputError, RandomSource
 
 _cached_plan = lru_cache(maxsize=64)(plan_experts)
 

@@ -37,15 +37,7 @@ from labeldp.privacy import (
     set_fields,
     stored_fraction,
 )
-from labeldp.tables import (
-    ReleaseWriter,
-    Table,
-    atomic_write,
-    label_numbers,
-    lock_directory,
-    open_table,
-    release_writer,
-)
+from labeldp.tables import ReleaseWriter, Table, atomic_write, label_numbers, lock_directory, open_table, release_writer
 
 Progress = Callable[[str, float], None]
 """Called with a description of the progress and the completed share."""

@@ -326,6 +326,10 @@ def promised(charges: Iterable[Charge], delta: Any) -> Promise:
     budgets of all their accounts. No smaller guarantee holds at a delta above 0, because the next release may depend on
     outputs of the last.
 
+    Args:
+        charges: of a certificate.
+        delta: in [0, 1].
+
     Source: `docs/proofs/composition.md`, statements of certificates.
     """
     exact = decimal(delta, "delta")

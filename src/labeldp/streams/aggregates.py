@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
 from labeldp.learners import CellTask, CompactPartition, Model, default_cells
-from labeldp.mechanisms import (
-    RESOLUTION,
-    CountMechanism,
-    Domain,
-    GaussianMoment,
-    LaplaceHistogram,
-    LaplaceMoment,
-)
+from labeldp.mechanisms import RESOLUTION, CountMechanism, Domain, GaussianMoment, LaplaceHistogram, LaplaceMoment
 from labeldp.privacy import (
     Budget,
     Floats,
@@ -32,15 +25,7 @@ from labeldp.privacy import (
     stored_fraction,
 )
 from labeldp.streams.groupings import AllRecords, ByCells, ByColumn, ByFeatures, Grouping, check_features, feature_table
-from labeldp.streams.survey import (
-    Aggregate,
-    IdColumn,
-    LabelTask,
-    SurveyResult,
-    check_columns,
-    check_ids,
-    survey_labels,
-)
+from labeldp.streams.survey import Aggregate, IdColumn, LabelTask, SurveyResult, check_columns, check_ids, survey_labels
 from labeldp.streams.tallies import GroupSums, RowSums, restored, stored
 from labeldp.tables import Table, open_table, rebatched, record_ids
 

@@ -169,12 +169,7 @@ class FolderWriter:
 
 @contextmanager
 def release_folder(
-    path: str | os.PathLike[str],
-    names: Sequence[str],
-    columns: Sequence[str],
-    *,
-    released: str,
-    ids: str | None = None,
+    path: str | os.PathLike[str], names: Sequence[str], columns: Sequence[str], *, released: str, ids: str | None = None
 ) -> Iterator[FolderWriter]:
     """Write a released table as a folder of parts with one certificate: completely or not at all.
 

@@ -369,7 +369,7 @@ def check_user(column: str | None, columns: tuple[str | None, ...], cap: int | N
     if cap is None:
         return
     if column is None:
-        raise InputError("--per-user goes with --user COLUMN, which says whose each record is")
+        raise InputError("--per-user goes with --user COLUMN, the column with the user of each record")
     check_integer(cap, "--per-user")
 
 
