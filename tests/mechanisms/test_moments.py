@@ -180,6 +180,13 @@ def test_distances_from_centers_are_summed_within_their_reach_or_counted_by_bins
     assert near.specification() != gaussian(rows, **{**AROUND, "centers": public([3] * 6)}, reach=5).specification()
 
 
+def test_each_block_of_records_is_compared_with_its_own_centers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, codes = np.random.default_rng(2).normal(size=(6, 3)), np.array([0, 50, 25, 50, 45, 26], dtype=np.uint8)
+    whole = gaussian(rows, **AROUND, reach=5).sums(codes)
+    monkeypatch.setattr("labeldp.mechanisms.inputs.BLOCK", 2)
+    assert np.array_equal(gaussian(rows, **AROUND, reach=5).sums(codes), whole)
+
+
 @pytest.mark.parametrize("arguments", [{"reach": 2}, {"bins": 3}])
 def test_distances_that_are_not_clipped_are_caught(arguments: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the centers are: labels near them, and labels at the other end of the range."""

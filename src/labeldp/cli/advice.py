@@ -113,11 +113,9 @@ def advice_lines(advice: Advice) -> Iterator[str]:
     text = f"Cost: points of {unit} lost to noise, with an interval"
     if advice.rehearsed:
         text += f": least and most of a dry run on {advice.rehearsed:,} rows with synthetic labels"
-    elif all(option.expected.tells for option in advice.options):
-        text += " that held in 89 % of the benchmark cells"
-    else:
+    elif not all(option.expected.tells for option in advice.options):
         text += ". Where it is unknown, public numbers cannot tell: --dry-run tries the methods"
-    yield from wrap(f"{text}. No label was read. Details: {best.source}", WIDTH)
+    yield from wrap(f"{text}. No label was read. Details, and how often intervals hold: {best.source}", WIDTH)
 
 
 def expected_text(expected: Expected, *, tried: bool = False) -> str:

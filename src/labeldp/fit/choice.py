@@ -162,7 +162,7 @@ class Expected:
 
     @property
     def tells(self) -> bool:
-        """Whether the interval is shown: those of numbers held in 54 % of the cells of other tables."""
+        """Whether the interval is shown: intervals of numbers held too rarely on other tables."""
         return self.score != "RMSE" and self.high - self.low <= WIDEST
 
     @property

@@ -45,7 +45,7 @@ def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[
         "with central trust at this ε": best(records, epsilon, "central") if trust == "local" else None,
     }
     gains = [
-        f"{result.cost if now is None else round(result.value)} {what}"
+        f"{result.cost if now is None else f'it costs {round(result.value)}'} {what}"
         for what, result in alternatives.items()
         if result and (now is None or now.value - result.value >= CLEAR)
     ]
