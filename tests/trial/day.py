@@ -191,7 +191,7 @@ def page(ran: list[Ran], records: int, load: float) -> str:
         "`make trial` runs the first day of three users in an empty home. It runs the README step by step, and then a",
         f"synthetic table of hospital stays with {records:,} records and {COLUMNS} columns. The table has several",
         "stays per user, missing values, and the classes `NO`, `>30` and `<30`. Each step is a separate process with",
-        f"one thread. The load of the machine was {load:.0f} on {os.cpu_count()} cores, so a quiet machine is faster.",
+        f"one thread. The load of the machine was {load:.0f} on {os.cpu_count()} cores.",
         "The peak memory of a step includes the memory of the program that starts it.",
         "",
         "| User | Step | Seconds | Peak memory (MB) |",
