@@ -11,7 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 import labeldp as ldp
 from labeldp import spark as room
 from labeldp.curator import LedgerFile
-from labeldp.learners import ExactMap, LinearTask, TableMap, chosen_link
+from labeldp.learners import ExactMap, LinearTask, TableMap
 from labeldp.learners.representations import encode, sample_places
 from labeldp.streams import Aggregation, public_sample
 from labeldp.streams.aggregates import Survey
@@ -49,7 +49,7 @@ def test_partitions_give_the_same_bits_for_one_charge(spark: Any, path: Path, tm
     assert len(list(marks.iterdir())) == 4
     found.append(again.value.predict_proba(rows(source)))
     sample, records = public_sample(open_table(frame(spark, source)), "id", FEATURES)
-    account, task = LedgerFile(path).dataset("people"), LinearTask.of(DOMAIN, 2, 1e-6, link="softmax")
+    account, task = LedgerFile(path).dataset("people"), LinearTask.of(DOMAIN, 2, 1e-6)
     for table in (open_table(source), PartTable(source, 5)):
         alone = learn(Aggregation(table, "bought", "id", DOMAIN, account), FEATURES, sample, records, task, SMALL)
         found.append(alone.value.predict_proba(rows(source)))
@@ -108,7 +108,7 @@ def test_the_model_is_that_of_one_machine(
     monkeypatch.setattr(Survey, "release", keep)
     LedgerFile(path).add("people", ldp.Budget(epsilon=2, delta=delta))
     table = Aggregation(PartTable(source, 3), label, "id", domain, LedgerFile(path).dataset("people"))
-    task = LinearTask.of(domain, 2, delta, link=chosen_link(None, domain))
+    task = LinearTask.of(domain, 2, delta)
     model = learn(table, FEATURES, sample, len(source), task, SMALL).value
     holder: Any = Holder(domain, np.array(source.column(label).to_pylist()), drawn[1])
     alone = task.measured(encode(SMALL, rows(source), None, sampled=True), holder, ldp.SystemRandomness()).model().value
@@ -177,11 +177,8 @@ def test_numbers_and_a_pure_promise(spark: Any, path: Path) -> None:
         ({"features": ()}, "features must be a list of columns, one at least"),
         ({"features": ("bought",)}, "it is private"),
         ({"features": ("income",), "label": "income", "domain": RANGE}, "it is private"),
-        ({"link": "logit"}, "link"),
-        ({"ridge": -1}, "ridge"),
         ({"dimension": 0}, "dimension"),
         ({"domain": ("no", "yes")}, "domain must be declared"),
-        ({"domain": RANGE, "label": "income", "link": "softmax"}, 'link must be "identity" for numbers'),
     ],
 )
 def test_bad_arguments_are_refused(spark: Any, path: Path, more: dict[str, Any], message: str) -> None:

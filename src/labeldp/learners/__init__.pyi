@@ -59,7 +59,6 @@ from .linear import LinearClassifier as LinearClassifier
 from .linear import LinearHead as LinearHead
 from .linear import LinearRegressor as LinearRegressor
 from .linear import LinearTask as LinearTask
-from .linear import chosen_link as chosen_link
 from .linear import fit_linear as fit_linear
 from .linear import fit_linear_head as fit_linear_head
 from .linear import log_scores as log_scores

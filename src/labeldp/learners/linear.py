@@ -68,7 +68,6 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     Step,
-    check_choice,
     check_curator,
     check_integer,
     check_positive,
@@ -252,8 +251,6 @@ def fit_linear(
     rng: RandomSource,
     representation: Any = None,
     dimension: int | None = None,
-    ridge: float | None = None,
-    link: Literal["softmax", "identity"] | None = None,
     evaluation: float = 0.0,
     errors: Literal["summed", "labels"] = "summed",
     partition_seed: int = 0,
@@ -279,10 +276,6 @@ def fit_linear(
             `Public(encoder, why="…")`: it is taken as it is, and the certificate quotes your reason.
         dimension: largest number of principal directions; by default `MAX_DIMENSION`. The noise decides how many of
             them are worth using; for many classes, as many as fit into one release.
-        ridge: factor on the penalty that the noise asks for; 1 by default.
-        link: how scores become probabilities. "softmax" takes the coefficients under which the released sums are
-            likeliest, with a Gaussian prior; it is the default for classes, and costs no privacy beside "identity",
-            least squares, which is the only one for numbers.
         evaluation: share of the records, in [0, 1), that is kept from the model and answered by plain randomized
             response at the same epsilon, for its `evaluation`; of numbers, squared errors are summed. 0 if features are
             a `Release`, which may hold these labels. Of users, so many are kept, and one label of each is answered.
@@ -304,7 +297,7 @@ def fit_linear(
     """
     check_curator(curator)
     check_evaluation(evaluation)
-    learner = Linear("linear", representation, dimension, ridge, link, errors, partition_seed)
+    learner = Linear("linear", representation, dimension, errors, partition_seed)
     task = Task.of(curator, epsilon, delta, evaluation=evaluation)
     return learner.fit(features, curator, task, rng=rng)
 
@@ -315,13 +308,11 @@ class Linear(Learner):
     """A linear model of noisy sums of rows times labels, by someone who may see the labels.
 
     Args:
-        representation, dimension, ridge, link, errors, partition_seed: as in `fit_linear`.
+        representation, dimension, errors, partition_seed: as in `fit_linear`.
     """
 
     representation: Any = None
     dimension: int | None = None
-    ridge: float | None = None
-    link: Literal["softmax", "identity"] | None = None
     errors: Literal["summed", "labels"] = "summed"
     partition_seed: int = 0
     takes_delta: ClassVar[bool] = True
@@ -340,8 +331,7 @@ class Linear(Learner):
 
     def _task(self, task: Task) -> "LinearTask":
         """Return the noise; raise InputError where an option is wrong."""
-        link = chosen_link(self.link, task.domain)
-        return LinearTask.of(task.domain, task.epsilon, task.delta, self.dimension, self.ridge, link)
+        return LinearTask.of(task.domain, task.epsilon, task.delta, self.dimension)
 
     def check(self, features: Any, task: Task) -> None:
         """Refuse images too small for features, and too few records for the interval of an error of numbers."""
@@ -415,12 +405,11 @@ def fit_linear_head(
     rng: RandomSource,
     representation: Any = None,
     dimension: int | None = None,
-    ridge: float | None = None,
 ) -> Release[LinearHead]:
     """Learn a linear classifier as `fit_linear` does, and keep the release to correct other classifiers by it.
 
     Args:
-        features, curator, epsilon, delta, rng, representation, dimension, ridge: as in `fit_linear`; the curator holds
+        features, curator, epsilon, delta, rng, representation, dimension: as in `fit_linear`; the curator holds
             classes.
 
     Returns:
@@ -432,7 +421,7 @@ def fit_linear_head(
         InputError, BudgetExceeded: as `fit_linear`.
     """
     check_curator(curator, "classes")
-    task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, "softmax")
+    task = LinearTask.of(curator.domain, epsilon, delta, dimension)
     mapped = _mapped(features, curator, representation)
     curator.require(task.steps())
     return task.measured(mapped, curator, rng).head()
@@ -448,19 +437,6 @@ def _mapped(
     classes = curator.domain.size if curator.domain.target == "classes" else 2
     unfitted = default_representation(features, categorical, classes) if representation is None else representation
     return encode(unfitted, features, source, sampled=sampled)
-
-
-def chosen_link(value: Any, domain: Any) -> str:
-    """Return how scores become probabilities: the default of a domain for None.
-
-    Raises:
-        InputError: no such link, or none for numbers.
-    """
-    if value is None:
-        return "identity" if domain.target == "numbers" else "softmax"
-    if domain.target == "numbers" and value == "softmax":
-        raise InputError('must be "identity" for numbers: "softmax" is for classes', argument="link")
-    return check_choice(value, "link", ("softmax", "identity"))
 
 
 MAX_CONFIDENCE = 1000.0
@@ -499,7 +475,7 @@ class LinearTask:
     """What is known before the features: the noise for rows of norm one, and guesses of what labels look like.
 
     Args:
-        domain, epsilon, delta, dimension, ridge, link: as in `fit_linear`.
+        domain, epsilon, delta, dimension: as in `fit_linear`.
         reach: where sums are of distances from predictions, how many grid steps they are at most; else 0.
         spread: their mean square, in the squared unit of the labels.
     """
@@ -508,29 +484,18 @@ class LinearTask:
     epsilon: float
     delta: float
     dimension: int
-    ridge: float
-    link: str = "identity"
     reach: int = 0
     spread: float = 0.0
 
     @classmethod
-    def of(
-        cls,
-        domain: Any,
-        epsilon: Any,
-        delta: Any,
-        dimension: int | None = None,
-        ridge: float | None = None,
-        link: str = "identity",
-    ) -> "LinearTask":
+    def of(cls, domain: Any, epsilon: Any, delta: Any, dimension: int | None = None) -> "LinearTask":
         """Check the settings; raise InputError if one is invalid."""
         most = MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
-        penalty = 1.0 if ridge is None else check_positive(ridge, "ridge")
         if domain.target not in ("classes", "numbers"):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         spent, failure = float_below(positive_epsilon(epsilon)), float_below(decimal(delta, "delta"))
         fitting = max(MAX_CELLS // domain.columns - 1, 1) if failure else most  # beside the constant
-        task = cls(domain, spent, failure, min(most, fitting), penalty, link)
+        task = cls(domain, spent, failure, min(most, fitting))
         _ = task.loss  # refuses epsilon and delta
         return task
 
@@ -710,9 +675,9 @@ class Directions:
         rows, scale, signal = space.rows(table, kept), np.sqrt(share[kept]), signal[kept]
         guesses = rows, share[kept], signal, unit, task.residual
         if users is None:
-            clip = best_clip(*guesses, pure=task.pure, ridge=task.ridge, records=records)
+            clip = best_clip(*guesses, pure=task.pure, records=records)
             return cls(space, kept, scale, rows, signal, clip)
-        clip, weights = best_user_clip(*guesses, users.value, pure=task.pure, ridge=task.ridge)
+        clip, weights = best_user_clip(*guesses, users.value, pure=task.pure)
         return cls(space, kept, scale, rows, signal, clip, weights[:, None].astype(rows.dtype))
 
     def expected(self, explained: float, offset: float, decay: float) -> AnyFloats:
@@ -866,7 +831,7 @@ class Fit:
             for share, decay, left in product(EXPLANATIONS, DECAYS, RESIDUALS)
         ]
         signal, residual = products.likeliest(moment, priors)
-        return products.rule(signal, residual, self.task.ridge), signal
+        return products.rule(signal, residual), signal
 
     def _regressor(self, moment: AnyFloats) -> LinearRegressor:
         weights = self.rule(moment)[0].gain @ moment
@@ -877,13 +842,11 @@ class Fit:
         weights: AnyFloats = rule.gain @ moment
         confidence = self.confidence(rule, weights, moment)
         posterior = self.posterior(signal, weights, confidence, moment)
-        if self.task.link == "softmax" and confidence:
+        if confidence:
             if self.factor > 1:
                 posterior = self.of_sample(posterior, confidence * weights)
-            weights, confidence, center = posterior.largest(confidence * weights), 1.0, 0.0
-        else:
-            center = self.task.center
-        classifier = LinearClassifier(self.representation, *self._of_features(weights, center), confidence)
+            weights, confidence = posterior.largest(confidence * weights), 1.0
+        classifier = LinearClassifier(self.representation, *self._of_features(weights, 0.0), confidence)
         space, kept = self.directions.space, self.directions.kept
         return LinearHead(classifier, posterior, space, kept, weights)
 
@@ -904,7 +867,7 @@ class Fit:
         whole = moment + self.task.center * self.total[:, None]
         term = SumsTerm.of(self.summed.astype(rows.dtype), whole, self.spread, doubt, self.factor)
         # A confidence of 0 says nothing of coefficients.
-        precision = self.task.ridge * LIKELIHOOD_RIDGE / (signal * (confidence or 1.0) ** 2)
+        precision = LIKELIHOOD_RIDGE / (signal * (confidence or 1.0) ** 2)
         return Posterior(rows, precision, [term])
 
     def of_sample(self, posterior: Posterior, weights: AnyFloats) -> Posterior:

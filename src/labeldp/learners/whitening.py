@@ -228,17 +228,16 @@ class Moments:
         cross, own = (factor * blockwise(released, other) for other in (rows, released))
         return cls(cross, own, np.broadcast_to(np.square(spread), len(own)))
 
-    def rule(self, signal: AnyFloats, residual: float, ridge: float) -> Estimator:
+    def rule(self, signal: AnyFloats, residual: float) -> Estimator:
         """Return the Bayes rule for coefficients with independent priors.
 
         Args:
             signal: expected square of each coefficient, shape (d,).
             residual: variance of a label around its prediction.
-            ridge: factor on the noise; above 1 shrinks more than the priors ask for.
         """
         noise = np.diag(self.noise) + residual * self.own
         spanned = self.cross * signal
-        gain = signal[:, None] * np.linalg.solve(spanned @ self.cross.T + ridge * noise, self.cross).T
+        gain = signal[:, None] * np.linalg.solve(spanned @ self.cross.T + noise, self.cross).T
         return Estimator(gain, np.diag(signal) - gain @ spanned, noise)
 
     def likeliest(self, moment: AnyFloats, priors: Sequence[tuple[AnyFloats, float]]) -> tuple[AnyFloats, float]:
@@ -285,7 +284,6 @@ def best_clip(
     residual: float,
     *,
     pure: bool,
-    ridge: float,
     records: int,
 ) -> float:
     """Return the norm for `clipped` with the least expected error, of a few quantiles of the norms of some rows.
@@ -297,7 +295,6 @@ def best_clip(
         noise: standard deviation of the noise for rows of norm one.
         residual: variance of a label around its prediction.
         pure: whether the noise depends on sums of absolute values of rows.
-        ridge: as in `Moments.rule`.
         records: the number of records; `rows` may be a sample of them.
     """
     every = max(len(rows) // PROBED_ROWS, 1)
@@ -309,7 +306,7 @@ def best_clip(
         rows = clipped(metric, clip)
         longest = float(np.abs(rows).sum(axis=1).max()) if pure else clip
         products = Moments.of(rows, probe, noise * longest / factor)
-        return products.rule(signal, residual / factor, ridge).error(probe)
+        return products.rule(signal, residual / factor).error(probe)
 
     return float(min(clips[clips > 0].tolist(), key=error))
 
@@ -323,7 +320,6 @@ def best_user_clip(
     users: NDArray[np.int64],
     *,
     pure: bool,
-    ridge: float,
 ) -> tuple[float, AnyFloats]:
     """Return the norm for `clipped`, and weights of rows, with the least expected error where users are protected.
 
@@ -331,7 +327,7 @@ def best_user_clip(
     who has more get one weight below 1. The norm is tried at a few quantiles of rows, and the bound at a few of users.
 
     Args:
-        rows, shares, signal, residual, pure, ridge: as in `best_clip`, of all records.
+        rows, shares, signal, residual, pure: as in `best_clip`, of all records.
         noise: standard deviation of the noise where the rows of each user have a sum of lengths of one.
         users: whose each row is, numbers, shape (n,).
 
@@ -352,7 +348,7 @@ def best_user_clip(
         for bound in np.unique(np.quantile(totals[totals > 0], USER_SHARES)).tolist():
             weights = np.minimum(1.0, bound / np.maximum(totals, bound))[users]
             measured = clipped_rows[::every] * weights[::every, None].astype(rows.dtype)
-            rule = Moments.of(measured, probe, noise * bound / factor).rule(signal, residual / factor, ridge)
+            rule = Moments.of(measured, probe, noise * bound / factor).rule(signal, residual / factor)
             if best is None or rule.error(probe) < best[0]:
                 best = rule.error(probe), clip, weights
     assert best is not None  # some row is not zero

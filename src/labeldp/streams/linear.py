@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from labeldp.learners import (
     GridValues,
     LinearTask,
     Model,
-    chosen_link,
     default_representation,
     encode,
     of_features,
@@ -53,8 +52,6 @@ def fit_linear(
     delta: Any = 0,
     representation: Any = None,
     dimension: int | None = None,
-    ridge: float | None = None,
-    link: Literal["softmax", "identity"] | None = None,
     cohort: str | None = None,
     revision: str | None = None,
 ) -> Release[Model]:
@@ -71,7 +68,7 @@ def fit_linear(
         delta: of Gaussian noise; 0 for a pure guarantee, which allows fewer dimensions.
         representation: as in `labeldp.fit_linear`, for a table of these columns. It must encode each record by itself,
             to the same bits in any block of records, as the default `TableMap` does, and multiply no matrices.
-        dimension, ridge, link: as in `labeldp.fit_linear`.
+        dimension: as in `labeldp.fit_linear`.
 
     Returns:
         The model, whose features are the columns in this order; without an evaluation.
@@ -86,7 +83,7 @@ def fit_linear(
     cost = Budget(epsilon, delta)
     aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, cost)
     columns = check_features(aggregation.table, features, label)
-    task = LinearTask.of(domain, epsilon, delta, dimension, ridge, chosen_link(link, domain))
+    task = LinearTask.of(domain, epsilon, delta, dimension)
     sample, records = public_sample(aggregation.table, id, columns)
     with threadpool_limits(1):  # sums in one order: the same directions to the bit
         return learn(aggregation, columns, sample, records, task, representation)
