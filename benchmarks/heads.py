@@ -21,6 +21,7 @@ import time
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import data
 import numpy as np
@@ -123,8 +124,8 @@ def choose(folder: Path, data: str, epsilon: float, noise: int, decay: float, ri
     features, labels = parts["train"], parts["labels"]
     held = np.random.default_rng(5).permutation(len(labels)) < len(labels) // 6
     evidence = answered(labels[~held], epsilon, np.random.default_rng([noise, 11]))
-    options = {"representation": AS_THEY_ARE, "decay": decay, "ridge": ridge}
-    model = label_head(features[~held], evidence, **options).classifier
+    with patch.multiple("labeldp.learners.softmax", DECAY=decay, RIDGE=ridge):
+        model = label_head(features[~held], evidence, representation=AS_THEY_ARE).classifier
     own = np.maximum(model.predict_proba(features[held])[np.arange(held.sum()), labels[held]], 1e-3)
     return {"accuracy": right(model, features[held], labels[held]), "loss": float(-np.log(own).mean())}
 

@@ -1,6 +1,7 @@
 """Linear heads of released labels and of sums: what they learn, and how they correct other classifiers."""
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from labeldp.learners import (
     label_head,
     log_scores,
 )
-from labeldp.learners.softmax import DECAY, OFFSET
+from labeldp.learners.softmax import DECAY, OFFSET, RIDGE
 from labeldp.mechanisms import LocalHashing, RandomizedResponseWithPrior
 from labeldp.privacy import BudgetExceeded, InputError, Public
 from learners.data import blobs
@@ -41,8 +42,9 @@ def released(epsilon: float, seed: int = 0) -> Evidence:
     )
 
 
-def plain_head(evidence: Evidence, **arguments: Any) -> LinearHead:
-    return label_head(FEATURES, evidence, representation=AS_THEY_ARE, **arguments)
+def plain_head(evidence: Evidence, ridge: float = RIDGE, **arguments: Any) -> LinearHead:
+    with patch("labeldp.learners.softmax.RIDGE", ridge):
+        return label_head(FEATURES, evidence, representation=AS_THEY_ARE, **arguments)
 
 
 def sums_head(epsilon: float = 1.0) -> LinearHead:
@@ -212,8 +214,6 @@ def test_images_are_learned_from() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"dimension": 0}, "dimension"),
-        ({"ridge": 0.0}, "ridge"),
         ({"representation": "patches"}, "representation must be 'imagenet' or 'text', or a scikit-learn transformer"),
     ],
 )

@@ -12,7 +12,6 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import FunctionTransformer
 
-from labeldp.encoders import NetworkEncoder
 from labeldp.learners.distances import Distances
 from labeldp.learners.evidence import Posterior, SumsTerm
 from labeldp.learners.features import check_rows, number_table, row_table
@@ -27,7 +26,7 @@ from labeldp.learners.plan import (
     part,
     require_records,
 )
-from labeldp.learners.representations import CenteredColumns, EncodedFeatures, encode, principal
+from labeldp.learners.representations import EncodedFeatures, encode, is_embedded, principal
 from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.whitening import (
     DECAY,
@@ -664,7 +663,7 @@ class Directions:
             users: whose the records are, where users are protected.
             space: principal directions of the table, where they were found before.
         """
-        table, embedding = mapped.table, isinstance(mapped.transformer, CenteredColumns | NetworkEncoder)
+        table, embedding = mapped.table, is_embedded(mapped.transformer)
         space = space or Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
         explained, offset, decay = task.prior(embedding)
         signal = space.signal(explained * task.variance, offset * task.variance, decay)

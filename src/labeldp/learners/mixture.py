@@ -22,7 +22,7 @@ from labeldp.learners.features import GapTags, Table, number_table
 from labeldp.learners.linear import LinearClassifier, of_features
 from labeldp.learners.representations import TableMap, fourier_map
 from labeldp.learners.scattering import default_representation
-from labeldp.learners.softmax import DECAY, Plane, check_by_trial
+from labeldp.learners.softmax import Plane, check_by_trial
 from labeldp.privacy import AnyFloats, InputError
 
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0)
@@ -293,7 +293,7 @@ def _planes(features: Table, maps: Sequence[Any]) -> list[Plane]:
     planes = []
     for unfitted in maps:
         with suppress(InputError):
-            plane = Plane.of(features, count, unfitted, dimension, DECAY, most=MAP_RECORDS)
+            plane = Plane.of(features, count, unfitted, dimension, most=MAP_RECORDS)
             planes.append(replace(plane, signal=SCALE * plane.signal))
     return planes
 

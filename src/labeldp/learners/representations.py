@@ -184,6 +184,11 @@ class CenteredColumns(TableTransformer):
         return np.nan_to_num((number_table(X, self) - self.mean_).astype(np.float32))
 
 
+def is_embedded(transformer: Any) -> bool:
+    """Return whether a fitted map makes embeddings: columns that share a scale."""
+    return isinstance(transformer, CenteredColumns | encoders.NetworkEncoder)
+
+
 def _indicate(table: Floats, columns: NDArray[np.intp], value: float) -> None:
     """Fill a table (n, count) with a value at some columns of each row, shape (n, c), and zeros elsewhere."""
     table[:] = 0

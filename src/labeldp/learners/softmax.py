@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.learners.evidence import Evidence, Posterior, Probabilities, likeliest_factor, normalized
 from labeldp.learners.features import GapTags, check_columns, check_rows, row_table, rows_of, take_rows
 from labeldp.learners.linear import LinearClassifier, LinearHead, of_features
-from labeldp.learners.representations import encode
+from labeldp.learners.representations import encode, is_embedded
 from labeldp.learners.scattering import default_representation
 from labeldp.learners.whitening import Space
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.privacy import AnyFloats, check_integer, check_positive
+from labeldp.privacy import AnyFloats
 
 DIMENSION = 300
 """Principal directions, at most."""
@@ -28,8 +28,8 @@ RIDGE = 1.0
 OFFSET = 0.1
 """Expected square of the offset, as a part of that variance."""
 
-DECAY = 0.4
-"""The expected square of a direction's coefficient grows with its variance to this power."""
+DECAY, EMBEDDING_DECAY = 0.4, 1.2
+"""The expected square of a direction's coefficient grows with its variance to this power; and that of embeddings."""
 
 SPREADS = np.geomspace(0.25, 16, 19)
 """Standard deviations of scores among which the start is looked for."""
@@ -45,9 +45,6 @@ def label_head(
     evidence: Evidence,
     *,
     representation: Any = None,
-    dimension: int = DIMENSION,
-    ridge: float = RIDGE,
-    decay: float = DECAY,
     prior: Any = None,
 ) -> LinearHead:
     """Fit the linear softmax on principal directions of public features under which released labels are likeliest.
@@ -56,27 +53,21 @@ def label_head(
         features: public features of n records: images or a table, as the representation takes them.
         evidence: what was released of each record.
         representation: as in `fit_linear`.
-        dimension: largest number of principal directions.
-        ridge: precision of the Gaussian prior of scores, see `RIDGE`.
-        decay: power of a direction's variance that the prior expects of the squares of its coefficients.
         prior: class probabilities of each record from another source, shape (n, K): the head is then fitted to the
             posterior of each record.
 
     Raises:
         InputError: an argument is wrong.
     """
-    penalty = check_positive(ridge, "ridge")
-    plane = Plane.of(features, len(evidence), representation, dimension, decay)
-    posterior = plane.posterior(_known(evidence, prior), prior is not None, penalty)
-    weights, kept = plane.likeliest(posterior), np.arange(plane.rows.shape[1])
+    plane = Plane.of(features, len(evidence), representation, DIMENSION)
+    known = normalized(evidence.likelihood if prior is None else evidence.posterior(prior)).astype(np.float32)
+    likelihood, soft = (known, None) if prior is None else (None, known)
+    posterior = Posterior(plane.rows, RIDGE / plane.signal, likelihood=likelihood, soft=soft)
+    weights = posterior.largest(_start(plane.rows, known, plane.signal))
+    kept = np.arange(plane.rows.shape[1])
     scores, confidence = of_features(plane.space, kept, weights), posterior.confidence(weights)
     classifier = LinearClassifier(plane.transformer, *scores, confidence)
     return LinearHead(classifier, posterior, plane.space, kept, weights)
-
-
-def _known(evidence: Evidence, prior: Any) -> AnyFloats:
-    """Return class probabilities of each record by the release, and a prior if there is one, shape (n, K)."""
-    return normalized(evidence.likelihood if prior is None else evidence.posterior(prior)).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -97,35 +88,23 @@ class Plane:
 
     @classmethod
     def of(
-        cls, features: Any, records: int, representation: Any, dimension: Any, decay: float, *, most: int | None = None
+        cls, features: Any, records: int, representation: Any, dimension: int, *, most: int | None = None
     ) -> "Plane":
         """Return the plane of features, computed from at most `most` records."""
         features = row_table(features)
         check_rows(features, records)
-        size, power = check_integer(dimension, "dimension"), check_positive(decay, "decay")
         unfitted = default_representation(features) if representation is None else representation
         some = most is not None and records > most
         shown = take_rows(features, _sample(records, most)) if some else features
         mapped = encode(unfitted, shown, None, sampled=True)
-        space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
+        space = Space.of(mapped.table, min(dimension, max(len(mapped.table) - 1, 1)))
         if some or mapped.whole is not None:
             blocks = (np.arange(start, min(start + BLOCK_ROWS, records)) for start in range(0, records, BLOCK_ROWS))
             rows = np.concatenate([space.rows(mapped.encoded(take_rows(features, block))) for block in blocks])
         else:
             rows = space.rows(mapped.table)
-        return cls(mapped.transformer, space, rows, space.signal(1.0, OFFSET, power))
-
-    def posterior(self, known: AnyFloats, soft: bool, penalty: float, records: Any = slice(None)) -> Posterior:
-        """Return what is known of some records: likelihoods, or soft labels."""
-        rows, given = self.rows[records], known[records]
-        likelihood, labels = (None, given) if soft else (given, None)
-        return Posterior(rows, penalty / self.signal, likelihood=likelihood, soft=labels)
-
-    def likeliest(self, posterior: Posterior) -> AnyFloats:
-        """Return the coefficients of largest density, shape (1 + d, K)."""
-        known = posterior.likelihood if posterior.soft is None else posterior.soft
-        assert known is not None
-        return posterior.largest(_start(posterior.rows, known, self.signal))
+        decay = EMBEDDING_DECAY if is_embedded(mapped.transformer) else DECAY
+        return cls(mapped.transformer, space, rows, space.signal(1.0, OFFSET, decay))
 
 
 def _sample(records: int, most: int | None) -> NDArray[np.intp]:
@@ -170,20 +149,12 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
     Args:
         representation: unfitted transformer, which sees the features alone; by default `default_representation`. Or a
             fitted one as `Public(encoder, why="…")`, whose reason the certificates of fits quote.
-        dimension: largest number of principal directions.
-        ridge: precision of the Gaussian prior: without labels, the scores of a class would vary by 1 / ridge.
-        decay: power of a direction's variance that the prior expects of the squares of its coefficients.
     """
 
     loss: ClassVar[str] = "forward"
 
-    def __init__(
-        self, representation: Any = None, *, dimension: int = DIMENSION, ridge: float = RIDGE, decay: float = DECAY
-    ) -> None:
+    def __init__(self, representation: Any = None) -> None:
         self.representation = representation
-        self.dimension = dimension
-        self.ridge = ridge
-        self.decay = decay
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from true labels y, shape (n,), and features X."""
@@ -217,8 +188,7 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         check_by_trial(clone(self), X, classes)
 
     def _learn(self, features: Any, evidence: Evidence, prior: Any = None) -> Self:
-        chosen = {name: getattr(self, name) for name in ("representation", "dimension", "ridge", "decay")}
-        self.head_ = label_head(features, evidence, prior=prior, **chosen).classifier
+        self.head_ = label_head(features, evidence, representation=self.representation, prior=prior).classifier
         return self
 
     def _checked(self, X: Any, fit: bool = False) -> Any:
