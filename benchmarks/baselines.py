@@ -34,13 +34,14 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import roc_auc_score
 
 import labeldp as ldp
+from labeldp.fit import advise
 from labeldp.learners import (
     Evidence,
-    Linear,
     MixtureClassifier,
     Task,
     first_response,
     fit_numbers,
+    learner_of,
 )
 from labeldp.learners.classifiers import distances
 from labeldp.mechanisms import DiscreteLaplace, GaussianMoment
@@ -199,13 +200,22 @@ def recentered(split: Split, epsilon: float) -> np.ndarray:
     return fit_numbers(split.features, split.curator(epsilon), **options).value.predict(split.test)
 
 
-def linear(split: Split, epsilon: float) -> np.ndarray:
-    """A linear model of noisy sums; of numbers a tenth of the records measures it."""
-    curator, numbers = split.curator(epsilon, DELTA), split.domain.target == "numbers"
-    task = Task.of(curator, epsilon, DELTA, evaluation=None if numbers else 0.0)
+def summed(split: Split, epsilon: float, model: str = "linear", delta: float = DELTA) -> np.ndarray:
+    """A model of noisy sums; of numbers a tenth of the records measures it."""
+    curator, numbers = split.curator(epsilon, delta), split.domain.target == "numbers"
+    task = Task.of(curator, epsilon, delta, evaluation=None if numbers else 0.0)
     task = replace(task, categorical=split.categorical)
-    fitted = Linear("linear").fit(split.features, curator, task, rng=split.rng()).value
+    learner = learner_of(model, trust="central", target=split.domain.target, delta=delta)
+    fitted = learner.fit(split.features, curator, task, rng=split.rng()).value
     return np.asarray(fitted.predict(split.test) if numbers else fitted.predict_proba(split.test))
+
+
+def automatic(split: Split, epsilon: float) -> np.ndarray:
+    """The central default: what public numbers choose."""
+    settings = advise(*split.features.shape, split.domain, epsilon, DELTA, "central").best.settings
+    if settings["trust"] == "local":
+        return (recentered if split.domain.target == "numbers" else mixture)(split, epsilon)
+    return summed(split, epsilon, settings["model"], settings.get("delta", 0.0))
 
 
 def laplace(split: Split, epsilon: float) -> np.ndarray:
@@ -271,21 +281,23 @@ def trees(split: Split) -> Any:
 
 Learn = Callable[[Split, float], np.ndarray]
 
-OURS = "labeldp"
+OURS, LINEAR = "labeldp", "--model linear"
 
 METHODS: dict[str, dict[tuple[str, str], Learn]] = {
     "classes": {
         ("local", OURS): mixture,
         ("local", "RR + logistic"): logistic,
         ("local", "RR + boosting"): boosting,
-        ("central", OURS): linear,
+        ("central", OURS): automatic,
+        ("central", LINEAR): summed,
         ("central", "noisy sums"): sums,
         ("none", "no privacy"): exact,
     },
     "numbers": {
         ("local", OURS): recentered,
         ("local", "Laplace + ridge"): laplace,
-        ("central", OURS): linear,
+        ("central", OURS): automatic,
+        ("central", LINEAR): summed,
         ("central", "noisy sums"): noisy_sums,
         ("none", "no privacy"): exact,
     },
@@ -349,7 +361,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     for (name, epsilon), cell in rows[rows.trust != "none"].groupby(["table", "epsilon"], sort=False):
         numbers = COLUMNS[name].ends is not None
         scores = cell.pivot_table(index="seed", columns=["trust", "method"], values="score")
-        baselines = scores.drop(columns=OURS, level="method")
+        baselines = scores.drop(columns=[OURS, LINEAR], level="method", errors="ignore")
         for trust in ("local", "central"):
             options = baselines[["local"]] if trust == "local" else baselines
             pairs = scores.reindex(columns=[(trust, OURS)]).join(options).dropna()
@@ -399,8 +411,9 @@ squared error (RMSE); smaller is better.{missing}
 ## Methods
 
 - **labeldp**, local: the default of the library. For numbers, a tenth of the records only measures the model.
-- **labeldp**, central, δ = 10⁻⁶: `--model linear`. For numbers, a tenth only measures the model. The default
-  `--model auto` takes the first option of [`labeldp choose`](choose.md), which can be another model.
+- **labeldp**, central, δ = 10⁻⁶: the default. It takes the first option of [`labeldp choose`](choose.md), from public
+  numbers: a linear model, cells, or the local default.
+- **--model linear**, central, δ = 10⁻⁶: always the linear model. For numbers, a tenth only measures the model.
 - **RR + logistic**: randomized response, then a logistic regression of scaled numbers and one-hot categories.
 - **RR + boosting**: randomized response, then boosted trees with early stopping.
 - **Laplace + ridge**: Laplace noise on all labels, then a ridge regression of the same columns as RR + logistic.

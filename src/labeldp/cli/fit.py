@@ -321,7 +321,7 @@ def _done(sentence: str) -> None:
         note(f"\N{CHECK MARK} {sentence}")
 
 
-RESULTS = ("accuracy", "baseline", "auc", "class_scores", "numbers", "test", "dropped", "notes", "warnings")
+RESULTS = ("accuracy", "baseline", "auc", "class_scores", "numbers", "test", "features", "dropped", "notes", "warnings")
 """The entries of a summary that `labeldp fit --json` prints; the directory has the others."""
 
 

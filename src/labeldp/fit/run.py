@@ -181,7 +181,9 @@ def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Call
         columns = ""
         if len(shape) == 1:
             categorical = sum(getattr(job.rows.encoder, "categorical", ()))
-            columns = f", {shape[0]:,} features ({categorical:,} categorical)"
+            names = job.rows.encoder.names  # a mistyped label leaves a private column among them
+            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+            columns = f", {shape[0]:,} features ({categorical:,} categorical): {', '.join(names[:SHOWN])}{more}"
         note(f"\N{CHECK MARK} Read {Path(data).name}: {records:,} records{columns}")
     if job.choice and job.settings.chosen:
         note(f"--model auto takes {job.choice.method}: {job.choice.expected}. {job.choice.why}")
@@ -193,9 +195,13 @@ def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Call
         note(job.owners.describe(job.settings.epsilon if job.settings.trust == "local" else None))
     elif getattr(job.rows, "owner", None) is not None:
         note(owner_note(job.rows.owner))  # type: ignore[union-attr,arg-type]
-    names = ", ".join(map(repr, job.rows.index))
-    if names:
-        note(f"left out {names}: the index of a pandas data frame is no feature; name it in --features to use it")
+    index = ", ".join(map(repr, job.rows.index))
+    if index:
+        note(f"left out {index}: the index of a pandas data frame is no feature; name it in --features to use it")
+
+
+SHOWN = 8
+"""Names of features that are shown, at most."""
 
 
 @contextmanager
