@@ -165,7 +165,6 @@ VARIANTS: dict[str, Callable[[Task, float, np.random.Generator], np.ndarray]] = 
     "one stage, posterior, randomized response": option(stages=1, response="randomized-response"),
     "one stage, consensus": option(stages=1, training="consensus"),
     "one stage, posterior twice": option(stages=1, training=Training(rounds=2)),
-    "one stage, reweighted": option(stages=1, training="reweighted"),
     "one stage, debiased loss": option(stages=1, training="debiased"),
     "cluster prior, one stage, posterior": clustered,
     "two stages, posterior": option(stages=2),

@@ -70,11 +70,11 @@ def test_on_a_release_its_score_is_the_debiased_accuracy_and_on_labels_it_is_agr
 
 def test_it_clones_and_keeps_its_parameters() -> None:
     mechanism = ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=1.0)
-    model = NoisyLabelClassifier(LogisticRegression(C=3.0), mechanism=mechanism, training="reweighted")
+    model = NoisyLabelClassifier(LogisticRegression(C=3.0), mechanism=mechanism, training="consensus")
     copy = clone(model)
     assert copy.mechanism == mechanism
     assert copy.get_params()["estimator__C"] == 3.0
-    assert copy.get_params()["training"] == "reweighted"
+    assert copy.get_params()["training"] == "consensus"
 
 
 @pytest.mark.parametrize("kind", [np.asarray, pl.DataFrame, pd.DataFrame])

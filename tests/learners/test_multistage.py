@@ -388,7 +388,6 @@ class Refusing(Spy):
     [
         ("missing", "posterior", "classifier Watched cannot learn where a class is missing among released labels"),
         ("weights", "posterior", "classifier Watched cannot learn from these features: sample_weight must be one"),
-        ("weights", "reweighted", "classifier Watched cannot learn from these features: sample_weight must be one"),
         ("negative", "debiased", "classifier Watched cannot learn from these features: Negative values"),
     ],
 )
@@ -512,7 +511,7 @@ def test_more_classes_than_a_rehearsal_has_records_for() -> None:
         fit_multistage(features, Refusing(curator(labels, 500)), classifier=trees, epsilon=1, rng=SIMULATED(0))
 
 
-@pytest.mark.parametrize("training", ["posterior", "plain", "debiased", "reweighted", "consensus"])
+@pytest.mark.parametrize("training", ["posterior", "plain", "debiased", "consensus"])
 @pytest.mark.parametrize("classes", mostly_slow([2, 4, 10], [4]))
 @pytest.mark.parametrize("epsilon", mostly_slow(["1e-30", "3e-18", "1e-15", "1e-12"], ["1e-30", "1e-12"]))
 def test_no_epsilon_is_charged_and_then_of_no_use(epsilon: str, classes: int, training: Any) -> None:

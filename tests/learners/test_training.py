@@ -59,7 +59,7 @@ def test_any_classifier_learns_from_released_labels(classifier: object) -> None:
     np.testing.assert_allclose(rows.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("method", ["posterior", "plain", "reweighted", "debiased", "consensus"])
+@pytest.mark.parametrize("method", ["posterior", "plain", "debiased", "consensus"])
 def test_every_method_learns(method: str) -> None:
     features, labels = blobs(2000, 3)
     classifier = SoftRidge() if method == "debiased" else LogisticRegression()
@@ -185,7 +185,7 @@ def test_calibration_never_explains_the_released_labels_worse() -> None:
 def test_a_class_that_never_occurs_in_the_released_labels_keeps_its_column() -> None:
     features, labels = blobs(300, 2)
     release = released(labels, 4, epsilon=20.0)
-    for method in ("plain", "posterior", "reweighted"):
+    for method in ("plain", "posterior"):
         rows = fit_noisy(features, release, classifier=LogisticRegression(), training=method).value.predict_proba(
             features
         )
@@ -320,8 +320,6 @@ def test_classifiers_and_recipes_that_cannot_work_are_refused() -> None:
         Training(rounds=0)
     with pytest.raises(InputError, match="one row for each record"):
         fit_noisy(features[:-1], release, classifier=LogisticRegression())
-    with pytest.raises(InputError, match="sample weights"):
-        fit_noisy(features, release, classifier=KNeighborsClassifier(), training="reweighted")
     with pytest.raises(InputError, match="Public"):
         fit_noisy(features, release, classifier=LogisticRegression(), prior=np.full((60, 2), 0.5))
     with pytest.raises(InputError, match="sum to 1"):

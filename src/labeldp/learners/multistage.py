@@ -145,8 +145,8 @@ def fit_multistage(
             the one that best explains the released labels of a tenth of the stage's records, before they are used.
         prior: prior of the first stage, shape (n, K), such as `cluster_prior`.
         training: "posterior", "plain" (which drops earlier labels outside a stage's top candidates, as in the paper),
-            "reweighted", "consensus", or `Training(...)`. The posterior drops none, but weighs every label; stages
-            after the first take one more round. A noise-aware classifier has its own `loss` instead.
+            "consensus", or `Training(...)`. The posterior drops none, but weighs every label; stages after the first
+            take one more round. A noise-aware classifier has its own `loss` instead.
         response: how records are answered of which nothing is known. "best": by `LocalHashing` where its answers
             tell more bits than those of randomized response, and training takes sets of classes.
         partition_seed: seed of the random split and of the partitions of classes, which may be public: the guarantee
@@ -281,7 +281,7 @@ class Staged(Learner):
         weights = record_weights(task.weights, curator.records, candidates)
         options = (self.partition_seed, self.response, progress, weights)
         run = MultistageRun(features, curator.domain, epsilon, temperature, recipe, rng, prior_table, prior, *options)
-        if any(map(run.needs_classes, candidates)):
+        if any(map(run.drops_unlikely, candidates)):
             run = replace(run, response="randomized-response")
         stages, share, at_once = self.count, self.share(task), self.at_once
         _refuse_early(run, candidates, stages, share)
@@ -554,11 +554,6 @@ class MultistageRun:
         if is_noise_aware(classifier):
             return bool(classifier.loss == "cross-entropy")
         return self.training.method == "plain"
-
-    def needs_classes(self, classifier: Any) -> bool:
-        """Whether training takes one released class for each record, and no set of classes."""
-        reweighted = not is_noise_aware(classifier) and self.training.method == "reweighted"
-        return reweighted or self.drops_unlikely(classifier)
 
     def _inside(self, state: _State, mechanism: Any) -> NDArray[np.intp]:
         """Return the earlier labels among the top classes of the last model, as many as this stage's sets hold."""

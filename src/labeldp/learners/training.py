@@ -37,7 +37,7 @@ from labeldp.learners.plan import Progress
 from labeldp.mechanisms import Domain, Interval, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
-Method = Literal["posterior", "plain", "reweighted", "debiased", "consensus"]
+Method = Literal["posterior", "plain", "debiased", "consensus"]
 
 CROSS_FITTING = 0.6
 """The share of the learning that cross-fitting is shown as."""
@@ -68,10 +68,9 @@ class Training:
     Args:
         method: "posterior" trains on P(true class | released label, features) under an out-of-fold model, as soft
             labels: expectation-maximization of a noisy-label model. "plain" treats released labels as true.
-            "reweighted" weights each record by the posterior probability that its released label is true. "debiased"
-            minimizes the unbiased loss, with negative weights: only for classifiers that accept them. "consensus"
-            trains on the classes that the out-of-fold model answers, of those records alone whose released answer
-            names them.
+            "debiased" minimizes the unbiased loss, with negative weights: only for classifiers that accept them.
+            "consensus" trains on the classes that the out-of-fold model answers, of those records alone whose released
+            answer names them.
         rounds: how often the posterior is computed, each time under the model of the round before; at least 1.
         folds: number of parts for cross-fitting: no posterior comes from a model that saw the record's label. By
             default `fold_count` of the records.
@@ -333,11 +332,6 @@ def learn(
     if recipe.method == "consensus":
         return Model(domain, _fit_agreed(classifier, features, evidence, probabilities))
     soft = evidence.posterior(probabilities)
-    if recipe.method == "reweighted":
-        codes = evidence.codes_for('training="reweighted"')
-        trusted = soft[np.arange(len(codes)), codes]
-        trusted = trusted if evidence.weights is None else trusted * evidence.weights
-        return Model(domain, fit_codes(classifier, features, codes, trusted))
     return Model(domain, _fit_posterior(classifier, features, soft, recipe.seed, evidence.weights, guess.fold))
 
 
