@@ -139,6 +139,11 @@ def test_where_nothing_is_left_it_says_what_would_help() -> None:
     assert advise(500, 5, TWO, 1.1 * epsilon).options and not advise(500, 5, TWO, 0.8 * epsilon).options
 
 
+def test_where_nothing_helps_no_remedy_is_named() -> None:
+    remedy = advise(30, 3, TWO, 1e-7).remedy
+    assert remedy.startswith("nothing admissible is left") and remedy.endswith("than a constant answer")
+
+
 def test_another_trust_is_named_where_it_helps() -> None:
     found = next(
         advice

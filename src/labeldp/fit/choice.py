@@ -368,7 +368,8 @@ def _remedy(records: int, domain: Classes | Interval, budget: Budget, trust: str
         ways.append("central trust")
     return (
         f"nothing admissible is left: with {records:,} records, epsilon = {decimal_text(budget.epsilon)} and {trust} "
-        f"trust no method is expected to learn more than a constant answer; {', or '.join(ways)} would do"
+        "trust no method is expected to learn more than a constant answer"
+        + (f"; {', or '.join(ways)} would do" if ways else "")
     )
 
 
