@@ -99,3 +99,10 @@ def test_a_plan_without_a_file_learns_nothing() -> None:
 def test_a_ledger_is_shown_without_tables_and_learners(tmp_path: Path) -> None:
     shown = loaded_by(tmp_path, "ledger add l.db --dataset bought --epsilon 2 --classes no,yes")
     assert not shown & {"sklearn", "scipy", "pandas", "pyarrow", "labeldp.learners.plan"}
+
+
+def test_a_release_of_labels_learns_nothing(tmp_path: Path) -> None:
+    table_of_people(200, seed=3).to_csv(tmp_path / "people.csv", index=False)
+    account = "--label bought --id id --classes no,yes --epsilon 1 --ledger l.db --dataset bought --new-budget 2"
+    released = loaded_by(tmp_path, f"release people.csv {account} --out noisy.csv")
+    assert not released & {"sklearn", "scipy", "labeldp.streams"}

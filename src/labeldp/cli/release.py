@@ -101,7 +101,6 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
     release: OUT is a folder with the same parts, one _certificate.json and _SUCCESS. The same command resumes an
     interrupted run.
     """
-    from labeldp.bags import release_bags
     from labeldp.fit import domain_of, release_file
 
     warn_if_weak(options["epsilon"])
@@ -122,6 +121,8 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
     if engine == "spark" and options.pop("user_column") is not None:
         raise click.UsageError("--user does not go with --engine spark, which protects single records only")
     if mechanism.on_bags:
+        from labeldp.bags import release_bags  # it imports scikit-learn
+
         _check_bags(mechanism, bags, options.pop("in_place"))
         certificate = release_bags(data, out=out, domain=domain, note=note, new_budget=new_budget(), **bags, **options)
     elif bags:

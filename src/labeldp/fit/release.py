@@ -37,7 +37,6 @@ from labeldp.privacy import (
     stored_fraction,
     whole_cost,
 )
-from labeldp.streams import account_of
 from labeldp.tables import (
     BLOCK_ROWS,
     DistinctIds,
@@ -214,6 +213,8 @@ def release_again(
     request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
 ) -> Certificate:
     """Release a label column again; see `release_file`."""
+    from labeldp.streams import account_of  # it imports scikit-learn
+
     source, options = request.source, request.only("in_place", "other_ids")
     return release_file(
         data,
