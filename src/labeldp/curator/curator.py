@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -173,10 +174,10 @@ class Subscribers:
         for _, _, before in self._calls:
             before(step or "release", mechanism)
 
-    def after(self, step: str | None, release: Release[Any], rows: NDArray[np.intp]) -> None:
-        """Tell everyone of a release of some rows."""
+    def after(self, step: str | None, release: Release[Any], rows: Callable[[], NDArray[np.intp]]) -> None:
+        """Tell everyone of a release of some rows; without subscribers, `rows` is not called."""
         for complete, callback, _ in self._calls:
-            callback(Recorded(step or "release", release, np.searchsorted(complete, rows)))
+            callback(Recorded(step or "release", release, np.searchsorted(complete, rows())))
 
 
 class Curator(NotCopyable):
@@ -262,11 +263,16 @@ class Curator(NotCopyable):
             raise InputError(ONE_USER, argument="users")
         self._population = json.dumps([account.enroll(), kind_of_ids(names), domain.to_json()])
         self._domain, self._ledger, self._run, self._whole = domain, account, run, self
-        self._subscribers, self._rows = Subscribers(), np.arange(len(codes))
+        self._subscribers = Subscribers()
         self._codes, self._ids, self._users = codes, names, None if whose is None else numbered(whose)
         self._path: Path = ()
         self._reasons: tuple[str, ...] = ()
         self._fingerprints: dict[bytes, Fingerprint] = {}
+
+    @cached_property
+    def _rows(self) -> NDArray[np.intp]:
+        """The rows of the whole dataset; `_part` replaces them."""
+        return np.arange(self.records)
 
     @property
     def records(self) -> int:
@@ -334,7 +340,7 @@ class Curator(NotCopyable):
         with self._ledger.charging(request, mechanism) as draw:
             if draw.is_new:
                 draw.value = mechanism.randomize(self._codes, rng=noise, ids=ids)
-        self._subscribers.after(step, draw.release, self._rows)
+        self._subscribers.after(step, draw.release, lambda: self._rows)
         return draw.release
 
     def subscribe(

@@ -314,7 +314,7 @@ class RemoteCurator:
         restored = answer["restored"]
         restored_mechanism = mechanism if restored is None else mechanism.restored(unpacked(restored, "restored"))
         release = Release(unpacked(answer["value"], "value"), certificate, restored_mechanism)
-        self._subscribers.after(step, release, self._rows)
+        self._subscribers.after(step, release, lambda: self._rows)
         return release
 
     def subscribe(
