@@ -322,7 +322,8 @@ def fit_softmax(
             pull = gap / term.variance[:, None]
             value += 0.5 * float(np.sum(gap * pull))
             slope += term.rows @ pull.astype(kind)
-        slope = probabilities * (slope - np.einsum("ij,ij->i", probabilities, slope)[:, None])
+        if sums:
+            slope = probabilities * (slope - np.einsum("ij,ij->i", probabilities, slope)[:, None])
         if likelihood is not None:
             joint = probabilities * likelihood
             total = joint.sum(axis=1, keepdims=True)
