@@ -111,6 +111,7 @@ def test_no_ledger_goes_into_images_or_a_read_only_folder(
 def test_results_are_printed_for_programs_or_without_progress(labeldp: Run) -> None:
     done = labeldp(*FIT, "--out", "model", "--new-budget", "1", "--quiet", "--json")
     found = json.loads(done.out)
+    assert found["features"] == ["id", "age", "hours", "region", "job"]
     assert found["budget"]["run"] == {"epsilon": 1.0, "delta": 0.0} and found["report"] == "model/report.html"
     assert done.err == "" == labeldp(*FIT, "--out", "model", "--quiet").err
 

@@ -49,3 +49,26 @@ def test_another_column_of_the_account_is_released(table: Path, labeldp: Callabl
     done = labeldp("release", "t.csv", *VISITED, "--out", "b.csv")
     assert done.status == 0, done.err
     assert (table / "b.csv").read_text().splitlines()[0] == "visited"
+
+
+@pytest.mark.parametrize("columns", [("age", "visited"), ("visited", "age")])
+@pytest.mark.parametrize("named", [(False, True), (True, False), (False, False)])
+def test_labels_of_a_dataset_without_column_names_are_no_features(
+    people: Path, labeldp: Callable[..., Ran], columns: tuple[str, str], named: tuple[bool, bool]
+) -> None:
+    """Whichever column comes first, and whether its account is t or t/COLUMN: the second fit must not learn from it."""
+    (people / "t.csv").write_text(TABLE)
+    for number, (column, name) in enumerate(zip(columns, named, strict=True)):
+        domain = (
+            ("--classes", "no,yes") if column == "visited" else ("--range", "0,99", "--mechanism", "unbiased-numbers")
+        )
+        account = ("--dataset", f"t/{column}" if name else "t", "--ledger", "l.ledger", "--epsilon", "1")
+        if not number:
+            first = labeldp(
+                "release", "t.csv", "--label", column, *domain, *account, "--out", "a.csv", "--new-budget", "5"
+            )
+            assert first.status == 0, first.err
+        else:
+            ran = labeldp("fit", "t.csv", "--label", column, *domain[:2], *account, "--other-ids", "--out", "model")
+    assert ran.status == 1 and f"{columns[0]!r} holds private labels of 't'" in ran.err, ran
+    assert len(LedgerFile(people / "l.ledger").dataset("t").entries) == 1 and not (people / "model").exists()

@@ -11,6 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.learners import (
+    CenteredColumns,
     Evidence,
     ImageMap,
     LinearHead,
@@ -21,7 +22,7 @@ from labeldp.learners import (
     label_head,
     log_scores,
 )
-from labeldp.learners.softmax import DECAY, OFFSET, RIDGE
+from labeldp.learners.softmax import DECAY, EMBEDDING_DECAY, OFFSET, RIDGE, Plane
 from labeldp.mechanisms import LocalHashing, RandomizedResponseWithPrior
 from labeldp.privacy import BudgetExceeded, InputError, Public
 from learners.data import blobs
@@ -69,6 +70,13 @@ def test_true_labels_are_learned_up_to_the_prior() -> None:
     precision = 0.5 / np.concatenate([[OFFSET], shares / shares.sum()])
     assert np.allclose(gap, -precision[:, None] * head.weights, atol=0.3)  # of sums of 3,000 entries
     assert np.allclose(head.probabilities(), head.classifier.predict_proba(FEATURES), atol=1e-5)
+
+
+@pytest.mark.parametrize(("representation", "decay"), [(AS_THEY_ARE, DECAY), (CenteredColumns(), EMBEDDING_DECAY)])
+def test_embeddings_expect_more_signal_in_wide_directions(representation: Any, decay: float) -> None:
+    plane = Plane.of(FEATURES, len(FEATURES), representation, 6)
+    shares = plane.space.variances**decay
+    assert np.allclose(plane.signal, [OFFSET, *shares / shares.sum()]) and np.ptp(shares) > 0
 
 
 @pytest.mark.parametrize("ridge", [0.01, 1.0, 10.0])

@@ -362,11 +362,16 @@ class DatasetLedger(NotCopyable):
         return tuple(dict.fromkeys(domain.column for domain in self.domains if domain.column))
 
     def refuse_private(self, columns: Iterable[str | None]) -> None:
-        """Raise InputError if a column that is read as public has private labels of the dataset."""
-        if (declared := self.columns) and (private := [name for name in columns if name in declared]):
+        """Raise InputError if a column that is read as public has private labels of the dataset.
+
+        Stored requests have the label columns of a dataset of one column without a name.
+        """
+        query = "SELECT json_extract(content, '$.source.label') FROM release JOIN request ON digest = request"
+        labels = {*self.columns, *(label for (label,) in self._rows(query))}
+        if private := [name for name in columns if name and name in labels]:
             raise InputError(
                 f"the column {private[0]!r} holds private labels of {self.scope.dataset!r}: it must not be used as a "
-                "public column. Name the public columns (--features), or leave it out of the table"
+                "public column. Check --label, name the public columns (--features), or leave it out of the table"
             )
 
     @property

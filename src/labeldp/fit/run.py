@@ -29,7 +29,7 @@ from labeldp.fit.summary import FitSummary, Stage
 from labeldp.fit.users import owner_note
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, CuratorLike, InputError
-from labeldp.tables import atomic_directory, open_table
+from labeldp.tables import atomic_directory, first_names, open_table
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
@@ -105,8 +105,8 @@ def fit_file(
     def job_of() -> Job:
         source = curator.features() if data is None else data  # type: ignore[union-attr]
         if ledger is not None and data is not None and not takes_images(data):  # before a message tells of values
-            names = settings.features or [name for name in open_table(data).columns if name != settings.label]
-            LedgerFile(ledger).refuse_private(settings.dataset, (settings.id_column, settings.user_column, *names))
+            names = (settings.id_column, settings.user_column, *(settings.features or open_table(data).columns))
+            LedgerFile(ledger).refuse_private(settings.dataset, [name for name in names if name != settings.label])
         rows, public = read_rows(source, settings, test)
         return prepare(settings, rows, ledger if curator is None else curator, data=data, public=public)
 
@@ -181,9 +181,8 @@ def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Call
         columns = ""
         if len(shape) == 1:
             categorical = sum(getattr(job.rows.encoder, "categorical", ()))
-            names = job.rows.encoder.names  # a mistyped label leaves a private column among them
-            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-            columns = f", {shape[0]:,} features ({categorical:,} categorical): {', '.join(names[:SHOWN])}{more}"
+            names = first_names(job.rows.encoder.names)  # a mistyped label leaves a private column among them
+            columns = f", {shape[0]:,} features ({categorical:,} categorical){names and ': '}{names}"
         note(f"\N{CHECK MARK} Read {Path(data).name}: {records:,} records{columns}")
     if job.choice and job.settings.chosen:
         note(f"--model auto takes {job.choice.method}: {job.choice.expected}. {job.choice.why}")
@@ -198,10 +197,6 @@ def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Call
     index = ", ".join(map(repr, job.rows.index))
     if index:
         note(f"left out {index}: the index of a pandas data frame is no feature; name it in --features to use it")
-
-
-SHOWN = 8
-"""Names of features that are shown, at most."""
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError, check_growth
+from labeldp.tables import first_names
 
 SOURCES_NEEDED = (
     "a NumPy archive (.npz), files of MNIST's format, CIFAR's binary version, or a folder of images for each class, "
@@ -213,7 +214,6 @@ IMAGES = ("images", "X", "x")
 TRAIN = ("{}", "train_{}", "{}_train")
 TEST = ("test_{}", "{}_test")
 ARCHIVE_NEEDED = "a NumPy archive (.npz) of plain arrays, as numpy.savez writes it, is needed"
-SHOWN_ARRAYS = 12
 
 
 def open_archive(path: Path, label: str) -> ImageData:
@@ -254,12 +254,9 @@ def images_of_archive(path: Path) -> NDArray[Any]:
 
 
 def _unclear(path: Path, label: str) -> InputError:
-    names = array_names(path)
-    shown = ", ".join(map(repr, names[:SHOWN_ARRAYS])) or "none"
-    shown += f" and {len(names) - SHOWN_ARRAYS} more" if len(names) > SHOWN_ARRAYS else ""
     return InputError(
         f"{path} must have one array of images, named {' or '.join(IMAGES)}, and one of labels, named {label!r}, or "
-        f"both as train_… and test_…; it has {shown}"
+        f"both as train_… and test_…; it has {first_names(array_names(path)) or 'none'}"
     )
 
 

@@ -40,13 +40,7 @@ TRIAL_RECORDS = 500
 """Records of a dry run, at most."""
 
 
-def label_head(
-    features: Any,
-    evidence: Evidence,
-    *,
-    representation: Any = None,
-    prior: Any = None,
-) -> LinearHead:
+def label_head(features: Any, evidence: Evidence, *, representation: Any = None, prior: Any = None) -> LinearHead:
     """Fit the linear softmax on principal directions of public features under which released labels are likeliest.
 
     Args:

@@ -348,7 +348,7 @@ def fit_codes(classifier: Any, features: Any, codes: NDArray[Any], weights: Any 
     name, arguments = weight_name(classifier), {}
     if weights is not None:
         if name is None:
-            raise InputError('this classifier takes no sample weights: use training="posterior" or "plain"')
+            raise InputError("this classifier takes no sample weights")
         arguments[name] = weights
     with config_context(enable_metadata_routing=False):
         return clone(classifier).fit(features, targets, **arguments)

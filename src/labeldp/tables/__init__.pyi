@@ -28,6 +28,7 @@ from .table import CHANGED as CHANGED
 from .table import Join as Join
 from .table import Table as Table
 from .table import Task as Task
+from .table import first_names as first_names
 from .table import open_table as open_table
 from .table import rebatched as rebatched
 from .values import DistinctIds as DistinctIds

@@ -27,7 +27,7 @@ Stamp = tuple[int, int, int]
 CHANGED = "the table changed while it was being {}"
 """Beginning of the message about a changed table, with a gap for a verb."""
 
-SHOWN_COLUMNS = 12
+SHOWN_NAMES = 12
 NO_HEADER = "its first row was read as the column names: does it have a header row?"
 
 
@@ -160,9 +160,14 @@ class Table:
         hint = f"; {close}" if close else ""
         if not self.declares_names:
             return hint or f"; {NO_HEADER}"
-        shown = ", ".join(repr(name[:40]) for name in self.columns[:SHOWN_COLUMNS])
-        more = f" and {len(self.columns) - SHOWN_COLUMNS} more" if len(self.columns) > SHOWN_COLUMNS else ""
-        return f"{hint} It has {shown}{more}" if hint else f"; it has {shown}{more}"
+        shown = first_names(self.columns)
+        return f"{hint} It has {shown}" if hint else f"; it has {shown}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return the first of many names, as a message shows them."""
+    shown = ", ".join(repr(name[:40]) for name in names[:SHOWN_NAMES])
+    return f"{shown} and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else shown
 
 
 def open_table(data: Any) -> Table:
