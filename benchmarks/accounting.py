@@ -10,10 +10,10 @@ weights and 1e-5 for secret ones. Inverses have no peer: their ratio is to one `
 import argparse
 import os
 import statistics
-import time
 from collections.abc import Callable
 
 import pages
+from clock import seconds
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -83,17 +83,6 @@ def _hidden_by_quad(stretch: float, shrink: float, epsilon: float) -> float:
         return 2 * np.exp(-u * u / 2) / np.sqrt(2 * np.pi) * inner
 
     return quad(integrand, 0, 12, epsabs=0, epsrel=1e-8, limit=200)[0]
-
-
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The median processor time of a call: other work on the machine does not count."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return statistics.median(times)
 
 
 def published_cases() -> dict[str, tuple[NoisyBags, float]]:

@@ -11,30 +11,17 @@ same numbers with the same k.
 
 import argparse
 import platform
-import statistics
-import time
-from collections.abc import Callable
 from datetime import date
 
 import numpy as np
 import pages
+from clock import seconds
 from sklearn.neighbors import KNeighborsRegressor
 
 import labeldp as ldp
 from labeldp.privacy import Trust
 
 DIMENSION, EPSILON = 4, 1.0
-
-
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The median time of a function, after one warm-up."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def records(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,9 +38,7 @@ def cells(count: int, repeats: int) -> tuple[int, float, float]:
     side = ldp.learners.cube_side(count, DIMENSION, epsilon=EPSILON, trust=Trust.CENTRAL)
     partition = ldp.learners.CubePartition(side, bounds=(0, 1))
     domain, rng = ldp.Interval(0, 1), np.random.default_rng(0)
-    curators = iter(
-        [ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=EPSILON)) for _ in range(repeats + 1)]
-    )
+    curators = iter([ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=EPSILON)) for _ in range(repeats)])
 
     def fit() -> object:
         return ldp.fit_cells(features, next(curators), epsilon=EPSILON, rng=rng, partition=partition)

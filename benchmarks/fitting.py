@@ -25,21 +25,13 @@ os.environ.setdefault("ARROW_IO_THREADS", "1")
 
 import numpy as np
 import pyarrow as pa
+from clock import most_memory, seconds
 from pyarrow import parquet
 
 import labeldp as ldp
 
 HERE = Path(__file__)
 NAMES = tuple("abcdefghij")
-MEASURED = {
-    "boosting, 100,000 x 20": "37 s, -",
-    "boosting, 1,000,000 x 20": "238 s, 2,048 MB",
-    "auto, 81,000 x 49, three classes": "over 240 s, 5,018 MB",
-    "fit_linear, 100,000 x 20": "35 s, 3,379 MB",
-    "fit_cells, 10,000 x 20": "22 s",
-    "MedianPartition(1000), 1,000,000 x 20": "11 s",
-}
-"""What version d3efc12 took, on another day and machine."""
 
 
 def made_up(records: int, columns: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -49,11 +41,6 @@ def made_up(records: int, columns: int, classes: int) -> tuple[np.ndarray, np.nd
     scores = features @ (0.5 * rng.normal(size=(columns, classes))) + np.sin(2 * features[:, :classes])
     scores += features[:, [0]] * features[:, [1]] * np.linspace(-1, 1, classes)
     return features, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-
-
-def most_memory() -> float:
-    """The most memory that this process held, in MB."""
-    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
 
 
 def fit(model: str, records: int, columns: int, classes: int) -> Callable[[], object]:
@@ -130,9 +117,7 @@ def worker(what: str, shape: list[int]) -> None:
     if what in ("boosting", "auto"):
         fit(what, 1000, 5, 2)()  # what is imported late is imported now
     work = WORK[what](*shape)
-    start = time.process_time()
-    work()
-    print(json.dumps([time.process_time() - start, most_memory()]))
+    print(json.dumps([seconds(work), most_memory()]))
 
 
 def run(what: str, *shape: int) -> tuple[float, float]:
@@ -144,39 +129,24 @@ def run(what: str, *shape: int) -> tuple[float, float]:
     return seconds, megabytes
 
 
-def beside(title: str, what: str, peer: str, shape: tuple[int, ...], wanted: int) -> str:
+def beside(title: str, what: str, peer: str, shape: tuple[int, ...]) -> str:
     """A row of a fit beside its floor."""
-    (seconds, memory), (floor, less) = run(what, *shape), run(peer, *shape)
-    cells = (
-        title,
-        f"{seconds:.1f}",
-        f"{floor:.1f}",
-        f"{seconds / floor:.1f}",
-        wanted,
-        f"{memory:.0f}",
-        f"{less:.0f}",
-        MEASURED[title],
-    )
-    return "| " + " | ".join(map(str, cells)) + " |"
+    (spent, memory), (floor, less) = run(what, *shape), run(peer, *shape)
+    return f"| {title} | {spent:.1f} | {floor:.1f} | {spent / floor:.1f} | {memory:.0f} | {less:.0f} |"
 
 
-HEAD = "| fit | s | {}, s | ratio | wanted | MB | {}, MB | at d3efc12 |\n|---|---|---|---|---|---|---|---|"
+HEAD = "| fit | s | {}, s | ratio | MB | {}, MB |\n|---|---|---|---|---|---|"
 
 
 def of_trees(sizes: list[int]) -> str:
     """Boosting beside the same trees once."""
-    limits = {100_000: 5, 1_000_000: 4}
-    rows = [
-        beside(f"boosting, {size:,} x 20", "boosting", "same trees", (size, 20, 2), limits[size])
-        for size in sizes
-        if size in limits
-    ]
+    rows = [beside(f"boosting, {size:,} x 20", "boosting", "same trees", (size, 20, 2)) for size in sizes]
     return "\n".join([HEAD.format("same trees", "same trees"), *rows])
 
 
 def of_auto() -> str:
     """The default beside scikit-learn's boosted trees."""
-    row = beside("auto, 81,000 x 49, three classes", "auto", "scikit-learn", (81_000, 49, 3), 10)
+    row = beside("auto, 81,000 x 49, three classes", "auto", "scikit-learn", (81_000, 49, 3))
     return "\n".join([HEAD.format("scikit-learn", "scikit-learn"), row])
 
 
@@ -200,17 +170,14 @@ def diagnostics(shape: list[int]) -> None:
 
     for name in ("simulated_curve", "importances"):
         setattr(module, name, timed(getattr(module, name)))
-    work = fit("auto", *shape)
-    start = time.process_time()
-    work()
-    print(json.dumps([time.process_time() - start, *spent]))
+    print(json.dumps([seconds(fit("auto", *shape)), *spent]))
 
 
 def of_diagnostics() -> str:
     """What the diagnostics of a fit cost, beside the rest of it."""
     lines = [
-        "| fit | s without diagnostics | other ε, s | ranked features, s | ratio | wanted |",
-        "|---|---|---|---|---|---|",
+        "| fit | s without diagnostics | other ε, s | ranked features, s | ratio |",
+        "|---|---|---|---|---|",
     ]
     for shape in DIAGNOSTICS:
         size = ",".join(map(str, shape))
@@ -219,31 +186,30 @@ def of_diagnostics() -> str:
         total, curve, ranks = json.loads(output.splitlines()[-1])
         rest = total - curve - ranks
         cells = (f"auto, {shape[0]:,} x {shape[1]}", f"{rest:.1f}", f"{curve:.2f}", f"{ranks:.2f}")
-        lines.append(f"| {' | '.join(cells)} | {(curve + ranks) / rest:.2f} | 0.33 |")
+        lines.append(f"| {' | '.join(cells)} | {(curve + ranks) / rest:.2f} |")
     return "\n".join(lines)
 
 
 def of_linear(sizes: list[int]) -> str:
     """`fit_linear` at several sizes, and the exponent of its time."""
     found = [run("fit_linear", size, 20, 2) for size in sizes]
-    lines = ["| records | s | MB | exponent from the row above | at d3efc12 |", "|---|---|---|---|---|"]
-    for place, (size, (seconds, memory)) in enumerate(zip(sizes, found, strict=True)):
-        before = "" if not place else f"{np.log(seconds / found[place - 1][0]) / np.log(size / sizes[place - 1]):.2f}"
-        old = MEASURED.get(f"fit_linear, {size:,} x 20", "")
-        lines.append(f"| {size:,} | {seconds:.1f} | {memory:.0f} | {before} | {old} |")
+    lines = ["| records | s | MB | exponent from the row above |", "|---|---|---|---|"]
+    for i, (size, (spent, memory)) in enumerate(zip(sizes, found, strict=True)):
+        exponent = "" if not i else f"{np.log(spent / found[i - 1][0]) / np.log(size / sizes[i - 1]):.2f}"
+        lines.append(f"| {size:,} | {spent:.1f} | {memory:.0f} | {exponent} |")
     return "\n".join(lines)
 
 
 def of_cells() -> str:
     """Cells and their trees."""
-    lines = ["| work | s | MB | at d3efc12 |", "|---|---|---|---|"]
+    lines = ["| work | s | MB |", "|---|---|---|"]
     for what, title in (
         ("fit_cells", "fit_cells, 10,000 x 20"),
         ("MedianPartition", "MedianPartition(1000), 1,000,000 x 20"),
     ):
         size = int(title.split(", ", 1)[1].split(" x")[0].replace(",", ""))
         seconds, memory = run(what, size, 20, 2)
-        lines.append(f"| {title} | {seconds:.1f} | {memory:.0f} | {MEASURED[title]} |")
+        lines.append(f"| {title} | {seconds:.1f} | {memory:.0f} |")
     return "\n".join(lines)
 
 
@@ -271,13 +237,13 @@ def tables() -> dict[str, Callable[[], tuple[np.ndarray, np.ndarray, np.ndarray,
         "hillstrom": lambda: read(
             "hillstrom/hillstrom.csv.gz", ["visit", "conversion", "spend"], lambda table: table.visit.to_numpy()
         ),
-        "made up": lambda: smooth(2),
-        "made up, three classes": lambda: smooth(3),
+        "synthetic": lambda: smooth(2),
+        "synthetic, three classes": lambda: smooth(3),
     }
 
 
-def scores(name: str, epsilon: float, noise: int, before: bool) -> list[float]:
-    """Accuracy, AUC or NaN, log loss and seconds on a fifth that is held out, by today's rules or those before them."""
+def scores(name: str, epsilon: float, noise: int, rules: bool) -> list[float]:
+    """Accuracy, AUC or NaN, log loss and seconds on a held-out fifth, with or without the rules for many records."""
     from sklearn.metrics import roc_auc_score
 
     from labeldp.learners import default_classifiers, fit_multistage
@@ -287,7 +253,7 @@ def scores(name: str, epsilon: float, noise: int, before: bool) -> list[float]:
     holder = ldp.Curator(np.asarray(codes)[~test], domain=ldp.Classes(classes), budget=ldp.Budget(epsilon))
     start = time.process_time()
     with ExitStack() as stack:
-        for module in ("training", "heads") if before else ():
+        for module in () if rules else ("training", "heads"):
             stack.enter_context(patch(f"labeldp.learners.{module}.MANY_RECORDS", 10**9))
         candidates = default_classifiers(features[~test], mask)
         rng = np.random.default_rng([noise, 11])
@@ -300,22 +266,22 @@ def scores(name: str, epsilon: float, noise: int, before: bool) -> list[float]:
 
 
 def of_rules(epsilons: list[float], noises: int, only: str, kept: Path) -> str:
-    """Today's rules beside five folds, copies of records, and a head of all records, on the same released labels."""
+    """The rules for many records beside a fit without them, on the same released labels."""
     kept.mkdir(parents=True, exist_ok=True)
     lines = [
-        "| table | epsilon | rules | accuracy | AUC | log loss | s | noises |",
+        "| table | ε | fit | accuracy | AUC | log loss | s | runs |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in tables():
         if only and name not in only.split("+"):
             continue
         for epsilon in epsilons:
-            for before in (True, False):
+            for rules in (False, True):
                 found = []
                 for noise in range(noises):
-                    path = kept / f"{name}-{epsilon:g}-{noise}-{'before' if before else 'now'}.json"
+                    path = kept / f"{name}-{epsilon:g}-{noise}-{'rules' if rules else 'folds'}.json"
                     if not path.exists():
-                        path.write_text(json.dumps(scores(name, epsilon, noise, before)))
+                        path.write_text(json.dumps(scores(name, epsilon, noise, rules)))
                         print(path.stem, path.read_text(), file=sys.stderr, flush=True)
                     found.append(json.loads(path.read_text()))
                 each = np.array(found)
@@ -324,9 +290,9 @@ def of_rules(epsilons: list[float], noises: int, only: str, kept: Path) -> str:
                     f"{each[:, j].mean():.{digits}f} ± {spread[j]:.{digits}f}" for j, digits in ((0, 2), (1, 2), (2, 4))
                 ]
                 cells[1] = "" if np.isnan(each[0, 1]) else cells[1]
-                rules = "five folds, copies" if before else "today"
+                title = "rules" if rules else "five folds, copies"
                 lines.append(
-                    f"| {name} | {epsilon:g} | {rules} | {' | '.join(cells)} | {each[:, 3].mean():.0f} | {noises} |"
+                    f"| {name} | {epsilon:g} | {title} | {' | '.join(cells)} | {each[:, 3].mean():.0f} | {noises} |"
                 )
     return "\n".join(lines)
 

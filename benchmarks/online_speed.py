@@ -12,12 +12,12 @@ import argparse
 import os
 import resource
 import statistics
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import pages
+from clock import seconds
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -33,13 +33,6 @@ from labeldp.sampling import draw_index
 ROUNDS, EXPERTS, EPSILON, DELTA, BLOCK, CALLS = 10**6, 1000, 1.0, 1e-6, 10**5, 2000
 RNG = SystemRandomness()
 PLAN = plan_experts(EXPERTS, ROUNDS, EPSILON, DELTA, method="dartboard")
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """The processor time of one run."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def ratio(work: Callable[[], object], limit: Callable[[], object], repeats: int) -> tuple[float, float, float]:

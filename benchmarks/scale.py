@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import pages
+from clock import most_memory, seconds
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("ARROW_IO_THREADS", "1")
@@ -40,19 +41,7 @@ NAMES = ("no", "yes", "perhaps")
 KINDS = {"integer ids, Parquet": "i.parquet", "text ids, Parquet": "t.parquet", "integer ids, CSV": "i.csv"}
 """The tables that are released, and the names of their files."""
 
-WANTED = {"integer ids, Parquet": 0.60, "text ids, Parquet": 0.45, "integer ids, CSV": 0.25}
-
 CHUNK = 1 << 18
-
-
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The median processor time of a function."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return statistics.median(times)
 
 
 def elapsed(work: Callable[[], object], repeats: int) -> float:
@@ -161,12 +150,6 @@ def cohorts(sizes: list[int], repeats: int, place: str | None) -> list[str]:
     return lines
 
 
-def most_memory() -> float:
-    """The most memory that this process held, in MB; `ru_maxrss` would count that of the process that started it."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
 def run(what: str, source: Path, repeats: int) -> tuple[float, float]:
     """The median time and the largest memory of workers."""
     found = []
@@ -180,7 +163,7 @@ def sidecars(sizes: list[int], repeats: int, place: str | None) -> tuple[list[st
     """Releases of files beside copies of them, and how they grow."""
     lines = [
         "| table | rows | copy, s | release, s | speed of a copy | copy, MB | release, MB |",
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|",
     ]
     growth = ["| table | copy, time | release, time | release, memory |", "|---|---|---|---|"]
     with tempfile.TemporaryDirectory(dir=place) as folder:
@@ -192,8 +175,8 @@ def sidecars(sizes: list[int], repeats: int, place: str | None) -> tuple[list[st
                 copied, released = run("copy", source, repeats), run("release", source, repeats)
                 found.append((copied[0], *released))
                 share = copied[0] / released[0]
-                row = (kind, rows, copied[0], released[0], share, WANTED[kind], copied[1], released[1])
-                lines.append("| {} | {:,} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.0f} | {:.0f} |".format(*row))
+                row = (kind, rows, copied[0], released[0], share, copied[1], released[1])
+                lines.append("| {} | {:,} | {:.2f} | {:.2f} | {:.2f} | {:.0f} | {:.0f} |".format(*row))
                 print(lines[-1], flush=True)
                 source.unlink()
             growth.append("| {} | {:.2f} | {:.2f} | {:.2f} |".format(kind, *exponents(sizes, found)))

@@ -10,11 +10,10 @@ ratio to the plain numpy code of that same run.
 
 import argparse
 import os
-import statistics
-import time
 from collections.abc import Callable
 
 import pages
+from clock import seconds
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -55,17 +54,6 @@ RECORDED = {
     "multi-freq-ldpy 0.2.5, SUE client": (449_000, 181_000),
     "gopher, RR-on-bins (two output bins)": (5_450, None),
 }
-
-
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The median time of a function, after one warm-up."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def usual_code(labels: np.ndarray, keep: float, classes: int, rng: np.random.Generator) -> np.ndarray:
