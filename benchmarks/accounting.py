@@ -24,9 +24,6 @@ from scipy.stats import binom, hypergeom
 
 from labeldp.bags import HiddenBag, NoisyBags, cross_bound, lba_delta, lba_required_residual, llp_delta, llp_epsilon
 
-LIMIT = 0.05
-"""Seconds that a call may take."""
-
 
 def by_quad(bags: NoisyBags, epsilon: float) -> float:
     """The delta of bags with Gaussian weights, from one quadrature for each number of noisy labels."""
