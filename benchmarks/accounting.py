@@ -27,7 +27,7 @@ from labeldp.bags import HiddenBag, NoisyBags, cross_bound, lba_delta, lba_requi
 
 def by_quad(bags: NoisyBags, epsilon: float) -> float:
     """The delta of bags with Gaussian weights, from one quadrature for each number of noisy labels."""
-    if bags.each == bags.size:
+    if bags.noisy_per_bag == bags.size:
         return inside_by_quad(bags, epsilon)
     ratio, others = float(bags.ratio), bags.size - 1
     if bags.noisy_set == "stratified":

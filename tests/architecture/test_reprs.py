@@ -22,7 +22,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "privacy.KeyedRandomness": lambda: room("privacy").KeyedRandomness(KEY, KEY),
     "privacy.Public": lambda: public(LABELS),
     "privacy.Release": lambda: release(),
-    "bags.WeightedSums": lambda: room("bags").WeightedSums(*[LABELS] * 5),
+    "bags.ReleasedSums": lambda: room("bags").ReleasedSums(public(LABELS), 6, *[LABELS] * 3),
     "tables.LabeledArrays": lambda: labeled(),
     "images.ImageData": lambda: room("images").ImageData(labeled(), labeled()),
     "online.PrivateExperts": lambda: learner(),

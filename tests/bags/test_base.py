@@ -98,7 +98,7 @@ def test_noise_is_that_of_the_whole_range_and_unbiased() -> None:
 def test_what_is_published_can_be_opened(weights: str) -> None:
     llp = NoisyWeightedLLP(5, 2, "0.001", weights, domain=Interval(-1, 1, grid=201), features=rows(43))
     labels = np.random.default_rng(1).integers(0, 201, 43)
-    shown = llp.opened(llp.randomize(labels, rng=KEY))
+    shown = llp.released_sums(llp.randomize(labels, rng=KEY))
     exact = np.bincount(shown.bags, weights=shown.weights * llp.domain.decode(labels))
     assert np.all(np.abs(shown.sums - exact) < 9 * shown.noise_stddev)
     assert np.bincount(shown.bags, weights=shown.noisy).tolist() == [2] * 8
@@ -108,8 +108,8 @@ def test_what_is_published_can_be_opened(weights: str) -> None:
     if weights == "rademacher":
         assert set(np.abs(shown.weights)) == {1.0}
     again, other = llp.randomize(labels[::-1], rng=KEY), llp.randomize(labels, rng=ldp.SystemRandomness())
-    assert np.array_equal(llp.opened(again).weights, shown.weights)
-    assert not np.array_equal(llp.opened(other).weights, shown.weights)
+    assert np.array_equal(llp.released_sums(again).weights, shown.weights)
+    assert not np.array_equal(llp.released_sums(other).weights, shown.weights)
 
 
 def test_golden_sizes() -> None:
@@ -124,7 +124,7 @@ def test_golden_sizes() -> None:
 def test_the_paper_faithful_design_is_figure_2() -> None:
     llp = NoisyWeightedLLP(64, 6, 1.0, domain=Interval(0, 253.78), features=rows(6400), paper_faithful=True)
     released = llp.randomize(np.zeros(6400, dtype=np.uint16), rng=KEY)
-    shown = llp.opened(released)
+    shown = llp.released_sums(released)
     assert shown.noisy.sum() == 600 and len(set(np.bincount(shown.bags, weights=shown.noisy))) > 3
     assert llp.weights == "gaussian"
     assert llp.law.noisy_set == "fixed" and llp.law.records == 6400

@@ -65,7 +65,7 @@ def test_laplace_sums_over_bags() -> None:
 def test_published_weights(weights: str) -> None:
     bags, size = 4000, 4
     llp = NoisyWeightedLLP(size, 2, 1.5, weights, domain=DOMAIN, bags=members(bags, size))
-    shown = llp.opened(llp.randomize(np.ones(bags * size, dtype=np.uint8), rng=KEY))
+    shown = llp.released_sums(llp.randomize(np.ones(bags * size, dtype=np.uint8), rng=KEY))
     own, bare = shown.weights[::size], ~shown.noisy[::size]
     ratio = 2 * np.abs(own) / shown.noise_stddev
     losses = ratio * shown.sums / shown.noise_stddev + ratio**2 / 2  # all labels are 0: the sum is noise
@@ -77,7 +77,7 @@ def test_published_weights(weights: str) -> None:
 def test_figure_2_with_bags_that_may_have_no_noise() -> None:
     bags, size = 3000, 4
     llp = NoisyWeightedLLP(size, 1, 1.5, domain=DOMAIN, bags=members(bags, size), paper_faithful=True)
-    shown = llp.opened(llp.randomize(np.ones(bags * size, dtype=np.uint8), rng=KEY))
+    shown = llp.released_sums(llp.randomize(np.ones(bags * size, dtype=np.uint8), rng=KEY))
     bare = ~shown.noisy[::size]
     noisy, stddev = shown.noise_stddev > 0, np.maximum(shown.noise_stddev, 1e-9)
     ratio = 2 * np.abs(shown.weights[::size]) / stddev
@@ -97,7 +97,8 @@ def test_secret_weights(toward: str) -> None:
     changed = labels.copy()
     changed[-1] = 0
     first, second = (labels, changed) if toward == "more" else (changed, labels)
-    published = np.column_stack(many.opened(many.randomize(first, rng=KEY)))
+    sums = many.released_sums(many.randomize(first, rng=KEY))
+    published = np.column_stack([np.asarray(sums.features), sums.sums])
     laws = [_law(features, each, one.noise_stddev) for each in (first, second)]
     losses = laws[0].logpdf(published) - laws[1].logpdf(published)
     check(losses, one.privacy_loss(), tight=False)

@@ -57,7 +57,7 @@ def test_a_table_of_sums_over_bags_shows_what_the_release_shows(name: str) -> No
     values = [np.asarray(each, dtype=np.float64) for each in made.column_values(value, places, places)]
     table = dict(zip(names, values, strict=True))
     read = type(made).read_columns(list(table), table.__getitem__, "sums", made.specification())
-    shown = made.shown(value)
+    shown = made.released_sums(value)
     assert (read.domain, read.records) == (shown.domain, shown.records)
     for part in ("sizes", "sums", "noise_stddev", "bags", "weights", "features"):
         found, known = getattr(read, part), getattr(shown, part)

@@ -123,7 +123,7 @@ def test_bags_are_groups_of_a_size(path: Path) -> None:
         sums = np.bincount(groups, weights=income)
         assert np.abs(found.mechanism.totals(found.value) - sums).max() < 5
         with pytest.raises(ldp.privacy.InputError, match="release must say which record is in which bag"):
-            found.mechanism.shown(found.value)
+            found.mechanism.released_sums(found.value)
     with pytest.raises(ldp.privacy.InputError, match="at least size = 150 records"):
         asked(path, PartTable(source), "income", RANGE).release(
             GroupSums(ByColumn("group"), None),

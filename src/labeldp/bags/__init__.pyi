@@ -15,7 +15,6 @@ from .learners import bag_rows as bag_rows
 from .learners import fit_bags as fit_bags
 from .llp import NoisyBags as NoisyBags
 from .llp import NoisyWeightedLLP as NoisyWeightedLLP
-from .llp import WeightedSums as WeightedSums
 from .llp import llp_calibrate as llp_calibrate
 from .llp import llp_delta as llp_delta
 from .llp import llp_epsilon as llp_epsilon

@@ -137,7 +137,7 @@ class Bagged(Mechanism):
         return total
 
     @abstractmethod
-    def shown(self, value: Any) -> "ReleasedSums":
+    def released_sums(self, value: Any) -> "ReleasedSums":
         """Return the released sums in the unit of the labels."""
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ class Bagged(Mechanism):
             places: the record of each row, shape (n,).
         """
         bags = self.partition.of_record[places]
-        return [names, bags, self.shown(value).sums[bags]]
+        return [names, bags, self.released_sums(value).sums[bags]]
 
     @classmethod
     @abstractmethod
@@ -326,6 +326,7 @@ class ReleasedSums:
         noise_stddev: of each sum, shape (r,).
         bags: the sum that each record is in, shape (n,); None with secret weights.
         weights: of each record, shape (n,); None with secret weights.
+        noisy: which records count as noisy, shape (n,); None where no record has noise of its own, and in files.
         features: with secret weights the weighted sums of features, shape (r, d); else None.
     """
 
@@ -336,6 +337,7 @@ class ReleasedSums:
     noise_stddev: Floats = field(repr=False)
     bags: Keys | None = field(default=None, repr=False)
     weights: Floats | None = field(default=None, repr=False)
+    noisy: NDArray[np.bool_] | None = field(default=None, repr=False)
     features: Floats | None = field(default=None, repr=False)
 
     @classmethod
@@ -349,17 +351,19 @@ class ReleasedSums:
             if isinstance(release.value, cls):
                 return release.value
             if isinstance(release.mechanism, Bagged):
-                return release.mechanism.shown(release.value)
+                return release.mechanism.released_sums(release.value)
         raise InputError(
             "release must be what a curator released by BagSum, NoisyWeightedLLP or WeightedLBA, or read_bags read"
         )
 
     @classmethod
-    def of_sums(cls, mechanism: Any, sums: Floats, noise_stddev: Any, weights: Floats) -> "ReleasedSums":
+    def of_sums(
+        cls, mechanism: Any, sums: Floats, noise_stddev: Any, weights: Floats, noisy: Any = None
+    ) -> "ReleasedSums":
         """Return the sums of a mechanism with public bags and weights."""
         sizes, spread = mechanism.sizes.astype(np.float64), np.broadcast_to(noise_stddev, sums.shape)
         bags = mechanism.partition.of_record
-        return cls(mechanism.domain, mechanism.records, sizes, sums, spread, bags, weights)
+        return cls(mechanism.domain, mechanism.records, sizes, sums, spread, bags, weights, noisy)
 
     @classmethod
     def of_records(cls, domain: Domain, bags: Floats, weights: Floats, sums: Floats, spread: Any) -> "ReleasedSums":

@@ -343,19 +343,18 @@ class WeightedLBA(Bagged):
             raise InputError("is too large for sums in doubles: take smaller bags", argument="size")
         return np.asarray(2.0 ** np.ceil(np.log2(np.maximum(errors, MIN_STEP) * spreads)), dtype=np.float64)
 
-    def shown(self, value: Any) -> ReleasedSums:
-        features, sums = self.opened(value)
-        sizes, spread = np.repeat(self.sizes.astype(np.float64), self.rows), np.full(len(sums), self.noise_stddev)
-        return ReleasedSums(self.domain, self.records, sizes, sums, spread, features=features)
+    def released_sums(self, value: Any) -> ReleasedSums:
+        numbers = np.asarray(value) * self.units
+        sizes, stddevs = np.repeat(self.sizes.astype(np.float64), self.rows), np.full(len(numbers), self.noise_stddev)
+        return ReleasedSums(self.domain, self.records, sizes, numbers[:, -1], stddevs, features=numbers[:, :-1])
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
         return ("bag", "records", "constant", *features)
 
     def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
         """Return the columns of a table with a row for each weighted sum; it names no record."""
-        features, labels = self.opened(value)
-        bags = np.repeat(np.arange(self.partition.count), self.rows)
-        return [bags, self.sizes[bags], *features.T, labels]
+        content, bags = self.released_sums(value), np.repeat(np.arange(self.partition.count), self.rows)
+        return [bags, self.sizes[bags], *np.asarray(content.features).T, content.sums]
 
     @classmethod
     def read_columns(
@@ -399,11 +398,6 @@ class WeightedLBA(Bagged):
                 block * weights[rows, None], starts[first : first + step] - starts[first]
             )
         return sums
-
-    def opened(self, released: Any) -> tuple[Floats, Floats]:
-        """Weighted sums of features (bags * rows, d) and of labels less the middle of their range (bags * rows,)."""
-        values = np.asarray(released) * self.units
-        return values[:, :-1], values[:, -1]
 
     def __str__(self) -> str:
         text = f"WeightedLBA of {self.size} records with noise of stddev {self.noise_stddev:.6g} on each sum of labels"

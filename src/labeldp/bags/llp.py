@@ -70,25 +70,6 @@ _LARGEST_WEIGHT = 10
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedSums:
-    """Content of a release of weighted bags, in the unit of the labels.
-
-    Args:
-        bags: the bag of each record, shape (n,).
-        weights: of each record, shape (n,).
-        noisy: which records count as noisy, shape (n,).
-        sums: weighted sums of labels with their noise, shape (bags,).
-        noise_stddev: of each sum, shape (bags,).
-    """
-
-    bags: Keys = field(repr=False)
-    weights: NDArray[np.float64] = field(repr=False)
-    noisy: NDArray[np.bool_] = field(repr=False)
-    sums: NDArray[np.float64] = field(repr=False)
-    noise_stddev: NDArray[np.float64] = field(repr=False)
-
-
-@dataclass(frozen=True, eq=False)
 class BagWeights:
     """Weights in steps (n,), who is noisy (n,), and the standard deviation of each bag's noise in steps (bags,)."""
 
@@ -209,7 +190,7 @@ class NoisyBags:
         return label_width(self.label_range) / exact_positive(self.stddev, "stddev")
 
     @property
-    def each(self) -> int | None:
+    def noisy_per_bag(self) -> int | None:
         """How many labels of every bag have noise; None where that is random."""
         if self.noisy == self.population:
             return self.size
@@ -227,13 +208,13 @@ class NoisyBags:
             raise InputError(
                 "must be given: the limit of infinitely many guarantees nothing for finitely many", argument="records"
             )
-        if self.each is not None and (self.weights == "rademacher" or self.size == 1):
-            return PrivacyLoss.gaussian(sqrt_above(self.ratio**2 / self.each))
+        if self.noisy_per_bag is not None and (self.weights == "rademacher" or self.size == 1):
+            return PrivacyLoss.gaussian(sqrt_above(self.ratio**2 / self.noisy_per_bag))
         return PrivacyLoss.curve(self.bag())
 
     def bag(self) -> NoisyBag:
         """Return the loss of one bag as a curve between two ends; not of the limit."""
-        noisy, records = (self.noisy, self.records) if self.each is None else (self.each, None)
+        noisy, records = (self.noisy, self.records) if self.noisy_per_bag is None else (self.noisy_per_bag, None)
         return NoisyBag(self.weights, float_above(self.ratio), self.size, noisy, records)
 
 
@@ -456,17 +437,22 @@ class NoisyWeightedLLP(Bagged):
         self.check_records(len(codes))
         return self.summed(bag_weights.steps * codes)
 
-    def shown(self, value: Any) -> ReleasedSums:
-        opened = self.opened(value)
-        return ReleasedSums.of_sums(self, opened.sums, opened.noise_stddev, opened.weights)
+    def released_sums(self, value: Any) -> ReleasedSums:
+        public, of_record = self.bag_weights(value), self.partition.of_record
+        weights = public.steps / STEPS_IN_WEIGHT
+        totals = np.bincount(of_record, weights=weights, minlength=self.partition.count)
+        unit = float(self.domain.step_exact / STEPS_IN_WEIGHT)
+        sums = unit * np.asarray(value)[SEED_WORDS:] + float(self.domain.low_exact) * totals
+        stddevs = unit * public.stddevs.astype(np.float64)
+        return ReleasedSums.of_sums(self, sums, stddevs, weights, public.noisy)
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
         return (record, "bag", "weight", "noisy")
 
     def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
-        opened = self.opened(value)
-        columns = (opened.bags, opened.weights, opened.noisy, opened.sums[opened.bags])
-        return [names, *(column[places] for column in columns)]
+        content = self.released_sums(value)
+        columns = (content.bags, content.weights, content.noisy, content.sums[self.partition.of_record])
+        return [names, *(np.asarray(column)[places] for column in columns)]
 
     @classmethod
     def read_columns(
@@ -482,7 +468,10 @@ class NoisyWeightedLLP(Bagged):
         )
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """Return a public seed of weights and noisy records, and the noisy sums, shape (4 + bags,); see `opened`."""
+        """Return a public seed of weights and noisy records, and the noisy sums, shape (4 + bags,).
+
+        `released_sums` has them in the unit of the labels.
+        """
         bound = self.bound(rng)
         seed = fresh_seed(bound)
         bag_weights = self.bag_weights(seed)
@@ -496,15 +485,6 @@ class NoisyWeightedLLP(Bagged):
             cells = stddevs == stddev
             noise[cells] = discrete_gaussian(WordStream(randomness, names[cells]), int(stddev))
         return noise
-
-    def opened(self, released: Any) -> WeightedSums:
-        """Return a release in the unit of the labels."""
-        bag_weights, of_record = self.bag_weights(released), self.partition.of_record
-        weights = bag_weights.steps / STEPS_IN_WEIGHT
-        total = np.bincount(of_record, weights=weights, minlength=self.partition.count)
-        unit = float(self.domain.step_exact / STEPS_IN_WEIGHT)
-        sums = unit * np.asarray(released)[SEED_WORDS:] + float(self.domain.low_exact) * total
-        return WeightedSums(of_record, weights, bag_weights.noisy, sums, unit * bag_weights.stddevs.astype(np.float64))
 
     def __str__(self) -> str:
         noise = f"{self.noisy} noisy labels" + (" on average" if self.paper_faithful else "")
@@ -613,8 +593,8 @@ def _smallest_size(design: dict[str, Any], read: Reader, aim: float) -> NoisyBag
 
 def _smallest_stddev(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
     unit = float(_bags(design, stddev=1).ratio)
-    share_found = smallest_below(lambda share: read(_bags(design, stddev=share * unit)), aim, 1e-6, 1e9)
-    return None if share_found is None else _bags(design, stddev=share_found * unit)
+    share = smallest_below(lambda share: read(_bags(design, stddev=share * unit)), aim, 1e-6, 1e9)
+    return None if share is None else _bags(design, stddev=share * unit)
 
 
 def _smallest_fraction(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:

@@ -162,7 +162,7 @@ class BagSum(Bagged):
         self.check_records(len(codes))
         return self.summed(codes.astype(np.int64)) * self.fine
 
-    def shown(self, value: Any) -> ReleasedSums:
+    def released_sums(self, value: Any) -> ReleasedSums:
         if self.partition.of_record is None:
             raise InputError("release must say which record is in which bag; `labeldp.bags.fit_bag_sums` does without")
         return ReleasedSums.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))

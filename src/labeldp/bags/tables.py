@@ -154,7 +154,8 @@ def release_bags(
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"
-    names = (*sums.column_names("row" if id_column is None else id_column, records.features), released)
+    features = records.encoder.names if kind.sums_features else ()
+    names = (*sums.column_names("row" if id_column is None else id_column, features), released)
     if len(set(names)) < len(names):
         raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
     account.check_ids(id_column is not None)
@@ -267,11 +268,6 @@ class _Records(LabelSource):
     def encoder(self) -> TableEncoder:
         """The encoder of the feature columns."""
         return TableEncoder.of_columns((name, self.column(name)) for name in self.columns)
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the features that are summed."""
-        return self.encoder.names if "encoder" in vars(self) else ()
 
     def public(self, kind: type[Bagged], name: str, size: int, bags: str) -> dict[str, Any]:
         """Return what a mechanism takes of the public columns: bags, and features where they are summed.

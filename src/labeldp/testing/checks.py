@@ -275,7 +275,7 @@ def check_hidden(mechanism: WeightedLBA, seed: int) -> None:
     require(mechanism.law.residual_square <= floor * SLACK, "the residual counts what is noise or was assumed")
     rng = np.random.default_rng(seed)
     # With all labels at the middle of their range the sums are noise alone; at the end, noise and weights.
-    draws = np.concatenate([mechanism.opened(mechanism.randomize(high, rng=rng))[1] for _ in range(_SEEDS)])
+    draws = np.concatenate([mechanism.released_sums(mechanism.randomize(high, rng=rng)).sums for _ in range(_SEEDS)])
     squares = mechanism.noise_stddev**2 + np.repeat(mechanism.sizes, mechanism.rows) * float(mechanism.width / 2) ** 2
     spread = float(np.mean(draws**2 / np.tile(squares, _SEEDS)))
     require(abs(spread - 1) <= 7.04 * math.sqrt(2 / len(draws)) * 1.2, "sums of labels have weights and noise")
