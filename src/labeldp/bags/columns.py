@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from labeldp.curator import Curator, Ledger, LedgerFile
 from labeldp.inference import plan_sums
@@ -32,25 +34,62 @@ COLUMNS = ("by", "treated", "probabilities", "one", "other")
 
 
 @dataclass(frozen=True)
-class PrivateColumn(LabelSource):
-    """A private column of a table, with the public columns next to it, in the order of the record ids.
+class OrderedLabels(LabelSource):
+    """A private column of a table, in the order of the record ids, if there are any, whatever the order of the rows.
 
     Args:
         table: the table.
-        label: its private column, which is read by `release` alone.
+        label: its private column, which is read when a curator asks for the codes.
         domain: of the labels.
-        public: the other columns.
         ids: record ids in order, or None for row numbers.
         order: the row of each record, shape (n,); None if they stand in order.
-        id_column: the column of the ids.
     """
 
     table: Table = field(repr=False)
     label: str
     domain: Domain
-    public: pa.Table = field(repr=False)
     ids: Any = field(repr=False)
     order: Any = field(repr=False)
+
+    @property
+    @abstractmethod
+    def records(self) -> int:
+        """How many there are."""
+
+    def codes(self, domain: Domain) -> NDArray[Any]:
+        """Read the private labels and return their codes, in the order of the records, shape (n,)."""
+        blocks, domain = self.table.blocks([self.label], encoded=self.label), domain.in_file()
+        codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
+        self.require_same(len(codes))
+        return codes if self.order is None else codes[self.order]
+
+    def require_same(self, rows: int) -> None:
+        """Raise LabelDPError if the table is another than the one whose ids were read."""
+        if rows != self.records or not self.table.is_unchanged():
+            raise LabelDPError(f"{self.table.path} changed while it was being read: nothing was charged")
+
+
+def ids_in_order(content: pa.Table, column: str) -> tuple[Any, NDArray[np.intp]]:
+    """Return the record ids of a column in order, and the row of each.
+
+    Raises:
+        InputError: two records have one id, or it cannot be one.
+    """
+    ids = distinct_ids(content, column)
+    order = by_id(ids)
+    return [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order], order
+
+
+@dataclass(frozen=True)
+class PrivateColumn(OrderedLabels):
+    """A private column of a table, with the public columns next to it.
+
+    Args:
+        public: the other columns, in the order of the records.
+        id_column: the column of the ids.
+    """
+
+    public: pa.Table = field(repr=False)
     id_column: str | None = None
 
     @classmethod
@@ -77,11 +116,9 @@ class PrivateColumn(LabelSource):
         names = [name for name in table.columns if name != label]
         public, ids, order = table.read(names) if names else pa.table({}), None, None
         if id_column is not None:
-            ids = distinct_ids(public, id_column)
-            order = by_id(ids)
-            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+            ids, order = ids_in_order(public, id_column)
             public = public.take(pa.array(order))
-        return cls(table, label, domain, public, ids, order, id_column)
+        return cls(table, label, domain, ids, order, public, id_column)
 
     @property
     def records(self) -> int:
@@ -181,14 +218,6 @@ class PrivateColumn(LabelSource):
         curator = Curator(LabelCodes(zeros), domain=self.domain, ledger=Ledger(Budget(1000)))
         with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # made-up labels have no privacy
             return curator.release(mechanism, rng=np.random.default_rng(0))
-
-    def codes(self, domain: Domain) -> Any:
-        """Read the private labels and return their codes, in the order of the records, shape (n,)."""
-        blocks, domain = self.table.blocks([self.label], encoded=self.label), domain.in_file()
-        codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
-        if len(codes) != self.records or not self.table.is_unchanged():
-            raise LabelDPError(f"{self.table.path} changed while it was being read: nothing was charged")
-        return codes if self.order is None else codes[self.order]
 
 
 def numbers_in(column: pa.Array) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, ReleasedSums
-from labeldp.bags.losses import MAX_BAG, HiddenWeights
+from labeldp.bags.losses import ENDS, MAX_BAG, HiddenWeights
 from labeldp.mechanisms import Domain, Groups, PublicInput, public_value, real_matrix
 from labeldp.privacy import (
     Floats,
@@ -47,6 +47,25 @@ RECORDS_AT_ONCE = 512
 """Records that are summed at once: few, since each sum adds to the error."""
 
 _NUMBERS_AT_ONCE = 1 << 16
+
+MAX_STRETCH = 2.0**40
+"""A larger variance beside one leaves no privacy, and is not told apart in doubles the other way round."""
+
+_UP = 1 + 2.0**-45
+
+MAX_HAT_MATRIX = 2048
+"""Hat matrices of larger bags are not formed: a bound stands for the sums of their rows."""
+
+MAX_FEATURE = 1e100
+"""No feature is larger."""
+
+_NEGLIGIBLE = 2.0**-46
+"""Columns have unit length; a direction in which they are shorter than this is left out, and counts as lost."""
+
+_MAX_ERROR = 2.0**-36
+"""So far from the identity, in norm, the products of basis vectors may be; the margins of leverages cover it."""
+
+_LEVERAGE_MARGIN = 1 + 2.0**-30
 
 
 @dataclass(frozen=True)
@@ -86,7 +105,7 @@ class HiddenBag:
         if decimal(self.cross, "cross") < 0:
             raise InputError("must not be negative: it is a sum of absolute values", argument="cross")
         label_width(self.label_range)
-        set_fields(self, rows=check_integer(self.rows, "rows", high=MAX_WEIGHTED_SUMS))
+        set_fields(self, rows=check_integer(self.rows, "rows", high=MAX_BAG))
         if self.weights().stretch > MAX_STRETCH:
             raise InputError("is so small that the released sums give the label away", argument="residual_square")
 
@@ -431,16 +450,6 @@ def _sums(block: NDArray[np.longdouble], starts: NDArray[np.int64]) -> NDArray[n
     return np.add.reduceat(np.add.reduceat(block, places), firsts)
 
 
-ENDS = "lower", "upper"
-
-MAX_WEIGHTED_SUMS = MAX_BAG
-
-MAX_STRETCH = 2.0**40
-"""A larger variance beside one leaves no privacy, and is not told apart in doubles the other way round."""
-
-_UP = 1 + 2.0**-45
-
-
 def cross_bound(size: int, leverage: Any) -> float:
     """Return the largest absolute sum of the other entries of a row of a hat matrix, given its diagonal one.
 
@@ -513,21 +522,6 @@ def lba_required_residual(
     if share_of_unit is None:
         raise InputError(f"no residual keeps epsilon = {epsilon} and delta = {delta}: take larger ones")
     return share_of_unit * unit
-
-
-MAX_HAT_MATRIX = 2048
-"""Hat matrices of larger bags are not formed: a bound stands for the sums of their rows."""
-
-MAX_FEATURE = 1e100
-"""No feature is larger."""
-
-_NEGLIGIBLE = 2.0**-46
-"""Columns have unit length; a direction in which they are shorter than this is left out, and counts as lost."""
-
-_MAX_ERROR = 2.0**-36
-"""So far from the identity, in norm, the products of basis vectors may be; the margins of leverages cover it."""
-
-_LEVERAGE_MARGIN = 1 + 2.0**-30
 
 
 def _coarsely_up(number: float) -> float:

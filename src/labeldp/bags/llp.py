@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, Keys, ReleasedSums
-from labeldp.bags.losses import MAX_BAG, NoisyBag, bag_ends, binomial
+from labeldp.bags.losses import ENDS, MAX_BAG, NoisyBag, bag_ends, binomial
 from labeldp.mechanisms import CELL_FAILURE, MAX_MU, MIN_MU, Domain
 from labeldp.privacy import (
     MAX_EPSILON,
@@ -61,8 +61,6 @@ MAX_RECORDS = 1 << 50
 WEIGHTS = "rademacher", "gaussian"
 
 NOISY_SETS = "stratified", "fixed"
-
-ENDS = "lower", "upper"
 
 UNKNOWNS = "size", "stddev", "noisy_fraction"
 

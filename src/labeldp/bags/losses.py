@@ -12,6 +12,9 @@ from labeldp.privacy import NEGLIGIBLE_DELTA, Ends, Floats, NumericAtom
 MAX_BAG = 1 << 20
 """Labels in a bag, and rows of secret weights, at most."""
 
+ENDS = "lower", "upper"
+"""The ends of an enclosed curve, in the order of `NumericAtom.ends`."""
+
 _ROUNDING = 3e-11
 """Relative error of the floating-point sums below, at most (tested against 40 digits)."""
 

@@ -13,17 +13,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, ReleasedSums, halved_at_medians, public_halves, random_bags
+from labeldp.bags.columns import OrderedLabels, ids_in_order
 from labeldp.bags.learners import BagRows, bag_model
 from labeldp.bags.sums import BagSum
 from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, user_names
 from labeldp.learners import Model
-from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain, LabelSource
+from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain
 from labeldp.privacy import (
     Budget,
     Certificate,
     Floats,
     InputError,
-    LabelDPError,
     Public,
     Release,
     Request,
@@ -49,11 +49,8 @@ from labeldp.tables import (
     Table,
     TableEncoder,
     as_text,
-    by_id,
     check_kind,
     check_user,
-    codes_of,
-    distinct_ids,
     is_as_certified,
     open_table,
     plain,
@@ -193,28 +190,19 @@ def release_bags_again(
 
 
 @dataclass(frozen=True)
-class _Records(LabelSource):
-    """The records of a table in the order of their ids, if it has ids, whatever the order of the rows.
-
-    Of the table no more than a column is held at a time.
+class _Records(OrderedLabels):
+    """The records of a table; no more than a column is held at a time.
 
     Args:
         columns: the public features.
-        ids: record ids in order, or None for row numbers.
         names: of the records in the output, in the order of the rows.
-        order: the row of each record, shape (n,); None if they are in order.
         bags: the bag of each record, if a column holds it.
         users: the users of the records in order, if users are protected.
     """
 
-    table: Table = field(repr=False)
-    label: str
-    domain: Domain
     columns: list[str]
-    ids: Any = field(repr=False)
     names: Any = field(repr=False)
-    order: NDArray[np.intp] | None = field(repr=False)
-    bags: Public[NDArray[np.int64]] | None = field(repr=False)
+    bags: Public[NDArray[np.int64]] | None = field(default=None, repr=False)
     users: Any = field(default=None, repr=False)
 
     @classmethod
@@ -234,30 +222,21 @@ class _Records(LabelSource):
             names = np.arange(table.rows or sum(len(batch) for batch in table.blocks([label])))
         else:
             content = table.read([id_column])
-            ids, names = distinct_ids(content, id_column), content.column(id_column).combine_chunks()
-            order = by_id(ids)
-            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
-        records = cls(table, label, domain, columns, ids, names, order, None)
+            names = content.column(id_column).combine_chunks()
+            ids, order = ids_in_order(content, id_column)
+        records = cls(table, label, domain, ids, order, columns, names)
         whose = None if user is None else read_users(pa.table({user: records.column(user)}), user)
         return replace(records, bags=None if column is None else _bags_in(records.column(column), column), users=whose)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read a public column, in the order of the records."""
         values = self.table.read([name]).column(0)
-        self._require_same(len(values))
+        self.require_same(len(values))
         return values if self.order is None else values.take(pa.array(self.order))
 
-    def codes(self, domain: Domain) -> NDArray[Any]:
-        """Read the private labels and return their codes, in the order of the records."""
-        blocks, domain = self.table.blocks([self.label], encoded=self.label), domain.in_file()
-        codes = np.concatenate([codes_of(batch, self.label, domain) for batch in blocks])
-        self._require_same(len(codes))
-        return codes if self.order is None else codes[self.order]
-
-    def _require_same(self, rows: int) -> None:
-        """Raise LabelDPError if the table is another than the one whose ids were read."""
-        if rows != len(self.names) or not self.table.is_unchanged():
-            raise LabelDPError(f"{self.table.path} changed while it was being read: nothing was charged")
+    @property
+    def records(self) -> int:
+        return len(self.names)
 
     @property
     def positions(self) -> NDArray[np.intp]:
