@@ -365,15 +365,15 @@ def _adam(state: Floats, gradient: Floats, rate: float, step: int) -> Floats:
 
 def _network(problem: Problem, split: Split, release: Release[Any], seed: int) -> float:
     """Return the test error of the paper's network, trained as the paper says."""
-    predictions = imported("labeldp.networks").appendix_predictions(
-        split.features[:, 1:],
-        release,
-        split.test[:, 1:],
-        seed=seed,
-        epochs=EPOCHS,
-        batch=_batch(problem),
-        peak=LEARNING_RATE,
-        held_out=HELD_OUT,
-        patience=PATIENCE,
-    )
+    torch, networks = imported("torch"), imported("labeldp.networks")
+    rows, test = (torch.as_tensor(part[:, 1:], dtype=torch.float32) for part in (split.features, split.test))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = networks.appendix_network(rows.shape[1])
+    training = {"epochs": EPOCHS, "batch": _batch(problem), "peak": LEARNING_RATE, "held_out": HELD_OUT}
+    for _ in networks.train_bags(module, rows, release, seed=seed, patience=PATIENCE, **training):
+        pass
+    module.eval()
+    with torch.no_grad():
+        predictions = torch.cat([module(part).reshape(-1) for part in test.split(1 << 16)]).double().numpy()
     return split.error(predictions)

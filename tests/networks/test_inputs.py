@@ -18,7 +18,7 @@ def images(count: int = 64) -> torch.Tensor:
 
 def test_a_crop_is_a_shift() -> None:
     given = images()
-    found = crop(given, generator(), 2)
+    found = crop(given, generator())
     for before, after in zip(given, found, strict=True):
         padded = torch.nn.functional.pad(before, (2, 2, 2, 2), mode="replicate")
         shifts = [padded[:, row : row + 16, column : column + 16] for row in range(5) for column in range(5)]

@@ -231,8 +231,8 @@ def open_archive(path: Path, label: str) -> ImageData:
 def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | None:
     """Return the part whose arrays are named in one of the forms, None if there are none; refuse anything ambiguous."""
     names = array_names(path)
-    wanted = [form.format(name) for name in IMAGES for form in forms if name != label]
-    images = [name for name in wanted if name in names]
+    candidates = [form.format(name) for name in IMAGES for form in forms if name != label]
+    images = [name for name in candidates if name in names]
     labels = [name for name in (form.format(label) for form in forms) if name in names]
     if not images and not labels:
         return None
@@ -244,8 +244,7 @@ def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | Non
 def images_of_archive(path: Path) -> NDArray[Any]:
     """Return the only array of images of an .npz file, unchecked."""
     names = array_names(path)
-    wanted = [form.format(name) for name in IMAGES for form in (*TRAIN, *TEST)]
-    files = [name for name in wanted if name in names]
+    files = [name for name in (form.format(name) for name in IMAGES for form in (*TRAIN, *TEST)) if name in names]
     if len(files) != 1:
         raise InputError(
             f"{path} must have one array of images, named {' or '.join(IMAGES)}; it has {', '.join(files) or 'none'}"

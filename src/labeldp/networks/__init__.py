@@ -10,7 +10,7 @@ if not find_spec("torch"):
     )
 
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
-from labeldp.networks.bags import BagTargets, appendix_network, appendix_predictions, train_bags, two_pass
+from labeldp.networks.bags import BagTargets, appendix_network, train_bags, two_pass
 from labeldp.networks.classifier import NetworkClassifier, NetworkStages
 from labeldp.networks.descent import ModuleClassifier, fit_descent, linear_module
 from labeldp.networks.distillation import Distilled, fit_best, steps, takes_labels
@@ -33,7 +33,6 @@ __all__ = [
     "SelfSupervised",
     "State",
     "appendix_network",
-    "appendix_predictions",
     "build",
     "fit_best",
     "fit_descent",

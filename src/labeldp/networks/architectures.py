@@ -129,8 +129,9 @@ def resnet18(shape: tuple[int, ...], classes: int) -> Network:
     return Network(nn.Sequential(*layers), channels, classes)
 
 
-def mlp(shape: tuple[int, ...], classes: int, width: int = 256) -> Network:
+def mlp(shape: tuple[int, ...], classes: int) -> Network:
     """Build a network with two hidden layers, for tables and flattened images."""
+    width = 256
     size = int(torch.Size(shape).numel())
     layers = [nn.Flatten(), nn.Linear(size, width), nn.BatchNorm1d(width), nn.ReLU(inplace=True)]
     layers += [nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(inplace=True)]
@@ -143,8 +144,9 @@ class PairEncoder(nn.Module):  # type: ignore[misc]
     Source: Xiangnan He et al., Neural Collaborative Filtering (2017), section 3.4.
     """
 
-    def __init__(self, counts: tuple[int, int], width: int = 32) -> None:
+    def __init__(self, counts: tuple[int, int]) -> None:
         super().__init__()
+        width = 32
         self.factors = nn.ModuleList([nn.Embedding(count, width) for count in counts])
         self.profiles = nn.ModuleList([nn.Embedding(count, width) for count in counts])
         self.mixer = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())

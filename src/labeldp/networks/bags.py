@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from labeldp.bags import ReleasedSums
@@ -215,29 +214,3 @@ def held_error(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tenso
         records, _ = targets.members(bags)
         predictions = [module(rows[part]).reshape(-1) for part in records.split(micro)]
         return float(targets.loss(torch.cat(predictions), bags))
-
-
-def appendix_predictions(
-    features: Any, release: Release[Any], test: Any, *, seed: int, **training: Any
-) -> NDArray[np.float64]:
-    """Train a network of 128, 64 and 1 neurons on released bags, and predict test records, shape (t,).
-
-    Args:
-        features: public, shape (n, d).
-        release: of `BagSum` or `NoisyWeightedLLP`.
-        test: shape (t, d).
-        seed: public seed of weights, order and held-out bags.
-        training: further arguments of `train_bags`.
-
-    Source: Brahmbhatt, Appendix K.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        module = appendix_network(features.shape[1])
-    for _ in train_bags(module, features, release, seed=seed, **training):
-        pass
-    module.eval()
-    with torch.no_grad():
-        parts = torch.as_tensor(np.asarray(test), dtype=torch.float32).split(1 << 16)
-        predictions = torch.cat([module(part).reshape(-1) for part in parts])
-    return np.asarray(predictions.numpy(), dtype=np.float64)

@@ -21,7 +21,7 @@ from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.networks.architectures import build
 from labeldp.networks.inputs import Inputs, InputScale
 from labeldp.networks.losses import Loss, Objective, objective_of, targets
-from labeldp.networks.training import PRESETS, Recipe, Record, State, mixed_precision, train
+from labeldp.networks.training import PRESETS, Recipe, Record, State, device_of, mixed_precision, train
 from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
 
 PREDICT_BATCH = 1024
@@ -182,21 +182,21 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("must be a torch.nn.Module that returns scores, shape (n, K)", argument="module")
         if self.init is not None:
             raise InputError("goes with network: a module has weights of its own", argument="init")
-        module = deepcopy(weights.value).to(device=self._device(), memory_format=torch.channels_last)
+        module = deepcopy(weights.value).to(device=device_of(self.device), memory_format=torch.channels_last)
         if start is not None:
             module.load_state_dict(start.network_.state_dict())
         try:
             with torch.no_grad():
                 module.eval()
-                batch = inputs.batch(torch.arange(min(len(inputs), 2)), self._device())
+                batch = inputs.batch(torch.arange(min(len(inputs), 2)), device_of(self.device))
                 output = module(batch.contiguous(memory_format=_layout(batch)))
             shape = tuple(output.shape)
         except Exception as error:
             text = str(error).splitlines()[:1]
             raise InputError(f"cannot take these features: {''.join(text)}", argument="module") from error
         if shape != (len(batch), classes):
-            wanted = f"must return scores, shape ({len(batch)}, {classes}), for {len(batch)} records"
-            raise InputError(f"{wanted}, and returns shape {shape}", argument="module")
+            text = f"must return scores, shape ({len(batch)}, {classes}), for {len(batch)} records, and returns"
+            raise InputError(f"{text} shape {shape}", argument="module")
         return module
 
     def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> nn.Module:
@@ -214,7 +214,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if initial.network != self.network or initial.shape_ != shape:
                 raise InputError("init must be a network of the same kind, for inputs of the same shape")
             network.encoder.load_state_dict(initial.network_.encoder.state_dict())
-        return network.to(device=self._device(), memory_format=torch.channels_last)
+        return network.to(device=device_of(self.device), memory_format=torch.channels_last)
 
     def _shape(self, inputs: Inputs) -> tuple[int, ...]:
         """Return the shape of one record, or the counts of ids."""
@@ -223,9 +223,6 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not inputs.fit_into(self.counts):
             raise InputError("counts must be larger than every id of its column")
         return self.counts
-
-    def _device(self) -> torch.device:
-        return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return probabilities of the true class, shape (n, K)."""
@@ -274,7 +271,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.scale_ = None if state["scale"] is None else InputScale(*map(torch.from_numpy, state["scale"]))
         network = build(self.network, self.shape_, state["classes"], 0)
         network.load_state_dict({name: torch.as_tensor(array) for name, array in state["weights"].items()})
-        self.network_ = network.to(device=self._device(), memory_format=torch.channels_last).eval()
+        self.network_ = network.to(device=device_of(self.device), memory_format=torch.channels_last).eval()
 
     def __sklearn_clone__(self) -> "NetworkClassifier":
         """Return an unfitted classifier with the same arguments; initial weights are shared, not copied."""

@@ -230,7 +230,7 @@ class Distilled(Learner):
             raise InputError("features must have one row for each record of the labels")
         if curator.domain.target != "classes":
             raise InputError("curator must hold classes: its domain is not Classes")
-        seed = check_integer(self.seed, "seed", 0)
+        check_integer(self.seed, "seed", 0)
         epsilon = float_above(positive_epsilon(task.epsilon))
         check_choice(self.trust, "trust", ("central", "local"))
         if self.trust == "local" and decimal(task.delta, "delta"):
@@ -239,10 +239,7 @@ class Distilled(Learner):
         labels = takes_labels(curator.domain, epsilon, task.delta, self.trust)
         watch = self.watch or epochs_shown(progress, 1 if labels else 2)
         net = NetworkClassifier(self.network, checkpoints=self.checkpoints, watch=watch, device=self.device)
-        fit = _Fit(
-            features, curator.domain, epsilon, task.delta, rng, labels, self.partition_seed, mapping, net, self.augment,
-            self.callback or (lambda *_: None), seed,
-        )  # fmt: skip
+        fit = _Fit(self, features, curator.domain, epsilon, task.delta, rng, labels, mapping, net)
         fit.dry_run()
         if not task.share:
             return fit.learn(curator, np.arange(curator.records))
@@ -288,7 +285,7 @@ def takes_labels(domain: Classes, epsilon: float, delta: float, trust: Trust) ->
     return bits >= (LABELS_FROM if delta else PURE_LABELS_FROM) * np.log2(domain.size)
 
 
-def steps(domain: Classes, epsilon: float, delta: float, trust: Trust = "central") -> dict[str, PrivacyLoss]:
+def steps(domain: Classes, epsilon: float, delta: float, trust: Trust) -> dict[str, PrivacyLoss]:
     """Return the release of `fit_best` on its training records by name, and what it costs at most.
 
     Args:
@@ -303,29 +300,26 @@ def steps(domain: Classes, epsilon: float, delta: float, trust: Trust = "central
 
 @dataclass(frozen=True)
 class _Fit:
-    """The arguments and the steps of `fit_best`."""
+    """The steps of `fit_best` on the records of one curator."""
 
+    learner: Distilled
     features: Any = field(repr=False)
     domain: Classes
     epsilon: float
     delta: float
     rng: RandomSource = field(repr=False)
     labels: bool
-    partition_seed: int
     representation: Any
     network: NetworkClassifier
-    augment: tuple[str, ...] | None
-    callback: Callback
-    seed: int
 
     def dry_run(self) -> None:
         """Raise InputError, before anything is charged, if the network could not be trained."""
-        recipe = Recipe(augment=self.augment or ())
+        recipe = Recipe(augment=self.learner.augment or ())
         clone(self.network).set_params(recipe=recipe).dry_run(self.features, self.domain.size)
 
     def learn(self, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
         """Release, and learn all else from that; `rows` are the records of the curator."""
-        curator.require(steps(self.domain, self.epsilon, self.delta, "local" if self.labels else "central"))
+        curator.require(steps(self.domain, self.epsilon, self.delta, self.learner.trust))
         mapped = encode(self.representation, self.features, None)
         mapping, table = mapped.transformer, mapped.table
         head, evidence = self.released(curator, table[rows])
@@ -334,7 +328,9 @@ class _Fit:
         answer = linear.of_table(table)
 
         def report(step: str, *layers: Layer) -> None:
-            self.callback(step, head.map(lambda _: Model(self.domain, LayeredClassifier(mapping, linear, layers))))
+            if self.learner.callback is not None:
+                model = head.map(lambda _: Model(self.domain, LayeredClassifier(mapping, linear, layers)))
+                self.learner.callback(step, model)
 
         report("head")
         recipes = (TAUGHT, TAUGHT) if self.labels else (DISTILLED, STUDENT)
@@ -344,7 +340,7 @@ class _Fit:
             target = answer.copy()
             if evidence is not None:
                 target[rows] = evidence.posterior(answer[rows])
-            network = self.trained(name, replace(recipe, seed=self.seed + number - 1), changes, target)
+            network = self.trained(name, replace(recipe, seed=self.learner.seed + number - 1), changes, target)
             probabilities = network.predict_proba(self.features)
             if leaves_out_a_class(probabilities, answer):
                 break
@@ -372,7 +368,7 @@ class _Fit:
                 table, curator, epsilon=self.epsilon, delta=self.delta, rng=self.rng, representation=plain
             )
             return head, None
-        mechanism = first_response(self.domain, self.epsilon, partition_seed=self.partition_seed)
+        mechanism = first_response(self.domain, self.epsilon, partition_seed=self.learner.partition_seed)
         release = curator.release(mechanism, rng=self.rng, step="labels")
         evidence = Evidence.of(release)
         likeliest = label_head(table, evidence, representation=plain)
@@ -382,8 +378,8 @@ class _Fit:
         """Return the random changes of images that do not change their class, as far as the head can tell."""
         if self.features.ndim < 3:
             return ()
-        if self.augment is not None:
-            return self.augment
+        if self.learner.augment is not None:
+            return self.learner.augment
         some = np.arange(0, len(table), -(-len(table) // MIRRORED_IMAGES))
         mirrored = mapping.transform(self.features[some, :, ::-1])
         same = agreement(linear.of_table(table[some]), linear.of_table(mirrored))

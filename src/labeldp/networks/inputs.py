@@ -127,14 +127,14 @@ def _tensor(features: Any, ids: bool) -> Tensor:
     raise InputError(f"features must be {SHAPES}{hint if array.ndim > 2 else ''}")
 
 
-def crop(images: Tensor, generator: torch.Generator, padding: int | None = None) -> Tensor:
-    """Move each image by up to `padding` pixels (an eighth of a side) each way, and repeat its edge in the gap.
+def crop(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Move each image by up to an eighth of a side each way, and repeat its edge in the gap.
 
     Args:
         images: shape (n, c, h, w).
     """
     count, _, height, width = images.shape
-    reach = height // 8 if padding is None else padding
+    reach = height // 8
     padded = functional.pad(images, (reach,) * 4, mode="replicate")
     tops, lefts = (_integers(count, 2 * reach + 1, generator, images.device) for _ in range(2))
     rows = tops[:, None] + torch.arange(height, device=images.device)

@@ -17,7 +17,7 @@ from torch.nn import functional
 from labeldp.networks.architectures import Network, build
 from labeldp.networks.classifier import Checkpoint, Watch, answers, refusing_large_batches
 from labeldp.networks.inputs import Inputs, augment
-from labeldp.networks.training import Recipe, Record, State, mixed_precision, run_epochs
+from labeldp.networks.training import Recipe, Record, State, device_of, mixed_precision, run_epochs
 from labeldp.privacy import InputError
 
 Method = Literal["contrast", "byol"]
@@ -146,11 +146,10 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         inputs = Inputs.of(X)
         if inputs.raw.ndim != 4 or len(inputs) < 2:
             raise InputError("features must be two images or more, bytes of shape (n, h, w) or (n, h, w, 3)")
-        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.recipe.seed)
             module = LOSSES[self.method](build(self.network, inputs.shape, 2, self.recipe.seed))
-        state = State.fresh(module.to(device=device, memory_format=torch.channels_last), self.recipe)
+        state = State.fresh(module.to(device=device_of(self.device), memory_format=torch.channels_last), self.recipe)
         checkpoint = Checkpoint.of(self.checkpoints, self.method, state, inputs, None, self.recipe)
         checkpoint.resume(state)
         with refusing_large_batches(self.recipe.batch, len(inputs)):

@@ -247,6 +247,11 @@ def _consistency(model: Any, state: State, plain: Tensor, recipe: Recipe) -> tup
     return (mask * losses).mean(), mask.mean()
 
 
+def device_of(name: str | None) -> torch.device:
+    """Return the device of a name; by default an accelerator if there is one."""
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
 def is_accelerator(device: torch.device) -> bool:
     """Return whether networks are compiled for a device, and computed in bfloat16."""
     return device.type == "cuda"
