@@ -162,7 +162,10 @@ def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     else:
         bags = llp_calibrate(solve_for.replace("-", "_"), epsilon=epsilon, delta=delta, **design)
     numbers = query.found(bags, llp_delta, lambda: llp_epsilon(bags, delta))
-    numbers |= {"noisy_each": None if bags.limit else bags.each, "law": "binomial limit" if bags.limit else "exact"}
+    numbers |= {
+        "noisy_each": None if bags.limit else bags.noisy_per_bag,
+        "law": "binomial limit" if bags.limit else "exact",
+    }
     value = numbers[solve_for.replace("-", "_")] if solve_for else None
     click.echo(
         json.dumps(numbers, indent=2) if as_json else "\n".join([query.answer(numbers, value), *_llp_words(bags)])

@@ -195,8 +195,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             text = str(error).splitlines()[:1]
             raise InputError(f"cannot take these features: {''.join(text)}", argument="module") from error
         if shape != (len(batch), classes):
-            text = f"must return scores, shape ({len(batch)}, {classes}), for {len(batch)} records, and returns"
-            raise InputError(f"{text} shape {shape}", argument="module")
+            scores = f"scores, shape ({len(batch)}, {classes}), for {len(batch)} records"
+            raise InputError(f"must return {scores}, and returns shape {shape}", argument="module")
         return module
 
     def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> nn.Module:
