@@ -471,8 +471,7 @@ def test_a_domain_says_what_labels_are_as_vectors_of_integers() -> None:
     rows, codes = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.int16), np.array([0, 2, 2], dtype=np.uint8)
     assert classes.unit_sums(rows, codes).tolist() == [[1, 0, 8], [2, 0, 10]]
     assert numbers.unit_sums(rows, codes).tolist() == [[16], [20]]
-    assert Classes(2).has_sums and Classes(2).number_words == "labels that count as 0 = 0 and 1 = 1"
-    assert numbers.number_words == "labels from -2 to 6, rounded to 5 points"
+    assert Classes(2).has_sums
 
 
 def test_a_domain_says_how_a_command_line_declares_it() -> None:

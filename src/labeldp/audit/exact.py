@@ -422,11 +422,6 @@ def _within(value: Any, name: str, end: int) -> Fraction:
     return exact
 
 
-def largest_loss(audits: Sequence[TableAudit]) -> TableAudit:
-    """Return the table with the largest pure epsilon, of several laws of one mechanism."""
-    return max(audits, key=lambda audit: audit.epsilon())
-
-
 def composed(audit: TableAudit, times: int) -> TableAudit:
     """Return the privacy of the same table drawn from several times, with fresh noise each time.
 

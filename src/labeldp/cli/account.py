@@ -162,10 +162,8 @@ def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     else:
         bags = llp_calibrate(solve_for.replace("-", "_"), epsilon=epsilon, delta=delta, **design)
     numbers = query.found(bags, llp_delta, lambda: llp_epsilon(bags, delta))
-    numbers |= {
-        "noisy_each": None if bags.limit else bags.noisy_per_bag,
-        "law": "binomial limit" if bags.limit else "exact",
-    }
+    noisy, law = (None, "binomial limit") if bags.limit else (bags.noisy_per_bag, "exact")
+    numbers |= {"noisy_each": noisy, "law": law}
     value = numbers[solve_for.replace("-", "_")] if solve_for else None
     click.echo(
         json.dumps(numbers, indent=2) if as_json else "\n".join([query.answer(numbers, value), *_llp_words(bags)])
@@ -185,8 +183,8 @@ def _llp_words(bags: Any) -> list[str]:
         lines += ["The limit of infinitely many records, for no certificate; --n gives the exact law of so many."]
     elif bags.records is not None:
         lines += [f"The exact law of {bags.records} labels, of which the noisy ones are drawn before the bags are."]
-    elif bags.each is not None and bags.weights == "rademacher":
-        lines += [f"A Gaussian loss with mu = {rounded_up_text(float(bags.ratio) / math.sqrt(bags.each))}."]
+    elif bags.noisy_per_bag is not None and bags.weights == "rademacher":
+        lines += [f"A Gaussian loss with mu = {rounded_up_text(float(bags.ratio) / math.sqrt(bags.noisy_per_bag))}."]
     return lines
 
 

@@ -181,15 +181,6 @@ class Domain(ABC):
         """The options as text, with … if they are long or cannot be written."""
         return "--classes … or --range …"
 
-    @property
-    def number_words(self) -> str:
-        """What numbers the labels count as, in words.
-
-        Raises:
-            InputError: labels that do not add up.
-        """
-        raise InputError("must have labels that add up: an Interval, or two classes", argument="domain")
-
     @abstractmethod
     def encode(self, labels: Any) -> Codes:
         """Return codes of labels, shape (n,).
@@ -389,10 +380,6 @@ class Classes(Domain):
             text.strip() == text and "," not in text and text for text in self.texts
         )
         return f"--classes {shlex.quote(','.join(self.texts))}" if plain else "--classes …"
-
-    @property
-    def number_words(self) -> str:
-        return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.names))
 
     def to_json(self) -> dict[str, Any]:
         return {"classes": list(self.names)}
@@ -637,12 +624,6 @@ class Interval(Domain):
     @property
     def option_words(self) -> str:
         return " ".join(self.options[:2])
-
-    @property
-    def number_words(self) -> str:
-        clipped = " after clipping" if self.clip else ""
-        ends = f"from {decimal_text(self.low)} to {decimal_text(self.high)}{clipped}"
-        return f"labels {ends}, rounded to {self.grid} points"
 
     def encode(self, labels: Any) -> Codes:
         """Return codes of the nearest grid points, shape (n,); see `Domain.encode`."""
