@@ -247,6 +247,9 @@ BLOCK_ROWS = 8192
 STEPS = 150
 """Most iterations of L-BFGS."""
 
+MAX_COPY = 1 << 27
+"""Bytes of rows, at most, of which a copy is held for speed."""
+
 FACTORS = np.geomspace(0.25, 8, 41)
 """Factors on fitted scores among which calibration chooses."""
 
@@ -305,11 +308,13 @@ def fit_softmax(
     """
     shape, kind = start.shape, rows.dtype
     penalty = np.asarray(precision, dtype=np.float64)[:, None]
+    # Scores of many records take a quarter of the time where the numbers of a column lie one after the other.
+    columns = np.asfortranarray(rows) if rows.nbytes <= MAX_COPY else rows
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         coefficients = flat.reshape(shape)
         # Sums over few classes are quick where the numbers of a class lie one after the other.
-        probabilities = (coefficients.T.astype(kind) @ rows.T).T
+        probabilities = (coefficients.T.astype(kind) @ columns.T).T
         if offset is not None:
             probabilities += offset
         probabilities -= probabilities.max(axis=1, keepdims=True)
@@ -332,7 +337,7 @@ def fit_softmax(
         if soft is not None:
             value -= float(np.sum(soft * np.log(np.maximum(probabilities, np.finfo(kind).tiny)), dtype=np.float64))
             slope += probabilities - soft
-        gradient = (rows.T @ slope).astype(np.float64) + penalty * coefficients
+        gradient = (np.ascontiguousarray(slope).T @ rows).T.astype(np.float64) + penalty * coefficients
         return value, gradient.ravel()
 
     optimum = minimize(

@@ -188,8 +188,7 @@ def mixing_weights(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloa
     explained = np.column_stack([np.einsum("ij,ij->i", part, likelihood) for part in parts]).astype(np.float64)
     weights = np.full(len(parts), 1 / len(parts))
     for _ in range(MIXING_ROUNDS):
-        shares = explained * weights
-        weights = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0)
+        weights = weights * (1 / (explained @ weights) @ explained) / len(explained)
     return weights
 
 

@@ -26,8 +26,8 @@ Floats = NDArray[np.float32]
 VARIANCE_RECORDS = 1024
 """Records whose leaves are held at a time while variances are added up."""
 
-BLOCK_RECORDS = 8192
-"""Records of a table that are mapped at a time."""
+BLOCK_RECORDS, CACHED_RECORDS = 8192, 512
+"""Records of a table that are mapped at a time, and those whose cosines stay in cache."""
 
 
 MAX_COLUMNS = 2000
@@ -226,9 +226,13 @@ class RandomFourier(TableTransformer):
     def transform(self, X: Any) -> Floats:
         """Return cosines, shape (n, components)."""
         check_is_fitted(self, "directions_")
-        table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64)
-        angles = (table - self.mean_) @ self.directions_ + self.phases_
-        return np.float32(np.sqrt(2 / self.components)) * np.cos(angles.astype(np.float32))
+        table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64) - self.mean_
+        result = np.empty((len(table), self.components), dtype=np.float32)
+        for start in range(0, len(table), CACHED_RECORDS):
+            part = slice(start, start + CACHED_RECORDS)
+            np.cos((table[part] @ self.directions_ + self.phases_).astype(np.float32), out=result[part])
+        result *= np.float32(np.sqrt(2 / self.components))
+        return result
 
 
 BANDWIDTH = 0.7
