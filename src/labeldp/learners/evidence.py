@@ -139,9 +139,9 @@ class Evidence:
     def class_prior(self) -> NDArray[np.float64]:
         """Return the class frequencies that best explain the codes, by expectation-maximization, shape (K,)."""
         prior = np.full(self.classes, 1.0 / self.classes)
-        likelihood, shares = np.unique(self.likelihood, axis=0, return_counts=True)
+        likelihood, counts = np.unique(normalized(self.likelihood), axis=0, return_counts=True)
         for _ in range(CLASS_PRIOR_ROUNDS):
-            prior = shares / len(self) @ normalized(prior * likelihood)
+            prior = prior * (counts / (likelihood @ prior) @ likelihood) / counts.sum()
         return prior
 
 
@@ -247,9 +247,6 @@ BLOCK_ROWS = 8192
 STEPS = 150
 """Most iterations of L-BFGS."""
 
-MAX_COPY = 1 << 27
-"""Bytes of rows, at most, of which a copy is held for speed."""
-
 FACTORS = np.geomspace(0.25, 8, 41)
 """Factors on fitted scores among which calibration chooses."""
 
@@ -308,12 +305,11 @@ def fit_softmax(
     """
     shape, kind = start.shape, rows.dtype
     penalty = np.asarray(precision, dtype=np.float64)[:, None]
-    # Scores of many records take a quarter of the time where the numbers of a column lie one after the other.
-    columns = np.asfortranarray(rows) if rows.nbytes <= MAX_COPY else rows
+    # Products and sums are quick where the numbers of a column, or of a class, lie one after the other.
+    columns = np.asfortranarray(rows) if rows.nbytes < 1 << 27 else rows
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         coefficients = flat.reshape(shape)
-        # Sums over few classes are quick where the numbers of a class lie one after the other.
         probabilities = (coefficients.T.astype(kind) @ columns.T).T
         if offset is not None:
             probabilities += offset
@@ -340,9 +336,8 @@ def fit_softmax(
         gradient = (np.ascontiguousarray(slope).T @ rows).T.astype(np.float64) + penalty * coefficients
         return value, gradient.ravel()
 
-    optimum = minimize(
-        objective, np.asarray(start, dtype=np.float64).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps}
-    )
+    first = np.asarray(start, dtype=np.float64).ravel()
+    optimum = minimize(objective, first, jac=True, method="L-BFGS-B", options={"maxiter": steps})
     return np.asarray(optimum.x.reshape(shape))
 
 

@@ -227,12 +227,9 @@ class RandomFourier(TableTransformer):
         """Return cosines, shape (n, components)."""
         check_is_fitted(self, "directions_")
         table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64) - self.mean_
-        result = np.empty((len(table), self.components), dtype=np.float32)
-        for start in range(0, len(table), CACHED_RECORDS):
-            part = slice(start, start + CACHED_RECORDS)
-            np.cos((table[part] @ self.directions_ + self.phases_).astype(np.float32), out=result[part])
-        result *= np.float32(np.sqrt(2 / self.components))
-        return result
+        parts = (table[start : start + CACHED_RECORDS] for start in range(0, len(table), CACHED_RECORDS))
+        cosines = [np.cos((part @ self.directions_ + self.phases_).astype(np.float32)) for part in parts]
+        return np.float32(np.sqrt(2 / self.components)) * np.concatenate(cosines)
 
 
 BANDWIDTH = 0.7
