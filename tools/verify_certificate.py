@@ -9,13 +9,15 @@ The status is 0 if all was checked and holds, 1 if something is wrong, else 2: s
 
 import argparse
 import base64
-import hashlib
 import json
 import math
 import re
 from collections import Counter
 from fractions import Fraction
+from functools import reduce
+from hashlib import sha256, sha512
 from itertools import chain, product
+from operator import add
 from pathlib import Path
 
 WORDS = {  # the values of three fields of a certificate: of several releases the last value counts
@@ -37,10 +39,6 @@ def require(holds, sentence):
 def read(path):
     require(path.is_file() and not path.is_symlink(), f"there is no file {path}, or it is a link; no link is followed")
     return path.read_bytes()
-
-
-def sha256(raw):
-    return hashlib.sha256(raw).hexdigest()
 
 
 def listed(folder):
@@ -83,16 +81,12 @@ def is_signed(public, message, signature):
         return x * pow(1 + both, -1, PRIME) % PRIME, y * pow(1 - both, -1, PRIME) % PRIME
 
     def multiple(number, one):
-        total = (0, 1)
-        while number:
-            total = plus(total, one) if number & 1 else total
-            one, number = plus(one, one), number >> 1
-        return total
+        rest = multiple(number >> 1, plus(one, one)) if number else (0, 1)
+        return plus(rest, one) if number & 1 else rest
 
     require(len(public) == 32 and len(signature) == 64, "a key or signature of Ed25519 has another length")
     (x, y), base = point(public), point((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
-    digest = hashlib.sha512(signature[:32] + public + message).digest()
-    s, k = (int.from_bytes(raw, "little") for raw in (signature[32:], digest))
+    s, k = (int.from_bytes(n, "little") for n in (signature[32:], sha512(signature[:32] + public + message).digest()))
     return s < ORDER and plus(multiple(s, base), multiple(k % ORDER, (PRIME - x, y))) == point(signature[:32])
 
 
@@ -108,9 +102,9 @@ def check_signature(path, source, signed_by):
     require(wanted in (None, public), f"it is signed with another key than {signed_by}: {content['public_key']}")
     message = json.dumps([SIGNATURE, files], sort_keys=True, separators=(",", ":")).encode()
     require(is_signed(public, message, base64.b64decode(content["signature"], validate=True)), f"{source} is forged")
-    here = {f"/{name}": sha256(read(file)) for name, file in listed(path).items()}
+    here = {f"/{name}": sha256(read(file)).hexdigest() for name, file in listed(path).items()}
     beside = {"": path, ".certificate.json": path.with_name(f"{path.name}.certificate.json")}
-    here = here or {end: sha256(read(file)) for end, file in beside.items() if file.exists()}
+    here = here or {end: sha256(read(file)).hexdigest() for end, file in beside.items() if file.exists()}
     require(here == files, f"{path} is not what was signed")
     if wanted is None:
         raise NotImplementedError(f"whose key {content['public_key']} is: --signed-by FILE tells")
@@ -156,9 +150,8 @@ class Charge:
         plan, named = value.get("plan"), isinstance(value["mechanism"]["mechanism"], str)
         self.path, self.loss, self.block = parsed_path(value["path"]), parsed_loss(value["loss"]), value["id"]
         self.account, self.budgets = value.get("account", ""), [tuple(map(exact, b)) for b in value.get("budgets", ())]
-        require(named and {type(self.block), type(self.account)} == {str}, "a charge is damaged")
-        possible = all(epsilon > 0 <= delta < 1 for epsilon, delta in self.budgets)
-        require(possible and bool(self.account) == bool(self.budgets), "the budget of a charge is damaged")
+        named = named and {type(self.block), type(self.account)} == {str} and bool(self.account) == bool(self.budgets)
+        require(named and all(epsilon > 0 <= delta < 1 for epsilon, delta in self.budgets), "a charge is damaged")
         self.steps = [(self.path, self.loss, 1)]
         if plan is not None:
             self.block = (plan["name"], json.dumps(plan["steps"], sort_keys=True))
@@ -168,21 +161,20 @@ class Charge:
 
     def takes(self, path, loss):
         """Whether it may be a step: about its records or some of them, at its cost or a smaller pure one."""
-        pure, binary = largest(self.loss), loss.total() == 1 and all(a[0] == "response" and a[2] == 2 for a in loss)
-        below = binary and pure is not None and pure <= largest(loss)
+        below = loss.total() == 1 and all(atom[0] == "response" and atom[2] == 2 for atom in loss)
+        below = below and largest(self.loss) <= largest(loss)
         return self.path[: len(path)] == path and (self.loss == loss or below)
 
 
 def largest(loss):
-    """Return the exact pure epsilon of a loss, or None where there is none."""
+    """Return the exact pure epsilon of a loss; infinite where there is none."""
     finite = [(atom, times) for atom, times in loss.items() if atom[:2] != ("failure", 0)]
     pure = all(atom[0] in ("response", "discrete", "bounded range") for atom, _ in finite)
-    return sum((times * atom[1] for atom, times in finite), Fraction(0)) if pure else None
+    return sum((times * atom[1] for atom, times in finite), Fraction(0)) if pure else math.inf
 
 
 def up(value):
-    near = math.inf if value is None else float(value)
-    return near if value is None or Fraction(near) >= value else math.nextafter(near, math.inf)
+    return near if (near := float(value)) == math.inf or Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def epsilon_of(loss, delta):
@@ -208,9 +200,8 @@ def epsilon_of(loss, delta):
         total = 1e-300
         for value, mass in ((float(value), mass * (1 + 1e-11)) for value, mass in masses.items()):
             gap = epsilon - value - 1e-15 * (epsilon + abs(value))
-            tails = (
-                [math.erfc((gap / mu + half) / math.sqrt(2)) / 2 for half in (-mu / 2, mu / 2)] if mu else [gap < 0] * 2
-            )
+            at = [gap / mu - mu / 2, gap / mu + mu / 2] if mu else [math.copysign(math.inf, gap)] * 2
+            tails = [math.erfc(deviation / math.sqrt(2)) / 2 for deviation in at]
             missed = math.exp(gap) * tails[1] if gap < 700 else 0.0
             total += mass * max(0.0, tails[0] * (1 + 1e-12) - missed * (1 - 1e-12))
         return Fraction(total)
@@ -226,47 +217,53 @@ def epsilon_of(loss, delta):
 def guarantee(charges, delta):
     """Return the largest epsilon of the records: that of their one block, or else a sum, or the sum of budgets."""
 
-    def joint(counted, zero, both, worst):
+    def joint(counted, zero=0, both=add, worst=max):
         """Return the cost of the record that pays most: parts of one split do not add up, different splits do."""
-        total, splits = zero, {}
-        for path, cost in counted:
-            if path:
-                splits.setdefault(path[0][0], {}).setdefault(path[0][1], []).append((path[1:], cost))
+        costs, splits = [cost for path, cost in counted if not path], {}
+        for path, cost in ((path, cost) for path, cost in counted if path):
+            splits.setdefault(path[0][0], {}).setdefault(path[0][1], []).append((path[1:], cost))
+        costs += [worst([joint(inner, zero, both, worst) for inner in parts.values()]) for parts in splits.values()]
+        return reduce(both, costs, zero)
+
+    def suffices(block):
+        """Whether the charges can take steps of their plan, if the largest losses and parts choose first."""
+        taken = [[] for _ in block[0].steps]
+        for charge in sorted(block, key=lambda charge: (-largest(charge.loss), len(charge.path))):
+            ranks = [(-len(path), loss != charge.loss, largest(loss)) for path, loss, _ in charge.steps]
+            for number in sorted(range(len(ranks)), key=ranks.__getitem__):
+                path, loss, times = charge.steps[number]
+                if charge.takes(path, loss) and joint([*taken[number], (charge.path, 1)]) <= times:
+                    taken[number].append((charge.path, 1))
+                    break
             else:
-                total = both(total, cost)
-        for parts in splits.values():
-            total = both(total, worst([joint(inner, zero, both, worst) for inner in parts.values()]))
-        return total
+                return False
+        return True
 
-    def largest_sum(counted):
-        return None if any(c is None for _, c in counted) else joint(counted, Fraction(0), Fraction.__add__, max)
-
-    def share_records(one, other):
-        first = next(((a, b) for a, b in zip(one, other, strict=False) if a != b), None)
-        return first is None or first[0][0] != first[1][0]  # unlike parts of one split share none
+    def meet(one, other):
+        return next((a[0] != b[0] for a, b in zip(one, other, strict=False) if a != b), True)  # unlike parts of a split
 
     def of_group(group):
         if len({charge.block for charge in group}) == 1:
-            steps = [(path, Counter({a: n * times for a, n in loss.items()})) for path, loss, times in group[0].steps]
+            steps = [(path, [Counter({a: n * times for a, n in loss.items()})]) for path, loss, times in group[0].steps]
             if len({path for path, _ in steps}) > MOST_PARTS:
                 raise NotImplementedError("the arithmetic of a plan of so many parts of the records")
-            both, worst = (lambda one, other: [x + y for x, y in product(one, other)]), (lambda parts: [*chain(*parts)])
-            losses = joint([(path, [loss]) for path, loss in steps], [Counter()], both, worst)
-            pure = largest_sum([(path, largest(loss)) for path, loss in steps])
-            return min(up(pure), max(epsilon_of(loss, delta) for loss in losses))
-        epsilon, accounts = up(largest_sum([(charge.path, largest(charge.loss)) for charge in group])), {}
-        for charge in group:
-            accounts.setdefault(charge.account, []).extend(charge.budgets)
-        budgets = [budget for versions in accounts.values() for budget in dict.fromkeys(versions)]
-        if len(accounts) == 1 and budgets:
-            budgets = [tuple(map(max, zip(*budgets, strict=True)))]
+            both = lambda one, other: [x + y for x, y in product(one, other)]  # noqa: E731
+            losses = joint(steps, [Counter()], both, lambda parts: [*chain(*parts)])
+            return max(epsilon_of(loss, delta) for loss in losses)
+        epsilon = up(joint([(charge.path, largest(charge.loss)) for charge in group]))
+        accounts = {charge.account for charge in group}
+        budgets = {(charge.account, budget): budget for charge in group for budget in charge.budgets}.values()
+        budgets = [tuple(map(max, zip(*budgets, strict=True)))] if len(accounts) == 1 and budgets else budgets
         limit, share = (sum((budget[i] for budget in budgets), Fraction(0)) for i in (0, 1))
         return epsilon if "" in accounts or share > delta else min(epsilon, up(limit))
 
-    groups = []
+    groups, blocks = [], {}
     for charge in (charge for charge in charges if charge.loss):
-        parts = [step[0] for step in charge.steps]
-        near = [g for g in groups if any(share_records(a, b[0]) for o in g for a, b in product(parts, o.steps))]
+        blocks.setdefault(charge.block, []).append(charge)
+    for charge in chain(*(block for block in blocks.values() if not suffices(block))):
+        charge.block, charge.steps = charge, [(charge.path, charge.loss, 1)]
+    for charge in chain(*blocks.values()):
+        near = [g for g in groups if any(meet(a[0], b[0]) for c in g for a, b in product(charge.steps, c.steps))]
         groups = [group for group in groups if group not in near] + [[charge, *chain(*near)]]
     return max(map(of_group, groups), default=0.0)
 
@@ -302,7 +299,10 @@ def load(path):
 
 def check_summary(path, certificate, charges):
     """Compare the numbers in the summary of a model with those of its certificate."""
-    summary, digest = read_json(path / "summary.json"), sha256(json.dumps(certificate, sort_keys=True).encode())
+    summary, digest = (
+        read_json(path / "summary.json"),
+        sha256(json.dumps(certificate, sort_keys=True).encode()).hexdigest(),
+    )
     rows, run = summary["certificate"], summary["budget"]["run"]
     same = summary["certificate_digest"] == digest and summary["dataset"] == certificate["dataset"]
     require(same and len(rows) == len(charges), "the summary is of another certificate")
@@ -328,8 +328,8 @@ def check_ledger(certificate, path, signed, is_model):
     releases = [release["certificate"] for data in export["datasets"].values() for release in data["releases"]]
     ids = [entry["id"] for entry in certificate["entries"]]
     own = [release for release in releases if release["entries"][0]["id"] in ids]
-    same = len(own) == len(ids) and all(release["entries"][0] in certificate["entries"] for release in own)
-    require(same and len(set(ids)) == len(ids), "its charges are not in the ledger as certified")
+    same = all(release["entries"][0] in certificate["entries"] for release in own)
+    require(same and len(own) == len(ids), "its charges are not in the ledger as certified")
     require(joined(own) == joined([certificate]), "the ledger states otherwise than the certificate")
     conditions, stated = {text for release in own for text in release["assumptions"]}, {*certificate["assumptions"]}
     require(conditions == stated or (is_model and conditions < stated), "the ledger has other conditions")
@@ -337,7 +337,7 @@ def check_ledger(certificate, path, signed, is_model):
     request["source"].pop("name", None)
     for file in request.get("files", {}).values():
         file["name"] = ""
-    asked = sha256(json.dumps({k: v for k, v in request.items() if v}, sort_keys=True).encode())
+    asked = sha256(json.dumps({k: v for k, v in request.items() if v}, sort_keys=True).encode()).hexdigest()
     fits = (request["scope"]["dataset"], request["kind"] == "fit") == (certificate["dataset"], is_model)
     require(fits and asked in export["requests"], "the ledger was not asked what the certificate says")
     if conditions < stated and not signed:
@@ -367,7 +367,7 @@ def main(words=None):
 
     def unchanged():
         for file, stated in covered.items():
-            require(sha256(read(file)) == stated, f"{file} is not what was certified")
+            require(sha256(read(file)).hexdigest() == stated, f"{file} is not what was certified")
         if more and not signed:
             raise NotImplementedError(f"what only a signature covers: {', '.join(sorted(more))}")
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from accounting.strategies import Pair, best, orders, some_release
-from labeldp.accounting import Account, Books, Cost, Entry, Limits, OpenPlan, Policy, block_cost
-from labeldp.privacy import Block, Budget, BudgetExceeded, Plan, PrivacyLoss, Step
+from labeldp.accounting import Account, Books, Cost, Entry, Limits, Policy, block_cost
+from labeldp.privacy import Block, Budget, BudgetExceeded, OpenPlan, Plan, PrivacyLoss, Step
 
 
 def block(*losses: PrivacyLoss) -> Block:
@@ -111,7 +111,7 @@ def test_a_plan_costs_what_its_worst_record_pays() -> None:
     assert Block(tuple(parts[:1])).path == (("s", 0),)
 
 
-@pytest.mark.guarantee("labeldp.accounting:OpenPlan", "steps_once")
+@pytest.mark.guarantee("labeldp.privacy:OpenPlan", "steps_once")
 @pytest.mark.parametrize(
     ("taken", "asked", "free"),
     [

@@ -74,16 +74,19 @@ def certified(rng: random.Random) -> Certificate:
     charges = []
     for number in range(rng.randrange(1, 4)):
         path = tuple((rng.choice("st"), rng.randrange(2)) for _ in range(rng.randrange(2)))
-        loss, plan = rng.choice(LOSSES)(), None
+        loss, plan, releases = rng.choice(LOSSES)(), None, []
         if rng.random() < 0.4:
             more = tuple((rng.choice("st"), rng.randrange(2)) for _ in range(rng.randrange(2)))
             steps = (Step("", loss, path, rng.randrange(1, 3)), Step("", rng.choice(LOSSES)(), more, 1))
             plan = Plan(rng.choice("pq"), steps)
+            releases = rng.choices(steps, k=rng.choice((0, 0, 1, 2)))  # more than the plan has, at times
         given: dict[str, Any] = {}
         if rng.random() < 0.7:
             budgets = ((Fraction(3), Fraction(0)), (Fraction(2), Fraction(1, 10**6)))
             given = {"account": rng.choice("ab"), "budgets": budgets[: rng.randrange(1, 3)]}
-        charges.append(Charge(str(number), path, loss, {"mechanism": "M"}, {}, plan, **given))
+        for index, (part, cost) in enumerate([(path, loss), *((step.path, step.loss) for step in releases)]):
+            inside = (*part, ("u", rng.randrange(2))) if index and rng.random() < 0.3 else part
+            charges.append(Charge(f"{number}.{index}", inside, cost, {"mechanism": "M"}, {}, plan, **given))
     return Certificate(tuple(charges), "people", Neighbors.ONE_LABEL, Trust.CENTRAL, RandomnessKind.SYSTEM, "sums")
 
 

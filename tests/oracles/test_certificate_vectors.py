@@ -51,6 +51,10 @@ CASES: dict[str, tuple[tuple[Charge, ...], str]] = {
     "two parts of a split": (tuple(charge(str(k), step.loss, step.path) for k, step in enumerate(HALVES)), "0"),
     "parts of two splits": ((charge("1", PURE, (("s", 0),)), charge("2", PURE, (("t", 0),))), "0"),
     "a plan, half taken": ((charge("1", HALVES[0].loss, HALVES[0].path, Plan("p", HALVES)),), "0"),
+    "a plan, a step of it taken twice": (
+        tuple(charge(str(k), HALVES[1].loss, HALVES[1].path, Plan("p", HALVES)) for k in range(2)),
+        "0",
+    ),
     "several releases under a budget": ((charge("1", GAUSSIAN, **BUDGET), charge("2", GAUSSIAN, **BUDGET)), "1e-6"),
     "several releases without a budget": ((charge("1", GAUSSIAN), charge("2", GAUSSIAN)), "1e-6"),
 }

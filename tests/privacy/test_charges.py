@@ -4,13 +4,14 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.privacy import Certificate, Charge, Plan, PrivacyLoss, Step, total_loss
-from labeldp.privacy.charges import promised
+from labeldp.privacy.charges import joint_loss, promised
 from privacy.strategies import Game, Move, failing, games, gaussian, response, sequence_of, worst_ratio
 
 SLACK = 1 + 1e-9
@@ -144,6 +145,27 @@ def test_stages_on_disjoint_parts_are_one_block_for_each_record() -> None:
     more = Charge("more", (("t", 0),), pure, {})
     assert promised([*parts, more], "1e-6").epsilon == math.inf  # they may share records, and name no budget
     assert promised([parts[1], more], "1e-6").epsilon == 1
+
+
+def test_more_charges_than_steps_of_a_plan_are_releases_of_their_own() -> None:
+    """A certificate cannot count a step of a plan more often for a record than the plan declares."""
+    pure, noisy, halves = PrivacyLoss.response("0.5", 3), PrivacyLoss.gaussian(0.2), ((("s", 0),), (("s", 1),))
+    plan = Plan("p", (Step("", PrivacyLoss.pure(1)), Step("", pure, (), 2), Step("", noisy)))
+    whole = joint_loss(((step.path, step.loss), step.times) for step in plan.steps).epsilon("1e-6")
+
+    def epsilon(*taken: tuple[PrivacyLoss, Any]) -> float:
+        charges = [Charge(str(number), path, loss, {}, plan=plan) for number, (loss, path) in enumerate(taken)]
+        return promised(charges, "1e-6").epsilon
+
+    three = [(pure, ())] * 3
+    assert epsilon(*three, (noisy, ())) == whole  # the third takes the larger pure step
+    assert epsilon(*[(pure, half) for half in halves for _ in range(3)]) == whole
+    assert epsilon(*three, (pure, ())) == 2
+    assert epsilon(*three, (PrivacyLoss.pure(1), ())) == 2.5
+    assert epsilon(*three, (pure, (("s", 0),))) == epsilon(*three, (pure, (("t", 1),))) == 2
+    assert epsilon((noisy, ()), (noisy, ())) == math.inf
+    assert epsilon((noisy, halves[0]), (noisy, halves[1])) == whole
+    assert epsilon((noisy, halves[0]), (noisy, (("t", 0),))) == math.inf
 
 
 def test_a_charge_that_is_no_step_of_its_plan_is_none() -> None:

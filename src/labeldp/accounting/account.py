@@ -15,12 +15,12 @@ from labeldp.privacy import (
     Budget,
     BudgetExceeded,
     Failure,
+    OpenPlan,
     Path,
     Plan,
     PrivacyLoss,
     Span,
     Step,
-    can_take,
     decimal,
     decimal_text,
     failures,
@@ -29,7 +29,6 @@ from labeldp.privacy import (
     joint_loss,
     largest,
     max_loss,
-    most_met,
     numbers_of,
     rounded_up_text,
 )
@@ -342,69 +341,6 @@ PROMISE = "Adaptive releases: the guarantee is the whole budget."
 
 def _percent(share: Fraction) -> str:
     return f"{rounded_up_text(100 * float_above(share), 4)} %"
-
-
-@dataclass(frozen=True)
-class OpenPlan:
-    """A plan that was charged as a whole with the first of its releases, and the steps that were taken of it.
-
-    Its other steps are free, in any order and however they are chosen. What is not taken is lost.
-
-    Args:
-        plan: what was declared.
-        taken: the number of a step, with the records of the releases that took it.
-
-    Guarantee (steps_once): which step a release takes is decided before its output, and no record meets a step more
-        often than it was declared.
-
-    Source: `docs/proofs/composition.md`, the account, Theorems 2 and 6.
-    """
-
-    plan: Plan
-    taken: tuple[tuple[int, Step], ...] = ()
-
-    def find(self, release: Step) -> int | None:
-        """Return the number of a step that a release may take, the smallest part and the very loss first, or None.
-
-        A step that a part took is gone for that part, for everything that contains it, for everything inside it, and
-        for the parts of other splits.
-        """
-        steps = self.plan.steps
-        order = sorted(range(len(steps)), key=lambda i: (-len(steps[i].path), steps[i].loss != release.loss))
-        for number in order:
-            step = steps[number]
-            if can_take(step, release):
-                takers = [taker for index, taker in self.taken if index == number]
-                cohorts = range(release.span[0], release.span[1] + 1)
-                if all(_most_taken([*takers, release], cohort, step.path) <= step.times for cohort in cohorts):
-                    return number
-        return None
-
-    def take(self, number: int, release: Step) -> "OpenPlan":
-        """Return the plan after a release took a step."""
-        for index, (other, taker) in enumerate(self.taken):
-            if other == number and (taker.span, taker.path) == (release.span, release.path):
-                more = replace(taker, times=taker.times + release.times)
-                return replace(self, taken=(*self.taken[:index], (number, more), *self.taken[index + 1 :]))
-        taker = Step("", PrivacyLoss.zero(), release.path, release.times, release.span)
-        return replace(self, taken=(*self.taken, (number, taker)))
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all records took every step of the plan as often as it declares."""
-        counts = [
-            sum(t.times for index, t in self.taken if index == number and (t.span, t.path) == (step.span, step.path))
-            for number, step in enumerate(self.plan.steps)
-        ]
-        return all(times >= step.times for times, step in zip(counts, self.plan.steps, strict=True))
-
-
-def _most_taken(releases: Iterable[Step], cohort: int, part: Path) -> int:
-    """How many of these releases a record of a cohort, in a part of it, meets at most."""
-    depth = len(part)
-    return most_met(
-        (release.path[depth:], release.times) for release in releases if release.span[0] <= cohort <= release.span[1]
-    )
 
 
 class Payment(NamedTuple):

@@ -8,7 +8,7 @@ from functools import partial
 from sqlite3 import Connection
 from typing import Any
 
-from labeldp.accounting import Account, Books, Cost, Entry, Limits, OpenPlan, Payment, Policy
+from labeldp.accounting import Account, Books, Cost, Entry, Limits, Payment, Policy
 from labeldp.curator.cohorts import without_cohort
 from labeldp.curator.datasets import Dataset, budget_from, numbers_from
 from labeldp.privacy import (
@@ -17,6 +17,7 @@ from labeldp.privacy import (
     InputError,
     LedgerError,
     Numbers,
+    OpenPlan,
     Path,
     Plan,
     PrivacyLoss,

@@ -24,12 +24,12 @@ from .certificate import weak_promise as weak_promise
 from .charges import Block as Block
 from .charges import Charge as Charge
 from .charges import Numbers as Numbers
+from .charges import OpenPlan as OpenPlan
 from .charges import Path as Path
 from .charges import Plan as Plan
 from .charges import Promise as Promise
 from .charges import Span as Span
 from .charges import Step as Step
-from .charges import can_take as can_take
 from .charges import joint_loss as joint_loss
 from .charges import largest_of as largest_of
 from .charges import most_met as most_met

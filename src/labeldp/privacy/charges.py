@@ -183,6 +183,76 @@ def most_met(counted: Iterable[tuple[Path, int]]) -> int:
     return joint(counted, 0, int.__add__, max)
 
 
+@dataclass(frozen=True)
+class OpenPlan:
+    """A plan that was charged as a whole with the first of its releases, and the steps that were taken of it.
+
+    Its other steps are free, in any order and however they are chosen. What is not taken is lost.
+
+    Args:
+        plan: what was declared.
+        taken: the number of a step, with the records of the releases that took it.
+
+    Guarantee (steps_once): which step a release takes is decided before its output, and no record meets a step more
+        often than it was declared.
+
+    Source: `docs/proofs/composition.md`, the account, Theorems 2 and 6.
+    """
+
+    plan: Plan
+    taken: tuple[tuple[int, Step], ...] = ()
+
+    def find(self, release: Step) -> int | None:
+        """Return the number of a step that a release may take, or None: smallest part, then equal, then least loss.
+
+        A step that a part took is gone for that part, for everything that contains it, for everything inside it, and
+        for the parts of other splits.
+        """
+
+        def preference(number: int) -> tuple[int, bool, Fraction]:
+            step = self.plan.steps[number]
+            return -len(step.path), step.loss != release.loss, _pure(step.loss)
+
+        for number in sorted(range(len(self.plan.steps)), key=preference):
+            step = self.plan.steps[number]
+            if can_take(step, release):
+                takers = [taker for index, taker in self.taken if index == number]
+                cohorts = range(release.span[0], release.span[1] + 1)
+                if all(_most_taken([*takers, release], cohort, step.path) <= step.times for cohort in cohorts):
+                    return number
+        return None
+
+    def take(self, number: int, release: Step) -> "OpenPlan":
+        """Return the plan after a release took a step."""
+        for index, (other, taker) in enumerate(self.taken):
+            if other == number and (taker.span, taker.path) == (release.span, release.path):
+                more = replace(taker, times=taker.times + release.times)
+                return replace(self, taken=(*self.taken[:index], (number, more), *self.taken[index + 1 :]))
+        taker = Step("", PrivacyLoss.zero(), release.path, release.times, release.span)
+        return replace(self, taken=(*self.taken, (number, taker)))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all records took every step of the plan as often as it declares."""
+        counts = [
+            sum(t.times for index, t in self.taken if index == number and (t.span, t.path) == (step.span, step.path))
+            for number, step in enumerate(self.plan.steps)
+        ]
+        return all(times >= step.times for times, step in zip(counts, self.plan.steps, strict=True))
+
+
+def _pure(loss: PrivacyLoss) -> Fraction:
+    return loss.max_loss or Fraction(0)
+
+
+def _most_taken(releases: Iterable[Step], cohort: int, part: Path) -> int:
+    """How many of these releases a record of a cohort, in a part of it, meets at most."""
+    depth = len(part)
+    return most_met(
+        (release.path[depth:], release.times) for release in releases if release.span[0] <= cohort <= release.span[1]
+    )
+
+
 def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> RecordLoss:
     """Return the cost of the record that pays most, from charges as ((path, loss), how many of them).
 
@@ -268,15 +338,30 @@ class Block:
 
 
 def blocks_of(charges: Iterable[Charge]) -> list[Block]:
-    """Return the blocks of charges that cost something."""
+    """Return the blocks of charges that cost something. A charge is a block alone if its plan has too few steps."""
     groups: dict[Plan | str, list[Charge]] = {}
     for charge in charges:
         if charge.loss != PrivacyLoss.zero():
             groups.setdefault(charge.plan or charge.id, []).append(charge)
-    return [
-        Block(plan.steps if isinstance(plan, Plan) else (Step("", group[0].loss, group[0].path),), tuple(group))
-        for plan, group in groups.items()
-    ]
+    blocks = []
+    for plan, group in groups.items():
+        if isinstance(plan, Plan) and _suffices(plan, group):
+            blocks.append(Block(plan.steps, tuple(group)))
+        else:
+            blocks.extend(Block((Step("", charge.loss, charge.path),), (charge,)) for charge in group)
+    return blocks
+
+
+def _suffices(plan: Plan, charges: Iterable[Charge]) -> bool:
+    """Return whether the charges can take steps of the plan, if the largest losses and parts choose first."""
+    left = OpenPlan(Plan(plan.name, tuple(replace(step, span=(0, 0)) for step in plan.steps)))
+    for charge in sorted(charges, key=lambda charge: (-_pure(charge.loss), len(charge.path))):
+        release = Step("", charge.loss, charge.path)
+        number = left.find(release)
+        if number is None:
+            return False
+        left = left.take(number, release)
+    return True
 
 
 @dataclass(frozen=True)
