@@ -218,7 +218,7 @@ class OpenPlan:
             if can_take(step, release):
                 takers = [taker for index, taker in self.taken if index == number]
                 cohorts = range(release.span[0], release.span[1] + 1)
-                if all(_most_taken([*takers, release], cohort, step.path) <= step.times for cohort in cohorts):
+                if all(_most_taken([*takers, release], cohort) <= step.times for cohort in cohorts):
                     return number
         return None
 
@@ -245,12 +245,9 @@ def _pure(loss: PrivacyLoss) -> Fraction:
     return loss.max_loss or Fraction(0)
 
 
-def _most_taken(releases: Iterable[Step], cohort: int, part: Path) -> int:
-    """How many of these releases a record of a cohort, in a part of it, meets at most."""
-    depth = len(part)
-    return most_met(
-        (release.path[depth:], release.times) for release in releases if release.span[0] <= cohort <= release.span[1]
-    )
+def _most_taken(releases: Iterable[Step], cohort: int) -> int:
+    """How many of these releases a record of a cohort meets at most."""
+    return most_met((other.path, other.times) for other in releases if other.span[0] <= cohort <= other.span[1])
 
 
 def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> RecordLoss:
