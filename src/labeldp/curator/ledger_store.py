@@ -234,7 +234,8 @@ def _check_content(path: Path, connection: sqlite3.Connection) -> None:
     """Raise LedgerError if a file is not a ledger of this schema that only its owner may open; write nothing."""
     application, schema = application_of(connection), connection.execute("PRAGMA user_version").fetchone()[0]
     if application == BACKUP:
-        raise LedgerError(f"{path} is a backup of a ledger, and no ledger: {restore_command(path)}")
+        command = f"labeldp ledger restore {shlex.quote(str(path))} --out …"
+        raise LedgerError(f"{path} is a backup of a ledger, and no ledger: {command}")
     if application == MOVED:
         [target] = connection.execute("SELECT path FROM moved").fetchone()
         raise LedgerError(f"the ledger {path} was moved: it is {target} now; nothing was charged")
@@ -284,11 +285,6 @@ def copy_database(connection: sqlite3.Connection, target: Path, application: int
         copy.execute(f"PRAGMA application_id = {application}")
         if copy.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise LedgerError(f"the ledger that {target.name} was copied from {_REASONS[sqlite3.SQLITE_CORRUPT]}")
-
-
-def restore_command(path: Path) -> str:
-    """Return the command that makes a ledger of a backup."""
-    return f"labeldp ledger restore {shlex.quote(str(path))} --out …"
 
 
 def _appear(hidden: Path, path: Path) -> None:

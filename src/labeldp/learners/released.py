@@ -130,7 +130,9 @@ class ReleasedLabels(Learner):
         """Return what is chosen from: learners of several sizes."""
         if self.regressors:
             return list(self.regressors)
-        records, mask = len(features), _mask(features, task)
+        records, mask = len(features), np.zeros(features.shape[1], np.bool_)
+        if task.categorical is not None:
+            mask = np.asarray(task.categorical)
         numbers = task.domain.target == "numbers"
         if self.name == "neighbors":
             kind: Any = NeighborsRegressor if numbers else NeighborsClassifier
@@ -202,11 +204,6 @@ class ReleasedLabels(Learner):
         return (
             Numbers().describe_noise(task) if self.staged(task) else self.mechanism(task).describe_noise(format_number)
         )
-
-
-def _mask(features: Any, task: Task) -> NDArray[np.bool_]:
-    """Return which columns hold category codes, shape (d,)."""
-    return np.zeros(features.shape[1], np.bool_) if task.categorical is None else np.asarray(task.categorical)
 
 
 def _coded(release: Release[Any]) -> Release[Any]:
