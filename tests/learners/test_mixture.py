@@ -12,6 +12,7 @@ from labeldp.learners.mixture import (
     RIDGES,
     Head,
     _cross_fitted,
+    _heads,
     _planes,
     boosted,
     mixing_weights,
@@ -98,7 +99,7 @@ def test_weights_of_a_mixture_are_the_likeliest_ones() -> None:
     labels = (rng.random((4000, 1)) > np.cumsum(truth, axis=1)).sum(axis=1)
     likelihood = np.eye(3)[labels]
     uniform, wrong = np.full((4000, 3), 1 / 3), truth[:, ::-1]
-    weights = mixing_weights([truth, uniform, wrong], likelihood)
+    weights = mixing_weights([truth, uniform, wrong], likelihood, np.array([0.2, 0.4, 0.4]))
     assert weights[0] > 0.8
     powers = pool_powers([truth**2 / (truth**2).sum(axis=1, keepdims=True), uniform], likelihood)
     assert powers[0] == pytest.approx(0.5, abs=0.1)
@@ -111,6 +112,27 @@ def test_a_pool_of_few_answers_is_the_linear_part() -> None:
     assert np.array_equal(pool_powers(list(parts), np.ones((60, 2))), [1, 0])
     likelihood = np.where(SIMULATED(1).integers(0, 2, (60, 1)) == [[0, 1]], 0.6, 0.4)
     assert np.allclose(pool_powers(list(parts), likelihood), [1, 0], atol=0.4)
+
+
+@pytest.mark.parametrize(("epsilon", "plain"), [(0.5, True), (3.0, False)])
+def test_views_other_than_the_plain_one_need_answers_that_ask_for_them(epsilon: float, plain: bool) -> None:
+    """The answers of ε = 0.5 are those of labels without signal."""
+    features, labels = squares(1500)
+    labels = SIMULATED(0).integers(0, 2, 1500) if plain else labels
+    likelihood = answered(labels, 2, epsilon).likelihood.astype(np.float32)
+    planes = _planes(features, views(features, None))
+    fold = np.arange(1500) % 3
+    folds = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(3)]
+    heads, shares = _heads(planes, likelihood, np.log(np.full(2, 0.5, np.float32)), folds)
+    assert {head.plane is planes[0] for head, *_ in heads} == {plain}
+    assert shares.sum() == pytest.approx(1)
+
+
+def test_a_direction_of_the_plain_view_counts_by_its_variance() -> None:
+    """A rare category says little: its coefficient is shrunk as much as in a regression on indicators."""
+    features = np.column_stack([np.arange(900) % 2, np.arange(900) % 30 == 0]).astype(float)
+    plane, *_ = _planes(features, views(features, np.ones(2, bool)))
+    assert np.allclose(plane.signal[1:] / plane.signal[1:].sum(), plane.space.variances / plane.space.variances.sum())
 
 
 def test_a_strong_prior_is_compared_at_the_likeliest_scale() -> None:

@@ -4,25 +4,24 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, likeliest_factor, normalized
-from labeldp.learners.features import GapTags, Table, number_table
+from labeldp.learners.features import Table, number_table
 from labeldp.learners.linear import LinearClassifier, of_features
 from labeldp.learners.representations import TableMap, fourier_map
 from labeldp.learners.scattering import default_representation
-from labeldp.learners.softmax import Plane, check_by_trial
+from labeldp.learners.softmax import OFFSET, LikelihoodClassifier, Plane
 from labeldp.privacy import AnyFloats, InputError
 
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0)
@@ -33,6 +32,12 @@ FACTORS = 2.0 ** np.arange(-1, 5)
 
 SCALE = 4.0
 """Variance of the scores of a class, and of its offset, at a ridge of 1."""
+
+PLAIN_SHARE, PLAIN_DECAY = 0.6, 1.0
+"""Of the plain view of a table: the weight in a mixture before any answer, and the power of variances, as `DECAY`.
+
+If features say little, answers hardly tell views apart, and the simplest one is safest.
+"""
 
 DIRECTIONS, MIN_DIRECTIONS, MAX_NUMBERS = 200, 20, 20_000_000
 """Principal directions of a view at most, fewer of many records; and how many numbers they are about, if so."""
@@ -178,15 +183,15 @@ def _explained(scores: AnyFloats, likelihood: AnyFloats) -> float:
     return float(np.log(np.einsum("ij,ij->i", softmax(scores, axis=1), likelihood)).mean())
 
 
-def mixing_weights(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloats:
+def mixing_weights(parts: Sequence[AnyFloats], likelihood: AnyFloats, weights: AnyFloats) -> AnyFloats:
     """Return the weights, sum 1, of a mixture under which answers are likeliest, by expectation-maximization.
 
     Args:
         parts: probabilities of each model for records whose answers it did not see, shape (n, K) each.
         likelihood: P(answer | class) up to a factor of each record, shape (n, K).
+        weights: to start from; few rounds hardly change them where the models explain answers about equally.
     """
     explained = np.column_stack([np.einsum("ij,ij->i", part, likelihood) for part in parts]).astype(np.float64)
-    weights = np.full(len(parts), 1 / len(parts))
     for _ in range(MIXING_ROUNDS):
         weights = weights * (1 / (explained @ weights) @ explained) / len(explained)
     return weights
@@ -293,6 +298,8 @@ def _planes(features: Table, maps: Sequence[Any]) -> list[Plane]:
     for unfitted in maps:
         with suppress(InputError):
             plane = Plane.of(features, count, unfitted, dimension, most=MAP_RECORDS)
+            if len(maps) > 1 and unfitted is maps[0]:  # the plain view of a table
+                plane = replace(plane, signal=plane.space.signal(1.0, OFFSET, PLAIN_DECAY))
             planes.append(replace(plane, signal=SCALE * plane.signal))
     return planes
 
@@ -313,12 +320,14 @@ def _heads(
             options.append(_cross_fitted(heads, likelihood, some, PATH_STEPS))
             heads = options[-1][0]
     answers = likelihood[np.concatenate([held for _, held in some])]
-    shares = mixing_weights([chances for _, chances in options], answers)
+    first = np.arange(len(options)) < len(RIDGES)
+    start = normalized([np.where(first, PLAIN_SHARE, (1 - PLAIN_SHARE) / max(len(planes) - 1, 1))])[0]
+    shares = mixing_weights([chances for _, chances in options], answers, start)
     order = [number for number in np.argsort(-shares)[:MAX_PARTS] if shares[number] > MIN_WEIGHT]
     return [options[number][0] for number in order], shares[order] / shares[order].sum()
 
 
-class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MixtureClassifier(LikelihoodClassifier):
     """A mixture of linear softmaxes of several views of a table and of boosted trees, for noisy labels.
 
     Use it for tables and for embeddings. It learns from the answers of any mechanism, classes or sets of classes, and
@@ -330,8 +339,6 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
     Args:
         categorical: boolean mask of the columns that hold category codes, shape (d,).
     """
-
-    loss: ClassVar[str] = "forward"
 
     def __init__(self, categorical: Any = None) -> None:
         self.categorical = categorical
@@ -367,14 +374,6 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         return self._learn(
             table, evidence if prior is None else replace(evidence, likelihood=evidence.posterior(prior))
         )
-
-    def dry_run(self, X: Any, classes: int) -> None:
-        """Learn from some records and synthetic labels, to find errors before anything is charged.
-
-        Raises:
-            InputError: features or arguments cannot be used.
-        """
-        check_by_trial(clone(self), X, classes)
 
     def _learn(self, features: Table, evidence: Evidence) -> tuple[Probabilities, Any]:
         likelihood = np.maximum(normalized(evidence.likelihood), np.finfo(np.float32).tiny).astype(np.float32)
@@ -460,8 +459,3 @@ class MixtureClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         if not self.student_:
             return result
         return pooled([result, softmax(BoostedTrees(*self.student_).scores(table, start), axis=1)], np.full(2, 0.5))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class, shape (n,)."""
-        check_is_fitted(self, "powers_")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]

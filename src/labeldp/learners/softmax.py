@@ -125,16 +125,30 @@ def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
     )
 
 
-def check_by_trial(classifier: Any, features: Any, classes: int) -> None:
-    """Fit a noise-aware classifier to some records and synthetic labels, to find errors before anything is charged."""
-    some = take_rows(row_table(features), np.arange(min(rows_of(features), TRIAL_RECORDS)))
-    domain = Classes(classes)
-    made_up = (np.arange(rows_of(some)) % classes).astype(domain.dtype)
-    evidence = Evidence.made_by(RandomizedResponse(domain=domain, epsilon=1.0), made_up)
-    classifier.fit_released(some, evidence).predict_proba(some)
+class LikelihoodClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The base of classifiers that learn from released labels by their likelihood."""
+
+    loss: ClassVar[str] = "forward"
+
+    def dry_run(self, X: Any, classes: int) -> None:
+        """Learn from some records and synthetic labels, to find errors before anything is charged.
+
+        Raises:
+            InputError: features or arguments cannot be used.
+        """
+        some = take_rows(row_table(X), np.arange(min(rows_of(X), TRIAL_RECORDS)))
+        domain = Classes(classes)
+        synthetic = (np.arange(rows_of(some)) % classes).astype(domain.dtype)
+        evidence = Evidence.made_by(RandomizedResponse(domain=domain, epsilon=1.0), synthetic)
+        clone(self).fit_released(some, evidence).predict_proba(some)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likeliest class, shape (n,)."""
+        chances = self.predict_proba(X)
+        return np.asarray(self.classes_[chances.argmax(axis=1)])
 
 
-class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SoftmaxClassifier(LikelihoodClassifier):
     """A linear softmax on principal directions of a map of the features, fitted to released labels by their likelihood.
 
     Use it for images and for tables of many numbers, in `fit_multistage`, `fit_noisy` or on its own: it takes what
@@ -144,8 +158,6 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         representation: unfitted transformer, which sees the features alone; by default `default_representation`. Or a
             fitted one as `Public(encoder, why="…")`, whose reason the certificates of fits quote.
     """
-
-    loss: ClassVar[str] = "forward"
 
     def __init__(self, representation: Any = None) -> None:
         self.representation = representation
@@ -173,14 +185,6 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         differs = stage == 1 and prior is not None and bool(np.ptp(prior, axis=0).any())
         return self._learn(self._checked(X, fit=True), evidence, prior if differs else None)
 
-    def dry_run(self, X: Any, classes: int) -> None:
-        """Learn from some records and synthetic labels, to find errors before anything is charged.
-
-        Raises:
-            InputError: features or arguments cannot be used.
-        """
-        check_by_trial(clone(self), X, classes)
-
     def _learn(self, features: Any, evidence: Evidence, prior: Any = None) -> Self:
         self.head_ = label_head(features, evidence, representation=self.representation, prior=prior).classifier
         return self
@@ -196,8 +200,3 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         """Return probabilities, shape (n, K)."""
         check_is_fitted(self, "head_")
         return self.head_.predict_proba(self._checked(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class, shape (n,)."""
-        check_is_fitted(self, "head_")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
