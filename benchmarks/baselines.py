@@ -212,7 +212,8 @@ def summed(split: Split, epsilon: float, model: str = "linear", delta: float = D
 
 def automatic(split: Split, epsilon: float) -> np.ndarray:
     """The central default: what public numbers choose."""
-    settings = advise(*split.features.shape, split.domain, epsilon, DELTA, "central").best.settings
+    task, categories = (split.domain, epsilon, DELTA, "central"), int(split.categorical.sum())
+    settings = advise(*split.features.shape, *task, categories=categories).best.settings
     if settings["trust"] == "local":
         return (recentered if split.domain.target == "numbers" else mixture)(split, epsilon)
     return summed(split, epsilon, settings["model"], settings.get("delta", 0.0))

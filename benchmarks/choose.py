@@ -382,7 +382,9 @@ def cells(tables: Iterable[str], target: str) -> Iterator[Cell]:
         mean = {way: lost.get((table, records, epsilon, name), np.nan) for way, name in names.items()}
         if any(np.isnan(value) for value in mean.values()):
             continue
-        advice = advise(records, 10, SOURCES[table].domain, epsilon, delta, "central")
+        kinds = task(table).encoder.categorical
+        setting = SOURCES[table].domain, epsilon, delta, "central"
+        advice = advise(records, len(kinds), *setting, categories=int(kinds.sum()))
         auto = advice.options[0].method if advice.options else way_of("central linear" if delta else "central cells")
         regrets = {policy: mean[way or auto] - min(mean.values()) for policy, way in POLICIES.items()}
         said = [(option.expected, mean[option.method]) for option in advice.options]

@@ -104,6 +104,19 @@ def test_where_two_are_alike_the_one_that_trusts_nobody_is_first(monkeypatch: py
         assert advise(10**6, 5, TWO, 5, 0, "central").best.method == first
 
 
+def test_a_linear_model_of_categories_gives_nothing_up() -> None:
+    """It has a term of each category; without a delta its noise is larger, and nothing changes."""
+
+    def best(categories: int, epsilon: float, delta: float = 1e-6, domain: Any = TWO) -> str:
+        return advise(4000, 9, domain, epsilon, delta, "central", categories=categories).best.method
+
+    assert [best(5, epsilon) for epsilon in (0.5, 1, 2)] == ["central linear", "central linear", "local auto"]
+    assert [best(4, epsilon) for epsilon in (0.5, 1, 2)] == ["central cells", "local auto", "local auto"]
+    assert best(9, 0.5, 0.0) == best(0, 0.5, 0.0) and best(9, 1, domain=NUMBERS) == best(0, 1, domain=NUMBERS)
+    with pytest.raises(InputError, match="categories"):
+        advise(4000, 9, TWO, 1, 1e-6, categories=-1)
+
+
 @pytest.mark.parametrize("kind", DOMAINS)
 @pytest.mark.parametrize("trust", ["local", "central"])
 def test_more_records_or_more_epsilon_never_do_harm(kind: str, trust: str) -> None:

@@ -36,7 +36,7 @@ def choose(
     nobody charged.
 
     Args:
-        features: public: a table, an array of numbers (n, d), or only their size, the pair (n, d).
+        features: public: a table, an array of numbers (n, d), or only their size, the pair (n, d), if all are numbers.
         domain: the declared classes, or the range of numbers.
         epsilon: what may be spent.
         delta: what may be spent beside it; 0 for a pure guarantee.
@@ -65,7 +65,8 @@ def choose(
         records, dimension = features
         return advise(records, dimension, domain, epsilon, delta, trust)
     encoder, rows = _encoded(features)
-    advice = advise(len(rows), rows.shape[1], domain, epsilon, delta, trust)
+    categories = int(encoder.categorical.sum())
+    advice = advise(len(rows), rows.shape[1], domain, epsilon, delta, trust, categories=categories)
     if not dry_run:
         return advice
     return _tried(advice, encoder, rows, domain, epsilon, balance=balance, seed=seed, progress=progress)
@@ -107,7 +108,8 @@ def choose_file(
         owners(content, user_column)  # refuses records that have none
         sizes = content.column(user_column).value_counts().field("counts").to_numpy(zero_copy_only=False)
         records, epsilon = counted(sizes, per_user, paid, delta, domain, trust_name(trust))
-    advice = advise(records, len(sample.encoder.names), domain, epsilon, delta, trust, command)
+    task, categories = (domain, epsilon, delta, trust), int(sample.encoder.categorical.sum())
+    advice = advise(records, len(sample.encoder.names), *task, command, categories)
     if not dry_run:
         return advice
     rows = sample.encoder.transform(sample.rows)

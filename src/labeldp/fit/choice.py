@@ -12,7 +12,7 @@ least loss comes first.
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil, floor, log10, tanh
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ SOURCE = "docs/results/choose.md"
 
 LEAST_RECORDS = 40
 """Fewer records cannot be split into those to learn from and those to be measured on."""
+
+CATEGORICAL = 0.5
+"""If more of the features are categories, a linear model of sums with a delta gives nothing up."""
 
 LEAST_LEFT = 5
 """Fewer records than this without noise tell nothing."""
@@ -265,6 +268,7 @@ def advise(
     delta: Any = 0.0,
     trust: Any = "local",
     command: Command = Command(),
+    categories: int = 0,
 ) -> Advice:
     """Rank the ways to fit a table from public numbers alone.
 
@@ -278,6 +282,7 @@ def advise(
         delta: what may be spent beside it.
         trust: "local" or "central", or a `Trust`; whoever may see labels may also randomize them.
         command: what the command lines of the options share.
+        categories: how many of the features are categories.
 
     Raises:
         InputError: a number that is none, another domain or another trust.
@@ -289,7 +294,10 @@ def advise(
         raise InputError("must be Classes or an Interval", argument="domain")
     budget, trust = Budget(epsilon_of(epsilon), float_above(decimal(delta, "delta"))), trust_name(trust)
     task, curve = (records, domain, budget.epsilon), CURVES[domain.target]
-    ways = [way for way in WAYS if way.admissible(trust) and learns(curve, way, *task)]
+    ways = [way for way in WAYS if way.admissible(trust)]
+    if budget.delta and check_integer(categories, "categories", 0) > CATEGORICAL * dimension:
+        ways = [replace(way, given_up={**way.given_up, "classes": 0.0}) if way.delta else way for way in ways]
+    ways = [way for way in ways if learns(curve, way, *task)]
     options = [_option(way, records, domain, budget, command) for way in ways]
     options.sort(key=lambda option: option.expected.value - ALIKE * (option.settings["trust"] == "local"))
     remedy = "" if options else _remedy(records, domain, budget, trust)

@@ -412,7 +412,8 @@ def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, publ
         records, epsilon = counted(
             owners.sizes, settings.per_user, epsilon, settings.delta, settings.domain, settings.trust
         )
-    options = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).options
+    task = settings.domain, epsilon, settings.delta, settings.trust
+    options = advise(records, dimension, *task, categories=sum(getattr(rows.encoder, "categorical", ()))).options
     order = [option.method for option in options]
     for name in [*order, *(name for name in jobs if name not in order)]:
         if jobs[name].holds_choice():

@@ -28,13 +28,14 @@ LARGEST_SHARE = 0.5
 """A larger part of the records is not suggested for the evaluation."""
 
 
-def better_models(settings: FitSettings, records: int, dimension: int) -> tuple[str, ...]:
+def better_models(settings: FitSettings, records: int, dimension: int, categories: int = 0) -> tuple[str, ...]:
     """Return the cost of noise with more records, another epsilon or another trust, by the rule of `labeldp choose`."""
     if settings.target == "numbers":  # public numbers cannot tell
         return ()
 
     def best(records: int, epsilon: float, trust: str) -> Expected | None:
-        options = advise(records, dimension, settings.domain, epsilon, settings.delta, trust).options
+        task = settings.domain, epsilon, settings.delta, trust
+        options = advise(records, dimension, *task, categories=categories).options
         return options[0].expected if options else None
 
     epsilon, trust = settings.epsilon, settings.trust

@@ -216,7 +216,8 @@ def _remedies(job: Job, model: Model) -> tuple[str, ...]:
     settings, (records, *shape) = job.settings, job.rows.features.shape
     if job.owners is not None:
         return ()
-    sentences = better_models(settings, records, shape[0]) if job.rows.encoder.names else ()
+    kinds = getattr(job.rows.encoder, "categorical", ())
+    sentences = better_models(settings, records, shape[0], sum(kinds)) if job.rows.encoder.names else ()
     if not isinstance(model.evaluation, Evaluation):
         return sentences
     release = model.evaluation.release

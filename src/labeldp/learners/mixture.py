@@ -33,7 +33,7 @@ FACTORS = 2.0 ** np.arange(-1, 5)
 SCALE = 4.0
 """Variance of the scores of a class, and of its offset, at a ridge of 1."""
 
-PLAIN_SHARE, PLAIN_DECAY = 0.6, 1.0
+PLAIN_SHARE, PLAIN_DECAY = 0.9, 1.0
 """Of the plain view of a table: the weight in a mixture before any answer, and the power of variances, as `DECAY`.
 
 If features say little, answers hardly tell views apart, and the simplest one is safest.
@@ -51,7 +51,7 @@ MAP_RECORDS, PATH_RECORDS = 5_000, 4_000
 FOLDS, PATH_STEPS, LAST_STEPS = 3, 6, 10
 """Of cross-fitting; and iterations of L-BFGS at each ridge of a path, and at the chosen ones with all records."""
 
-MIN_WEIGHT, MAX_PARTS, MIXING_ROUNDS = 0.05, 4, 300
+MIN_WEIGHT, MAX_PARTS, MIXING_ROUNDS = 0.05, 4, 900
 """A linear softmax of less weight is left out of the mixture; how many are kept at most; and rounds of mixing."""
 
 RATE, SMOOTHING, MAX_STEP = 0.3, 5.0, 2.0
