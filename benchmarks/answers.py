@@ -207,9 +207,9 @@ def choose(read: Read) -> str:
     numbers = next(r for r in rows if (r["tables"], r["labels"], r["ε"]) == ("scoring", "numbers", "0.5, 1, 4"))
     return (
         f"For classes, the first option is on average {classes['auto']} points below the best method at ε = 0.5 to 4, "
-        f"and {few['auto']} points at ε = 0.1. These tables set no constant of the rule. Shown intervals hold in "
-        f"{classes['held, shown']} of the cells. No interval is shown at ε = 0.1 and for numbers: for numbers only "
-        f"{numbers['held']} hold."
+        f"and {few['auto']} points at ε = 0.1. These tables set no constant of the rule but one. Shown "
+        f"intervals hold in {classes['held, shown']} of the cells. At ε = 0.1, {few['shown']} of the intervals are "
+        f"shown. For numbers none is: only {numbers['held']} hold."
     )
 
 

@@ -404,7 +404,8 @@ The two groups are not fully separate:
 - `credit` and `higgs` are two of the tables that set constants of boosted trees for numeric labels.
 - An earlier learner for classes was run on the columns that score. Its loss on `hillstrom` led to the changes
   [below](#weak-signals). Scores of `elec2` were seen before that.
-- The constants of `labeldp choose` come from [other groups of tables](choose.md). No method here uses them.
+- The central default follows `labeldp choose`, whose constants come from [other groups of tables](choose.md). Among
+  them are `adult`, `covertype`, `elec2`, `credit`, `skin` and `hillstrom`.
 
 Columns of numbers had {numbers} runs, and columns of classes had {classes}. After five runs, columns with a loss or a
 large spread got more. Each run draws the training records, up to {tested:,} other records with true labels, and the
@@ -437,18 +438,24 @@ p below {level} before the correction.
 CAUSE = """
 ## Weak signals
 
-If features say little about the label, simple linear models are ahead of the default: a logistic regression in the
-local model, and noisy sums in the central model. `hillstrom` and the synthetic labels `weak` show it. In the central
-model, `--model linear` is about as good as noisy sums there. But public numbers cannot tell how weak a signal is.
+If features say little about the label, simple linear models are hard to beat: a logistic regression in the local model,
+and noisy sums in the central model. `hillstrom` and the synthetic labels `weak` are such columns. Public numbers cannot
+tell how weak a signal is, and noisy labels hardly tell models apart.
 
-The local default is a mixture of linear softmax models and boosted trees. It has three rules for weak signals. They
+The local default is a mixture of linear softmax models and boosted trees. It has four rules for weak signals. They
 were found on synthetic labels and on columns that set constants. No record of `hillstrom` was used for them.
+
+- **View.** The plain view of a table has scaled numbers and indicators of categories. It begins with nine tenths of the
+  weights of the linear models. Other views get weight where held-out noisy labels ask for them.
 
 - **Scale.** A strong prior makes the scores of a linear softmax too small. So each softmax is multiplied by the factor
   under which held-out noisy labels are likeliest.
 - **Weights.** If labels say little, all models are about equally likely, and chance alone can prefer trees. So the
   weights of the mixture have a prior that expects the linear part alone.
 - **Folds.** All folds of a cross-validation choose the priors and the views of the features.
+
+In the central model with a δ, the default takes a linear model more often if most features are categories. A linear
+model has a term of each category. This rule was found on the same columns.
 """
 
 
