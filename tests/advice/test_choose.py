@@ -79,6 +79,20 @@ def test_a_table_an_array_a_size_and_a_file_agree(people: Path) -> None:
     assert not list(people.glob("*.ledger")), "nothing is charged"
 
 
+def test_categories_of_a_table_and_of_a_file_are_counted(tmp_path: Path) -> None:
+    """A pair of sizes is one of numbers."""
+    codes = np.random.default_rng(0).integers(0, 4, size=(4000, 3))
+    table = pd.DataFrame(codes, columns=["age", "town", "job"]).assign(town=lambda e: "t" + e.town.astype(str))
+    table["job"] = "j" + table.job.astype(str)
+    table.assign(bought="no").to_csv(tmp_path / "people.csv", index=False)
+    found = (
+        ldp.advice.choose(table, TWO, 1, 1e-6, "central"),
+        choose_file(str(tmp_path / "people.csv"), TWO, 1, 1e-6, "central", label="bought"),
+        ldp.advice.choose((4000, 3), TWO, 1, 1e-6, "central"),
+    )
+    assert [advice.best.method for advice in found] == ["central linear", "central linear", "local auto"]
+
+
 def test_users_pay_for_all_their_answers(people: Path) -> None:
     """Three records a user: each answer has a third of epsilon, or one is used; sums count users."""
     table = pd.read_csv(people / "people.csv").assign(user=np.arange(600) // 3)
