@@ -3,10 +3,11 @@
 import hashlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -22,17 +23,28 @@ from labeldp.tables.values import as_text, plain
 FORMAT = 1
 
 
-class Sink(Protocol):
-    """An open output file."""
+class Sink(ABC):
+    """An open output file, and what writes blocks into it."""
 
+    def __init__(self, path: Path) -> None:
+        self._file = pa.OSFile(str(path), "wb")
+        self._writer: Any = None
+
+    @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
         """Append a block; all blocks have the same schema."""
 
     def finish(self, document: str | None) -> None:
         """Write the certificate if there is one and the format can hold it, and close the file."""
+        if self._writer is not None:
+            self._writer.close()
+        self._file.close()
 
     def abandon(self) -> None:
-        """Close the file, which will be removed, and ignore errors."""
+        """Close the file, which will be removed, and ignore errors: only then is its space free."""
+        for file in [self._file] if self._writer is None else [self._writer, self._file]:
+            with suppress(OSError, ValueError, pa.ArrowException):
+                file.close()
 
 
 @final
@@ -280,12 +292,12 @@ def open_sink(target: Path, hidden: Path, ids: str | None = None) -> Iterator[Si
 
 
 @final
-class ParquetSink:
+class ParquetSink(Sink):
     """A Parquet file with its columns and the certificate, and no other metadata."""
 
     def __init__(self, path: Path, ids: str | None = None) -> None:
-        self._file, self._ids = pa.OSFile(str(path), "wb"), ids
-        self._writer: parquet.ParquetWriter | None = None
+        super().__init__(path)
+        self._ids = ids
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a block of rows."""
@@ -298,24 +310,14 @@ class ParquetSink:
 
     def finish(self, document: str | None) -> None:
         """Close the file, with a certificate as JSON in its metadata if there is one."""
-        if self._writer is not None:
-            if document is not None:
-                self._writer.add_key_value_metadata({METADATA_KEY: document.encode()})
-            self._writer.close()
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Close the unfinished file."""
-        _close(*([self._writer] if self._writer else []), self._file)
+        if self._writer is not None and document is not None:
+            self._writer.add_key_value_metadata({METADATA_KEY: document.encode()})
+        super().finish(document)
 
 
 @final
-class ArrowSink:
+class ArrowSink(Sink):
     """An Arrow file (IPC file format), compressed by zstd; dictionaries are decoded, since it may hold one of each."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = pa.OSFile(str(path), "wb")
-        self._writer: pa.RecordBatchFileWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         decoded = pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], names=batch.schema.names)
@@ -324,43 +326,21 @@ class ArrowSink:
             self._writer = pa.ipc.new_file(self._file, decoded.schema, options=options)
         self._writer.write_batch(decoded)
 
-    def finish(self, document: str | None) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._file.close()
-
-    def abandon(self) -> None:
-        _close(*([self._writer] if self._writer else []), self._file)
-
 
 @final
-class CsvSink:
+class CsvSink(Sink):
     """A CSV file, compressed or not, with commas between cells and quotes only where they are needed."""
 
     def __init__(self, path: Path, compression: str | None) -> None:
-        self._file = pa.OSFile(str(path), "wb")
-        self._stream = pa.CompressedOutputStream(self._file, compression) if compression else self._file
+        super().__init__(path)
+        self._writer = pa.CompressedOutputStream(self._file, compression) if compression else self._file
         self._started = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not self._started:
-            self._stream.write(csv_lines([pa.array([name], pa.large_string()) for name in batch.schema.names]))
+            self._writer.write(csv_lines([pa.array([name], pa.large_string()) for name in batch.schema.names]))
             self._started = True
-        self._stream.write(csv_lines([as_text(plain(batch.column(name)), name) for name in batch.schema.names]))
-
-    def finish(self, document: str | None) -> None:
-        self._stream.close()
-        self._file.close()
-
-    def abandon(self) -> None:
-        _close(self._stream, self._file)
-
-
-def _close(*files: Any) -> None:
-    """Close files and ignore errors: only then is the space of a removed file free."""
-    for file in files:
-        with suppress(OSError, ValueError, pa.ArrowException):
-            file.close()
+        self._writer.write(csv_lines([as_text(plain(batch.column(name)), name) for name in batch.schema.names]))
 
 
 def csv_lines(columns: list[Any]) -> memoryview:
