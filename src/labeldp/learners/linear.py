@@ -809,8 +809,11 @@ class Fit:
         """Return the model of the released sums."""
 
         def model(moment: AnyFloats) -> Model:
-            numbers = self.task.domain.target == "numbers"
-            return Model(self.task.domain, self._regressor(moment) if numbers else self._head(moment).classifier)
+            if self.task.domain.target != "numbers":
+                return Model(self.task.domain, self._head(moment).classifier)
+            weights, space, kept = self.rule(moment)[0].gain @ moment, self.directions.space, self.directions.kept
+            linear = of_features(space, kept, weights, self.task.center)
+            return Model(self.task.domain, LinearRegressor(self.representation, *linear))
 
         return self.moment.map(model)
 
@@ -832,10 +835,6 @@ class Fit:
         signal, residual = products.likeliest(moment, priors)
         return products.rule(signal, residual), signal
 
-    def _regressor(self, moment: AnyFloats) -> LinearRegressor:
-        weights = self.rule(moment)[0].gain @ moment
-        return LinearRegressor(self.representation, *self._of_features(weights, self.task.center))
-
     def _head(self, moment: AnyFloats) -> LinearHead:
         rule, signal = self.rule(moment)
         weights: AnyFloats = rule.gain @ moment
@@ -845,13 +844,9 @@ class Fit:
             if self.factor > 1:
                 posterior = self.of_sample(posterior, confidence * weights)
             weights, confidence = posterior.largest(confidence * weights), 1.0
-        classifier = LinearClassifier(self.representation, *self._of_features(weights, 0.0), confidence)
         space, kept = self.directions.space, self.directions.kept
+        classifier = LinearClassifier(self.representation, *of_features(space, kept, weights, 0.0), confidence)
         return LinearHead(classifier, posterior, space, kept, weights)
-
-    def _of_features(self, weights: AnyFloats, center: float) -> tuple[AnyFloats, AnyFloats]:
-        """Coefficients and offset for mapped features, from those for directions."""
-        return of_features(self.directions.space, self.directions.kept, weights, center)
 
     def posterior(self, signal: AnyFloats, weights: AnyFloats, confidence: float, moment: AnyFloats) -> Posterior:
         """Return the release, with a prior of the coefficients of a softmax.

@@ -366,6 +366,9 @@ PATIENCE = 30
 """Boosting stops after so many rounds without progress on the cells that are left out: half as many lose .06 points on
 the tables of `docs/results/choice-of-defaults.md`, which no other page shows, and twice as many gain .02."""
 
+BOOSTERS = 4
+"""Boosters, each of which leaves out another part of the cells."""
+
 MIN_CELLS = 20
 """With fewer cells, or fewer records than eight a class, no tree is grown: all records get their common mean."""
 
@@ -378,29 +381,14 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
     each leaves out some cells, and all stop where they predict those best. All of it is post-processing.
 
     Args:
-        boosters: number of boosters, at least 3; each leaves out another part of the cells.
         rounds: largest number of trees in each.
-        rate: share of each tree that is added.
         leaves: largest numbers of leaves, rising: the next one is tried as long as it predicts the cells left out
             better. A leaf holds at least a fifth of the records that it would hold if all were equal.
-        random_state: public seed of the parts, of the half of the cells that each tree is grown on, and of the features
-            that a split considers.
     """
 
-    def __init__(
-        self,
-        *,
-        boosters: int = 4,
-        rounds: int = 200,
-        rate: float = 0.1,
-        leaves: tuple[int, ...] = (8, 32, 128),
-        random_state: int = 0,
-    ) -> None:
-        self.boosters = boosters
+    def __init__(self, *, rounds: int = 200, leaves: tuple[int, ...] = (8, 32, 128)) -> None:
         self.rounds = rounds
-        self.rate = rate
         self.leaves = leaves
-        self.random_state = random_state
 
     def learn(self, features: Any, cells: Keys, means: Floats, variances: Floats) -> Self:
         """Learn from noisy means.
@@ -414,7 +402,7 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         table = number_table(features, self, fit=True)
         self.start_ = np.average(means, axis=0, weights=1 / variances)
         self.trees_: Any = None
-        if len(means) < MIN_CELLS or len(table) < 2 * self.boosters * means.shape[1]:
+        if len(means) < MIN_CELLS or len(table) < 2 * BOOSTERS * means.shape[1]:
             return self
         rows, noisy = _NoisyCells.of(cells, means - self.start_, 1 / variances)
         shown, smallest = table[rows].astype(np.float32), math.inf
@@ -431,10 +419,10 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         They grow side by side, as classes do, and stop together, where the sum of their errors is least: that of one
         alone is noise.
         """
-        loss = _CellLoss(cells, self.boosters, self.random_state)
+        loss = _CellLoss(cells)
         trees = HistGradientBoostingClassifier(
             loss=loss,
-            learning_rate=self.rate,
+            learning_rate=0.1,
             max_iter=self.rounds,
             max_leaf_nodes=leaves,
             min_samples_leaf=max(len(table) // (5 * leaves), 1),
@@ -443,7 +431,7 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
             validation_fraction=None,
             n_iter_no_change=PATIENCE,
             tol=0.0,
-            random_state=self.random_state,
+            random_state=0,
         )
         trees.fit(table, np.arange(len(table)) % loss.n_classes)  # the loss knows what they learn: not these
         best = int(np.argmin(loss.errors))
@@ -456,7 +444,7 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         table = number_table(X, self).astype(np.float32)
         if self.trees_ is None:
             return np.zeros((len(table), 1)) + self.start_
-        shown = self.trees_.decision_function(table).reshape(len(table), self.boosters, -1)
+        shown = self.trees_.decision_function(table).reshape(len(table), BOOSTERS, -1)
         return self.start_ + shown.mean(axis=1)
 
 
@@ -486,12 +474,12 @@ class _NoisyCells:
 class _CellLoss(HalfMultinomialLoss):  # type: ignore[misc]
     """Squared errors of the means of cells, which couple the records of a cell; a "class" is a column of a booster."""
 
-    def __init__(self, cells: _NoisyCells, boosters: int, seed: int) -> None:
-        super().__init__(n_classes=boosters * cells.means.shape[1])
+    def __init__(self, cells: _NoisyCells) -> None:
+        super().__init__(n_classes=BOOSTERS * cells.means.shape[1])
         self.cells = cells
-        self.rng = np.random.default_rng(seed)
-        part = self.rng.permutation(len(cells.sizes)) % boosters
-        self.held = part[:, None] == np.arange(boosters)
+        self.rng = np.random.default_rng(0)
+        part = self.rng.permutation(len(cells.sizes)) % BOOSTERS
+        self.held = part[:, None] == np.arange(BOOSTERS)
         self.errors: list[float] = []
 
     def _excess(self, raw_prediction: NDArray[Any]) -> NDArray[np.float64]:
