@@ -301,7 +301,7 @@ def test_trees_need_estimates() -> None:
 def test_few_large_cells_leave_every_tree_some_records() -> None:
     """A booster that learns from one cell would be without any in half of all draws."""
     sums = _NoisyCells.of(np.repeat(np.arange(20), 4), np.ones((20, 1)), np.ones(20))[1]
-    loss = _CellLoss(sums, 3, 0)
+    loss = _CellLoss(sums, 3)
     loss.held[:, 0] = np.arange(20) != 3
     gradient, hessian = np.empty((2, 80, 3))
     for _ in range(50):
@@ -313,7 +313,7 @@ def test_few_large_cells_leave_every_tree_some_records() -> None:
 def test_slopes_of_coupled_records_by_hand() -> None:
     """Cells of two and one records, means 3 and 5, weights 1 and 3: slopes are weight / size times what lacks."""
     cells = _NoisyCells(np.array([0, 0, 1]), np.array([2, 1]), np.array([[3.0], [5.0]]), np.array([1.0, 3.0]))
-    loss = _CellLoss(cells, 3, 0)
+    loss = _CellLoss(cells, 3)
     loss.held[:] = False
     seen = set()
     for _ in range(30):

@@ -419,7 +419,7 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         They grow side by side, as classes do, and stop together, where the sum of their errors is least: that of one
         alone is noise.
         """
-        loss = _CellLoss(cells)
+        loss = _CellLoss(cells, BOOSTERS)
         trees = HistGradientBoostingClassifier(
             loss=loss,
             learning_rate=0.1,
@@ -474,12 +474,12 @@ class _NoisyCells:
 class _CellLoss(HalfMultinomialLoss):  # type: ignore[misc]
     """Squared errors of the means of cells, which couple the records of a cell; a "class" is a column of a booster."""
 
-    def __init__(self, cells: _NoisyCells) -> None:
-        super().__init__(n_classes=BOOSTERS * cells.means.shape[1])
+    def __init__(self, cells: _NoisyCells, boosters: int) -> None:
+        super().__init__(n_classes=boosters * cells.means.shape[1])
         self.cells = cells
         self.rng = np.random.default_rng(0)
-        part = self.rng.permutation(len(cells.sizes)) % BOOSTERS
-        self.held = part[:, None] == np.arange(BOOSTERS)
+        part = self.rng.permutation(len(cells.sizes)) % boosters
+        self.held = part[:, None] == np.arange(boosters)
         self.errors: list[float] = []
 
     def _excess(self, raw_prediction: NDArray[Any]) -> NDArray[np.float64]:
