@@ -32,6 +32,8 @@ class NetworkEncoder(ABC):
     Features are rounded to half precision, so that other processors rarely change them.
     """
 
+    embeds: ClassVar[bool] = True
+    """Whether the columns share a scale."""
     name: ClassVar[str]
     extra: ClassVar[str]
     """What `pip install` needs to name."""

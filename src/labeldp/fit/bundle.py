@@ -67,6 +67,9 @@ TRUSTED = frozenset(
 ARRAY_WRAPPERS = tuple(f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch"))
 """Packages in scikit-learn that import an array library."""
 
+UNUSED = *ARRAY_WRAPPERS, "pytest"
+"""What skops would import, and no bundle needs."""
+
 
 @dataclass(frozen=True)
 class Bundle:
@@ -177,17 +180,17 @@ def skops_io() -> Any:
     """Import `skops.io`, and no other array library with it.
 
     For its list of trusted types skops imports all packages of scikit-learn. Some of them are wrappers that import
-    torch, cupy and dask if these are installed, which takes seconds. During the import of skops the wrappers count as
-    missing, and skops skips them. Later imports find them.
+    torch, cupy and dask if these are installed, which takes seconds; another one imports pytest. During the import of
+    skops these count as missing, and skops skips them. Later imports find them.
     """
     if "skops.io" not in sys.modules:
-        wrappers = [name for name in ARRAY_WRAPPERS if name not in sys.modules]
+        hidden = [name for name in UNUSED if name not in sys.modules]
         missing: Any = None  # for which an import raises ModuleNotFoundError
-        sys.modules.update(dict.fromkeys(wrappers, missing))
+        sys.modules.update(dict.fromkeys(hidden, missing))
         try:
             import_module("skops.io")
         finally:
-            for name in wrappers:
+            for name in hidden:
                 sys.modules.pop(name, None)
     return sys.modules["skops.io"]
 

@@ -30,11 +30,10 @@ from labeldp.fit.rows import (
     PrivateRows,
     PublicRows,
     Rows,
-    names_images,
     public_images,
     public_rows,
 )
-from labeldp.fit.settings import FitSettings, Ids, public_digest
+from labeldp.fit.settings import FitSettings, Ids, names_images, public_digest
 from labeldp.fit.users import Owners, answer_epsilon, best_cap, counted, named_ids
 from labeldp.learners import (
     EVALUATED,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from labeldp.fit.bundle import Bundle
-from labeldp.fit.rows import names_images
+from labeldp.fit.settings import names_images
 from labeldp.learners import Model
 from labeldp.privacy import InputError
 from labeldp.tables import Blocks, TableEncoder, open_table, table_writer

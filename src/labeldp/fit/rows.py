@@ -19,7 +19,6 @@ from labeldp.fit.users import owner_like
 from labeldp.mechanisms import Domain, LabelSource
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables import (
-    FORMATS,
     INDEX,
     Table,
     TableEncoder,
@@ -333,15 +332,6 @@ class ImageRows(LabelSource):
 
 
 Rows = PrivateRows | GivenRows | ImageRows
-
-
-def names_images(path: str) -> bool:
-    """Return whether a path is of images, as `labeldp.images` says, which is not loaded for a file named as a table."""
-    if any(kind.names(Path(path)) for kind in FORMATS.values()) and not os.path.isdir(path):
-        return False
-    from labeldp.images import names_images as is_image_source
-
-    return is_image_source(path)
 
 
 def public_images(path: str, data: str, settings: FitSettings, private: ImageRows) -> PublicRows:

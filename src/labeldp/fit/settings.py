@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from labeldp.learners import DEFAULTS, learner_of
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, NamedFile, Request, Source, decimal, float_above, stored_fraction
+from labeldp.tables import FORMATS
 
 if TYPE_CHECKING:
     from labeldp.learners import Learner
@@ -32,6 +35,15 @@ def classes_of(text: str) -> Classes:
     if not all(names):
         raise InputError("--classes must hold names separated by commas, such as no,yes, or a number of classes")
     return Classes(tuple(names))
+
+
+def names_images(path: str) -> bool:
+    """Return whether a path is of images, as `labeldp.images` says, which is not loaded for a file named as a table."""
+    if any(kind.names(Path(path)) for kind in FORMATS.values()) and not os.path.isdir(path):
+        return False
+    from labeldp.images import names_images as is_image_source
+
+    return is_image_source(path)
 
 
 def domain_of(classes: str | None, interval: str | None, grid: int | None = None, *, clip: bool = False) -> Domain:

@@ -55,14 +55,10 @@ from .linear import Directions as Directions
 from .linear import Fit as Fit
 from .linear import GridValues as GridValues
 from .linear import Linear as Linear
-from .linear import LinearClassifier as LinearClassifier
-from .linear import LinearHead as LinearHead
 from .linear import LinearRegressor as LinearRegressor
 from .linear import LinearTask as LinearTask
 from .linear import fit_linear as fit_linear
 from .linear import fit_linear_head as fit_linear_head
-from .linear import log_scores as log_scores
-from .linear import of_features as of_features
 from .mixture import MixtureClassifier as MixtureClassifier
 from .model import Model as Model
 from .model import check_evaluation as check_evaluation
@@ -105,8 +101,12 @@ from .rewards import preferences as preferences
 from .scattering import ImageMap as ImageMap
 from .scattering import ScatterFilters as ScatterFilters
 from .scattering import default_representation as default_representation
+from .softmax import LinearClassifier as LinearClassifier
+from .softmax import LinearHead as LinearHead
 from .softmax import SoftmaxClassifier as SoftmaxClassifier
 from .softmax import label_head as label_head
+from .softmax import log_scores as log_scores
+from .softmax import of_features as of_features
 from .training import Training as Training
 from .training import dry_run as dry_run
 from .training import fit_noisy as fit_noisy

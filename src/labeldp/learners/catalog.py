@@ -99,8 +99,8 @@ _STAGES, _RELEASED = "labeldp.learners.multistage:Multistage", "labeldp.learners
 _STAGED = "stages", "prior"
 
 _LINEAR = {
-    "labeldp.learners.softmax": "SoftmaxClassifier",
-    "labeldp.learners.linear": "LinearClassifier LinearRegressor",
+    "labeldp.learners.softmax": "LinearClassifier SoftmaxClassifier",
+    "labeldp.learners.linear": "LinearRegressor",
     "labeldp.learners.representations": "CenteredColumns PatchFilters RandomFourier TableMap",
     "labeldp.learners.scattering": "ImageMap ScatterFilters",
     "sklearn.pipeline": "Pipeline",

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.learners.distances import Distances
 from labeldp.learners.evidence import Posterior, SumsTerm
-from labeldp.learners.features import check_rows, number_table, row_table
+from labeldp.learners.features import check_rows, row_table
 from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate
 from labeldp.learners.plan import (
     EVALUATION_LABELS,
@@ -28,6 +28,7 @@ from labeldp.learners.plan import (
 )
 from labeldp.learners.representations import EncodedFeatures, encode, is_embedded, principal
 from labeldp.learners.scattering import default_representation, described_features
+from labeldp.learners.softmax import LinearClassifier, LinearHead, LinearScores, of_features
 from labeldp.learners.whitening import (
     DECAY,
     DECAYS,
@@ -69,7 +70,6 @@ from labeldp.privacy import (
     Step,
     check_curator,
     check_integer,
-    check_positive,
     decimal,
     float_below,
     gather,
@@ -78,56 +78,7 @@ from labeldp.privacy import (
 from labeldp.sampling import MAX_CELLS
 
 
-class _Linear(BaseEstimator):  # type: ignore[misc]
-    """Linear scores of encoded features, as `fit_linear` makes them.
-
-    Args:
-        representation: fitted transformer.
-        coefficients: coefficients, shape (p, columns).
-        offset: offsets, shape (columns,).
-        confidence: factor on scores before the softmax.
-    """
-
-    def __init__(self, representation: Any, coefficients: Any, offset: Any, confidence: float = 1.0) -> None:
-        self.representation = representation
-        self.coefficients = coefficients
-        self.offset = offset
-        self.confidence = confidence
-
-    def mapped(self, X: Any) -> Any:
-        """Return features as the representation encodes them, or unchanged without one."""
-        if hasattr(self, "n_features_in_"):
-            return number_table(X, self, gaps=False)
-        table = self.representation.transform(row_table(X))
-        return table if hasattr(table, "dtype") else np.asarray(table)
-
-    def scores(self, table: Any) -> NDArray[np.float64]:
-        """Return scores of encoded features, shape (n, columns)."""
-        return np.asarray(table @ self.coefficients.astype(table.dtype) + self.offset, dtype=np.float64)
-
-
-class LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
-    """A classifier by linear scores, made by `fit_linear`; it has no fit of labels."""
-
-    @property
-    def classes_(self) -> NDArray[np.intp]:
-        """Codes 0 to K - 1."""
-        return np.arange(self.coefficients.shape[1])
-
-    def of_table(self, table: Any) -> NDArray[np.float64]:
-        """Return probabilities for encoded features, shape (n, K)."""
-        return np.asarray(softmax(self.confidence * self.scores(table), axis=1), dtype=np.float64)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return probabilities, shape (n, K)."""
-        return self.of_table(self.mapped(X))
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return the code of the largest score, shape (n,)."""
-        return self.predict_proba(X).argmax(axis=1)
-
-
-class LinearRegressor(RegressorMixin, _Linear):  # type: ignore[misc]
+class LinearRegressor(RegressorMixin, LinearScores):  # type: ignore[misc]
     """A linear regressor, made by `fit_linear`; it has no fit of labels."""
 
     def of_table(self, table: Any) -> NDArray[np.float64]:
@@ -137,66 +88,6 @@ class LinearRegressor(RegressorMixin, _Linear):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return predictions in the unit of the labels, shape (n,)."""
         return self.of_table(self.mapped(X))
-
-
-MIN_CORRECTED = 1e-4
-"""What is added to a probability before its log: no model that is corrected excludes a class."""
-
-
-def log_scores(probabilities: Any) -> AnyFloats:
-    """Return the logs of probabilities, none of which counts as 0, shape (n, K)."""
-    return np.log(np.asarray(probabilities) + MIN_CORRECTED)
-
-
-@dataclass(frozen=True)
-class LinearHead:
-    """A linear classifier, and the release for it: other classifiers can learn from that as well, at no cost.
-
-    Args:
-        classifier: the fitted classifier.
-        posterior: what was released about the training records, and their directions.
-        space: the principal directions of the mapped features.
-        kept: columns of `space.rows` that the classifier is linear in.
-        weights: its coefficients for them, shape (d, K).
-    """
-
-    classifier: LinearClassifier
-    posterior: Posterior = field(repr=False)
-    space: Space = field(repr=False)
-    kept: NDArray[np.intp] = field(repr=False)
-    weights: AnyFloats = field(repr=False)
-
-    def probabilities(self) -> NDArray[np.float64]:
-        """Return the classifier's probabilities for the training records, shape (n, K), without mapping them again."""
-        scores = self.posterior.rows @ self.weights.astype(self.posterior.rows.dtype)
-        return np.asarray(softmax(self.classifier.confidence * scores, axis=1), dtype=np.float64)
-
-    def correction(self, probabilities: Any, *, ridge: float) -> LinearClassifier:
-        """Return the scores to add to a classifier's log probabilities, with which all that was released is likeliest.
-
-        This is post-processing: what was released for this head is used again.
-
-        Args:
-            probabilities: what a classifier of the same codes says of the head's training records, shape (n, K), such
-                as a network that was distilled from this head.
-            ridge: factor on the precision of the head's prior.
-        """
-        offset, factor = log_scores(probabilities).astype(self.posterior.rows.dtype), check_positive(ridge, "ridge")
-        weights = self.posterior.largest(np.zeros_like(self.weights), offset=offset, ridge=factor)
-        weights *= self.posterior.confidence(weights, offset=offset, ridge=factor)
-        return LinearClassifier(self.classifier.representation, *of_features(self.space, self.kept, weights))
-
-
-def of_features(space: Space, kept: Any, weights: AnyFloats, center: Any = 0.0) -> tuple[AnyFloats, AnyFloats]:
-    """Return coefficients and offset for mapped features, from the weights of some columns of `space.rows`.
-
-    Args:
-        center: added to the scores.
-    """
-    full = np.zeros((1 + len(space.variances), weights.shape[1]))
-    full[kept] = weights
-    coefficients = space.basis @ full[1:]
-    return coefficients, full[0] + center - space.mean @ coefficients
 
 
 class GridValues:

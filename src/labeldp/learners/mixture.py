@@ -18,10 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, likeliest_factor, normalized
 from labeldp.learners.features import Table, number_table
-from labeldp.learners.linear import LinearClassifier, of_features
 from labeldp.learners.representations import TableMap, fourier_map
 from labeldp.learners.scattering import default_representation
-from labeldp.learners.softmax import OFFSET, LikelihoodClassifier, Plane
+from labeldp.learners.softmax import OFFSET, LikelihoodClassifier, LinearClassifier, Plane, of_features
 from labeldp.privacy import AnyFloats, InputError
 
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0)

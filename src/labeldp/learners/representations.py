@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -173,6 +173,8 @@ class CenteredColumns(TableTransformer):
     Use it for embeddings: many numeric columns, of which principal directions say more than bins do.
     """
 
+    embeds: ClassVar[bool] = True
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the means of X, shape (n, d); labels are ignored."""
         self.mean_, _ = means_and_spreads(number_table(X, self, fit=True))
@@ -186,7 +188,7 @@ class CenteredColumns(TableTransformer):
 
 def is_embedded(transformer: Any) -> bool:
     """Return whether a fitted map makes embeddings: columns that share a scale."""
-    return isinstance(transformer, CenteredColumns | encoders.NetworkEncoder)
+    return bool(getattr(transformer, "embeds", False))
 
 
 def _indicate(table: Floats, columns: NDArray[np.intp], value: float) -> None:
