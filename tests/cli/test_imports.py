@@ -79,14 +79,14 @@ def test_a_fit_its_predictions_and_its_certificate_load_no_more_than_they_need(t
 def test_what_skops_did_without_is_found_when_it_is_asked_for(heavy: str) -> None:
     code = """
 import sys
-from labeldp.fit.bundle import ARRAY_WRAPPERS, skops_io
+from labeldp.fit.bundle import UNUSED, skops_io
 io = skops_io()
 assert io is skops_io() and not {"torch", "cupy", "dask"} & set(sys.modules)
-assert not set(ARRAY_WRAPPERS) & set(sys.modules)
+assert not set(UNUSED) & set(sys.modules)
 assert io.get_untrusted_types(data=io.dumps(__import__("sklearn.linear_model").linear_model.Ridge())) == []
 import torch
 from importlib.util import find_spec
-assert torch.__version__ == "made up" and all(find_spec(name) for name in ARRAY_WRAPPERS)
+assert torch.__version__ == "made up" and all(find_spec(name) for name in UNUSED)
 """
     subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": heavy}, check=True)
 

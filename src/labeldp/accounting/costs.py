@@ -253,18 +253,16 @@ def _reserved_rate(atom: Response | Discrete, reserve: float, alone: float) -> t
     thresholds = np.linspace(0.0, top, RESERVE_POINTS + 1)
     left = np.zeros_like(thresholds)
     for loss, mass in masses:
-        delta, error = _gaussian_curve(thresholds - loss, reserve)
+        delta, error, _ = _gaussian_curve(thresholds - loss, reserve)
         left += mass * (delta + error)
     left *= 1 + _SUM_ERROR
     residue = float(left[-1])
     widths = np.diff(np.exp(thresholds)) * (1 + _SUM_ERROR)
 
     def is_below(rate: float) -> bool:
-        square = reserve + rate
-        delta, error = _gaussian_curve(thresholds, square)
-        slopes = -_normal_cdfs(-math.sqrt(square) / 2 - thresholds / math.sqrt(square)) * (1 + _CDF_ERROR)
+        delta, error, falls = _gaussian_curve(thresholds, reserve + rate)
         lower = delta - error + residue * (1 - delta)
-        chords = delta[:-1] - error[:-1] + widths * slopes[:-1] + residue * (1 - delta[:-1])
+        chords = delta[:-1] - error[:-1] - widths * falls[:-1] * (1 + _CDF_ERROR) + residue * (1 - delta[:-1])
         return bool((left <= lower).all() and (left[1:] <= chords).all())
 
     low, high = 0.0, min(alone, 4.0)
@@ -273,16 +271,17 @@ def _reserved_rate(atom: Response | Discrete, reserve: float, alone: float) -> t
     return Fraction(smallest(is_below, low, high, tol=1e-6)), 2 * Fraction(residue)
 
 
-def _gaussian_curve(epsilons: Floats, square: float) -> tuple[Floats, Floats]:
-    """Return delta of a Gaussian with this mu^2 at epsilons of any sign, and a bound of its error; shape (points,)."""
+def _gaussian_curve(epsilons: Floats, square: float) -> tuple[Floats, Floats, Floats]:
+    """Return delta of a Gaussian with this mu^2 at epsilons of any sign, a bound of its error, and minus its slope.
+
+    All have shape (points,); the slope is that by e^epsilon.
+    """
     mu = math.sqrt(square)
-    gained = _normal_cdfs(mu / 2 - epsilons / mu)
-    lost = np.exp(epsilons) * _normal_cdfs(-mu / 2 - epsilons / mu)
-    return gained - lost, 4 * _CDF_ERROR * (gained + lost)
+    gained, falls = _normal_cdfs(mu / 2 - epsilons / mu), _normal_cdfs(-mu / 2 - epsilons / mu)
+    lost = np.exp(epsilons) * falls
+    return gained - lost, 4 * _CDF_ERROR * (gained + lost), falls
 
 
 def _normal_cdfs(points: Floats) -> Floats:
     """P(N(0, 1) <= x) at each point, within a relative error of 1e-12 where it is above 1e-300."""
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(points))
+    return np.array(list(map(math.erfc, (points / -math.sqrt(2)).tolist()))) / 2

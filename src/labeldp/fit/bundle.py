@@ -64,11 +64,8 @@ TRUSTED = frozenset(
 """Beyond what skops trusts, what models are made of. A file with any other is refused."""
 
 
-ARRAY_WRAPPERS = tuple(f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch"))
-"""Packages in scikit-learn that import an array library."""
-
-UNUSED = *ARRAY_WRAPPERS, "pytest"
-"""What skops would import, and no bundle needs."""
+UNUSED = "pytest", *(f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch"))
+"""What skops would import, and no bundle needs: pytest, and packages in scikit-learn that import an array library."""
 
 
 @dataclass(frozen=True)
