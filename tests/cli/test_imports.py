@@ -34,12 +34,17 @@ MOST_MODULES = 96
 """Modules of ours that a fit of a CSV file may load, its report included; it only falls."""
 
 
+def finding(path: str) -> dict[str, str]:
+    """Return an environment in which an interpreter finds packages in `path` first."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))}
+
+
 def modules_of(folder: Path, command: str, path: str = "") -> list[str]:
     """Return the modules that `labeldp COMMAND` loads in a fresh interpreter, which finds packages in `path` first."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, *command.split()],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))},
+        env=finding(path),
         capture_output=True,
         text=True,
         check=False,
@@ -88,7 +93,7 @@ import torch
 from importlib.util import find_spec
 assert torch.__version__ == "made up" and all(find_spec(name) for name in UNUSED)
 """
-    subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": heavy}, check=True)
+    subprocess.run([sys.executable, "-c", code], env=finding(heavy), check=True)
 
 
 def test_a_plan_without_a_file_learns_nothing() -> None:
