@@ -430,13 +430,12 @@ def likeliest_factor(
     factors: AnyFloats, scores: AnyFloats, likelihood: AnyFloats, offset: AnyFloats | None = None
 ) -> float:
     """Return the factor on scores, before the offset is added, under which noisy labels are likeliest."""
-
-    def explained(factor: float) -> float:
+    explained = []
+    for factor in factors.tolist():
         chances = softmax(factor * scores if offset is None else factor * scores + offset, axis=1)
         total = np.einsum("ij,ij->i", chances, likelihood)
-        return float(np.log(np.maximum(total, np.finfo(total.dtype).tiny)).mean(dtype=np.float64))
-
-    return max(factors.tolist(), key=explained)
+        explained.append(np.log(np.maximum(total, np.finfo(total.dtype).tiny)).mean(dtype=np.float64))
+    return float(factors[np.argmax(explained)])
 
 
 def _of_slopes(rows: AnyFloats, residuals: AnyFloats) -> float:
