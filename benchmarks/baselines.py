@@ -442,7 +442,7 @@ If features say little about the label, simple linear models are hard to beat: a
 and noisy sums in the central model. `hillstrom` and the synthetic labels `weak` are such columns. Public numbers cannot
 tell how weak a signal is, and noisy labels hardly tell models apart.
 
-The local default is a mixture of linear softmax models and boosted trees. It has four rules for weak signals. They
+The local default is a mixture of linear softmax models and boosted trees. It has five rules for weak signals. They
 were found on synthetic labels and on columns that set constants. No record of `hillstrom` was used for them.
 
 - **View.** The plain view of a table has scaled numbers and indicators of categories. It begins with nine tenths of the
@@ -452,6 +452,7 @@ were found on synthetic labels and on columns that set constants. No record of `
   under which held-out noisy labels are likeliest.
 - **Weights.** If labels say little, all models are about equally likely, and chance alone can prefer trees. So the
   weights of the mixture have a prior that expects the linear part alone.
+- **Soft labels.** Trees that learn from soft labels count for less where the mixture has little of trees.
 - **Folds.** All folds of a cross-validation choose the priors and the views of the features.
 
 In the central model with a δ, the default takes a linear model more often if most features are categories. A linear

@@ -74,6 +74,9 @@ MAX_POWER, BELIEF = 2.0, 20.0
 Of few answers, all models are about as likely, and chance would choose among them.
 """
 
+MAX_SHARE, SHARE = 0.5, 2.0
+"""The share in predictions of trees of soft labels, at most, and as a multiple of the power of the other trees."""
+
 GAP, MIN_CHANCE = -1e9, 1e-6
 """What trees see in place of a gap; and the least probability that they begin with."""
 
@@ -333,7 +336,8 @@ class MixtureClassifier(LikelihoodClassifier):
     uses their exact probabilities. A product of powers pools a linear part and boosted trees, which start from class
     frequencies. Powers, weights, views, ridges and numbers of trees maximize the likelihood of held-out answers. The
     prior of the powers expects the linear part alone. The pool gives class probabilities of each record, given its
-    answer. Other trees learn from these, and the prediction is the geometric mean of the pool and these trees.
+    answer. Other trees learn from these, and the prediction is a geometric mean of the pool and these trees. They count
+    for less where the pool has little of trees.
 
     Args:
         categorical: boolean mask of the columns that hold category codes, shape (d,).
@@ -457,4 +461,6 @@ class MixtureClassifier(LikelihoodClassifier):
         result = pooled([linear, softmax(BoostedTrees(*self.trees_).scores(table, start), axis=1)], self.powers_)
         if not self.student_:
             return result
-        return pooled([result, softmax(BoostedTrees(*self.student_).scores(table, start), axis=1)], np.full(2, 0.5))
+        share = min(SHARE * self.powers_[1], MAX_SHARE)
+        student = softmax(BoostedTrees(*self.student_).scores(table, start), axis=1)
+        return pooled([result, student], np.array([1 - share, share]))
