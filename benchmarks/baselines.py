@@ -386,9 +386,10 @@ Are the defaults of labeldp more accurate than simple baselines on tables?
 
     python benchmarks/baselines.py run setting --seeds 5
     python benchmarks/baselines.py run scoring --seeds 5
-    python benchmarks/baselines.py run synthetic --seeds 14
+    python benchmarks/baselines.py run synthetic --seeds 20
     python benchmarks/baselines.py run setting --seeds 15 --columns bank covertype
-    python benchmarks/baselines.py run scoring --seeds 15 --columns hillstrom census protein spend
+    python benchmarks/baselines.py run scoring --seeds 15 --columns census spend
+    python benchmarks/baselines.py run scoring --seeds 20 --columns hillstrom protein
     python benchmarks/baselines.py page
 
 ## Data
