@@ -124,6 +124,22 @@ def test_what_was_released_before_a_dataset_grew_is_found_with_the_same_bits(sho
     assert spent(shop) == [1.75, 0.25]
 
 
+@pytest.mark.parametrize("cohort", [None, "january"])
+def test_a_plan_of_a_part_goes_on_after_the_dataset_got_cohorts(shop: Path, cohort: str | None) -> None:
+    """Its steps have no cohort, and a charge with one would be no step of it: nobody could read the ledger again."""
+    parity = ldp.Public(JANUARY % 2, why="parity of the id")
+    even = holder(shop, JANUARY).split(parity)[0]
+    even.require({str(epsilon): response(epsilon).privacy_loss() for epsilon in (0.5, 0.25)})
+    first = even.release(response(0.5), rng=SYSTEM)
+    add(shop, "january", JANUARY)
+    add(shop, "may", MAY)
+    second = holder(shop, JANUARY, cohort).split(parity)[0].release(response(0.25), rng=SYSTEM)
+    stored = [entry.certificate for entry in bought(shop).entries]
+    assert stored == [first.certificate, second.certificate]
+    assert second.certificate.epsilon() == gather([first, second], lambda *_: None).certificate.epsilon() == 0.75
+    assert spent(shop) == [0.75, 0]
+
+
 def test_steps_and_mechanisms_are_found_by_cohort_before_a_run(grown: Path) -> None:
     """What January released is free for January, and for nobody else."""
     loss = response(1).privacy_loss()

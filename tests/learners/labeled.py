@@ -230,7 +230,7 @@ def grown(kind: Any, X: Any, means: np.ndarray) -> Any:
     """A few trees on cells of one record each, which `fit_cells` would make with more."""
     count = len(means)
     check_consistent_length(X, means)
-    trees = kind(boosters=3, rounds=20, rate=0.5, leaves=(8,)).learn(X, np.arange(count), means, np.ones(count))
+    trees = kind(rounds=20, leaves=(8,)).learn(X, np.arange(count), means, np.ones(count))
     return SimpleNamespace(value=SimpleNamespace(estimator=trees))
 
 

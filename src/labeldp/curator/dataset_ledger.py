@@ -743,6 +743,8 @@ class DatasetLedger(NotCopyable):
         budget = account.account.budget
         warn_of_weak_budget(budget.epsilon, budget.delta, request.records)
         plan, versions = write_payment(connection, dataset, account, payment, prefix)
+        if plan is not None and not plan.has_step(path, request.loss):
+            path = request.path  # the plan was stored before these records were a cohort
         analyst = self.scope.analyst
         shared = bool(analyst) or len(accounts_of(connection, dataset)) > 1
         facts = {

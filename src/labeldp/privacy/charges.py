@@ -62,6 +62,10 @@ class Plan:
     name: str
     steps: tuple[Step, ...]
 
+    def has_step(self, path: Path, loss: PrivacyLoss) -> bool:
+        """Return whether a release can take one of the steps, without regard to cohorts."""
+        return any(can_take(replace(step, span=(0, 0)), Step("", loss, path)) for step in self.steps)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, exact, without cohorts and the names of steps."""
         rows = [[_listed(step.path), step.loss.to_json(), step.times] for step in self.steps]
@@ -133,7 +137,7 @@ class Charge:
         account = str(value.get("account", ""))
         if bool(account) != bool(budgets) or not all(epsilon > 0 <= delta < 1 for epsilon, delta in budgets):
             raise ValueError("an account has a budget")
-        if plan is not None and not any(can_take(step, Step("", loss, _path(value["path"]))) for step in plan.steps):
+        if plan is not None and not plan.has_step(_path(value["path"]), loss):
             raise ValueError("a charge is a step of its plan")
         return cls(
             str(value["id"]), _path(value["path"]), loss, dict(value["mechanism"]), facts, plan, account, budgets
