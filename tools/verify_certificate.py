@@ -226,9 +226,9 @@ def guarantee(charges, delta):
         return reduce(both, costs, zero)
 
     def suffices(block):
-        """Whether the charges can take steps of their plan, if the largest losses and parts choose first."""
+        """Whether the charges can take steps of their plan in their order, as in an account."""
         taken = [[] for _ in block[0].steps]
-        for charge in sorted(block, key=lambda charge: (-largest(charge.loss), len(charge.path))):
+        for charge in block:
             ranks = [(-len(path), loss != charge.loss, largest(loss)) for path, loss, _ in charge.steps]
             for number in sorted(range(len(ranks)), key=ranks.__getitem__):
                 path, loss, times = charge.steps[number]

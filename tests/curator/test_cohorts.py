@@ -140,6 +140,16 @@ def test_a_plan_of_a_part_goes_on_after_the_dataset_got_cohorts(shop: Path, coho
     assert spent(shop) == [0.75, 0]
 
 
+def test_a_plan_of_a_cohort_counts_for_its_records_alone(grown: Path) -> None:
+    may = holder(grown, MAY, "may")
+    may.require({str(epsilon): response(epsilon).privacy_loss() for epsilon in (0.5, 0.25)})
+    releases = [
+        may.release(response(0.5), rng=SYSTEM),
+        holder(grown, JANUARY, "january").release(response(0.25), rng=SYSTEM),
+    ]
+    assert gather(releases, lambda *_: None).certificate.epsilon() == 0.75  # the whole plan of May, and nothing of it
+
+
 def test_steps_and_mechanisms_are_found_by_cohort_before_a_run(grown: Path) -> None:
     """What January released is free for January, and for nobody else."""
     loss = response(1).privacy_loss()

@@ -124,6 +124,13 @@ def test_random_fourier_features_approach_their_kernel() -> None:
     assert np.abs(cosines @ cosines.T - np.exp(-distances / (2 * length))).max() < 0.06
 
 
+def test_random_fourier_features_do_not_depend_on_blocks() -> None:
+    table = np.random.default_rng(3).normal(size=(1100, 3))
+    mapped = RandomFourier(components=40).fit(table)
+    parts = [mapped.transform(part) for part in np.array_split(table, 7)]
+    assert np.allclose(mapped.transform(table), np.concatenate(parts), atol=1e-6)
+
+
 def test_filters_see_shapes_and_not_brightness() -> None:
     mapped = PatchFilters(side=12, filters=7, random_state=1).fit(IMAGES)
     assert mapped.transform(IMAGES).shape == (40, 63)

@@ -33,6 +33,7 @@ VERIFIER = runpy.run_path(str(ROOT / "tools" / "verify_certificate.py"))
 PURE, GAUSSIAN = PrivacyLoss.response("0.5", 3), PrivacyLoss.gaussian(0.25)
 MIXED = PrivacyLoss.gaussian(0.125) * 4 + PrivacyLoss.pure("0.1") + PrivacyLoss.failure("1e-9")
 HALVES = tuple(Step("", PrivacyLoss.pure(epsilon), (("halves", part),)) for part, epsilon in enumerate(("0.25", "1")))
+TWO = Plan("two", (Step("", PrivacyLoss.pure("2")), Step("", PrivacyLoss.pure("1"))))
 BUDGET = {"account": "a1", "budgets": ((Fraction(3), Fraction(0)), (Fraction(2), Fraction(1, 10**6)))}
 
 
@@ -55,6 +56,7 @@ CASES: dict[str, tuple[tuple[Charge, ...], str]] = {
         tuple(charge(str(k), HALVES[1].loss, HALVES[1].path, Plan("p", HALVES)) for k in range(2)),
         "0",
     ),
+    "a plan, a small release first": ((charge("1", PURE, (), TWO), charge("2", TWO.steps[0].loss, (), TWO)), "0.001"),
     "several releases under a budget": ((charge("1", GAUSSIAN, **BUDGET), charge("2", GAUSSIAN, **BUDGET)), "1e-6"),
     "several releases without a budget": ((charge("1", GAUSSIAN), charge("2", GAUSSIAN)), "1e-6"),
 }

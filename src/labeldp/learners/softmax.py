@@ -104,7 +104,7 @@ class LinearHead:
 
     Args:
         classifier: the fitted classifier.
-        posterior: what was released about the training records, and their directions.
+        posterior: the release about the training records, and their directions.
         space: the principal directions of the mapped features.
         kept: columns of `space.rows` that the classifier is linear in.
         weights: its coefficients for them, shape (d, K).
@@ -124,7 +124,7 @@ class LinearHead:
     def correction(self, probabilities: Any, *, ridge: float) -> LinearClassifier:
         """Return the scores to add to a classifier's log probabilities, with which all that was released is likeliest.
 
-        This is post-processing: what was released for this head is used again.
+        This is post-processing: it uses the release for this head again.
 
         Args:
             probabilities: what a classifier of the same codes says of the head's training records, shape (n, K), such

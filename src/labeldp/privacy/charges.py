@@ -63,8 +63,8 @@ class Plan:
     steps: tuple[Step, ...]
 
     def has_step(self, path: Path, loss: PrivacyLoss) -> bool:
-        """Return whether a release can take one of the steps, without regard to cohorts."""
-        return any(can_take(replace(step, span=(0, 0)), Step("", loss, path)) for step in self.steps)
+        """Return whether a release can take one of the steps; the plan is as certificates have it, without cohorts."""
+        return any(can_take(step, Step("", loss, path)) for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, exact, without cohorts and the names of steps."""
@@ -215,7 +215,7 @@ class OpenPlan:
 
         def preference(number: int) -> tuple[int, bool, Fraction]:
             step = self.plan.steps[number]
-            return -len(step.path), step.loss != release.loss, _pure(step.loss)
+            return -len(step.path), step.loss != release.loss, step.loss.max_loss or Fraction(0)
 
         for number in sorted(range(len(self.plan.steps)), key=preference):
             step = self.plan.steps[number]
@@ -243,10 +243,6 @@ class OpenPlan:
             for number, step in enumerate(self.plan.steps)
         ]
         return all(times >= step.times for times, step in zip(counts, self.plan.steps, strict=True))
-
-
-def _pure(loss: PrivacyLoss) -> Fraction:
-    return loss.max_loss or Fraction(0)
 
 
 def _most_taken(releases: Iterable[Step], cohort: int) -> int:
@@ -354,9 +350,9 @@ def blocks_of(charges: Iterable[Charge]) -> list[Block]:
 
 
 def _suffices(plan: Plan, charges: Iterable[Charge]) -> bool:
-    """Return whether the charges can take steps of the plan, if the largest losses and parts choose first."""
-    left = OpenPlan(Plan(plan.name, tuple(replace(step, span=(0, 0)) for step in plan.steps)))
-    for charge in sorted(charges, key=lambda charge: (-_pure(charge.loss), len(charge.path))):
+    """Return whether the charges can take steps of the plan in their order, as in an account."""
+    left = OpenPlan(plan)
+    for charge in charges:
         release = Step("", charge.loss, charge.path)
         number = left.find(release)
         if number is None:
