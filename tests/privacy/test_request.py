@@ -22,7 +22,7 @@ CLASSES = {"classes": ["no", "yes"]}
 REQUESTS = {
     "release": Request(
         "release", "randomized-response", Scope.parse("survey/income"), Source("people.csv", "income", ids="id"), "1",
-        domain=CLASSES, options={"in_place": True}, version="1.0.0",
+        domain=CLASSES, options={"in_place": True}, version="1.1.0.dev0",
     ),
     "sums": Request(
         "aggregate", "bag-sum", Scope("bags", cohort="May", unit="user"), Source("people", "hours", users="who"),
