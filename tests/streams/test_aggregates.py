@@ -17,7 +17,7 @@ from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import Interval, LaplaceSum
 from labeldp.streams import aggregates, cells, fit_cells, fit_linear, histogram, moments, public_sample
-from labeldp.tables import open_table
+from labeldp.tables import DistinctIds, open_table
 from streams.tables import PartTable
 
 RANGE = Interval(0, 10)
@@ -73,7 +73,6 @@ def sources() -> Iterator[Any]:
 @pytest.fixture(params=[1 << 17, 37])
 def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a pass have so many rows at most, or a few more."""
-    monkeypatch.setattr("labeldp.tables.table.ROWS", request.param)
     monkeypatch.setattr("labeldp.tables.table.BLOCK_ROWS", request.param)
 
 
@@ -276,6 +275,7 @@ MADE = pa.schema([("id", pa.int64()), ("age", pa.float64()), ("income", pa.float
 
 def test_memory_grows_with_a_block_and_not_with_the_table(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(public_sample, "__defaults__", (1000,))
+    monkeypatch.setattr(DistinctIds.__init__, "__defaults__", (1000,))
     most = []
     for number, blocks in enumerate((2, 20, 60)):
         given = asked(place, dataset=f"d{number}")

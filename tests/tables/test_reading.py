@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from labeldp.tables import (
     release_writer,
 )
 from labeldp.tables.files import QuoteCheck
+from labeldp.tables.table import block_rows_of
 from labeldp.tables.values import distinct_labels
 from labeldp.tables.writing import csv_lines
 
@@ -305,6 +307,55 @@ def arrow_file(path: Path) -> Path:
         with pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table, max_chunksize=4)
     return path
+
+
+@pytest.mark.guarantee("labeldp.tables:Table.blocks", "cut_by_rows")
+@pytest.mark.parametrize("form", ["t.csv", "t.csv.gz", "t.parquet", "t.arrow", "folder", "memory"])
+def test_blocks_are_cut_by_rows_whatever_the_cells_are(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labeldp.tables.files.BLOCK_BYTES", 1 << 12)
+    for number, label in enumerate(("n", "a label of many letters" * 9)):
+        rows = pa.table({"id": np.arange(500), "y": pa.array([label if row % 3 else "n" for row in range(500)])})
+        ends = np.cumsum([len(text) for text in rows["y"].to_pylist()]) // 999  # as engines cut what they write
+        pieces = [rows.take(pa.array(np.flatnonzero(ends == end))) for end in np.unique(ends)]
+        path = tmp_path / f"{number}-{form}"
+        if form.endswith("parquet"):
+            with parquet.ParquetWriter(path, rows.schema) as file:
+                for piece in pieces:
+                    file.write_table(piece)
+        elif form.endswith("arrow"):
+            with pa.ipc.new_file(path, rows.schema) as file:
+                for piece in pieces:
+                    file.write_table(piece)
+        elif form == "folder":
+            path.mkdir()
+            pyarrow.csv.write_csv(rows[:100], path / "a.csv")
+            pyarrow.csv.write_csv(rows[100:], path / "b.csv")
+        elif form != "memory":
+            with pa.output_stream(path, compression="detect") as stream:
+                pyarrow.csv.write_csv(rows, stream)
+        table = open_table(pa.concat_tables(pieces) if form == "memory" else path)
+        for encoded in (None, "y"):
+            blocks = list(table.blocks(["y", "id"], block_rows=128, encoded=encoded))
+            assert [block.num_rows for block in blocks] == [128, 128, 128, 116]
+            labels = [text for block in blocks for text in block.column("y").to_pylist()]
+            assert labels == rows["y"].to_pylist()
+
+
+def test_wide_tables_have_blocks_of_fewer_rows() -> None:
+    for columns, rows in ((1, 1 << 16), (16, 1 << 16), (100, 10_485), (1 << 21, 1)):
+        assert block_rows_of(columns) == rows
+    table = open_table(pa.table({f"x{number}": np.zeros(30_000) for number in range(100)}))
+    assert [block.num_rows for block in table.blocks()] == [10_485, 10_485, 9_030]
+
+
+def test_dictionaries_of_many_batches_become_one() -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    pieces = [pa.array([f"{start + step}" for step in range(100)]).dictionary_encode() for start in (0, 100, 150)]
+    table = open_table(pa.Table.from_batches([pa.record_batch({"x": piece.cast(kind)}) for piece in pieces]))
+    values = [value for piece in pieces for value in piece.to_pylist()]
+    assert table.read()["x"].to_pylist() == values
 
 
 @pytest.mark.parametrize("block_rows", [1, 3, 100])

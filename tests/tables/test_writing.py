@@ -291,3 +291,64 @@ def test_a_digest_by_hand() -> None:
     assert digest.rows == 2
     # sha256(sha256(02 00 00 00 03 00 00 00) + sha256("noyes"))
     assert digest.value() == "47460901a43ad53c665eb718ade94530eb523d077d17235ad668eda701897033"
+
+
+def chopped(table: pa.Table, rows: int) -> pa.Table:
+    """The same table in batches of so many rows, each with a dictionary of its own."""
+    kinds = {field.name for field in table.schema if pa.types.is_dictionary(field.type)}
+    batches = []
+    for batch in table.to_batches(max_chunksize=rows):
+        columns = [
+            column.cast(pa.string()).dictionary_encode() if name in kinds else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        batches.append(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
+    return pa.Table.from_batches(batches)
+
+
+@pytest.mark.parametrize("output", ["r.parquet", "r.arrow", "r.csv"])
+@pytest.mark.parametrize("source", ["memory", "t.parquet", "t.arrow", "t.csv"])
+def test_no_byte_of_an_output_depends_on_the_blocks_of_its_source(
+    tmp_path: Path, source: str, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands under missing values, in a dictionary or behind the last row of a block is not of the source."""
+    rng, rows = np.random.default_rng(0), 601
+
+    def holed(values: list[Any]) -> list[Any]:
+        return [None if missing else value for value, missing in zip(values, rng.random(rows) < 0.2, strict=True)]
+
+    table = pa.table(
+        {
+            "id": np.arange(rows),
+            "flag": holed([bool(value) for value in rng.random(rows) < 0.5]),
+            "number": holed(list(rng.random(rows))),
+            "text": holed(["x" * length for length in rng.integers(0, 9, rows)]),
+            "kind": pa.array(holed([f"kind {kind}" for kind in rng.integers(0, 5, rows)])).dictionary_encode(),
+            "y": ["no"] * rows,
+        }
+    )
+    if "csv" not in source + output:
+        table = table.append_column("list", pa.array(holed([[1] * size for size in rng.integers(0, 3, rows)])))
+        table = table.append_column("view", table["text"].cast(pa.string_view()))
+    written = set()
+    for number, size in enumerate((601, 200, 37, 8)):
+        cut, path = chopped(table, size), tmp_path / source
+        if source == "t.parquet":
+            parquet.write_table(cut, path, row_group_size=size)
+        elif source == "t.arrow":
+            with pa.ipc.new_file(path, cut.schema, options=pa.ipc.IpcWriteOptions(unify_dictionaries=True)) as file:
+                file.write_table(cut)
+        elif source == "t.csv":
+            monkeypatch.setattr("labeldp.tables.files.BLOCK_BYTES", size * 20)
+            csv.write_csv(cut.set_column(4, "kind", cut["kind"].cast(pa.string())), path)
+        opened = open_table(cut if source == "memory" else path)
+        out = tmp_path / f"{number}-{output}"
+        with release_writer(out, opened.columns, released="y", ids="id") as writer:
+            for block in opened.blocks(block_rows=200):
+                writer.write(["yes"] * block.num_rows, block)
+            writer.certify(CERTIFICATE)
+        written.add(out.read_bytes())
+    assert len(written) == 1
+    if output == "r.parquet":
+        groups = parquet.ParquetFile(out).metadata
+        assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [200, 200, 200, 1]

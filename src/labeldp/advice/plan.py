@@ -24,7 +24,7 @@ from labeldp.advice.rates import (
 from labeldp.fit import Advice, advise, classes_of, decimal_float, domain_of, epsilon_of, parts_of, whole_number
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError
-from labeldp.tables import BLOCK_ROWS, TableEncoder, open_table
+from labeldp.tables import TableEncoder, open_table
 
 NORMAL_95 = 1.6448536269514722
 """The 95 % quantile of the standard normal distribution."""
@@ -379,7 +379,7 @@ def sample_features(
     columns: str | None = None,
     id_column: str | None = None,
     user_column: str | None = None,
-    block_rows: int = BLOCK_ROWS,
+    block_rows: int | None = None,
     seed: int = 0,
 ) -> SampledFeatures:
     """Count the rows of a CSV or Parquet file and sample the public columns of some, by blocks.
@@ -390,7 +390,7 @@ def sample_features(
         columns: feature columns, separated by commas; all others by default.
         id_column: record ids, which are not a feature.
         user_column: whose each record is, which is no feature either.
-        block_rows: rows to read at a time.
+        block_rows: rows to read at a time; by default a number that follows from the number of columns.
         seed: public seed of the sample of rows.
 
     Raises:

@@ -55,7 +55,7 @@ from labeldp.tables import (
     open_table,
     plain,
     read_certificate,
-    rebatched,
+    recut,
     release_writer,
 )
 from labeldp.tables import user_column as read_users
@@ -460,7 +460,7 @@ class FeatureSums:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         counts, sums = self._zeros()
         try:
-            for batch in rebatched(batches):
+            for batch in recut(batches):
                 groups, rows = ByColumn(self.bags).groups(batch), feature_table(batch, self.features)
                 if groups.min() < 0 or groups.max() >= self.count:
                     raise InputError(OTHER_RECORDS, argument="data")

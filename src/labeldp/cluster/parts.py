@@ -23,7 +23,7 @@ from labeldp.tables import (
     file_digest,
     folder_document,
     open_table,
-    rebatched,
+    recut,
     sync,
     usual_mode,
 )
@@ -48,7 +48,7 @@ class PartTask:
         grant, name = self.grant, f"{secrets.token_hex(16)}.parquet"
         labels, column, sink = LabelDigest(grant.check_key), ColumnDigest(), None
         try:
-            for batch in rebatched(batches):
+            for batch in recut(batches):
                 names, codes = grant.read(batch)
                 labels.update(record_words(names, len(codes), grant.check_key), codes)
                 answered = grant.answer(batch, names, codes)

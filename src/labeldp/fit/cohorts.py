@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from labeldp.curator import Cohort, LedgerFile
-from labeldp.tables import BLOCK_ROWS, Table, open_table, record_ids
+from labeldp.tables import Table, open_table, record_ids
 
 
 def add_cohort(
@@ -15,7 +15,7 @@ def add_cohort(
     ledger: str | os.PathLike[str],
     dataset: str,
     cohort: str,
-    block_rows: int = BLOCK_ROWS,
+    block_rows: int | None = None,
 ) -> Cohort:
     """Add the records of a file or a folder to a dataset as a cohort; see `LedgerFile.add_cohort`.
 
@@ -27,7 +27,7 @@ def add_cohort(
         ledger: the ledger file.
         dataset: the dataset's name in it.
         cohort: name of the cohort.
-        block_rows: rows read at a time.
+        block_rows: rows read at a time; by default a number that follows from the number of columns.
 
     Raises:
         InputError: an id is missing or occurs twice, or the column is not there; nothing was added.
@@ -40,7 +40,7 @@ def add_cohort(
     return next(item for item in file.dataset(dataset).cohorts if item.name == cohort)
 
 
-def _ids(table: Table, column: str, block_rows: int) -> Iterator[Any]:
+def _ids(table: Table, column: str, block_rows: int | None) -> Iterator[Any]:
     """Yield the record ids of a table, block by block."""
     for batch in table.blocks([column], block_rows=block_rows):
         yield record_ids(batch, column)

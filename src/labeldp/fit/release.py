@@ -38,7 +38,6 @@ from labeldp.privacy import (
     whole_cost,
 )
 from labeldp.tables import (
-    BLOCK_ROWS,
     DistinctIds,
     FolderTable,
     FolderWriter,
@@ -86,7 +85,7 @@ def release_file(
     cohort: str | None = None,
     revision: str | None = None,
     other_ids: bool = False,
-    block_rows: int = BLOCK_ROWS,
+    block_rows: int | None = None,
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
     user_column: str | None = None,
@@ -123,7 +122,7 @@ def release_file(
             was before a cohort was added.
         revision: names another state of the labels; see `LedgerFile.dataset`.
         other_ids: charges labels once more that were released under another kind of ids; see `LedgerFile.dataset`.
-        block_rows: rows read at a time.
+        block_rows: rows read at a time; by default a number that follows from the number of columns.
         progress: called after each block.
         note: called with a sentence that the user should read.
         user_column: the user of each record. Epsilon then protects all labels of a user; the most answers of one user
@@ -247,7 +246,7 @@ class ColumnRelease:
     id_column: str | None
     mechanism: FiniteMechanism
     in_place: bool
-    block_rows: int
+    block_rows: int | None
     progress: Progress | None
     users: FileUsers | None = None
 

@@ -409,26 +409,18 @@ class LossFile:
         return self.changed()
 
     def _blocks(self, refused: list[DomainError]) -> Iterator[NDArray[Any]]:
-        """Yield the losses as levels, `block_rows` rounds at a time whatever the file's own blocks, (rounds, experts).
+        """Yield the losses as levels, `block_rows` rounds at a time, shape (rounds, experts).
 
         Args:
             refused: collects the errors of invalid losses, which zeros replace.
         """
-        held, size = [], 0
         for batch in self.table.blocks(self.names, block_rows=self.block_rows):
             try:
                 levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
             except DomainError as error:
                 refused.append(error.with_traceback(None))
                 levels = np.zeros((batch.num_rows, len(self.names)), dtype=np.uint8)
-            while len(levels):
-                held.append(levels[: self.block_rows - size])
-                size, levels = size + len(held[-1]), levels[len(held[-1]) :]
-                if size == self.block_rows:
-                    yield np.concatenate(held)
-                    held, size = [], 0
-        if held:
-            yield np.concatenate(held)
+            yield levels
 
     def _tell(self, text: str, done: int, before: float, rows: int | None = None) -> None:
         total = rows or self.table.rows

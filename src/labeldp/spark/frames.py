@@ -16,7 +16,7 @@ from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import Certificate, InputError, LabelDPError, Release, check_choice, whole_cost
 from labeldp.spark.table import SparkTable, quoted, start_session
 from labeldp.streams import cells, fit_cells, fit_linear, histogram, moments
-from labeldp.tables import rebatched
+from labeldp.tables import recut
 
 __all__ = [
     "bag_sum",
@@ -185,7 +185,7 @@ def _lazy(source: SparkTable, grant: Grant, schema: Any) -> Any:
     kind = plain_type(grant.released_type)
 
     def labeldp_release(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in rebatched(batches):
+        for batch in recut(batches):
             answered = randomize_batch(grant, batch)
             number = answered.schema.get_field_index(grant.released)
             yield answered.set_column(number, grant.released, answered.column(number).cast(kind))

@@ -15,7 +15,7 @@ from labeldp.learners import ScoreEstimate, accuracy_of_agreements
 from labeldp.mechanisms import FiniteMechanism
 from labeldp.privacy import InputError
 from labeldp.spark.table import SparkTable, arrow_type
-from labeldp.tables import Blocks, TableEncoder, as_text, plain, rebatched
+from labeldp.tables import Blocks, TableEncoder, as_text, plain, recut
 
 
 def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
@@ -55,7 +55,7 @@ def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
 
     def labeldp_predict(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         blocks = Blocks(encoder)
-        for batch in rebatched(batches):
+        for batch in recut(batches):
             features = blocks.transform(pa.Table.from_batches([batch.select(used)]))
             arrays = predicted_columns(bundle.model, features)
             cast = [array.cast(kind) for array, kind in zip(arrays, types, strict=True)]
@@ -107,7 +107,7 @@ class _CountAgreements:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         records = agreements = 0
-        for batch in rebatched(batches):
+        for batch in recut(batches):
             answers, predicted = (as_text(plain(batch.column(name)), name) for name in (self.noisy, self.prediction))
             places = self._codes(predicted)
             if places is None or answers.null_count:

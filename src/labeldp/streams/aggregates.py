@@ -27,7 +27,7 @@ from labeldp.privacy import (
 from labeldp.streams.groupings import AllRecords, ByCells, ByColumn, ByFeatures, Grouping, check_features, feature_table
 from labeldp.streams.survey import Aggregate, IdColumn, LabelTask, SurveyResult, check_columns, check_ids, survey_labels
 from labeldp.streams.tallies import GroupSums, RowSums, restored, stored
-from labeldp.tables import Table, open_table, rebatched, record_ids
+from labeldp.tables import Table, open_table, record_ids, recut
 
 Path = str | os.PathLike[str]
 
@@ -380,7 +380,7 @@ class SampleTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         sample = Sample(self)
         try:
-            for batch in rebatched(batches):
+            for batch in recut(batches):
                 sample.add(batch)
         except InputError as error:
             return stored(problem=np.array(str(error)))

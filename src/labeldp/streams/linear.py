@@ -1,6 +1,6 @@
 """A linear model of a table of any size: one sum of exact integers, along directions of a public sample."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, final
@@ -30,7 +30,7 @@ from labeldp.privacy import AnyFloats, Budget, Floats, InputError, LabelDPError,
 from labeldp.streams.aggregates import Aggregation, Path, public_sample
 from labeldp.streams.groupings import RowMap, check_features, feature_table
 from labeldp.streams.tallies import ROWS, RowSums, restored, stored
-from labeldp.tables import CHANGED, Table, rebatched
+from labeldp.tables import CHANGED, Table, recut
 
 CHANCE_STEPS = 1 << 20
 """Steps of a probability, in which what a model expects of all records is added up."""
@@ -197,7 +197,7 @@ class ExpectTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         scan, rows, total = self.aggregate.scan(), self.aggregate.map, self.total([])
         assert isinstance(rows, ByDirections)
-        for batch in _blocks(batches):
+        for batch in recut(batches, ROWS):
             table = rows.encoded(batch)
             steps = scan.rounded(rows.mapping.rows(table)).astype(np.float64)
             chances = np.rint(softmax(self.scores.rows(table), axis=1) * CHANCE_STEPS)
@@ -214,9 +214,3 @@ class ExpectTask:
         for state in states:
             total += restored(state)["total"]
         return total
-
-
-def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield blocks of at most so many rows as are computed at a time."""
-    for batch in rebatched(batches):
-        yield from (batch.slice(start, ROWS) for start in range(0, batch.num_rows, ROWS))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.curator import DatasetLedger, Fingerprint
 from labeldp.mechanisms import Domain
 from labeldp.privacy import DomainError, IdDigest, Ids, InputError, LabelDigest, LabelDPError, RecordIds, record_words
-from labeldp.tables import CHANGED, DistinctIds, Table, check_kind, codes_of, rebatched, record_ids
+from labeldp.tables import CHANGED, DistinctIds, Table, check_kind, codes_of, record_ids, recut
 
 
 @final
@@ -40,7 +40,7 @@ class IdTask:
         digest = IdDigest(self.key)
         try:
             with DistinctIds() as distinct:
-                for batch in rebatched(batches):
+                for batch in recut(batches):
                     names = self.ids.of(batch)
                     distinct.add(names)
                     digest.update(RecordIds.of(names, self.key).blocks)
@@ -104,7 +104,7 @@ class LabelTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         result = SurveyResult(self)
         try:
-            for batch in rebatched(batches):
+            for batch in recut(batches):
                 result.add(batch)
         except InputError as error:
             return packed(problem=str(error))

@@ -30,7 +30,8 @@ from .table import Table as Table
 from .table import Task as Task
 from .table import first_names as first_names
 from .table import open_table as open_table
-from .table import rebatched as rebatched
+from .table import plain as plain
+from .table import recut as recut
 from .values import DistinctIds as DistinctIds
 from .values import answers_in as answers_in
 from .values import as_text as as_text
@@ -43,7 +44,6 @@ from .values import is_number as is_number
 from .values import is_text as is_text
 from .values import joined_ids as joined_ids
 from .values import label_numbers as label_numbers
-from .values import plain as plain
 from .values import record_ids as record_ids
 from .values import released_column as released_column
 from .values import released_values as released_values

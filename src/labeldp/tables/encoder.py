@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError
-from labeldp.tables.table import index_of
-from labeldp.tables.values import as_text, is_number, is_text, plain
+from labeldp.tables.table import index_of, plain
+from labeldp.tables.values import as_text, is_number, is_text
 
 FORMAT = 1
 

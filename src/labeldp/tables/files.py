@@ -19,7 +19,7 @@ from labeldp.tables.table import (
     blocks_without_values,
     check_names,
     index_of,
-    sliced,
+    typed,
     without_metadata,
     without_values,
 )
@@ -49,9 +49,7 @@ class CsvFile(Table):
     ) -> Iterator[pa.RecordBatch]:
         explain = partial(_csv_problem, self.path)
         reader = without_values(lambda: self._reader(columns), explain)
-        for batch in blocks_without_values(iter(reader), explain):
-            for start in range(0, batch.num_rows, block_rows):
-                yield batch.slice(start, block_rows)
+        yield from blocks_without_values(iter(reader), explain)
 
     def _reader(self, columns: tuple[str, ...]) -> csv.CSVStreamingReader:
         return csv.open_csv(
@@ -212,10 +210,9 @@ class ParquetFile(Table):
         with without_values(lambda: _open(self.path, texts), explain) as file:
             batches = file.iter_batches(batch_size=block_rows, columns=list(columns), use_threads=False)
             for batch in blocks_without_values(batches, explain):
-                if batch.num_rows:
-                    arrays = [batch.column(name) for name in columns]
-                    types = [pa.field(name, array.type) for name, array in zip(columns, arrays, strict=True)]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types) if texts else schema)
+                arrays = [batch.column(name) for name in columns]
+                types = [pa.field(name, array.type) for name, array in zip(columns, arrays, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types) if texts else schema)
 
 
 def open_parquet(path: Path) -> ParquetFile:
@@ -260,7 +257,7 @@ class ArrowFile(Table):
             schema = self.types(columns)
             for batch in blocks_without_values(batches, explain):
                 without_values(partial(batch.validate, full=True), explain)
-                yield from sliced(batch.select(list(columns)), schema, block_rows)
+                yield typed(batch.select(list(columns)), schema)
 
 
 def open_arrow(path: Path) -> ArrowFile:

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from labeldp.privacy import InputError, LabelDPError, json_value
 from labeldp.tables.atomic import atomic_directory, atomic_write, file_digest
-from labeldp.tables.table import Table, open_table
-from labeldp.tables.values import as_text, plain
+from labeldp.tables.table import Table, open_table, plain
+from labeldp.tables.values import as_text
 from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
 
 CERTIFICATE = "_certificate.json"

@@ -12,8 +12,8 @@ import pyarrow as pa
 from labeldp.privacy import InputError, LabelDPError, check_growth, did_you_mean, json_value
 from labeldp.tables.formats import format_of
 
-BLOCK_ROWS = 1 << 18
-"""The number of rows of a table that are read at a time."""
+BLOCK_ROWS, BLOCK_CELLS = 1 << 16, 1 << 20
+"""A block has so many rows; fewer where a table has so many columns that it would have more cells than these."""
 
 Task = Callable[[Iterable[pa.RecordBatch]], bytes]
 """Function of the blocks of one part of a table. It can be pickled, and is as secret as the labels."""
@@ -57,7 +57,7 @@ class Table:
     def _stream(
         self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield non-empty blocks of the named columns, in order."""
+        """Yield the named columns in order, in blocks of any number of rows: `blocks` cuts them again."""
         raise InputError(f": the rows of {self.path} have no order; write them to files first", argument="data")
 
     @cached_property
@@ -80,14 +80,20 @@ class Table:
         return (self.path.name,)
 
     def blocks(
-        self, columns: Sequence[str] | None = None, *, block_rows: int = BLOCK_ROWS, encoded: str | None = None
+        self, columns: Sequence[str] | None = None, *, block_rows: int | None = None, encoded: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Read the rows in order, in record batches of at most `block_rows` rows.
+        """Read the rows in order, in record batches of `block_rows` rows; the last one may have fewer.
+
+        Blocks are cut by numbers of rows alone. A file is stored in blocks of bytes, in which labels count: whoever
+        sees where those end would learn how long labels are.
 
         Args:
             columns: the columns to read, in this order; all by default. Others are not decoded.
-            block_rows: the most rows in one block, at least 1. Memory grows with it, not with the table.
+            block_rows: the rows in one block, at least 1; `block_rows_of` the columns by default. Memory grows with
+                it, not with the table.
             encoded: a column of texts that may come as a dictionary, where that is faster to read.
+
+        Guarantee (cut_by_rows): how many rows a block has depends on the number of columns and of rows alone.
 
         Returns:
             An iterator of non-empty record batches. Wrong arguments are refused at once; a damaged block is refused
@@ -97,9 +103,11 @@ class Table:
             InputError: a column does not exist, the file is damaged, or an engine holds rows without an order. The
                 message never holds the content of a cell.
         """
-        if block_rows < 1:
+        chosen = self._chosen(columns)
+        rows = block_rows_of(len(chosen)) if block_rows is None else block_rows
+        if rows < 1:
             raise InputError("block_rows must be at least 1")
-        return self._stream(self._chosen(columns), block_rows, encoded)
+        return recut(self._stream(chosen, rows, encoded), rows)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the named columns (all by default) at once, with the same types as `blocks`."""
@@ -226,7 +234,7 @@ class ArrowTable(Table):
         reader = without_values(lambda: _reader(self.source, list(columns), block_rows), explain)
         schema = self.types(columns)
         for batch in blocks_without_values(iter(reader), explain):
-            yield from sliced(batch.select(list(columns)), schema, block_rows)
+            yield typed(batch.select(list(columns)), schema)
 
 
 def open_stream(source: Any) -> ArrowTable:
@@ -264,8 +272,12 @@ def index_of(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def without_metadata(schema: pa.Schema) -> pa.Schema:
-    """Return the names and types of a schema alone."""
-    return pa.schema([column.remove_metadata() for column in schema])
+    """Return the names and types of a schema alone; dictionaries get room for those of all blocks together."""
+    return pa.schema([(column.name, _roomy(column.type)) for column in schema])
+
+
+def _roomy(kind: pa.DataType) -> pa.DataType:
+    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
 
 
 def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> None:
@@ -280,38 +292,54 @@ def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> None:
     raise InputError(f"{path} has more than one column named {twice!r}; rename all but one")
 
 
-def sliced(batch: pa.RecordBatch, schema: pa.Schema, block_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in blocks of at most so many rows, without the metadata of the source."""
-    for start in range(0, batch.num_rows, block_rows):
-        part = batch.slice(start, block_rows)
-        yield pa.RecordBatch.from_arrays(part.columns, schema=schema)
+def typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the types of a schema, without the metadata of the source."""
+    arrays = [array.cast(column.type) for array, column in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-ROWS, BYTES = 1 << 17, 1 << 26
-"""Blocks are joined up to so many rows or bytes: engines make small ones."""
+def block_rows_of(columns: int) -> int:
+    """Return how many rows a block of a table has, by the number of its columns."""
+    return max(1, min(BLOCK_ROWS, BLOCK_CELLS // columns))
 
 
-def rebatched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield larger blocks of the same rows in the same order, none of them empty."""
+def recut(batches: Iterable[pa.RecordBatch], rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in the same order, in blocks of `rows` rows, of which only the last one may have fewer.
+
+    By default they have as many as `block_rows_of` says.
+    """
     held: list[pa.RecordBatch] = []
-    rows = size = 0
+    count = 0
     for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= ROWS or size >= BYTES:
+        rows = rows or block_rows_of(batch.num_columns)
+        start = 0
+        while count + batch.num_rows - start >= rows:
+            held.append(batch.slice(start, rows - count))
             yield _joined(held)
-            held, rows, size = [], 0, 0
+            held, start, count = [], start + rows - count, 0
+        if start < batch.num_rows:
+            held.append(batch.slice(start))
+            count += batch.num_rows - start
     if held:
         yield _joined(held)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return blocks as one; a column that is a dictionary in some of them alone is decoded."""
+    first = batches[0]
     if len(batches) == 1:
-        return batches[0]
-    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return batch
+        return first
+    columns = []
+    for number, kind in enumerate(first.schema.types):
+        pieces = [batch.column(number) for batch in batches]
+        alike = all(piece.type == kind for piece in pieces)
+        columns.append(pa.concat_arrays(pieces if alike else [plain(piece) for piece in pieces]))
+    return pa.RecordBatch.from_arrays(columns, names=first.schema.names)
+
+
+def plain(values: Any) -> Any:
+    """Return the values, decoded if they are a dictionary."""
+    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
 Result = TypeVar("Result")

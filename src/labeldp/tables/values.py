@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.curator import NO_USER
 from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval
 from labeldp.privacy import Buckets, DomainError, InputError, RecordIds, Texts, check_integer
-from labeldp.tables.table import without_values
+from labeldp.tables.table import plain, without_values
 
 
 def check_kind(schema: pa.Schema, label: str, domain: Domain) -> None:
@@ -139,11 +139,6 @@ def column_of(batch: pa.RecordBatch | pa.Table, column: str) -> Any:
     if batch.schema.names.count(column) != 1:
         raise InputError(f"the table needs exactly one column {column!r}")
     return plain(batch.column(column))
-
-
-def plain(values: Any) -> Any:
-    """Return the values, decoded if they are a dictionary."""
-    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
 def as_text(values: Any, column: str) -> Any:

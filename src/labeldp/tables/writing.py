@@ -17,8 +17,8 @@ from pyarrow import parquet
 from labeldp.privacy import InputError, LabelDPError, json_value
 from labeldp.tables.atomic import atomic_write, check_new_file, file_digest, sync
 from labeldp.tables.formats import FORMATS
-from labeldp.tables.table import open_table, without_values
-from labeldp.tables.values import as_text, plain
+from labeldp.tables.table import open_table, plain, without_values
+from labeldp.tables.values import as_text
 
 FORMAT = 1
 
@@ -30,9 +30,26 @@ class Sink(ABC):
         self._file = pa.OSFile(str(path), "wb")
         self._writer: Any = None
 
-    @abstractmethod
+    keeps_dictionaries = False
+    """Whether the format has a dictionary for each block; one that has a single one gets plain values."""
+
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append a block; all blocks have the same schema."""
+        """Append a block; all blocks have the same schema.
+
+        A dictionary is made anew of the values in the block, in their order: what stood in it depends on how the
+        source cut its own blocks. One with an order of its own becomes plain values.
+        """
+        columns = [self._own(column) for column in batch.columns]
+        self._append(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
+
+    def _own(self, column: Any) -> Any:
+        if self.keeps_dictionaries and pa.types.is_dictionary(column.type) and not column.type.ordered:
+            return plain(column).dictionary_encode()
+        return plain(column)
+
+    @abstractmethod
+    def _append(self, batch: pa.RecordBatch) -> None:
+        """Append a block whose dictionaries are its own."""
 
     def finish(self, document: str | None) -> None:
         """Write the certificate if there is one and the format can hold it, and close the file."""
@@ -295,12 +312,14 @@ def open_sink(target: Path, hidden: Path, ids: str | None = None) -> Iterator[Si
 class ParquetSink(Sink):
     """A Parquet file with its columns and the certificate, and no other metadata."""
 
+    keeps_dictionaries = True
+
     def __init__(self, path: Path, ids: str | None = None) -> None:
         super().__init__(path)
         self._ids = ids
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write a block of rows."""
+    def _append(self, batch: pa.RecordBatch) -> None:
+        """Write a block as a row group."""
         if self._writer is None:
             repeated: Any = [name for name in batch.schema.names if name != self._ids]
             if any(pa.types.is_nested(kind) for kind in batch.schema.types):
@@ -317,14 +336,30 @@ class ParquetSink(Sink):
 
 @final
 class ArrowSink(Sink):
-    """An Arrow file (IPC file format), compressed by zstd; dictionaries are decoded, since it may hold one of each."""
+    """An Arrow file (IPC file format), compressed by zstd."""
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        decoded = pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], names=batch.schema.names)
+    def _append(self, batch: pa.RecordBatch) -> None:
         if self._writer is None:
             options = pa.ipc.IpcWriteOptions(compression="zstd")
-            self._writer = pa.ipc.new_file(self._file, decoded.schema, options=options)
-        self._writer.write_batch(decoded)
+            self._writer = pa.ipc.new_file(self._file, batch.schema, options=options)
+        self._writer.write_batch(
+            pa.RecordBatch.from_arrays([compact(column) for column in batch.columns], batch.schema.names)
+        )
+
+
+def compact(column: Any) -> Any:
+    """Return the same values in buffers of their own.
+
+    Arrow writes whole buffers: with what stands under missing values, up to 63 bytes of the next rows, and of views all
+    texts that they were cut from.
+    """
+    rows, kind = pa.array(np.arange(len(column))), column.type
+    try:
+        if pa.types.is_string_view(kind):
+            return column.cast(pa.large_string()).take(rows).cast(kind)
+        return column.take(rows)
+    except pa.ArrowNotImplementedError:
+        return pa.array(column.to_pylist(), kind)
 
 
 @final
@@ -336,11 +371,11 @@ class CsvSink(Sink):
         self._writer = pa.CompressedOutputStream(self._file, compression) if compression else self._file
         self._started = False
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def _append(self, batch: pa.RecordBatch) -> None:
         if not self._started:
             self._writer.write(csv_lines([pa.array([name], pa.large_string()) for name in batch.schema.names]))
             self._started = True
-        self._writer.write(csv_lines([as_text(plain(batch.column(name)), name) for name in batch.schema.names]))
+        self._writer.write(csv_lines([as_text(batch.column(name), name) for name in batch.schema.names]))
 
 
 def csv_lines(columns: list[Any]) -> memoryview:
