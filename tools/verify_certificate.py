@@ -27,6 +27,9 @@ WORDS = {  # the values of three fields of a certificate: of several releases th
 }
 CURVES = ("noisy bag", "hidden weights", "switching", "largest")  # losses that are not computed here
 SIGNATURE, MOST_PARTS, MOST_SUMS, MOST = "labeldp signature 1", 16, 1 << 14, 10**18
+LISTS = {(2,): 12, (4,): 12, (4, 1): 12, (4, 1, 3, 2): 5, (4, 1, 3, 3): 8, (4, 1, 3, 8): 12, (4, 1, 3, 13): 12}
+LISTS |= {(4, 1, 3, 16, 2): 6, (4, 1, 3, 16, 3): 6, (4, 1, 3, 17, 2): 5, (4, 4): 12, (5,): 12, (7,): 12}  # of a footer
+STARTS = {".parquet": b"PAR1", ".pq": b"PAR1", ".arrow": b"ARROW1", ".feather": b"ARROW1"}
 PRIME, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493  # Ed25519, RFC 8032
 CURVE, ROOT = -121665 * pow(121666, -1, PRIME) % PRIME, pow(2, (PRIME - 1) // 4, PRIME)
 
@@ -47,21 +50,65 @@ def listed(folder):
 
 
 def read_json(path, raw=None):
-    """Return a JSON object that every reader understands alike: no key twice, no number that is not finite."""
+    """Return a JSON object that every reader understands alike: no key twice, no infinite number, no half character."""
     once = lambda items: require(len(dict(items)) == len(items), f"{path} has a key twice") or dict(items)  # noqa: E731
     value = json.loads((read(path) if raw is None else raw).decode("utf-8"), object_pairs_hook=once)
-    json.dumps(value, allow_nan=False)
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     require(isinstance(value, dict), f"{path} is no JSON object")
     return value
 
 
+def key_values(raw):
+    """Return the pairs in the footer of a Parquet file, if no reader of Thrift's compact protocol sees others."""
+    place = 0
+
+    def take(size):
+        nonlocal place
+        require(size <= len(raw) - place, "its footer is cut")
+        place += size
+        return raw[place - size : place]
+
+    def number():
+        digits = [take(1)[0]]
+        while digits[-1] > 127:
+            require(len(digits) < 10, "a number in its footer is too long")
+            digits.append(take(1)[0])
+        return sum((digit & 127) << 7 * index for index, digit in enumerate(digits))
+
+    def value(kind, path):
+        require(kind in range(1, 10) or kind == 12, "its footer has a type that no footer has")
+        if kind == 9:  # readers ignore the type that a list declares
+            kind, count = (head := take(1)[0]) & 15, head >> 4
+            count = number() if count == 15 else count
+            require(LISTS.get(path) == kind and count <= len(raw) - place, "its footer has a list that no footer has")
+            return [value(kind, path) for _ in range(count)]
+        if kind == 12:
+            return struct(path)
+        size = {1: 0, 2: 0, 3: 1, 7: 8}.get(kind)
+        size = number() if size is None else size
+        return take(size) if kind in (3, 7, 8) else size
+
+    def struct(path):
+        fields, last = {}, 0
+        while (head := take(1)[0]) != 0:
+            require(head > 15 and len(path) < 16, "its footer has fields in an unusual order")
+            last += head >> 4
+            fields[last] = value(head & 15, (*path, last))
+        return fields
+
+    pairs = struct(())[5]
+    typed = all([(name, type(text)) for name, text in pair.items()] == [(1, bytes), (2, bytes)] for pair in pairs)
+    require(place == len(raw) and typed, "its footer has other bytes or types than a footer")
+    return [(pair[1], pair[2]) for pair in pairs]
+
+
 def parquet_json(path, raw):
-    """Return the document under `labeldp.certificate` in the metadata of a Parquet file: a text after its key."""
-    parts = raw[-8 - int.from_bytes(raw[-8:-4], "little") :].split(b"\x18\x13labeldp.certificate\x18")
-    require(raw[-4:] == b"PAR1" and len(parts) == 2, f"{path} holds no certificate of labeldp")
-    end = next(place for place, byte in enumerate(parts[1]) if byte < 128) + 1
-    size = sum((byte & 127) << 7 * place for place, byte in enumerate(parts[1][: min(end, 5)]))
-    return read_json(path, parts[1][end : end + size])
+    """Return the document under `labeldp.certificate` in the metadata of a Parquet file."""
+    start = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
+    require(raw[-4:] == b"PAR1" and start >= 4, f"{path} has no footer of Parquet")
+    texts = [text for key, text in key_values(raw[start:-8]) if key == b"labeldp.certificate"]
+    require(len(texts) == 1, f"{path} holds no certificate of labeldp, or two")
+    return read_json(path, texts[0])
 
 
 def is_signed(public, message, signature):
@@ -117,29 +164,41 @@ def exact(value):
     return Fraction(str(value))
 
 
+def lowest(value):
+    """Return an exact number of a certificate: a text in lowest terms."""
+    require(type(value) is str and str(exact(value)) == value, "an exact number is in another form")
+    return Fraction(value)
+
+
 def parsed_path(value):
-    require(all(type(name) is str and type(part) is int and part >= 0 for name, part in value), "a part is damaged")
+    require(
+        type(value) is list and all(type(name) is str and type(part) is int and part >= 0 for name, part in value),
+        "a part is damaged",
+    )
     return tuple((name, part) for name, part in value)
 
 
 def parsed_loss(value):
     """Return how often each atom of a loss occurs: (kind, its number, its other parameters)."""
     [row], atoms = value, Counter()
+    require(type(value) is type(row) is list, "a loss is damaged")
     for part in row:
         kind, least, most, other = part["kind"], Fraction(1, MOST**20), MOST, None
         if kind in ("response", "bounded range"):
-            number, other = exact(part["epsilon" if kind == "response" else "eta"]), part.get("classes")
+            number, other = lowest(part["epsilon" if kind == "response" else "eta"]), part.get("classes")
         elif kind == "gaussian":
             number = Fraction(float.fromhex(part["mu"]))
+            require(float(number).hex() == part["mu"], "an exact number is in another form")
         elif kind == "failure":
-            number, least, most = exact(part["delta"]), 0, 1
+            number, least, most = lowest(part["delta"]), 0, 1
         else:
             require(kind in ("discrete", *CURVES), f"there is no loss of the kind {kind!r}")
-            number, least = (max(map(exact, part["losses"])), 0) if kind == "discrete" else (1, 1)
+            number, least = (max(map(lowest, part["losses"])), 0) if kind == "discrete" else (1, 1)
             other = json.dumps([part[name] for name in sorted(part) if name != "times"])
-        counts = (part["times"], other if kind == "response" else 1)
+        counts = (part["times"], other - 1 if kind == "response" else 1)
         require(least <= number <= most and all(type(n) is int and 0 < n <= MOST for n in counts), "a loss is damaged")
         atoms[kind, number, other] += part["times"]
+    require(len(atoms) == len(row), "a loss has an atom twice")
     return atoms
 
 
@@ -147,17 +206,22 @@ class Charge:
     """One charge of a certificate, and the block that it is in: its release alone, or a declared plan."""
 
     def __init__(self, value):
-        plan, named = value.get("plan"), isinstance(value["mechanism"]["mechanism"], str)
+        plan, named = value.get("plan", self), isinstance(value["mechanism"]["mechanism"], str)
         self.path, self.loss, self.block = parsed_path(value["path"]), parsed_loss(value["loss"]), value["id"]
-        self.account, self.budgets = value.get("account", ""), [tuple(map(exact, b)) for b in value.get("budgets", ())]
-        named = named and {type(self.block), type(self.account)} == {str} and bool(self.account) == bool(self.budgets)
+        self.account, self.budgets = value.get("account", ""), [tuple(map(lowest, b)) for b in value.get("budgets", ())]
+        facts = value.get("facts", {})
+        named = named and {type(text) for text in (self.block, self.account, *facts.values())} == {str}
+        named = named and bool(self.account) == bool(self.budgets)
         require(named and all(epsilon > 0 <= delta < 1 for epsilon, delta in self.budgets), "a charge is damaged")
         self.steps = [(self.path, self.loss, 1)]
-        if plan is not None:
+        if plan is not self:
             self.block = (plan["name"], json.dumps(plan["steps"], sort_keys=True))
             self.steps = [(parsed_path(path), parsed_loss(loss), times) for path, loss, times in plan["steps"]]
             whole = all(type(times) is int and 0 < times <= MOST for _, _, times in self.steps)
-            require(whole and any(self.takes(*step[:2]) for step in self.steps), "a charge is no step of its plan")
+            require(
+                whole and type(plan["name"]) is str and any(self.takes(*step[:2]) for step in self.steps),
+                "a charge is no step of its plan",
+            )
 
     def takes(self, path, loss):
         """Whether it may be a step: about its records or some of them, at its cost or a smaller pure one."""
@@ -270,7 +334,9 @@ def guarantee(charges, delta):
 
 def load(path):
     """Return the certificate at a path, its charges, the SHA-256 of files that it covers, and what it leaves out."""
-    files = listed(path)
+    files, beside = listed(path), path.with_name(f"{path.name}.certificate.json")
+    named = {name for name in files if name.casefold() in ("certificate.json", "_certificate.json")}
+    require(len(named) < 2 and all(map(str.islower, named)), f"{path} has two certificates, or one under another name")
     if "_certificate.json" in files:
         document = read_json(files.pop("_certificate.json"))
         stated = {name: part["sha256"] for name, part in document["parts"].items()}
@@ -281,13 +347,16 @@ def load(path):
         stated, covered = document["files"], files.keys() & {"model.json", "model.skops", "summary.json", "report.html"}
         require(covered == stated.keys() and len(covered - {"report.html"}) == 3, f"{path} lacks certified files")
     elif (raw := read(path))[:4] == b"PAR1":
+        require(not beside.exists() and not beside.is_symlink(), f"{path} has two certificates: in it, and {beside}")
         document, stated = parquet_json(path, raw), {}
     else:
-        document, files = read_json(path.with_name(f"{path.name}.certificate.json")), {"": path}
+        require(raw.startswith(STARTS.get(path.suffix.lower(), b"")), f"{path} is not of the kind that its name says")
+        document, files = read_json(beside), {"": path}
         stated = {"": document["sha256"]}
     certificate = document["certificate"]
     lists = certificate["assumptions"], certificate.get("cohorts", [])
     texts = [certificate["dataset"], certificate["published"], *(text for values in lists for text in values)]
+    texts += [charge["mechanism"].get("delta") or "0" for charge in certificate["entries"]]
     whole = {type(values) for values in lists} == {list} and {type(text) for text in texts} == {str}
     whole = whole and document["format"] == 1 and all(certificate[name] in values for name, values in WORDS.items())
     require(whole and certificate["entries"], "the certificate is damaged, or lists no charge and certifies no release")
@@ -373,7 +442,7 @@ def main(words=None):
 
     def guaranteed():
         secret = certificate["trust"] != "NONE" and certificate["randomness"] not in ("SIMULATION", "NONE")
-        deltas = [charge["mechanism"].get("delta") or 0 for charge in certificate["entries"]]
+        deltas = [charge["mechanism"].get("delta") or "0" for charge in certificate["entries"]]
         delta = exact(given.delta) if given.delta is not None else max(map(exact, deltas))
         epsilon = guarantee(charges, delta)
         require(secret and 0 <= delta <= 1 and epsilon < math.inf, f"nothing is guaranteed at delta = {float(delta)}")

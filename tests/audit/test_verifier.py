@@ -30,7 +30,7 @@ VERIFIER = runpy.run_path(str(FILE))
 def test_it_is_one_file_of_the_standard_library() -> None:
     text = FILE.read_text(encoding="utf-8")
     modules = {line.split()[1] for line in text.splitlines() if line.startswith(("import ", "from "))}
-    assert modules <= sys.stdlib_module_names and len(text.splitlines()) < 400
+    assert modules <= sys.stdlib_module_names and len(text.splitlines()) < 480
 
 
 def test_signatures_are_those_of_the_standard() -> None:

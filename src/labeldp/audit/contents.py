@@ -2,13 +2,12 @@
 
 import re
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile
 
-from labeldp.fit import CERTIFICATE, CERTIFIED, ESTIMATOR, SCHEMA, TRUSTED, Check, skops_io
-from labeldp.privacy import InputError, check_growth, json_value
+from labeldp.fit import CERTIFICATE, CERTIFIED, ESTIMATOR, TRUSTED, Check, read_schema, skops_io
+from labeldp.privacy import InputError
 from labeldp.tables import file_digest
 
 PLAIN = {
@@ -77,11 +76,8 @@ class Contents:
         return cls(held, _types(root / ESTIMATOR) if (root / ESTIMATOR).is_file() else ())
 
     def check(self) -> Check | None:
-        """Return whether labeldp loads all types of the estimator, and nothing is a link; None without any type."""
+        """Return whether labeldp loads all types of the estimator; None without any type."""
         refused = [kind.name for kind in self.types if not kind.trusted]
-        links = [file.name for file in self.files if not file.sha256]
-        if links:
-            return Check(False, f"The model holds links, which cannot be certified: {', '.join(links)}.")
         if refused:
             return Check(False, f"{ESTIMATOR} holds types that labeldp does NOT load: {', '.join(refused)}.")
         return Check(True, f"labeldp loads all {len(self.types)} types in {ESTIMATOR}.") if self.types else None
@@ -124,10 +120,7 @@ def _types(path: Path) -> tuple[HeldType, ...]:
     """Return the types in an estimator of skops, as its schema names them."""
     content = path.read_bytes()
     try:
-        with ZipFile(BytesIO(content)) as file:
-            check_growth("a model", len(content), sum(member.file_size for member in file.infolist()))
-            schema = json_value(file.read(SCHEMA))
-        loaders = _named(schema)
+        loaders = _named(read_schema(content))
         names = set(loaders)
         unknown = {name for name in names - TRUSTED if not (name in PLAIN or ESTIMATORS.fullmatch(name))}
         unknown |= {name for name in names - TRUSTED if not loaders[name] <= LOADERS}

@@ -91,6 +91,8 @@ def check_signature(path: str, *, signature: str | None = None, signed_by: str |
     """
     wanted = None if signed_by is None else _text(_public_key(signed_by).public_bytes_raw())
     source = Path(f"{Path(path)}{SUFFIX}" if signature is None else signature)
+    if source.is_symlink():
+        return Check(False, f"{path} is NOT known to be signed: {source} is a link, which is not followed.")
     if not source.is_file():
         if signature is None and signed_by is None:
             return Check(None, f"Unverified: the certificate of {path} is unsigned and was not checked.")
@@ -99,7 +101,8 @@ def check_signature(path: str, *, signature: str | None = None, signed_by: str |
     if wanted not in (None, public):
         return Check(False, f"{path} is NOT signed by {signed_by}, but with the key {public}.")
     try:
-        Ed25519PublicKey.from_public_bytes(base64.b64decode(public)).verify(base64.b64decode(signed), _message(files))
+        key, signed_bytes = (base64.b64decode(text, validate=True) for text in (public, signed))
+        Ed25519PublicKey.from_public_bytes(key).verify(signed_bytes, _message(files))
     except (InvalidSignature, ValueError):
         return Check(False, f"{source} is NOT a signature with the key {public}: it was changed afterwards.")
     digests = _digests(path)
@@ -119,13 +122,14 @@ def check_signature(path: str, *, signature: str | None = None, signed_by: str |
 def _digests(path: str) -> dict[str, str]:
     """Return the SHA-256 of each file of a folder, or of a file and the certificate next to it, by what follows `path`.
 
-    The names do not hold `path`, so what was signed may be moved.
+    The names do not hold `path`, so what was signed may be moved. A link has no digest: it is never what was signed.
     """
     signed = Path(path)
     if signed.is_dir():
-        digests = {f"/{file.relative_to(signed).as_posix()}": file_digest(file) for file in sorted(signed.rglob("*"))}
+        files = {f"/{file.relative_to(signed).as_posix()}": file for file in sorted(signed.rglob("*"))}
     else:
-        digests = {end: file_digest(Path(f"{signed}{end}")) for end in ("", CERTIFICATE_SUFFIX)}
+        files = {end: Path(f"{signed}{end}") for end in ("", CERTIFICATE_SUFFIX)}
+    digests = {name: "" if file.is_symlink() else file_digest(file) for name, file in files.items()}
     return {name: digest for name, digest in digests.items() if digest is not None}
 
 

@@ -6,13 +6,13 @@ from .bundle import CERTIFICATE as CERTIFICATE
 from .bundle import CERTIFIED as CERTIFIED
 from .bundle import DESCRIPTION as DESCRIPTION
 from .bundle import ESTIMATOR as ESTIMATOR
-from .bundle import SCHEMA as SCHEMA
 from .bundle import SUMMARY as SUMMARY
 from .bundle import TRUSTED as TRUSTED
 from .bundle import Bundle as Bundle
 from .bundle import load as load
 from .bundle import read_certified as read_certified
 from .bundle import read_json as read_json
+from .bundle import read_schema as read_schema
 from .bundle import skops_io as skops_io
 from .bundle import write_json as write_json
 from .choice import Advice as Advice

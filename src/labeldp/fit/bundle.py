@@ -214,14 +214,34 @@ def _number_nodes(schema: Any, names: dict[str, str], files: Collection[str]) ->
             waiting += reversed(node.values())
 
 
+END = b"PK\x05\x06"
+END_BYTES = 22
+"""Of the record at the end of an archive."""
+
+
+def read_schema(content: bytes) -> Any:
+    """Return the schema in an archive of skops, a JSON value.
+
+    Raises:
+        ValueError: two members have one name, bytes stand around the members, or the schema is no JSON.
+        BadZipFile, KeyError: it is no such archive.
+        InputError: its members are much larger than it.
+    """
+    with ZipFile(BytesIO(content)) as file:
+        members = file.infolist()
+        check_growth("a model", len(content), sum(member.file_size for member in members))
+        alone = content[-END_BYTES:].startswith(END) and min(member.header_offset for member in members) == 0
+        if len({member.filename.casefold() for member in members}) < len(members) or not alone:
+            raise ValueError("readers of archives may understand it differently")
+        return json_value(file.read(SCHEMA))
+
+
 def _load_estimator(path: Path) -> Any:
     """Load the estimator in a file, if it holds nothing but trusted types."""
     io = skops_io()
     try:
         content = path.read_bytes()
-        with ZipFile(BytesIO(content)) as file:
-            check_growth("a model", len(content), sum(member.file_size for member in file.infolist()))
-            json_value(file.read(SCHEMA))
+        read_schema(content)
         types = io.get_untrusted_types(data=content)
         if any(name.startswith("labeldp.networks.") for name in types):
             imported("labeldp.networks")

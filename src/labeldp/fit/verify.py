@@ -17,7 +17,9 @@ from labeldp.fit.settings import public_digest
 from labeldp.fit.summary import CostRow, FitSummary
 from labeldp.images import names_images, open_images
 from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
+from labeldp.tables import CERTIFICATE as FOLDER_CERTIFICATE
 from labeldp.tables import (
+    CERTIFICATE_SUFFIX,
     distinct_ids,
     has_folder_certificate,
     is_as_certified,
@@ -26,6 +28,9 @@ from labeldp.tables import (
     read_certificate,
     read_folder_certificate,
 )
+
+CERTIFICATES = frozenset({CERTIFICATE, FOLDER_CERTIFICATE})
+"""Certificates in a folder: of a model, of a released one."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +78,10 @@ def statements(certificate: Certificate) -> dict[str, Any]:
 def verify(path: str) -> Verdict:
     """Check a model directory or a released file against its certificate.
 
+    No link is followed: what it leads to may change.
+
     Raises:
-        InputError: the path does not exist, or has no certificate of labeldp.
+        InputError: the path does not exist, has no certificate of labeldp, or has two.
     """
     folder = Path(path)
     if not folder.exists():
@@ -83,13 +90,37 @@ def verify(path: str) -> Verdict:
         raise InputError(
             f"{path} is no model and no released file: name the one that it certifies, such as the directory"
         )
-    if not folder.is_dir() or has_folder_certificate(folder):
-        return verify_file(folder)
+    _check_names(folder)
+    is_file = not folder.is_dir()
+    verdict = verify_file(folder) if is_file or has_folder_certificate(folder) else _verify_model(folder)
+    inside = sorted(folder.rglob("*"))
+    links = [
+        file for file in ((folder, Path(f"{folder}{CERTIFICATE_SUFFIX}")) if is_file else inside) if file.is_symlink()
+    ]
+    if links:
+        sentence = (
+            f"{path} is NOT what was certified: {links[0]} is a link, which is not followed. Copy its file there."
+        )
+        return Verdict(verdict.certificate, False, sentence)
+    return verdict
+
+
+def _check_names(folder: Path) -> None:
+    """Raise InputError if a folder has two certificates, or one that a file system may take for another."""
+    names = [name for name in os.listdir(folder) if name.casefold() in CERTIFICATES] if folder.is_dir() else []
+    if len(names) > 1 or not CERTIFICATES.issuperset(names):
+        raise InputError(
+            f"{folder} must have one certificate, {CERTIFICATE} or {FOLDER_CERTIFICATE}, and has "
+            f"{' and '.join(sorted(names))}: remove what labeldp did not write"
+        )
+
+
+def _verify_model(folder: Path) -> Verdict:
     certificate, changed = read_certified(folder)
     if changed:
-        sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing. {REMEDY}."
+        sentence = f"{folder} is NOT what was certified: {', '.join(changed)} changed or is missing. {REMEDY}."
         return Verdict(certificate, False, sentence)
-    return Verdict(certificate, True, f"The certified files of {path} are unchanged.")
+    return Verdict(certificate, True, f"The certified files of {folder} are unchanged.")
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verdict:

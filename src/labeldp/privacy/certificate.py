@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from itertools import chain
@@ -445,14 +445,32 @@ def requested_delta(charges: Iterable[Charge]) -> Fraction:
     return delta
 
 
+def _holds(content: Any, written: Any) -> bool:
+    """Return whether a JSON value has all of another one, with the same types; objects may have more keys.
+
+    What is read must be what is written. Otherwise 2.7 steps count as 2 here, and as something else to another reader.
+    """
+    if isinstance(written, dict):
+        return isinstance(content, dict) and all(
+            name in content and _holds(content[name], value) for name, value in written.items()
+        )
+    if isinstance(written, list):
+        same = isinstance(content, list) and len(content) == len(written)
+        return same and all(_holds(part, value) for part, value in zip(content, written, strict=True))
+    return type(content) is type(written) and bool(content == written)
+
+
 def checked_certificate(content: Any, path: object) -> Certificate:
     """Return the certificate of a path in a JSON value; raise InputError for a damaged one."""
     try:
         certificate = Certificate.from_json(content)
         requested_delta(certificate.entries)
         texts = (certificate.dataset, certificate.published, *certificate.assumptions, *certificate.cohorts)
+        texts += tuple(charge.mechanism.get("mechanism", 0) for charge in certificate.entries)
+        texts += tuple(charge.mechanism.get("delta") or "0" for charge in certificate.entries)
         lists = (content["assumptions"], content.get("cohorts", []))
         readable = all(isinstance(text, str) for text in texts) and all(isinstance(part, list) for part in lists)
+        readable = readable and _holds(content, replace(certificate, request=None).to_json())
     except InputError:
         readable = False
     if not readable:

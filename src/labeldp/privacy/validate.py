@@ -150,13 +150,17 @@ _NUMBER = re.compile(r"[+-]?\d+(/\d+|(\.\d*)?([eE][+-]?\d{1,3})?)")
 
 
 def json_value(text: str | bytes) -> Any:
-    """Return the value of a JSON text, in which every number is finite and no object has a key twice.
+    """Return the value of a JSON text in UTF-8, in which every number is finite and no object has a key twice.
 
     Raises:
-        ValueError: not JSON, or nested deeper than Python reads.
+        ValueError: not JSON, in another encoding, or nested deeper than Python reads.
     """
+    text = text.decode("utf-8") if isinstance(text, bytes) else text  # json.loads guesses the encoding of bytes
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
+        if "\\ud" in text.lower():  # half a character, perhaps, which no text has
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except RecursionError:
         problem = "nested too deep"
     raise ValueError(problem)

@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from labeldp.privacy import InputError, LabelDPError, json_value
 from labeldp.tables.atomic import atomic_write, check_new_file, file_digest, sync
+from labeldp.tables.footer import read_value
 from labeldp.tables.formats import FORMATS
 from labeldp.tables.table import open_table, plain, without_values
 from labeldp.tables.values import as_text
@@ -159,7 +160,7 @@ def release_writer(
         LabelDPError: the disk is full, or no certificate was given.
     """
     target = Path(path)
-    beside = None if is_parquet(target) else document_beside(target)
+    inside, beside = is_parquet(target), document_beside(target)
     if released not in columns or len(set(columns)) != len(columns):
         raise InputError("columns must be different names, with the released column among them")
     check_new_file(target, overwrite=False)
@@ -168,7 +169,7 @@ def release_writer(
             writer = ReleaseWriter(sink, columns, released)
             yield writer
             sink.finish(writer.document())
-        if beside is not None:  # the certificate appears while the output is complete but still hidden
+        if not inside:  # the certificate appears while the output is complete but still hidden
             sync(hidden)
             with atomic_write(beside) as draft:
                 draft.write_text(writer.document(file_digest(hidden)) + "\n", encoding="utf-8")
@@ -176,15 +177,14 @@ def release_writer(
 
 
 @contextmanager
-def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
+def _cleared(target: Path, beside: Path) -> Iterator[list[Path]]:
     """Refuse an existing certificate; after an error remove the one that was written if there is no output."""
     documents: list[Path] = []
-    if beside is not None and beside.is_file():
+    if beside.is_file():
         raise InputError(
             f"{beside} exists already, from a moved file or a killed run; choose another name or remove it first"
         )
-    if beside is not None:
-        check_new_file(beside, overwrite=False)
+    check_new_file(beside, overwrite=False)
     try:
         yield documents
     except BaseException:
@@ -246,15 +246,18 @@ def is_as_certified(path: str | os.PathLike[str]) -> bool:
 
 def _document(path: Path) -> bytes:
     """Return the certificate in a Parquet file, or next to a CSV or Arrow file, as bytes."""
-    if _holds_certificate(path):
-        problem = f"{path} holds no certificate of labeldp"
-        metadata = without_values(lambda: parquet.read_metadata(path).metadata, lambda error: problem)
-        if METADATA_KEY not in (metadata or {}):
-            raise InputError(problem)
-        document: bytes = metadata[METADATA_KEY]
-        return document
     beside = document_beside(path)
-    return without_values(beside.read_bytes, lambda error: f"{path} has no certificate: {beside} cannot be read")
+    if not _holds_certificate(path):
+        return without_values(beside.read_bytes, lambda error: f"{path} has no certificate: {beside} cannot be read")
+    if os.path.lexists(beside):
+        raise InputError(f"{path} holds its certificate, and {beside} would be another one: remove {beside}")
+    try:
+        document = read_value(path, METADATA_KEY)
+    except ValueError:
+        document = b""
+    if document is None:
+        raise InputError(f"{path} holds no certificate of labeldp")
+    return document
 
 
 def _holds_certificate(path: Path) -> bool:
