@@ -22,6 +22,7 @@ from labeldp.privacy import InputError
 from labeldp.tables import (
     DistinctIds,
     column_digest,
+    is_as_certified,
     open_table,
     record_ids,
     release_writer,
@@ -74,6 +75,86 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
 def test_the_delimiter_is_found_in_the_header(tmp_path: Path, delimiter: str) -> None:
     table = open_table(written(tmp_path / "t.csv", TEXT.replace(",", delimiter)))
     assert table.columns == ("id", "age", "diagnosis")
+
+
+HEADERS: list[tuple[str, str, list[str]]] = [
+    (";", 'id;"weight, in kg, net"', ["id", "weight, in kg, net"]),
+    (";", '"a,b";"c,d"', ["a,b", "c,d"]),
+    (",", '"a;b;c",d', ["a;b;c", "d"]),
+    ("\t", 'id\t"x,y,z"', ["id", "x,y,z"]),
+    ("|", '"x,y,z"|w', ["x,y,z", "w"]),
+    (";", '"two\nlines,";b', ["two\nlines,", "b"]),
+    (";", '"two\r\nli,ne,s";b', ["two\r\nli,ne,s", "b"]),
+    (",", '"a""b;c",d', ['a"b;c', "d"]),
+    (";", "sep=;\na;b", ["a", "b"]),
+    ("\t", "\ufeffsep=\t\r\na\tb,c", ["a", "b,c"]),
+    (",", 'SEP=,\n"a;b;c",d', ["a;b;c", "d"]),
+    (";", "\ufeffid;y", ["id", "y"]),
+    (";", '\ufeff"id";"x,1"', ["id", "x,1"]),
+    (";", "\n\r\n\na;b", ["a", "b"]),
+    ("\t", "\tid", ["", "id"]),
+    (",", "id, y", ["id", " y"]),
+    (",", "y y", ["y y"]),
+    (",", "id,", ["id", ""]),
+    (";", 'é;"ü,ö"', ["é", "ü,ö"]),
+]
+"""Delimiters, headers, and the names in them."""
+
+
+@pytest.mark.parametrize(("delimiter", "header", "names"), HEADERS)
+def test_a_header_is_divided_outside_of_its_quotes(
+    tmp_path: Path, delimiter: str, header: str, names: list[str]
+) -> None:
+    table = open_table(written(tmp_path / "t.csv", f"{header}\n{delimiter.join('1' for _ in names)}\n"))
+    assert list(table.columns) == names and table.read().to_pydict() == {name: ["1"] for name in names}
+
+
+@given(st.lists(st.text(st.sampled_from('ab,;|\t"\n '), min_size=1, max_size=6), min_size=2, max_size=4, unique=True))
+def test_a_header_of_a_standard_writer_is_read(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
+    for delimiter in ",;\t|":
+        text = io.StringIO(newline="")
+        csv.writer(text, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([names, ["1"] * len(names)])
+        path = tmp_path_factory.mktemp("header") / "t.csv"
+        assert list(open_table(written(path, text.getvalue())).columns) == names
+
+
+def test_the_delimiter_does_not_depend_on_private_rows(tmp_path: Path) -> None:
+    for cell in ("a", '"x;y;z"', '"x;""y;z"', "x|y|z"):
+        assert open_table(written(tmp_path / "t.csv", f"id,y\n1,{cell}\n")).columns == ("id", "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a;b,c\n1;2,3\n", "two delimiters could divide"),
+        ("sep=#\na#b\n1#2\n", "a line sep= that must name"),
+        ("sep=\na,b\n1,2\n", "a line sep= that must name"),
+        ("sep=;\n", "no other row"),
+        ("sep=;\na;b\n", "no other row"),
+        ("a,b,,\n1,2,,\n", "its header end in delimiters"),
+        ("a;b\n1;2\n".encode("utf-16"), "in UTF-16"),
+        ("a;b\n1;2\n".encode("utf-16").replace(b"\xff\xfe", b"\xfe\xff"), "in UTF-16"),
+        ("a;b\n1;2\n".encode("utf-16-le"), "CSV in UTF-8"),
+        ('"a;b\n1;2\n', "a quote is not closed"),
+    ],
+)
+def test_a_header_that_cannot_be_divided_is_refused(tmp_path: Path, text: str | bytes, words: str) -> None:
+    assert words in refusal(written(tmp_path / "t.csv", text))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.arrow"])
+def test_a_name_that_is_not_utf_8_is_read_and_written(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"b\udcff{name}"
+    with release_writer(path, ["id", "y"], released="y") as writer:
+        writer.write(pa.array(["no", "yes"]), pa.record_batch({"id": ["1", "2"]}))
+        writer.certify({})
+    assert open_table(path).read().to_pydict() == {"id": ["1", "2"], "y": ["no", "yes"]}
+    assert is_as_certified(path)
+
+
+def test_a_part_of_a_folder_must_have_a_name_in_utf_8(tmp_path: Path) -> None:
+    written(tmp_path / "b\udcff.csv", TEXT)
+    assert "must have a name in UTF-8" in refusal(tmp_path)
 
 
 def test_a_later_block_may_change_its_mind_about_types(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 
 def complete_account(options: dict[str, Any]) -> None:
     """Fill in the ledger and the dataset; replace `new_budget` by a function without arguments that returns it."""
-    from labeldp.privacy import InputError
+    from labeldp.privacy import InputError, path_text
     from labeldp.tables import FORMATS, open_table
 
     budget, options["new_budget"] = options["new_budget"], lambda: None
@@ -50,7 +50,7 @@ def complete_account(options: dict[str, Any]) -> None:
     if options["ledger"] is None:
         options["ledger"] = str(_ledger_next_to(path, stem))
     if options["dataset"] is None:
-        options["dataset"] = f"{stem}/{options['label']}"
+        options["dataset"] = f"{path_text(stem)}/{options['label']}"
     names = options["ledger"], options["dataset"], budget, options["epsilon"], options.get("delta") or "0"
     options["new_budget"] = partial(budget_of_new_ledger, *names)
 

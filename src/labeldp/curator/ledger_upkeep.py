@@ -29,7 +29,7 @@ from labeldp.curator.ledger_store import (
     copy_database,
     opened,
 )
-from labeldp.privacy import InputError, LedgerError, ProtectedUsers
+from labeldp.privacy import InputError, LedgerError, ProtectedUsers, path_text
 
 
 def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Path:
@@ -105,17 +105,18 @@ def move(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Ledger
         LedgerError: there is no ledger at `path`, it was moved elsewhere, or the new one cannot be written.
     """
     old, new = Path(path).absolute(), Path(target).absolute()
+    address = path_text(new)
     with opened(old) as connection:
         moved = application_of(connection) == MOVED
         begun = moved and _tables(connection) != ["moved"]
-        whither = connection.execute("SELECT path FROM moved").fetchone()[0] if moved else str(new)
+        whither = connection.execute("SELECT path FROM moved").fetchone()[0] if moved else address
     if not moved:
         _new(target, "target")
         with Store(old).writing() as connection:
             connection.execute("CREATE TABLE moved (path TEXT NOT NULL)")
-            connection.execute("INSERT INTO moved VALUES (?)", (str(new),))
+            connection.execute("INSERT INTO moved VALUES (?)", (address,))
             connection.execute(f"PRAGMA application_id = {MOVED}")
-    elif not begun or whither != str(new):
+    elif not begun or whither != address:
         words = f"labeldp ledger move {shlex.quote(str(old))} --out {shlex.quote(whither)}"
         ends = f"; {words} ends that" if begun else ""
         raise LedgerError(f"the ledger {old} was moved: it is {whither} now{ends}")

@@ -63,6 +63,7 @@ from labeldp.privacy import (
     Source,
     SystemRandomness,
     decimal,
+    path_text,
 )
 from labeldp.privacy import Path as Part
 
@@ -444,8 +445,8 @@ def _job(
     if settings.user_column is not None:
         taken, owners = _shared(taken, rows, account)
         used = rows.take(owners.rows)  # type: ignore[union-attr]
-    files = {} if init is None else {"init": NamedFile(Path(str(settings.init)).name, init.digest)}
-    files |= {} if public is None else {"test": NamedFile(public.file, public.digest())}
+    files = {} if init is None else {"init": NamedFile(path_text(Path(str(settings.init)).name), init.digest)}
+    files |= {} if public is None else {"test": NamedFile(path_text(public.file), public.digest())}
     cap = 0 if owners is None else owners.cap
     request = replace(settings, model=learner.name or type(learner).__name__.lower()).request(
         source, cap=cap, files=files

@@ -28,7 +28,7 @@ from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
 from labeldp.fit.users import owner_note
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import Charge, CuratorLike, InputError
+from labeldp.privacy import Charge, CuratorLike, InputError, path_text
 from labeldp.tables import atomic_directory, first_names, open_table
 
 Progress = Callable[[str, float], None]
@@ -134,8 +134,8 @@ def fit_file(
         show("evaluating", 0.6)
         address = settings.curator
         if address is not None and address.startswith("unix:"):
-            address = f"unix:{Path(address).name}"
-        files = {"ledger": Path(ledger or "").name, "out": Path(out).name}
+            address = f"unix:{path_text(Path(address).name)}"
+        files = {"ledger": path_text(Path(ledger or "").name), "out": path_text(Path(out).name)}
         summary = summarize(
             job, release, tuple(stages), show, job.request.command(curator=address, **files), diagnostics=diagnostics
         )

@@ -17,7 +17,7 @@ from typing import Any
 from labeldp._version import __version__
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, decimal_text
-from labeldp.privacy.validate import stored_fraction
+from labeldp.privacy.validate import path_text, stored_fraction
 
 
 class Unit(StrEnum):
@@ -118,7 +118,7 @@ class Source:
     @classmethod
     def of(cls, data: Any, label: str = "", ids: str | None = None, users: str | None = None) -> "Source":
         """Return the source of rows in a file, or in memory: files are named without their folder."""
-        name = Path(data).name if isinstance(data, str | os.PathLike) else ""
+        name = path_text(Path(data).name) if isinstance(data, str | os.PathLike) else ""
         return cls(name, label, ids or "", users or "")
 
 

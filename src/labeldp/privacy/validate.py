@@ -7,6 +7,7 @@ another type.
 
 import json
 import math
+import os
 import re
 import zlib
 from collections.abc import Callable
@@ -164,6 +165,12 @@ def json_value(text: str | bytes) -> Any:
     except RecursionError:
         problem = "nested too deep"
     raise ValueError(problem)
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """Return a path as text that every document can hold: bytes that are not UTF-8 are written as `%FF`."""
+    text = os.fsencode(path).decode("utf-8", "surrogateescape")
+    return re.sub("[\udc80-\udcff]", lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", text)
 
 
 def _finite(text: str) -> float:

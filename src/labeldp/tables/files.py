@@ -1,8 +1,11 @@
 """Files of tables, read by blocks: CSV, Parquet and Arrow."""
 
+import io
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from csv import Error as CsvError
+from csv import reader
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +46,8 @@ class CsvFile(Table):
     declares_names: ClassVar[bool] = False
     delimiter: str = ","
     compression: str | None = None
+    skipped: int = 0
+    """The number of lines before the header: 1 if a line such as `sep=;` names the delimiter."""
 
     def _stream(
         self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
@@ -53,8 +58,8 @@ class CsvFile(Table):
 
     def _reader(self, columns: tuple[str, ...]) -> csv.CSVStreamingReader:
         return csv.open_csv(
-            pa.input_stream(str(self.path), compression=self.compression),
-            read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
+            _unpacked_stream(self.path, self.compression),
+            read_options=csv.ReadOptions(block_size=BLOCK_BYTES, skip_rows=self.skipped),
             parse_options=csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types={name: pa.string() for name in self.columns},
@@ -72,9 +77,10 @@ def open_csv(path: Path) -> CsvFile:
         head = file.read(8)
     compression = next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
     explain = partial(_csv_problem, path)
-    delimiter = _delimiter(path, without_values(lambda: next(_chunks(path, compression), b""), explain))
+    start = without_values(lambda: next(_chunks(path, compression), b""), explain)
+    delimiter, declared = _delimiter(path, start)
     without_values(lambda: _scan(path, compression, delimiter), explain)
-    draft = CsvFile(path, pa.schema([]), delimiter=delimiter, compression=compression)
+    draft = CsvFile(path, pa.schema([]), delimiter=delimiter, compression=compression, skipped=int(declared))
     names = without_values(lambda: draft._reader(()).schema.names, explain)
     check_names(path, names, declared=False)
     index = (names[0],) if not names[0] else ()  # pandas writes the index first, without a name
@@ -85,22 +91,71 @@ def open_csv(path: Path) -> CsvFile:
 
 
 def _chunks(path: Path, compression: str | None) -> Iterator[bytes]:
-    with pa.input_stream(str(path), compression=compression) as stream:
+    with _unpacked_stream(path, compression) as stream:
         while chunk := stream.read(CHUNK_BYTES):
             yield chunk
 
 
-def _delimiter(path: Path, start: bytes) -> str:
-    """Return the most frequent delimiter in the header, the first line of `start` that is not blank."""
+def _unpacked_stream(path: Path, compression: str | None) -> pa.NativeFile:
+    return pa.input_stream(os_file(path), compression=compression)
+
+
+def _delimiter(path: Path, start: bytes) -> tuple[str, bool]:
+    """Return the delimiter of the header, and whether a line `sep=;` before it names it; later lines are private.
+
+    Most cells win, among delimiters whose quotes stand at the edges of cells: in `id;"weight, in kg"` it is the
+    semicolon.
+    """
+    if start.startswith(UTF_16):
+        raise InputError(f"{path} is in UTF-16: save it as CSV in UTF-8")
     if b"\0" in start:
         raise InputError(_not_a_table(path))
-    text = start.removeprefix(BYTE_ORDER_MARK).strip()
-    if not text:
+    text = start.removeprefix(BYTE_ORDER_MARK)
+    if not text.strip():
         raise InputError(f"{path} is empty: a header row and at least one more row are needed")
-    lines = text.splitlines()
-    if len(lines) == 1 and len(start) < CHUNK_BYTES:
+    lines = io.StringIO(text.decode("utf-8", "replace"), newline="").readlines()
+    first = lines[0].rstrip("\r\n").casefold()
+    declared = first.removeprefix("sep=") if first.startswith("sep=") and len(first) <= len("sep=;") else None
+    if declared is not None and (declared not in DELIMITERS or not declared):
+        raise InputError(f"{path} begins with a line sep= that must name comma, tab, semicolon or bar")
+    lines = lines[declared is not None :]
+    while lines and not lines[0].strip("\r\n"):
+        del lines[0]
+    readings = [_Header.read(delimiter, lines) for delimiter in declared or DELIMITERS]
+    best = max(readings, key=_Header.order)
+    if (best.sound or not lines) and best.lines == len(lines) and len(start) < CHUNK_BYTES:
         raise InputError(f"{path} has a header row but no other row")
-    return max(DELIMITERS, key=lines[0].decode("utf-8", "replace").count)
+    if best.cells > 1 and [reading.order() for reading in readings].count(best.order()) > 1:
+        raise InputError(
+            f"{path} has a header that two delimiters could divide, each into {best.cells} names: quote names that "
+            "contain a comma, tab, semicolon or bar"
+        )
+    return best.delimiter, declared is not None
+
+
+@dataclass(frozen=True)
+class _Header:
+    """A header as a delimiter divides it."""
+
+    delimiter: str
+    cells: int
+    lines: int
+    sound: bool
+
+    @classmethod
+    def read(cls, delimiter: str, lines: list[str]) -> "_Header":
+        rows = reader(lines, delimiter=delimiter)
+        try:
+            cells = len(next(rows, []))
+        except CsvError:  # a quote that is not closed for long
+            return cls(delimiter, 0, 0, False)
+        quotes = QuoteCheck(delimiter)
+        quotes.add("".join(lines[: rows.line_num]).encode())
+        return cls(delimiter, cells, rows.line_num, quotes.tidy())
+
+    def order(self) -> tuple[bool, int]:
+        """Return a key that is larger for a better delimiter."""
+        return self.sound, self.cells
 
 
 def _scan(path: Path, compression: str | None, delimiter: str) -> None:
@@ -136,6 +191,7 @@ def _csv_problem(path: Path, error: Exception) -> str:
 
 QUOTE = ord('"')
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @final
@@ -176,6 +232,10 @@ class QuoteCheck:
         """Return whether every quote is closed and, if cells span lines, none is misplaced."""
         return not self._inside and not (self._spans and self._misplaced)
 
+    def tidy(self) -> bool:
+        """Return whether every quote is closed and none is misplaced."""
+        return not self._inside and not self._misplaced
+
     def _look(self, text: NDArray[np.uint8]) -> None:
         """Check the quotes of a text, whose first byte is the last one of the chunk before."""
         places = np.flatnonzero((text == QUOTE) | (text == ord("\n")) | (text == ord("\r")))
@@ -195,6 +255,11 @@ class QuoteCheck:
 BUFFER_BYTES = 1 << 20
 
 
+def os_file(path: Path, mode: str = "rb") -> pa.OSFile:
+    """Open a file for Arrow, which takes names in UTF-8 alone unless they are bytes."""
+    return pa.OSFile(os.fsencode(path), mode)
+
+
 @final
 @dataclass(frozen=True)
 class ParquetFile(Table):
@@ -207,7 +272,8 @@ class ParquetFile(Table):
         kind = self.schema.field(encoded).type if encoded in columns else pa.null()
         texts = (encoded,) if encoded and (pa.types.is_string(kind) or pa.types.is_large_string(kind)) else ()
         schema = self.types(columns)
-        with without_values(lambda: _open(self.path, texts), explain) as file:
+        with without_values(lambda: os_file(self.path), explain) as source:
+            file = without_values(lambda: _open(source, texts), explain)
             batches = file.iter_batches(batch_size=block_rows, columns=list(columns), use_threads=False)
             for batch in blocks_without_values(batches, explain):
                 arrays = [batch.column(name) for name in columns]
@@ -217,7 +283,9 @@ class ParquetFile(Table):
 
 def open_parquet(path: Path) -> ParquetFile:
     """Open the Parquet file at `path`; raise InputError if its footer cannot be read or it has no columns or rows."""
-    with without_values(lambda: _open(path), partial(_problem, path, PARQUET)) as file:
+    explain = partial(_problem, path, PARQUET)
+    with without_values(lambda: os_file(path), explain) as source:
+        file = without_values(lambda: _open(source), explain)
         schema, rows = file.schema_arrow, int(file.metadata.num_rows)
     check_names(path, schema.names, declared=True)
     if not rows:
@@ -225,8 +293,8 @@ def open_parquet(path: Path) -> ParquetFile:
     return ParquetFile(path, without_metadata(schema), rows, index_of(schema))
 
 
-def _open(path: Path, texts: Sequence[str] = ()) -> parquet.ParquetFile:
-    return parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False, read_dictionary=list(texts))
+def _open(source: pa.OSFile, texts: Sequence[str] = ()) -> parquet.ParquetFile:
+    return parquet.ParquetFile(source, buffer_size=BUFFER_BYTES, pre_buffer=False, read_dictionary=list(texts))
 
 
 def _problem(path: Path, kind: str, error: Exception) -> str:
@@ -249,7 +317,7 @@ class ArrowFile(Table):
     ) -> Iterator[pa.RecordBatch]:
         explain = partial(_problem, self.path, ARROW)
         check_growth(self.path, *without_values(lambda: _sizes(self.path), explain))
-        with without_values(lambda: pa.OSFile(str(self.path), "rb"), explain) as file:
+        with without_values(lambda: os_file(self.path), explain) as file:
             # Only these columns are read.
             options = pa.ipc.IpcReadOptions(included_fields=[self.columns.index(name) for name in columns])
             reader = without_values(lambda: pa.ipc.open_file(file, options=options), explain)
@@ -263,7 +331,7 @@ class ArrowFile(Table):
 def open_arrow(path: Path) -> ArrowFile:
     """Open the Arrow file at `path`; raise InputError if it cannot be read or has no columns or rows."""
     explain = partial(_problem, path, ARROW)
-    with without_values(lambda: pa.OSFile(str(path), "rb"), explain) as file:
+    with without_values(lambda: os_file(path), explain) as file:
         schema = without_values(lambda: pa.ipc.open_file(file).schema, explain)
     check_names(path, schema.names, declared=True)
     table = ArrowFile(path, without_metadata(schema), index=index_of(schema))

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from labeldp.privacy import InputError, LabelDPError, json_value
+from labeldp.privacy import InputError, LabelDPError, json_value, path_text
 from labeldp.tables.atomic import atomic_directory, atomic_write, file_digest
 from labeldp.tables.table import Table, open_table, plain
 from labeldp.tables.values import as_text
@@ -71,9 +71,13 @@ def open_folder(path: Path) -> FolderTable:
     Names that begin with "_" or "." are left out, as every engine leaves them out; any other file is a part.
 
     Raises:
-        InputError: no files, a file that is not a table, or columns that are not the same in all of them.
+        InputError: no files, one that is not a table or whose name is not UTF-8, or columns that differ between them.
     """
-    files = tuple(open_table(path / name) for name in _listed(path))
+    names = _listed(path)
+    for name in names:
+        if name != path_text(name):
+            raise InputError(f"{path / name} must have a name in UTF-8: a certificate lists the parts of a folder")
+    files = tuple(open_table(path / name) for name in names)
     if not files:
         raise InputError(f"the folder {path} holds no files")
     for part in files:

@@ -181,9 +181,9 @@ def first_names(names: Sequence[str]) -> str:
 def open_table(data: Any) -> Table:
     """Open data of any size as a table; see `FORMATS` for what is taken.
 
-    The format of a file is recognized from its content. A CSV file needs a header row; its delimiter is the most
-    frequent of comma, tab, semicolon and bar in that row. Of a folder, each file in it and in its subfolders is a part,
-    whose name does not begin with "_" or ".".
+    The format of a file is recognized from its content. A CSV file needs a header row; its delimiter is the one of
+    comma, tab, semicolon and bar that divides that row into most names, or a line such as `sep=;` before it says which.
+    Of a folder, each file in it and in its subfolders is a part, whose name does not begin with "_" or ".".
 
     Args:
         data: the path of a file or of a folder; a table, a data frame or a query that gives an Arrow stream each time
@@ -286,6 +286,8 @@ def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> None:
         raise InputError(f"{path} has no columns")
     if len(set(columns)) == len(columns):
         return
+    if not declared and list(columns).count("") > 1:
+        raise InputError(f"{path} has more than one column without a name: does its header end in delimiters?")
     if not declared:
         raise InputError(f"{path} has repeated column names, and each must stand once; {NO_HEADER}")
     twice = next(name for number, name in enumerate(columns) if name in columns[:number])

@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from labeldp.privacy import InputError, LabelDPError, json_value
 from labeldp.tables.atomic import atomic_write, check_new_file, file_digest, sync
+from labeldp.tables.files import os_file
 from labeldp.tables.footer import read_value
 from labeldp.tables.formats import FORMATS
 from labeldp.tables.table import open_table, plain, without_values
@@ -28,7 +29,7 @@ class Sink(ABC):
     """An open output file, and what writes blocks into it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pa.OSFile(str(path), "wb")
+        self._file = os_file(path, "wb")
         self._writer: Any = None
 
     keeps_dictionaries = False
