@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from labeldp.cli.options import CommandGroup, note
+from labeldp.cli.streams import UNPRINTED, standard_streams
 
 __all__ = ["COMMANDS", "cli", "main"]
 _EPILOG = "Every command has examples: labeldp COMMAND --help."
@@ -82,31 +83,51 @@ def cli() -> None:
 
 
 def main(command: click.Command = cli) -> None:
-    """Run a command line; report a user's mistake as one line on stderr and exit with status 1."""
+    """Run a command line; report a user's mistake as one line on stderr and exit with status 1.
+
+    A command that finished but could not print its result says so, and exits with status 74.
+    """
     # Waiting threads that spin slow everybody down on shared cores; this is read when the numerical libraries load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.showwarning = _show_warning
+    with standard_streams():
+        status = _run(command)
+        sys.stdout.flush()
+        failure = getattr(sys.stdout, "failure", None)
+        if failure is not None:
+            click.echo(f"Error: the result could not be printed: {failure.strerror}{'' if status else _DONE}", err=True)
+            status = status or UNPRINTED
+    if status:
+        sys.exit(status)
+
+
+_DONE = ". The command itself finished: the files that it writes are complete, and its charges are made"
+
+
+def _run(command: click.Command) -> int:
+    """Run a command line, report what went wrong on stderr, and return the exit status."""
     try:
-        command(standalone_mode=False)
+        status = command(standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except click.ClickException as error:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else None
         help_of = f" (see {path} --help)" if path else ""
         click.echo(f"Error: {error.format_message().rstrip('.')}{help_of}", err=True)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted: no output was published. Running the same command again finishes it.", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(1)
+        return 130
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None:
             raise
         click.echo(f"Error: {sentence}", err=True)
-        sys.exit(1)
+        return 1
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> None:

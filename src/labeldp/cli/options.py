@@ -375,7 +375,8 @@ def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, floa
 
     text = TextColumn("{task.description}", markup=False)
     columns = SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), Elapsed(), TextColumn("/ ~"), Remaining()
-    console = Console(stderr=True, highlight=False)
+    width = 80 if os.environ.get("COLUMNS") == "0" else None  # rich would print nothing, notes included
+    console = Console(stderr=True, highlight=False, width=width)
     write = partial(console.print, markup=False, soft_wrap=True)
     with Progress(*columns, console=console, transient=True) as bar:
         task, stage, start = bar.add_task(_capitalized(title), total=1.0), "", time.monotonic()
