@@ -11,7 +11,7 @@ import labeldp as ldp
 from labeldp.mechanisms import Classes, DiscreteLaplace, GaussianOneHot, Interval
 from labeldp.mechanisms.additive import STEPS_IN_INDICATOR, gaussian_loss
 from labeldp.privacy import InputError, KeyedRandomness, Trust
-from labeldp.sampling.discrete import discrete_gaussian
+from labeldp.sampling import discrete_gaussian
 from labeldp.sampling.words import Integers, RecordStream
 from labeldp.testing import ContractViolation, check_mechanism
 

@@ -14,7 +14,7 @@ from labeldp.mechanisms import Classes, CrossMoment, GaussianMoment, Interval, L
 from labeldp.mechanisms.additive import gaussian_loss, smallest_stddev
 from labeldp.privacy import InputError, KeyedRandomness, Public, SystemRandomness, Trust
 from labeldp.privacy.randomness import SimulatedRandomness
-from labeldp.sampling.discrete import MAX_STDDEV, discrete_gaussian, power_coins, product_coins
+from labeldp.sampling import MAX_STDDEV, discrete_gaussian
 from labeldp.sampling.words import WordStream
 from labeldp.testing import ContractViolation, check_mechanism
 from mechanisms.examples import public
@@ -66,25 +66,6 @@ def test_the_largest_noise_fits_into_64_bits_and_more_is_refused() -> None:
     for wrong in (0, MAX_STDDEV + 1):
         with pytest.raises(InputError, match="does not fit into 64 bits"):
             discrete_gaussian(simulated(1, 1), wrong)
-
-
-@pytest.mark.parametrize(("one", "other", "unit"), [(3, 5, "1/40"), (2**39 + 12_345, 2**49 + 99, "1e-27"), (0, 7, "1")])
-def test_coins_of_products_have_their_probability(one: int, other: int, unit: str) -> None:
-    count = 60_000
-    pair = np.full(count, one), np.full(count, other)
-    heads = product_coins(simulated(count, 2), np.arange(count), *pair, Fraction(unit))
-    chance = math.exp(-float(Fraction(unit) * one * other))
-    assert chance > 0.01
-    spread = max(count * chance * (1 - chance), 1e-9)
-    assert (heads.sum() - count * chance) ** 2 / spread < chi2.isf(FALSE_ALARM, 1)
-
-
-def test_coins_of_many_exponents_at_once() -> None:
-    exponents = np.arange(6).repeat(20_000)
-    heads = power_coins(simulated(len(exponents), 3), np.arange(len(exponents)), exponents, Fraction(1, 3))
-    for exponent, share in enumerate(heads.reshape(6, -1).mean(axis=1)):
-        chance = math.exp(-exponent / 3)
-        assert abs(share - chance) < 7.1 * math.sqrt(chance * (1 - chance) / 20_000) + 1e-12
 
 
 def test_sums_are_exact_integers_of_the_rounded_rows() -> None:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from labeldp.online import Kernel
 from labeldp.privacy import WORD, as_randomness, exp_bounds
-from labeldp.sampling.discrete import exp_coins
-from labeldp.sampling.words import WordStream, uniform
+from labeldp.sampling.discrete import keep_coins
+from labeldp.sampling.words import uniform
 from sampling.words import ChosenWords
 
 BATCHES = np.array([[1, 0, 2], [2, 2, 0], [0, 1, 2]])
@@ -55,11 +55,10 @@ def paths(
 def by_rejection(totals: NDArray[np.int64], unit: Fraction, count: int, seed: int) -> NDArray[np.intp]:
     """Indices with probability proportional to e^(-unit · total): uniform ones, each kept by a coin, exactly."""
     rng = as_randomness(np.random.default_rng(seed))
-    stream = WordStream(rng, rng.record_ids(None, count))
     found, left = np.zeros(count, dtype=np.intp), np.arange(count)
     while left.size:
-        tried = uniform(stream, left, len(totals))
-        kept = exp_coins(stream, left, (totals - totals.min())[tried], unit)
+        tried = uniform(np.full(left.size, len(totals)), rng)
+        kept = keep_coins((totals - totals.min())[tried], unit, Fraction(1), rng=rng)
         found[left[kept]] = tried[kept]
         left = left[~kept]
     return found

@@ -43,7 +43,7 @@ def played(sums: ToeplitzSums, vectors: np.ndarray, splits: list[int], seed: int
 
 @pytest.fixture
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise, "wide_gaussian", lambda _, count: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(noise, "discrete_gaussian", lambda stream, _: np.zeros(len(stream), dtype=np.int64))
 
 
 @pytest.mark.parametrize(("horizon", "product"), [(10**4, 4.00), (10**5, 4.73), (10**6, 5.46), (10**7, 6.20)])
@@ -153,7 +153,7 @@ def test_mu_is_that_of_the_worst_pair(rounds: int) -> None:
 
 def test_the_released_integers_move_as_the_proof_says(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[np.ndarray] = []
-    monkeypatch.setattr(noise, "wide_gaussian", lambda _, count: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(noise, "discrete_gaussian", lambda stream, _: np.zeros(len(stream), dtype=np.int64))
     rint = np.rint
     monkeypatch.setattr(noise.np, "rint", lambda values: seen.append(rint(values)) or seen[-1])
     sums, vectors = ToeplitzSums(10**4, 2, 50.0), np.random.default_rng(4).integers(0, 256, size=(500, 2)) / 255

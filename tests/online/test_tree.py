@@ -13,6 +13,7 @@ from labeldp.online import GaussianTree, LaplaceTree
 from labeldp.online import prefix_sums as tree
 from labeldp.online.prefix_sums import nodes
 from labeldp.privacy import InputError, PrivacyLoss, as_randomness
+from labeldp.sampling import WordStream
 from labeldp.sampling.discrete import laplace_law
 from labeldp.testing.laws import check_law
 
@@ -56,11 +57,11 @@ def test_the_noise_of_a_sum_is_that_of_its_nodes(splits: list[int], monkeypatch:
     noise = np.random.default_rng(2).integers(-50, 50, size=(rounds, width))
     left = [noise]
 
-    def given(_, count: int, rate: Fraction) -> np.ndarray:
-        first, left[0] = left[0][: count // width], left[0][count // width :]
+    def given(stream: WordStream, rate: Fraction) -> np.ndarray:
+        first, left[0] = left[0][: len(stream) // width], left[0][len(stream) // width :]
         return first.ravel().copy()
 
-    monkeypatch.setattr(tree, "wide_laplace", given)
+    monkeypatch.setattr(tree, "discrete_laplace", given)
     vectors = np.random.default_rng(3).integers(0, 256, size=(rounds, width)) / 255
     sums = played(LaplaceTree(rounds, width, 1, 255), vectors, splits, 0)
     matrix = node_matrix(rounds)

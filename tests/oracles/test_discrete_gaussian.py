@@ -5,7 +5,7 @@ import pytest
 
 from labeldp.mechanisms.additive import gaussian_loss, smallest_stddev
 from labeldp.privacy import decimal
-from labeldp.sampling.discrete import SMOOTHING
+from labeldp.sampling import SMOOTHING
 from slow import mostly_slow
 
 

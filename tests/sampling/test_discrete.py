@@ -1,6 +1,7 @@
 """Exact coins and exact integer noise."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import accumulate
 
@@ -18,7 +19,6 @@ from labeldp.privacy import (
     SystemRandomness,
     as_randomness,
     as_successive,
-    exp_bounds,
 )
 from labeldp.privacy.randomness import SimulatedRandomness
 from labeldp.sampling.discrete import (
@@ -26,13 +26,18 @@ from labeldp.sampling.discrete import (
     EDGE_ERROR,
     FEW,
     MIN_RATE,
+    Bounds,
     ExponentialWeights,
     KeepCoin,
+    _bounds_of_coin,
+    _bounds_of_digit,
+    _digit,
+    _digit_exponents,
     _draw_exactly,
-    _word_bounds,
+    _settled,
     discrete_laplace,
     draw_index,
-    exp_coins,
+    geometric,
     keep_coins,
 )
 from labeldp.sampling.words import WordStream, fresh_words, uniform
@@ -54,77 +59,131 @@ def simulated(cells: int, seed: int) -> WordStream:
     return WordStream(SimulatedRandomness(np.random.default_rng(seed)), np.zeros(cells, dtype=np.uint64))
 
 
-def flip(unit: str, exponent: int, *words: int) -> tuple[bool, int]:
+def flip(kind: Callable[[Fraction], Bounds], exponent: Fraction, *words: int) -> tuple[bool, int]:
     """One coin, and how many of the words it left."""
     source = ChosenWords(words)
     stream = WordStream(source, np.zeros(1, dtype=np.uint64))
-    head = exp_coins(stream, np.zeros(1, dtype=np.intp), np.array([exponent]), Fraction(unit))
-    return bool(head[0]), len(source.rest)
+    if kind is _bounds_of_digit:
+        head = bool(_digit(stream, np.zeros(1, dtype=np.intp), exponent)[0])
+    else:
+        first = int(stream.words(np.zeros(1, dtype=np.intp))[0])
+        head = _settled(first, kind(exponent), stream, np.zeros(1, dtype=np.intp))
+    return head, len(source.rest)
 
 
-def bound_of(unit: str, exponent: int) -> int:
-    """The word at which e^-x lies."""
-    low, high = exp_bounds(-Fraction(unit) * exponent, bits=300)
-    assert low * WORD // 1 == high * WORD // 1
-    return int(low * WORD)
+def chance_of(kind: Callable[[Fraction], Bounds], exponent: Fraction) -> Fraction:
+    """The probability of a 1, to many bits."""
+    return decay(exponent) / (1 + decay(exponent)) if kind is _bounds_of_digit else decay(exponent)
 
 
-@pytest.mark.parametrize(("unit", "exponent"), [("1", 1), ("0.5", 3), ("0.001", 7), ("1/3", 90), ("44", 1)])
-def test_a_word_at_the_bound_is_decided_by_further_words(unit: str, exponent: int) -> None:
-    at = bound_of(unit, exponent)
-    assert flip(unit, exponent, at - 1, 5) == (True, 1)
-    assert flip(unit, exponent, at + 1, 5) == (False, 1)
-    low, _ = exp_bounds(-Fraction(unit) * exponent, bits=400)
-    next_word = int(low * WORD**2) % WORD
-    assert flip(unit, exponent, at, next_word - 1, 5) == (True, 1)
-    assert flip(unit, exponent, at, next_word + 1, 5) == (False, 1)
-    third = int(low * WORD**3) % WORD
-    assert flip(unit, exponent, at, next_word, third - 1, 5) == (True, 1)
-    assert flip(unit, exponent, at, next_word, third + 1, 5) == (False, 1)
+KINDS = [_bounds_of_digit, _bounds_of_coin]
 
 
-def test_the_ends_of_a_coin() -> None:
-    assert flip("1", 0, WORD - 1) == (True, 0), "e^0 is certain"
-    assert flip("0.3", 0, 0) == (True, 0)
-    assert flip("1", 10**6, 1) == (False, 0), "a probability below 2^-64"
-    assert flip("1", 50, 0, 0) == (True, 0), "but it is not zero"
-    assert flip("1", 50, 0, WORD - 1) == (False, 0)
+@pytest.mark.parametrize("exponent", ["1e-9", "0.007", "1", "30", "44"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_word_at_the_bound_is_decided_by_further_words(kind: Callable[[Fraction], Bounds], exponent: str) -> None:
+    rate = Fraction(exponent)
+    at, following, third = cut(chance_of(kind, rate), 192)
+    for words, head, left in [
+        ([at - 1, 5], True, 1),
+        ([at + 1, 5], False, 1),
+        ([at, following - 1, 5], True, 1),
+        ([at, following + 1, 5], False, 1),
+        ([at, following, third - 1, 5], True, 1),
+        ([at, following, third + 1, 5], False, 1),
+    ]:
+        assert flip(kind, rate, *words) == (head, left), words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_coin_below_all_words_is_not_zero(kind: Callable[[Fraction], Bounds]) -> None:
+    assert flip(kind, Fraction(10**6), 1) == (False, 0), "a probability below 2^-64"
+    assert flip(kind, Fraction(50), 0, 0) == (True, 0), "but it is not zero"
+    assert flip(kind, Fraction(50), 0, WORD - 1) == (False, 0)
 
 
 @pytest.mark.parametrize("exponent", ["1e-18", "0.7", "44.3", "44.4", "63.9", "64.1", "100000"])
 @pytest.mark.parametrize("bits", [64, 128])
-def test_the_bounds_of_a_coin_enclose_it(exponent: str, bits: int) -> None:
-    low, high = _word_bounds(Fraction(exponent), bits)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bounds_of_a_coin_enclose_it(kind: Callable[[Fraction], Bounds], exponent: str, bits: int) -> None:
+    low, high = kind(Fraction(exponent))(bits)
     assert 0 <= low <= high <= low + 1
     if Fraction(exponent) < 200:
-        exact_low, exact_high = exp_bounds(-Fraction(exponent), bits=300)
-        assert low <= exact_high * 2**bits and exact_low * 2**bits <= high + 1
+        exact = chance_of(kind, Fraction(exponent)) * 2**bits
+        assert low <= exact <= high + 1
 
 
-@pytest.mark.parametrize(("unit", "exponent"), [("0.1", 1), ("0.5", 3), ("1", 5)])
-def test_coins_have_their_probability(unit: str, exponent: int) -> None:
+@pytest.mark.parametrize("exponent", ["0.1", "1.5", "5"])
+def test_digits_have_their_probability(exponent: str) -> None:
     count = 200_000
-    heads = int(exp_coins(simulated(count, 3), np.arange(count), np.full(count, exponent), Fraction(unit)).sum())
-    chance = math.exp(-float(Fraction(unit)) * exponent)
-    assert (heads - count * chance) ** 2 / (count * chance * (1 - chance)) < chi2.isf(FALSE_ALARM, 1)
+    ones = int(_digit(simulated(count, 3), np.arange(count), Fraction(exponent)).sum())
+    chance = 1 / (1 + math.exp(float(exponent)))
+    assert (ones - count * chance) ** 2 / (count * chance * (1 - chance)) < chi2.isf(FALSE_ALARM, 1)
 
 
-@pytest.mark.parametrize("bound", [1, 2, 3, 10, 2**32, 2**63 - 1, 2**63])
+@pytest.mark.parametrize("rate", ["2", "0.3", "1e-9"])
+def test_every_digit_has_a_word_and_all_above_have_one(rate: str) -> None:
+    """The digits of e^-rate x are independent: each alone, all together, and what lies above them."""
+    below = [0] * 40  # a one for each digit
+    digits = sum(float(rate) * 2**place < 45 for place in range(40))
+    for place in range(digits):
+        words = [WORD - 1] * digits + [1]
+        words[place] = 0
+        assert geometric(chosen(*words), np.zeros(1, dtype=np.intp), Fraction(rate)).tolist() == [1 << place]
+    source = [*[1] * (digits - 5), *below[:5], 1]
+    assert all(e < 45 for e in (float(rate) * 2**place for place in range(digits)))
+    whole = geometric(chosen(*source), np.zeros(1, dtype=np.intp), Fraction(rate))
+    assert whole.tolist() == [(1 << digits) - 1]
+    above = geometric(chosen(*[WORD - 1] * digits, 0, 0, 0, 0, 0, WORD - 1), np.zeros(1, dtype=np.intp), Fraction(rate))
+    assert above[0] % (1 << digits) == 0 and above[0] > 0, "words of zeros are the rarest of all"
+    many = geometric(simulated(3, 1), np.arange(3), Fraction(rate))
+    assert many.shape == (3,)
+
+
+@pytest.mark.guarantee("labeldp.sampling:geometric", "law")
+@pytest.mark.guarantee("labeldp.sampling:discrete_laplace", "law")
+@pytest.mark.parametrize("rate", ["0.2", "1", "3.7"])
+def test_each_integer_has_exactly_its_probability(rate: str) -> None:
+    """The product of its digits' probabilities, in exact bounds, is that of the law."""
+    ratio = decay(Fraction(rate))
+    exponents = _digit_exponents(Fraction(rate))
+    ones = [chance_of(_bounds_of_digit, exponent) for exponent in exponents[:-1]]
+    none_above = 1 - decay(exponents[-1])
+    for number in (0, 1, 2, 5, 11):
+        chance = none_above
+        for place, one in enumerate(ones):
+            chance *= one if number >> place & 1 else 1 - one
+        law = (1 - ratio) * ratio**number
+        assert abs(chance / law - 1) < Fraction(1, 1 << 900)
+        negative = chance_of(_bounds_of_digit, Fraction(rate))
+        both = (1 - ratio) / (1 + ratio)
+        assert abs((1 - negative) * chance / (both * ratio**number) - 1) < Fraction(1, 1 << 900)
+        assert abs(negative * chance / (both * ratio ** (number + 1)) - 1) < Fraction(1, 1 << 900)
+
+
+def test_a_negative_integer_is_the_complement() -> None:
+    for first, expected in ((0, -1 - 5), (WORD - 1, 5)):
+        digits = [0, WORD - 1, 0, *[WORD - 1] * 10]
+        noise = discrete_laplace(chosen(first, *digits[: len(_digit_exponents(Fraction(1))) - 1], 1), Fraction(1))
+        assert noise.tolist() == [expected]
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 10, 2**32, 2**62 - 1, 2**62])
 def test_uniform_integers_throw_the_last_words_away(bound: int) -> None:
-    cell, limit = np.zeros(1, dtype=np.intp), WORD // bound * bound
-    if bound == 1:
-        assert uniform(chosen(), cell, 1).tolist() == [0]
-        return
-    assert uniform(chosen(0), cell, bound).tolist() == [0]
-    assert uniform(chosen(limit - 1), cell, bound).tolist() == [bound - 1]
+    bounds, limit = np.array([bound]), WORD // bound * bound
+    assert uniform(bounds, ChosenWords([0])).tolist() == [0]
+    assert uniform(bounds, ChosenWords([limit - 1])).tolist() == [bound - 1]
     if limit < WORD:
-        assert uniform(chosen(limit, WORD - 1, 5 * bound % limit + 1), cell, bound).tolist() == [1]
+        assert uniform(bounds, ChosenWords([limit, WORD - 1, 5 * bound % limit + 1])).tolist() == [1 % bound]
 
 
-def test_uniform_integers_are_uniform() -> None:
+def test_uniform_integers_are_uniform_below_their_own_bounds() -> None:
     count = 120_000
-    counts = np.bincount(uniform(simulated(count, 1), np.arange(count), 12), minlength=12)
-    assert np.sum((counts - count / 12) ** 2 / (count / 12)) < chi2.isf(FALSE_ALARM, 11)
+    drawn = uniform(np.tile([12, 5], count), as_randomness(np.random.default_rng(1))).reshape(-1, 2)
+    for numbers, bound in zip(drawn.T, (12, 5), strict=True):
+        counts = np.bincount(numbers, minlength=bound)
+        assert len(counts) == bound
+        assert np.sum((counts - count / bound) ** 2 / (count / bound)) < chi2.isf(FALSE_ALARM, bound - 1)
 
 
 RATES = ["0.05", "1/3", "1", "2.5", "0.0061728394506172835", "0.37123456789012345678901"]
@@ -149,13 +208,6 @@ def test_integer_noise_follows_its_law(rate: str, source: str) -> None:
     counts = np.array([np.count_nonzero(places == place) for place in sorted(masses)])
     used = expected > 5
     assert np.sum((counts - expected)[used] ** 2 / expected[used]) < chi2.isf(FALSE_ALARM, int(used.sum()) - 1)
-
-
-def test_a_zero_is_not_counted_under_both_signs() -> None:
-    source = ChosenWords([0, WORD - 1, 1, 0, WORD - 1, 0])  # twice: accepted place, no round, a sign
-    stream = WordStream(source, np.zeros(1, dtype=np.uint64))
-    assert discrete_laplace(stream, Fraction(2)).tolist() == [0]
-    assert source.rest == [], "a negative zero is drawn again"
 
 
 def test_noise_that_would_leave_64_bits_is_refused() -> None:

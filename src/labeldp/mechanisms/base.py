@@ -542,6 +542,12 @@ def word_stream(rng: RandomSource, count: int) -> WordStream:
     return WordStream(randomness, randomness.record_ids(None, count))
 
 
+def words_of(rng: RandomSource) -> Randomness:
+    """Return the words of one release, one after another, for draws that belong to no record."""
+    randomness = as_bound(rng)
+    return randomness.stream() if isinstance(randomness, KeyedRandomness) else randomness
+
+
 def refuse_large(entries: int) -> None:
     """Refuse to expand a law into too many entries."""
     if entries > MAX_EXPANDED:

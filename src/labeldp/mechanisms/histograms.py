@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Mechanism, word_stream
+from labeldp.mechanisms.base import Mechanism, word_stream, words_of
 from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
@@ -24,7 +24,15 @@ from labeldp.privacy import (
     positive_epsilon,
     set_fields,
 )
-from labeldp.sampling import MIN_RATE, WordStream, discrete_laplace, exp_coins, laplace_law, uniform
+from labeldp.sampling import (
+    MIN_RATE,
+    ExponentialWeights,
+    discrete_laplace,
+    fresh_words,
+    keep_coins,
+    laplace_law,
+    uniform,
+)
 
 Counts = NDArray[np.int64]
 
@@ -300,34 +308,26 @@ class LaplaceSum(CountMechanism):
         return np.searchsorted(self.edges(), released)
 
 
-def select(stream: WordStream, counts: NDArray[np.int64], unit: Fraction, *, again: bool) -> NDArray[np.intp]:
-    """Choose one class for each group: try classes and accept each with probability e^(-unit * deficit).
+def select(counts: NDArray[np.int64], unit: Fraction, *, again: bool, rng: RandomSource) -> NDArray[np.intp]:
+    """Choose one class for each group, as if classes were tried and accepted with probability e^(-unit * deficit).
+
+    The number of words, and the work, is the same for all counts, except about once in 2**39 coins.
 
     Args:
-        stream: as many cells as groups.
         counts: shape (groups, K). They are private.
         unit: the exponent that one missing count costs.
         again: whether a rejected class may be tried again, as the exponential mechanism wants it;
             permute-and-flip tries each once.
+        rng: bound to what it is for.
     """
+    words = words_of(rng)
     deficits = counts.max(axis=1, keepdims=True) - counts
-    chosen = np.zeros(len(counts), dtype=np.intp)
-    untried = np.ones(counts.shape, dtype=np.bool_)
-    active = np.arange(len(counts))
-    while active.size:
-        tried = _next(stream, active, untried)
-        accepted = exp_coins(stream, active, deficits[active, tried], unit)
-        chosen[active[accepted]] = tried[accepted]
-        untried[active, tried] = again
-        active = active[~accepted]
-    return chosen
-
-
-def _next(stream: WordStream, active: NDArray[np.intp], untried: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return a uniform class among those that may still be tried, for each active group."""
-    ranks = np.cumsum(untried[active], axis=1)
-    picks = uniform(stream, active, int(ranks[0, -1]))
-    return np.argmax(ranks > picks[:, None], axis=1)
+    if again:
+        return ExponentialWeights(unit).indices(deficits, fresh_words(words, len(counts)), words)
+    # The first class that is accepted, in random order, is a uniform one of all that would be.
+    accepted = keep_coins(deficits, unit, Fraction(1), rng=words)
+    ranks = accepted.astype(np.int64).cumsum(axis=1)
+    return np.argmax(ranks > uniform(ranks[:, -1], words)[:, None], axis=1)
 
 
 def selection_law(counts: Any, unit: Fraction, *, again: bool) -> NDArray[np.float64]:
@@ -386,9 +386,7 @@ class _Selection(CountMechanism):
 
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
         """Return the code of one class for each group, shape (groups,)."""
-        return select(word_stream(rng, len(counts)), counts, self.unit, again=self.tries_again).astype(
-            self.domain.dtype
-        )
+        return select(counts, self.unit, again=self.tries_again, rng=rng).astype(self.domain.dtype)
 
 
 @final

@@ -26,7 +26,7 @@ from labeldp.privacy import (
     set_fields,
     smallest_positive,
 )
-from labeldp.sampling import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplace
+from labeldp.sampling import MIN_RATE, WIDE_STDDEV, discrete_gaussian, discrete_laplace, successive
 
 BLOCK_ROUNDS, BLOCK_WIDTH = 32, 2048
 """How many rounds (more for short vectors) and how many numbers of each vector are summed at a time, for the cache."""
@@ -288,7 +288,7 @@ class ToeplitzSums(NoisyPrefixSums[SumsState]):
         """Return the state after a block of rounds, for some columns, and the noisy sums."""
         count, block = len(vectors), self._block
         exact = block.within[:count, :count] @ vectors + block.earlier[:count] @ state.exact
-        noise = wide_gaussian(rng, exact.size).reshape(exact.shape)
+        noise = discrete_gaussian(successive(rng, exact.size), WIDE_STDDEV).reshape(exact.shape)
         released = (np.rint(exact * self.scale) + noise) / self.scale
         # Only what was released enters what follows, except for the two sums that stay secret.
         followed = block.inverse[:count, :count] @ (released - block.earlier[:count] @ state.public)
@@ -529,11 +529,11 @@ class GaussianTree(TreeSums):
         return np.rint(vectors * (1 / self.unit)).astype(np.int64)
 
     def noise(self, rng: Randomness, count: int) -> Integers:
-        return wide_gaussian(rng, count)
+        return discrete_gaussian(successive(rng, count), WIDE_STDDEV)
 
     def together(self, rng: Randomness, counts: Integers) -> Floats:
         """Draw one Gaussian of their variance."""
-        return np.sqrt(counts) * wide_gaussian(rng, counts.size).reshape(counts.shape)
+        return np.sqrt(counts) * discrete_gaussian(successive(rng, counts.size), WIDE_STDDEV).reshape(counts.shape)
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
         if not rounds:
@@ -591,14 +591,14 @@ class LaplaceTree(TreeSums):
         return np.rint(vectors * float(self.levels)).astype(np.int64)
 
     def noise(self, rng: Randomness, count: int) -> Integers:
-        return wide_laplace(rng, count, self.rate)
+        return discrete_laplace(successive(rng, count), self.rate)
 
     def together(self, rng: Randomness, counts: Integers) -> Floats:
         """Draw a sum of Laplace noise draws, one for each node."""
         noise = np.zeros(counts.shape)
         for node in range(int(counts.max(initial=0))):
             at = counts > node
-            noise[at] += wide_laplace(rng, int(at.sum()), self.rate)
+            noise[at] += discrete_laplace(successive(rng, int(at.sum())), self.rate)
         return noise
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, Floats, Ids, Integers, KeyedRandomness, Randomness, Words
+from labeldp.privacy import WORD, Floats, Ids, Integers, KeyedRandomness, Randomness, Words, as_successive
 
 SEED_WORDS = 4
 """A released array begins with these words: all that was drawn and is public follows from them."""
@@ -37,7 +37,9 @@ class WordStream:
     def words(self, cells: NDArray[np.intp]) -> Words:
         """Return one fresh word for each of the cells, shape (len(cells),)."""
         words = np.empty(len(cells), dtype=np.uint64)
-        self._randomness.fill(words, self._ids[cells], self._lane)
+        # Where no cell has an id of its own, nothing is looked up.
+        ids = self._ids[cells] if self._ids.strides[0] else self._ids[: len(cells)]
+        self._randomness.fill(words, ids, self._lane)
         self._lane += 1
         return words
 
@@ -81,17 +83,13 @@ class RecordStream(WordStream):
         return words
 
 
-def uniform(stream: WordStream, cells: NDArray[np.intp], bound: int) -> Integers:
-    """Return exactly uniform integers below `bound` (1 to 2**63), one for each cell, by rejection."""
-    limit = WORD // bound * bound - 1
-    values = np.zeros(len(cells), dtype=np.int64)
-    open_cells = np.arange(len(cells))
-    while open_cells.size and bound > 1:
-        words = stream.words(cells[open_cells])
-        good = words <= np.uint64(limit)
-        values[open_cells[good]] = (words[good] % np.uint64(bound)).astype(np.int64)
-        open_cells = open_cells[~good]
-    return values
+def successive(rng: Randomness, count: int) -> WordStream:
+    """Return words for `count` draws from a source that gives them one after another.
+
+    Raises:
+        InputError: keyed randomness by records, whose words would be the same ones each time.
+    """
+    return WordStream(as_successive(rng), np.broadcast_to(np.uint64(0), (count,)))
 
 
 def fresh_words(rng: Randomness, count: int) -> Words:
@@ -99,6 +97,18 @@ def fresh_words(rng: Randomness, count: int) -> Words:
     words = np.empty(count, dtype=np.uint64)
     rng.fill(words, words)  # Ids matter to keyed randomness alone.
     return words
+
+
+def uniform(bounds: Integers, rng: Randomness) -> Integers:
+    """Return exactly uniform integers, each below its own bound (1 to 2**62), by rejection, shape (n,)."""
+    sizes, values = bounds.astype(np.uint64), np.zeros(len(bounds), dtype=np.int64)
+    surplus = (np.uint64(WORD - 1) % sizes + np.uint64(1)) % sizes  # 2**64 modulo each bound
+    open_cells = np.arange(len(bounds))
+    while open_cells.size:
+        words = fresh_words(rng, open_cells.size)
+        values[open_cells] = (words % sizes[open_cells]).astype(np.int64)
+        open_cells = open_cells[words > np.uint64(WORD - 1) - surplus[open_cells]]
+    return values
 
 
 @dataclass(frozen=True)

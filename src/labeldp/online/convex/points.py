@@ -12,7 +12,7 @@ from scipy.special import gammaincc, gammaln
 
 from labeldp.online.convex.base import Ball, Body, Box
 from labeldp.privacy import WORD, Flags, Floats, InputError, Integers, Randomness, Words
-from labeldp.sampling import falls_below, fresh_words, keep_coins
+from labeldp.sampling import falls_below, fresh_words, geometric, successive
 
 BALL_FAILURE = Fraction(2, 10**11)
 """What each point of a ball adds to delta: the error of its two potentials in doubles is below a quarter of this
@@ -323,21 +323,12 @@ def draw_offsets(law: UnivariateLaw, *, rng: Randomness) -> Offsets:
     left = np.arange(count)
     while left.size:
         words = fresh_words(rng, 2 * left.size).reshape(2, -1)
-        tried = Offsets(words, _geometric(left.size, rng), law.widths[left])
+        cells = geometric(successive(rng, left.size), np.arange(left.size), Fraction(1))
+        tried = Offsets(words, cells, law.widths[left])
         good = _accepted(law, left, tried, rng)
         drawn.words[:, left[good]], drawn.cells[left[good]] = tried.words[:, good], tried.cells[good]
         left = left[~good]
     return drawn
-
-
-def _geometric(count: int, rng: Randomness) -> Integers:
-    """Draw integers j >= 0 with probability proportional to e^-j."""
-    cells = np.zeros(count, dtype=np.int64)
-    running = np.arange(count)
-    while running.size:
-        running = running[keep_coins(np.ones(running.size, dtype=np.int64), Fraction(1), Fraction(1), rng=rng)]
-        cells[running] += 1
-    return cells
 
 
 def _accepted(law: UnivariateLaw, left: Places, tried: Offsets, rng: Randomness) -> Flags:
