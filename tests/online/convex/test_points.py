@@ -187,7 +187,8 @@ def test_a_number_beyond_the_end_by_less_than_doubles_know_is_refused() -> None:
     law = UnivariateLaw(
         np.zeros(1), np.ones(1), np.full((2, 1), 0.5), lambda _, offsets: 0.0 * offsets, lambda *_: Fraction(0)
     )
-    right, further, beyond = 1 << 63, [(1 << 64) - 1, 0], 1 << 27
+    none = [(1 << 64) - 1] * 6 + [1]  # no width further: six digits, and all above
+    right, further, beyond = 1 << 63, [*none, 0], 1 << 27
     for low, words in ((0, further), (beyond, [*further, right | 1 << 61, 0, *further])):
         source_ = ChosenWords([right | 1 << 62, low, *words])
         drawn = draw_offsets(law, rng=source_)

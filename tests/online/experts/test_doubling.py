@@ -159,6 +159,7 @@ def play(kernel: Kernel, losses: np.ndarray, seed: int = 1) -> np.ndarray:
 
 
 def regret(actions: np.ndarray, losses: np.ndarray) -> float:
+    losses = losses.astype(np.int64)  # a regret can be negative
     return (losses[np.arange(len(losses)), actions].sum() - losses.sum(axis=0).min()) / 255
 
 
