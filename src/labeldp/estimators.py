@@ -42,6 +42,7 @@ from labeldp.learners import (
     Learner,
     Model,
     WrappedEstimator,
+    check_table,
     names_of,
     record_weights,
     rows_of,
@@ -149,6 +150,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError("must be 0 with trust='local' and no users: one answer needs none", argument="delta")
         learner = self._learner()
         wraps = isinstance(learner, WrappedEstimator)
+        check_table(X)
         refuse_label(getattr(X, "column_names", getattr(X, "columns", ())), y)
         self._network = None if self.representation is None else encoders.NetworkFeatures.of(self.representation, X)
         X = self._encoded(X)

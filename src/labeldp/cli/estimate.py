@@ -160,14 +160,25 @@ class ReleasedFile(PublicColumns):
 
     def __init__(self, path: str) -> None:
         from labeldp.fit import read_release
+        from labeldp.tables import read_certificate
 
         self.release: Release[Any]
         self.release, table = read_release(path)
+        self.released = read_certificate(path)["column"]
         super().__init__(path, table)
 
     @property
     def domain(self) -> Any:
         return self.release.mechanism.domain
+
+    def column(self, name: str | None, flag: str) -> Any:
+        """Return a public column; refuse the released one."""
+        from labeldp.inference import REUSED
+        from labeldp.privacy import InputError
+
+        if name == self.released:
+            raise InputError(f"{flag} {REUSED}")
+        return super().column(name, flag)
 
     def ask(self, question: str, estimator: Estimator, **columns: Any) -> Any:
         return estimator(self.release)

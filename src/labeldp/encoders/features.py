@@ -134,14 +134,14 @@ class NetworkFeatures:
             self.require(records, "features")
             return encoder.transform(records)
         if hasattr(records, "columns"):
-            import pyarrow as pa
-
-            table = pa.table(records)
-            if missing := [name for name in self.names if name not in table.column_names]:
+            columns = getattr(records, "column_names", records.columns)  # in pyarrow the columns have no names
+            if missing := [name for name in self.names if name not in columns]:
                 raise InputError(f"data lacks the column {missing[0]!r} of the model")
-            records = np.empty((table.num_rows, len(self.names)), dtype=object)
-            for column, name in enumerate(self.names):
-                records[:, column] = table.column(name).to_pylist()
+            texts = np.empty((len(records), len(self.names)), dtype=object)
+            for number, name in enumerate(self.names):
+                column = records[name]
+                texts[:, number] = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+            records = texts
         return encoder.transform(records)
 
     def require_kinds(self) -> None:

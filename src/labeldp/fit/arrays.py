@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing
 
 from labeldp.learners import check_columns, number_table, row_table
 from labeldp.privacy import InputError, Release
+from labeldp.tables import as_table
 
 MAX_DENSE = 10_000_000
 """The largest number of values of a sparse table that is made dense for a learner that takes no sparse one."""
@@ -48,8 +49,8 @@ def feature_table(learner: Any, X: Any, *, fit: bool = False) -> pa.Table:
         X = X.toarray()
     check_columns(learner, X, fit=fit)
     names = list(getattr(learner, "feature_names_in_", ()))
-    if names and hasattr(X, "__arrow_c_stream__"):
-        return pa.table(X).select(names)
+    if names and (hasattr(X, "iloc") or hasattr(X, "__arrow_c_stream__")):
+        return as_table(X, names).select(names)
     numbers = number_table(X)
     return pa.table(list(numbers.T), names=names or [f"x{column}" for column in range(numbers.shape[1])])
 

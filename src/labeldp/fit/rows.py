@@ -17,7 +17,7 @@ from labeldp.curator import ONE_USER, numbered, user_names
 from labeldp.fit.settings import FitSettings, Ids
 from labeldp.fit.users import owner_like
 from labeldp.mechanisms import Domain, LabelSource
-from labeldp.privacy import DomainError, InputError
+from labeldp.privacy import DomainError, InputError, without_traceback
 from labeldp.tables import (
     INDEX,
     Table,
@@ -281,13 +281,26 @@ IDS = "ids"
 
 def id_table(ids: Any, records: int) -> pa.Table:
     """Return given record ids, an integer or a text for each row, as a table of one column."""
-    try:
-        table = pa.table({IDS: ids if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)})
-    except (pa.ArrowException, TypeError, ValueError):
-        table = None
-    if table is None or table.num_rows != records:
+    column = without_traceback(lambda: _id_column(ids))
+    if column is None or len(column) != records:
         raise InputError("must be one integer, or one text, for each row", argument=IDS)
-    return table
+    return pa.table({IDS: column})
+
+
+def _id_column(ids: Any) -> Any:
+    """Return given record ids as Arrow values; integers of more than 64 bits as the texts that they print as.
+
+    Raises:
+        Exception: there is no such column.
+    """
+    if hasattr(ids, "__arrow_c_stream__") and not hasattr(ids, "iloc"):
+        return pa.chunked_array(ids)
+    if np.ma.is_masked(ids):
+        raise ValueError("a masked id is missing")
+    listed = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    if set(map(type, listed)) == {int} and (min(listed) < -(1 << 63) or max(listed) >= 1 << 63):
+        return pa.array(list(map(str, listed)))
+    return pa.array(listed, from_pandas=True)
 
 
 @dataclass(frozen=True)

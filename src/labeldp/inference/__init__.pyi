@@ -26,6 +26,8 @@ from .power import power as power
 from .regression import odds_ratio as odds_ratio
 from .regression import regression as regression
 from .released import Outcomes as Outcomes
+from .reuse import REUSED as REUSED
+from .reuse import refuse_reused as refuse_reused
 from .sequences import monitor as monitor
 from .shares import mean as mean
 from .shares import quantile as quantile

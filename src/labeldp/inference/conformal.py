@@ -11,6 +11,7 @@ from labeldp.inference.estimate import CLUSTERED, Rule
 from labeldp.inference.groups import PublicGroups, means_of
 from labeldp.inference.intervals import clopper_pearson, earlier_variances
 from labeldp.inference.released import Outcomes, public_numbers
+from labeldp.inference.reuse import refuse_reused
 from labeldp.inference.shares import ORDER
 from labeldp.mechanisms import ResponseOnBins
 from labeldp.privacy import Certificate, Flags, Floats, InputError, check_choice, check_integer
@@ -124,7 +125,7 @@ def conformal(
         if not 0 < number < 1:
             raise InputError("must lie between 0 and 1", argument=name)
     check_choice(method, "method", ("auto", *METHODS))
-    outcomes = Outcomes.of(release, users)
+    outcomes = Outcomes.of(release, users, groups=groups, scores=scores)
     cells = PublicGroups.of(groups, outcomes.records)
     if by_class and groups is not None:
         raise InputError("must be left out where each class has its threshold", argument="groups")
@@ -146,6 +147,7 @@ def conformal(
             )
         method = "normal"
     table, public = public_numbers(scores, "scores", (outcomes.records, len(outcomes.names)), "a row for each record")
+    refuse_reused(outcomes.mechanism, release.value, scores=table.argmin(axis=1))
     count = check_integer(thresholds, "thresholds")
     method = "betting" if method == "auto" else method
     if by_class:

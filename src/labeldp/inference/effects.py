@@ -58,7 +58,8 @@ def difference(
             if columns is not None:
                 raise InputError("must be left out: sums by arm are not adjusted", argument=name)
         return difference_of_sums(release, treated, groups, outcome, users, level, simultaneous)
-    outcomes = Outcomes.of(release, users)
+    public = {"treated": treated, "groups": groups, "covariates": covariates, "propensity": propensity}
+    outcomes = Outcomes.of(release, users, **public)
     flags = treated_column(treated, outcomes.records)
     cells = PublicGroups.of(groups, outcomes.records)
     code = outcome_code(outcomes, outcome) if outcomes.names else None

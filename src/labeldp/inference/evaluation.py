@@ -12,6 +12,7 @@ from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
 from labeldp.inference.groups import Codes, Means, PublicGroups
 from labeldp.inference.intervals import exact_shares, fieller, recovered, sidak, student
 from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, precision, public_numbers
+from labeldp.inference.reuse import refuse_reused
 from labeldp.inference.sums import (
     area_of_sums,
     cell_means,
@@ -65,7 +66,8 @@ def evaluate(
         InputError: probabilities that are not public or do not fit the release.
     """
     check_level(level)
-    source = NoisySums.of(release) if is_sums(release) else Outcomes.of(release, users)
+    public = {"groups": groups, "probabilities": probabilities}
+    source = NoisySums.of(release) if is_sums(release) else Outcomes.of(release, users, **public)
     if isinstance(source, NoisySums):
         refuse_users(users)
     records = source.mechanism.records if isinstance(source, NoisySums) else source.records
@@ -74,10 +76,13 @@ def evaluate(
         raise InputError("must be of classes: the outcome is a number", argument="release")
     single = isinstance(probabilities, Public) and np.ndim(probabilities.value) == 1 and classes == 2
     shape = (records,) if single else (records, classes)
-    table, public = public_numbers(probabilities, "probabilities", shape, "a row for each record", as_given=True)
+    table, why = public_numbers(probabilities, "probabilities", shape, "a row for each record", as_given=True)
     if table.min() < 0 or (table.max() > 1 if single else np.abs(table.sum(axis=1) - 1).max() > 1e-3):
         raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
-    return Scores(source, table, public, PublicGroups.of(groups, records), level, simultaneous)
+    scores = Scores(source, table, why, PublicGroups.of(groups, records), level, simultaneous)
+    if isinstance(source, Outcomes):
+        refuse_reused(source.mechanism, release.value, probabilities=scores.predictions)
+    return scores
 
 
 @dataclass(frozen=True)
@@ -581,7 +586,7 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
     """
     check_level(level)
     summed = is_sums(release)
-    outcomes: Any = NoisySums.of(release) if summed else Outcomes.of(release, users)
+    outcomes: Any = NoisySums.of(release) if summed else Outcomes.of(release, users, one=one, other=other)
     classes, records = len(outcomes.names), outcomes.mechanism.records if summed else outcomes.records
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")

@@ -93,9 +93,12 @@ def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: i
         clusters = clusters.reshape(-1)
     sums: Any = None
     squares: Any = None
+    shift: Any = None
     for start in range(0, records, BLOCK):
         rows = slice(start, min(start + BLOCK, records))
         block = terms(rows)
+        shift = block.mean(axis=0) if start == 0 else shift  # a covariance of numbers far from 0 would cancel
+        block = block - shift
         codes = groups.block(rows, len(block)) if clusters is None else clusters[rows]
         cell_count = groups.count if clusters is None else len(firsts)
         if sums is None:
@@ -131,7 +134,7 @@ def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: i
     scale = units / less / np.maximum(sizes, 1) ** 2
     covariance = spread * scale[:, None, None, None]
     covariance = np.where(np.isnan(covariance), np.inf, covariance)
-    return Means(sizes, np.where(sizes[:, None, None] > 0, mean, np.nan), covariance, units - 1)
+    return Means(sizes, np.where(sizes[:, None, None] > 0, mean + shift, np.nan), covariance, units - 1)
 
 
 def covariance_of(terms: Callable[[slice], Floats], records: int, users: Codes | None) -> Floats:

@@ -74,7 +74,7 @@ def regression(
             sums, RULES["linear, sums"], "coefficient", axes, value, value - half, value + half, variance, level,
             simultaneous, noise, effective,
         )  # fmt: skip
-    outcomes = Outcomes.of(release, users)
+    outcomes = Outcomes.of(release, users, features=features)
     if len(design) != outcomes.records:
         raise InputError(f"must have a row for each of the {outcomes.records} records", argument="features")
     code = outcome_code(outcomes, outcome) if outcomes.names else None
@@ -242,7 +242,7 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
     if is_sums(release):
         source, share, low, high = odds_of_sums(release, exposed, outcome, users, root)
         return _odds(source, RULES["odds ratio, sums"], share, low, high, level)
-    outcomes = Outcomes.of(release, users)
+    outcomes = Outcomes.of(release, users, treated=exposed)
     if outcomes.clustered:
         raise InputError(
             "must be left out: an exact odds ratio needs records that are independent of each other; regression has "

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from labeldp.inference.estimate import CLUSTERED, CLUSTERS, INDEPENDENT, Estimate, Rule, check_level
 from labeldp.inference.groups import BLOCK, Codes, Means, PublicGroups, Terms, distinct, means_of, public_column
 from labeldp.inference.intervals import sidak
+from labeldp.inference.reuse import refuse_reused
 from labeldp.mechanisms import Classes, FiniteMechanism
 from labeldp.privacy import Certificate, Floats, InputError, Neighbors, Public, Release
 
@@ -29,17 +30,19 @@ class Outcomes:
     users: Codes | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, release: Any, users: Any = None) -> "Outcomes":
-        """Return what may be estimated from.
+    def of(cls, release: Any, users: Any = None, **columns: Any) -> "Outcomes":
+        """Return what may be estimated from, next to public columns, by argument.
 
         Raises:
-            InputError: something else than a release of single answers; users are missing or not one for each record.
+            InputError: something else than a release of single answers; users are missing or not one for each record;
+                a public column is made of the answers.
         """
         mechanism = release.mechanism if isinstance(release, Release) else None
         if not isinstance(mechanism, FiniteMechanism) and not hasattr(mechanism, "design"):
             raise InputError(RELEASE, argument="release")
         if not len(release.value):
             raise InputError("must hold at least one record", argument="release")
+        refuse_reused(mechanism, release.value, users=users, **columns)
         return cls(release, check_users(release.certificate, users, len(release.value)))
 
     @property

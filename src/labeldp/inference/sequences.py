@@ -51,7 +51,7 @@ def monitor(
     Source: Robbins for mixtures; WaudbySmith for bets.
     """
     check_level(level)
-    outcomes = Outcomes.of(release, users)
+    outcomes = Outcomes.of(release, users, treated=treated)
     if outcomes.clustered:
         raise InputError("cannot have several records each: bets need independent answers", argument="users")
     code = outcome_code(outcomes, outcome) if outcomes.names else None

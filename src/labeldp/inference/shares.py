@@ -52,7 +52,7 @@ def mean(
     check_level(level)
     if is_sums(release):
         return mean_of_sums(release, groups, outcome, users, target, level, simultaneous)
-    outcomes = Outcomes.of(release, users)
+    outcomes = Outcomes.of(release, users, groups=groups)
     check_choice(method, "method", ("auto", "exact", "normal"))
     if method == "exact" and outcomes.clustered:
         raise InputError(
@@ -198,7 +198,7 @@ def quantile(
     if is_sums(release):
         counted = quantile_of_sums(release, at, groups, users, level, simultaneous)
         return _in_order(*counted, RULES["quantile, sums"], at, level, simultaneous)
-    outcomes = Outcomes.of(release, users)
+    outcomes = Outcomes.of(release, users, groups=groups)
     if not outcomes.names:
         raise NotInvertibleError(
             f"{type(outcomes.mechanism).__name__} has no quantiles: its answers say nothing but the mean. Release bins "

@@ -45,6 +45,7 @@ from .evidence import Posterior as Posterior
 from .features import GapTags as GapTags
 from .features import check_columns as check_columns
 from .features import check_rows as check_rows
+from .features import check_table as check_table
 from .features import intrinsic_dimension as intrinsic_dimension
 from .features import number_table as number_table
 from .features import row_table as row_table

@@ -14,7 +14,7 @@ from labeldp.inference import RATIO_TERMS, log_losses
 from labeldp.learners.cells.local import domain_of, unbiased
 from labeldp.learners.classifiers import as_candidates, boosted_regression
 from labeldp.learners.evaluation import auc_estimate, debiased_accuracy
-from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, released_codes
+from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, refuse_reused, released_codes
 from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
 from labeldp.learners.training import Training, cross_fit, learn, record_weights, weight_name
 from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
@@ -72,6 +72,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         X = row_table(X)
         check_rows(X, len(evidence))
         check_columns(self, X, fit=True)
+        if isinstance(y, Release):
+            refuse_reused(y.mechanism, y.value, X=X)
         recipe = Training(self.training, self.rounds, self.folds, self.random_state)  # type: ignore[arg-type]
         candidates = as_candidates(self.estimator, X, argument="estimator")
         guess = cross_fit(X, evidence, candidates, recipe)
@@ -173,6 +175,7 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X = row_table(X)
         check_rows(X, len(release.value))
         check_columns(self, X, fit=True)
+        refuse_reused(release.mechanism, release.value, X=X, sample_weight=sample_weight)
         if self.estimator is None:
             check_numbers(X, "estimator")
         elif not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):

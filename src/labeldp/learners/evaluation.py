@@ -18,7 +18,7 @@ from labeldp.inference import (
     normal_quantile,
     student,
 )
-from labeldp.learners.evidence import Probabilities, inverse_table, normalized
+from labeldp.learners.evidence import Probabilities, inverse_table, normalized, refuse_reused
 from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, debias
 from labeldp.privacy import (
     CuratorLike,
@@ -201,6 +201,7 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
     """
     check_release(release)
     predicted = predicted_codes(predictions, release)
+    refuse_reused(release.mechanism, release.value, predictions=predicted)
     agreements = int(release.mechanism.named(release.value)[np.arange(len(predicted)), predicted].sum())
     return accuracy_of_agreements(release.mechanism, agreements, len(predicted), level=level)
 
@@ -258,6 +259,7 @@ def debiased_difference(release: Release[Any], predictions: Any, others: Any, *,
     indicators = debias(release.mechanism, release.value).values
     records = np.arange(len(indicators))
     one, other = (predicted_codes(each, release) for each in (predictions, others))
+    refuse_reused(release.mechanism, release.value, predictions=one, others=other)
     return mean_estimate(indicators[records, one] - indicators[records, other], level)
 
 
@@ -588,6 +590,7 @@ def _squares(release: Release[Any], predictions: Any) -> Floats:
         raise InputError("predictions must be one finite number for each released label")
     if not len(values):
         raise InputError("release must hold at least one record")
+    refuse_reused(mechanism, release.value, predictions=values)
     return np.asarray(mechanism.unbiased_squares(release.value, values))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 
+from labeldp import inference
 from labeldp.mechanisms import Classes
 from labeldp.privacy import AnyFloats, Flags, Floats, InputError, NotInvertibleError, Release
 
@@ -16,6 +18,12 @@ CLASS_PRIOR_ROUNDS = 200
 
 MAX_AMPLIFICATION = 1e12
 """Noise counts as not invertible if its inverse multiplies errors by more than this."""
+
+CHANCE = 1e-12
+"""Features that agree with released labels by a smaller chance are refused: a fit that was charged must not fail."""
+
+refuse_reused = partial(inference.refuse_reused, chance=CHANCE)
+"""Refuse features, weights or priors that are made of the released labels: see `labeldp.inference.refuse_reused`."""
 
 Probabilities = NDArray[np.float64]
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import validate_data
 
-from labeldp.privacy import InputError, check_integer
+from labeldp.privacy import InputError, check_integer, without_traceback
 
 MAX_TRIAL_ROWS = 1000
 """The largest number of records on which a classifier is tried before anything is charged."""
@@ -69,19 +70,30 @@ def row_table(features: Any) -> Any:
     Raises:
         InputError: features are complex, or not a table.
     """
+    check_table(features)
     if issparse(features):
         if features.dtype.kind == "c":
             raise InputError(COMPLEX_ERROR)
         return features.tocsr()
     if not hasattr(features, "shape"):
-        try:
-            features = np.asarray(features)
-        except ValueError:
-            raise InputError("features must be a table with as many columns in each row") from None
-    kinds = getattr(features, "dtypes", [getattr(features, "dtype", None)])
+        features = np.asarray(features)
+    if isinstance(features, np.ma.MaskedArray):
+        features = number_table(features)
+    kinds = getattr(features, "dtypes", None)
+    kinds = kinds if hasattr(kinds, "__iter__") else [getattr(features, "dtype", None)]
     if any(getattr(kind, "kind", None) == "c" for kind in kinds):
         raise InputError(COMPLEX_ERROR)
     return features
+
+
+def check_table(features: Any) -> None:
+    """Raise an `InputError` for what has no rows: mappings, generators, queries, rows of unlike length."""
+    if hasattr(features, "collect") and not hasattr(features, "shape"):
+        raise InputError("features must be in memory, and these are a query: take features.collect()")
+    if isinstance(features, Mapping | Iterator) or not (hasattr(features, "shape") or hasattr(features, "__len__")):
+        raise InputError("features must be a table with one row for each record")
+    if not hasattr(features, "shape") and without_traceback(lambda: np.asarray(features)) is None:
+        raise InputError("features must be a table with as many columns in each row")
 
 
 def take_rows(features: Any, rows: NDArray[Any]) -> Any:
@@ -146,6 +158,8 @@ def real_array(features: Any) -> NDArray[Any]:
     if issparse(features):
         raise InputError(SPARSE_ERROR)
     try:
+        if isinstance(features, np.ma.MaskedArray):
+            features = features.astype(np.float64).filled(np.nan)
         table = np.asarray(features)
         if table.dtype.kind in "mM":
             raise TypeError("NumPy would count dates in days or nanoseconds")

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners import tuning
 from labeldp.learners.cells.local import domain_of, unbiased
-from labeldp.learners.evidence import Probabilities, projected
+from labeldp.learners.evidence import Probabilities, projected, refuse_reused
 from labeldp.learners.features import check_count, check_rows, number_table
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError, Release
@@ -47,6 +47,7 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
         domain = domain_of(release, kind)
         table = number_table(X, self, fit=True, gaps=False)
         check_rows(table, len(release.value))
+        refuse_reused(release.mechanism, release.value, X=table)
         classes = domain.size if domain.target == "classes" else None
         self.neighbors_ = self._count(len(table), release.mechanism.epsilon, classes)
         self.values_ = unbiased(release)

@@ -20,7 +20,15 @@ from sklearn.utils.validation import has_fit_parameter
 from labeldp import encoders
 from labeldp.learners.classifiers import SoftTrees, as_candidates
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
-from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
+from labeldp.learners.evidence import (
+    TEMPERATURES,
+    Evidence,
+    Probabilities,
+    expanded,
+    refuse_reused,
+    tempered,
+    unmixed,
+)
 from labeldp.learners.features import (
     MANY_RECORDS,
     MIXED_HINT,
@@ -141,6 +149,7 @@ def fit_noisy(
     check_rows(features, len(evidence))
     recipe, releases = Training.of(training), [prior] if isinstance(prior, Release) else []
     rows = None if prior is None else prior_rows(prior, len(evidence), evidence.classes)
+    refuse_reused(release.mechanism, release.value, features=features, prior=rows, sample_weight=sample_weight)
     candidates = as_candidates(classifier, features)
     check_evaluation(evaluation)
     held = kept_apart(len(evidence), evaluation, partition_seed)

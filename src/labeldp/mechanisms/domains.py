@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +16,17 @@ from typing import Any, ClassVar, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import DomainError, InputError, Integers, decimal, decimal_text, set_fields, stored_fraction
+from labeldp.privacy import (
+    DomainError,
+    InputError,
+    Integers,
+    check_range,
+    decimal,
+    decimal_text,
+    set_fields,
+    stored_fraction,
+    without_traceback,
+)
 
 Codes = NDArray[np.unsignedinteger[Any]]
 """Encoded labels, shape (n,), dtype uint8, uint16 or uint32: 0 to size - 1."""
@@ -25,9 +35,6 @@ MAX_SIZE = 1 << 24
 
 MAX_NAME = 1 << 64
 """Class names that are integers are below, in absolute value."""
-
-_MAX_END = 10**300
-"""No end of a range is larger, no step smaller than its inverse: differences and quotients of floats stay finite."""
 
 NUMBER_TYPES = (int, float, np.integer, np.floating, Decimal, Fraction)
 
@@ -399,18 +406,6 @@ class Classes(Domain):
 
 Key = TypeVar("Key")
 
-Result = TypeVar("Result")
-
-
-def without_traceback(action: Callable[[], Result]) -> Result | None:
-    """Return what an action on labels returns, or None where it fails: its exception would hold a label."""
-    try:
-        return action()
-    except MemoryError:
-        raise
-    except Exception:  # labels may be objects of any kind, and raise what they like
-        return None
-
 
 def _column(labels: Any, domain: Domain) -> NDArray[Any]:
     """Return labels as a one-dimensional array; a masked label is missing, whatever value the mask covers.
@@ -564,12 +559,7 @@ class Interval(Domain):
             raise InputError(f"must be an integer number of points from 2 to {MAX_SIZE}", argument="grid")
         if not isinstance(self.clip, bool):
             raise InputError("must be True or False", argument="clip")
-        largest = max(abs(low), abs(high), (self.grid - 1) / (high - low))
-        if largest > _MAX_END or not float(low) < float(high):
-            raise InputError(
-                "must be finite numbers of ordinary size that floats can tell apart, such as 0 and 100",
-                argument=("low", "high"),
-            )
+        check_range(low, high, ("low", "high"), self.grid - 1)
 
     @property
     def size(self) -> int:

@@ -125,6 +125,7 @@ from .validate import check_growth as check_growth
 from .validate import check_integer as check_integer
 from .validate import check_nonnegative as check_nonnegative
 from .validate import check_positive as check_positive
+from .validate import check_range as check_range
 from .validate import exact_positive as exact_positive
 from .validate import exact_share as exact_share
 from .validate import json_value as json_value
@@ -134,3 +135,4 @@ from .validate import path_text as path_text
 from .validate import read_stored as read_stored
 from .validate import set_fields as set_fields
 from .validate import stored_fraction as stored_fraction
+from .validate import without_traceback as without_traceback

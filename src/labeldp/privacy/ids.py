@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError, explain_full_disk
+from labeldp.privacy.validate import without_traceback
 
 Words = NDArray[np.uint64]
 """Uniform words of 64 bits."""
@@ -62,7 +63,11 @@ class Texts(Sequence[bytes]):
     @classmethod
     def of(cls, values: Iterable[Any]) -> "Texts":
         """Return texts or bytes in one buffer; anything else counts as it prints."""
-        texts = [value if isinstance(value, bytes) else str(value).encode() for value in values]
+        texts = without_traceback(
+            lambda: [value if isinstance(value, bytes) else str(value).encode() for value in values]
+        )
+        if texts is None:
+            raise InputError(ONE_EACH)
         edges = np.concatenate([[0], np.cumsum(list(map(len, texts)), dtype=np.int64)])
         return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), edges.astype(np.int64))
 
@@ -227,8 +232,10 @@ class RecordIds:
         if isinstance(ids, Texts) or not are_integers(ids):
             texts = ids if isinstance(ids, Texts) else Texts.of(ids)
             return cls._of_texts(texts, *texts.integers(), key)
-        array = np.asarray(ids)
-        if array.ndim != 1 or array.dtype.kind not in "iu":
+        array = without_traceback(lambda: np.asarray(ids))
+        if array is not None and array.dtype.kind in "Of" and all(type(number) is int for number in ids):
+            return cls.of(Texts.of(ids), key)  # more than 64 bits
+        if array is None or array.ndim != 1 or array.dtype.kind not in "iu":
             raise InputError(ONE_EACH)
         if array.dtype.kind == "u" and array.max(initial=0) >= 1 << 63:
             return cls.of(Texts.of(array.tolist()), key)

@@ -129,10 +129,30 @@ def label_width(label_range: Any) -> Fraction:
         raise InputError(
             "must be a pair of numbers, lowest and highest label, such as (0, 100)", argument="label_range"
         ) from None
-    width = decimal(high, "label_range") - decimal(low, "label_range")
-    if width <= 0:
+    ends = decimal(low, "label_range"), decimal(high, "label_range")
+    if ends[0] >= ends[1]:
         raise InputError("must have its lowest label first, and a higher one second", argument="label_range")
-    return width
+    check_range(*ends, "label_range")
+    return ends[1] - ends[0]
+
+
+MAX_END, MIN_WIDTH, MIN_STEP = 10**30, Fraction(1, 10**9), Fraction(1, 2**50)
+"""No end of a range is larger, no range narrower, and no step a smaller part of the larger end.
+
+Learners square numbers in single precision, trees take variances below 1e-7 of a unit for none, and floats must tell
+the points of a grid apart.
+"""
+
+
+def check_range(low: Fraction, high: Fraction, argument: str | tuple[str, ...], steps: int = 1) -> None:
+    """Raise InputError for a range of labels in which floats would overflow, vanish or be equal."""
+    largest, width = max(abs(low), abs(high)), high - low
+    if largest > MAX_END or width < MIN_WIDTH or width / steps < largest * MIN_STEP:
+        raise InputError(
+            "must be numbers from -1e30 to 1e30 that are at least 1e-9 apart, such as 0 and 100, and floats must tell "
+            "the points between them apart: state labels in another unit, or less a public number",
+            argument=argument,
+        )
 
 
 def _is_number(value: Any) -> bool:
@@ -140,6 +160,17 @@ def _is_number(value: Any) -> bool:
 
 
 Result = TypeVar("Result")
+
+
+def without_traceback(action: Callable[[], Result]) -> Result | None:
+    """Return what an action on labels returns, or None where it fails: its exception would hold a label."""
+    try:
+        return action()
+    except MemoryError:
+        raise
+    except Exception:  # labels may be objects of any kind, and raise what they like
+        return None
+
 
 MOST_GROWTH = 200
 """By how much data may grow when they are read: tables and images compress by 2 to 50."""

@@ -22,6 +22,7 @@ from .folders import read_folder_certificate as read_folder_certificate
 from .folders import release_folder as release_folder
 from .formats import FORMATS as FORMATS
 from .formats import Format as Format
+from .frames import as_table as as_table
 from .spool import Spool as Spool
 from .table import BLOCK_ROWS as BLOCK_ROWS
 from .table import CHANGED as CHANGED

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError
+from labeldp.tables.frames import as_table, column_names
 from labeldp.tables.table import index_of, plain
 from labeldp.tables.values import as_text, is_number, is_text
 
@@ -138,14 +139,14 @@ class TableEncoder:
             InputError: a column does not exist or exists twice or has numbers with commas, or none is left to use; or
                 one is the label.
         """
-        source = as_table(table)
-        index = index_of(source.schema) if columns is None else ()
-        names = [name for name in (source.column_names if columns is None else columns) if name not in index]
-        if label in names:
+        if label is not None and label in (columns if columns is not None else column_names(table)):
             raise InputError(
                 f"the feature columns must not hold {label!r}, the label: it is private, and features are public. Name "
                 "the others in columns, or drop it"
             )
+        source = as_table(table, columns)
+        index = index_of(source.schema) if columns is None else ()
+        names = [name for name in (source.column_names if columns is None else columns) if name not in index]
         return cls.of_columns(((name, _column(source, name)) for name in names), index)
 
     @classmethod
@@ -190,7 +191,7 @@ class TableEncoder:
             InputError: a column is missing, or all its values are of another kind than when fitted.
         """
         blocks = Blocks(self)
-        matrix = blocks.transform(as_table(table))
+        matrix = blocks.transform(table)
         blocks.require_kinds()
         return matrix
 
@@ -228,7 +229,7 @@ class Blocks:
 
     def transform(self, table: Any) -> NDArray[np.float64]:
         """Encode one block; see `TableEncoder.transform`."""
-        source = as_table(table)
+        source = as_table(table, [column.name for column in self._columns])
         matrix = np.empty((source.num_rows, len(self._columns)))
         for index, column in enumerate(self._columns):
             values = _column(source, column.name)
@@ -249,17 +250,6 @@ class Blocks:
                     f"column {column.name!r} held {KINDS[column.kind]} when it was learned from, and now holds "
                     f"{self._others[column.name]}"
                 )
-
-
-def as_table(table: Any) -> pa.Table:
-    """Return as an Arrow table what Arrow can take without copying cell by cell; else raise InputError."""
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if not hasattr(table, "__arrow_c_stream__"):
-        raise InputError("table must be a pyarrow table, or a data frame that Arrow can take (polars, pandas)")
-    return pa.table(table)
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from labeldp.privacy import InputError, LabelDPError, check_growth, did_you_mean, json_value
 from labeldp.tables.formats import format_of
+from labeldp.tables.frames import as_table, is_frame, readable
 
 BLOCK_ROWS, BLOCK_CELLS = 1 << 16, 1 << 20
 """A block has so many rows; fewer where a table has so many columns that it would have more cells than these."""
@@ -240,6 +241,8 @@ class ArrowTable(Table):
 def open_stream(source: Any) -> ArrowTable:
     """Open an object with `__arrow_c_stream__`, or a data set of pyarrow, as a table."""
     name = f"the {type(source).__name__} given as data"
+    if is_frame(source):
+        source = as_table(source)
     if isinstance(source, pa.RecordBatchReader):
         raise InputError(f"{name} can be read only once, and data are read more than once: give a table or a file")
     path = Path(name)
@@ -341,6 +344,9 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 def plain(values: Any) -> Any:
     """Return the values, decoded if they are a dictionary."""
+    if not pa.types.is_dictionary(values.type):
+        return values
+    values = readable(values)
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
@@ -352,9 +358,11 @@ def without_values(action: Callable[[], Result], explain: Explain) -> Result:
     """Return the result of `action`; turn a failure to read into an InputError without the original message."""
     try:
         return action()
+    except LabelDPError:
+        raise
     except MemoryError as error:
         problem = f"{explain(error)}, or too large for the memory"
-    except (pa.ArrowException, OSError, UnicodeError) as error:
+    except Exception as error:  # whatever a library raises may quote a row
         problem = explain(error)
     raise InputError(problem)  # outside the handler: its __context__ could quote a row
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from labeldp.curator import NO_USER
 from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval
 from labeldp.privacy import Buckets, DomainError, InputError, RecordIds, Texts, check_integer
+from labeldp.tables.frames import readable
 from labeldp.tables.table import plain, without_values
 
 
@@ -138,7 +139,8 @@ def column_of(batch: pa.RecordBatch | pa.Table, column: str) -> Any:
     """Return a column, decoded if it is a dictionary; raise InputError unless exactly one has the name."""
     if batch.schema.names.count(column) != 1:
         raise InputError(f"the table needs exactly one column {column!r}")
-    return plain(batch.column(column))
+    problem = f"column {column!r} holds values that cannot be read"
+    return without_values(lambda: plain(readable(batch.column(column))), lambda error: problem)
 
 
 def as_text(values: Any, column: str) -> Any:

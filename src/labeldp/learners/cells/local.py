@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.cells.partitions import Keys, MedianPartition, keys_by_tree
-from labeldp.learners.evidence import Evidence, Probabilities, normalized, projected
+from labeldp.learners.evidence import Evidence, Probabilities, normalized, projected, refuse_reused
 from labeldp.learners.features import (
     GapTags,
     check_columns,
@@ -66,6 +66,7 @@ class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
         features = row_table(features)
         number_table(features, self, fit=True)
         check_rows(features, len(release.value))
+        refuse_reused(release.mechanism, release.value, X=features)
         fitted = fitted_partition(self.partition or self._chosen(features, release), features)
         self.certificate_ = certified(release, source_of(fitted))
         return self.cut(features, fitted)
