@@ -20,10 +20,16 @@ from itertools import chain, product
 from operator import add
 from pathlib import Path
 
-WORDS = {  # the values of three fields of a certificate: of several releases the last value counts
-    "neighbors": ("FULL", "ZERO_OUT", "ONE_LOSS", "ONE_USER", "ONE_LABEL"),
+WORDS = {  # the values of two fields of a certificate: of several releases the last value counts
     "trust": ("LOCAL", "CENTRAL", "NONE"),
     "randomness": ("SYSTEM", "KEYED", "DECLARED", "SIMULATION", "NONE"),
+}
+COVERED = {  # the units whose neighbors are neighbors by another unit, that unit first
+    "ONE_USER": ("ONE_USER", "ONE_LABEL"),
+    "FULL": ("FULL", "ONE_LABEL"),
+    "ONE_LABEL": ("ONE_LABEL",),
+    "ONE_LOSS": ("ONE_LOSS", "ZERO_OUT"),
+    "ZERO_OUT": ("ZERO_OUT",),
 }
 CURVES = ("noisy bag", "hidden weights", "switching", "largest")  # losses that are not computed here
 SIGNATURE, MOST_PARTS, MOST_SUMS, MOST = "labeldp signature 1", 16, 1 << 14, 10**18
@@ -209,19 +215,18 @@ class Charge:
         plan, named = value.get("plan", self), isinstance(value["mechanism"]["mechanism"], str)
         self.path, self.loss, self.block = parsed_path(value["path"]), parsed_loss(value["loss"]), value["id"]
         self.account, self.budgets = value.get("account", ""), [tuple(map(lowest, b)) for b in value.get("budgets", ())]
-        facts = value.get("facts", {})
+        self.unit, self.keeps, facts = value["unit"], value.get("keeps"), value.get("facts", {})
         named = named and {type(text) for text in (self.block, self.account, *facts.values())} == {str}
-        named = named and bool(self.account) == bool(self.budgets)
+        named = named and self.unit in COVERED and bool(self.account) == bool(self.budgets) == ("keeps" in value)
+        named = named and (not self.account or self.keeps in COVERED[self.unit])
         require(named and all(epsilon > 0 <= delta < 1 for epsilon, delta in self.budgets), "a charge is damaged")
         self.steps = [(self.path, self.loss, 1)]
         if plan is not self:
-            self.block = (plan["name"], json.dumps(plan["steps"], sort_keys=True))
+            self.block = (plan["name"], plan["unit"], json.dumps(plan["steps"], sort_keys=True))
             self.steps = [(parsed_path(path), parsed_loss(loss), times) for path, loss, times in plan["steps"]]
             whole = all(type(times) is int and 0 < times <= MOST for _, _, times in self.steps)
-            require(
-                whole and type(plan["name"]) is str and any(self.takes(*step[:2]) for step in self.steps),
-                "a charge is no step of its plan",
-            )
+            whole = whole and type(plan["name"]) is str and plan["unit"] == self.unit
+            require(whole and any(self.takes(*step[:2]) for step in self.steps), "a charge is no step of its plan")
 
     def takes(self, path, loss):
         """Whether it may be a step: about its records or some of them, at its cost or a smaller pure one."""
@@ -278,30 +283,42 @@ def epsilon_of(loss, delta):
     return min(high, finite)
 
 
+def joint(counted, zero=0, both=add, worst=max):
+    """Return the cost of the record that pays most: parts of one split do not add up, different splits do."""
+    costs, splits = [cost for path, cost in counted if not path], {}
+    for path, cost in ((path, cost) for path, cost in counted if path):
+        splits.setdefault(path[0][0], {}).setdefault(path[0][1], []).append((path[1:], cost))
+    costs += [worst([joint(inner, zero, both, worst) for inner in parts.values()]) for parts in splits.values()]
+    return reduce(both, costs, zero)
+
+
+def suffices(block):
+    """Whether the charges can take steps of their plan in their order, as in an account."""
+    taken = [[] for _ in block[0].steps]
+    for charge in block:
+        ranks = [(-len(path), loss != charge.loss, largest(loss)) for path, loss, _ in charge.steps]
+        for number in sorted(range(len(ranks)), key=ranks.__getitem__):
+            path, loss, times = charge.steps[number]
+            if charge.takes(path, loss) and joint([*taken[number], (charge.path, 1)]) <= times:
+                taken[number].append((charge.path, 1))
+                break
+        else:
+            return False
+    return True
+
+
+def blocked(charges):
+    """Return the charges that cost something; each is a block alone if those of its plan do not suffice."""
+    blocks = {}
+    for charge in (charge for charge in charges if charge.loss):
+        blocks.setdefault(charge.block, []).append(charge)
+    for charge in chain(*(block for block in blocks.values() if not suffices(block))):
+        charge.block, charge.steps = charge, [(charge.path, charge.loss, 1)]
+    return [*chain(*blocks.values())]
+
+
 def guarantee(charges, delta):
     """Return the largest epsilon of the records: that of their one block, or else a sum, or the sum of budgets."""
-
-    def joint(counted, zero=0, both=add, worst=max):
-        """Return the cost of the record that pays most: parts of one split do not add up, different splits do."""
-        costs, splits = [cost for path, cost in counted if not path], {}
-        for path, cost in ((path, cost) for path, cost in counted if path):
-            splits.setdefault(path[0][0], {}).setdefault(path[0][1], []).append((path[1:], cost))
-        costs += [worst([joint(inner, zero, both, worst) for inner in parts.values()]) for parts in splits.values()]
-        return reduce(both, costs, zero)
-
-    def suffices(block):
-        """Whether the charges can take steps of their plan in their order, as in an account."""
-        taken = [[] for _ in block[0].steps]
-        for charge in block:
-            ranks = [(-len(path), loss != charge.loss, largest(loss)) for path, loss, _ in charge.steps]
-            for number in sorted(range(len(ranks)), key=ranks.__getitem__):
-                path, loss, times = charge.steps[number]
-                if charge.takes(path, loss) and joint([*taken[number], (charge.path, 1)]) <= times:
-                    taken[number].append((charge.path, 1))
-                    break
-            else:
-                return False
-        return True
 
     def meet(one, other):
         return next((a[0] != b[0] for a, b in zip(one, other, strict=False) if a != b), True)  # unlike parts of a split
@@ -321,15 +338,21 @@ def guarantee(charges, delta):
         limit, share = (sum((budget[i] for budget in budgets), Fraction(0)) for i in (0, 1))
         return epsilon if "" in accounts or share > delta else min(epsilon, up(limit))
 
-    groups, blocks = [], {}
-    for charge in (charge for charge in charges if charge.loss):
-        blocks.setdefault(charge.block, []).append(charge)
-    for charge in chain(*(block for block in blocks.values() if not suffices(block))):
-        charge.block, charge.steps = charge, [(charge.path, charge.loss, 1)]
-    for charge in chain(*blocks.values()):
+    groups = []
+    for charge in blocked(charges):
         near = [g for g in groups if any(meet(a[0], b[0]) for c in g for a, b in product(charge.steps, c.steps))]
         groups = [group for group in groups if group not in near] + [[charge, *chain(*near)]]
     return max(map(of_group, groups), default=0.0)
+
+
+def stated_unit(charges):
+    """Return the largest unit that the costs are for: of several blocks, what the accounts keep counts, too."""
+    units = {charge.unit for charge in charges}
+    if len({charge.block for charge in blocked(charges)}) > 1:
+        units |= {charge.keeps for charge in charges if charge.account}
+    common = [unit for unit in COVERED if all(unit in COVERED[other] for other in units)]
+    require(common, f"no guarantee is for {' and '.join(sorted(units))} together")
+    return common[0]
 
 
 def load(path):
@@ -359,11 +382,14 @@ def load(path):
     texts += [charge["mechanism"].get("delta") or "0" for charge in certificate["entries"]]
     whole = {type(values) for values in lists} == {list} and {type(text) for text in texts} == {str}
     whole = whole and document["format"] == 1 and all(certificate[name] in values for name, values in WORDS.items())
+    whole = whole and certificate["neighbors"] in COVERED
     require(whole and certificate["entries"], "the certificate is damaged, or lists no charge and certifies no release")
     covered = {files[name]: digest for name, digest in stated.items()}
     more = (files.keys() or {"the values of a Parquet file"}) - stated.keys() - {"certificate.json", "_SUCCESS"}
     require(len({v["id"] for v in certificate["entries"]}) == len(certificate["entries"]), "a charge occurs twice")
-    return certificate, [Charge(value) for value in certificate["entries"]], covered, more
+    charges = [Charge(value) for value in certificate["entries"]]
+    require(certificate["neighbors"] in COVERED[stated_unit(charges)], "its charges protect less than it states")
+    return certificate, charges, covered, more
 
 
 def check_summary(path, certificate, charges):
@@ -399,7 +425,8 @@ def check_ledger(certificate, path, signed, is_model):
     own = [release for release in releases if release["entries"][0]["id"] in ids]
     same = all(release["entries"][0] in certificate["entries"] for release in own)
     require(same and len(own) == len(ids), "its charges are not in the ledger as certified")
-    require(joined(own) == joined([certificate]), "the ledger states otherwise than the certificate")
+    same = certificate["neighbors"] == stated_unit([Charge(value) for value in certificate["entries"]])
+    require(same and joined(own) == joined([certificate]), "the ledger states otherwise than the certificate")
     conditions, stated = {text for release in own for text in release["assumptions"]}, {*certificate["assumptions"]}
     require(conditions == stated or (is_model and conditions < stated), "the ledger has other conditions")
     request.pop("version", None)

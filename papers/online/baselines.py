@@ -16,9 +16,9 @@ from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
     Floats,
     Integers,
-    Neighbors,
     PrivacyLoss,
     Randomness,
+    Unit,
     as_successive,
     check_loss_neighbors,
     set_fields,
@@ -54,7 +54,7 @@ class MultiplicativeWeights(Kernel[WeightsState]):
     experts: int
     rate: Fraction
     levels: int = 255
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
 
     def __post_init__(self) -> None:
         set_fields(self, rate=self.measure.rate, neighbors=check_loss_neighbors(self.neighbors))
@@ -122,7 +122,7 @@ class OnlineGradientDescent(ConvexKernel[DescentState]):
     horizon: int
     lipschitz: float
     rate: float = 0.0
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
 
     def __post_init__(self) -> None:
         self._check_common_fields("lipschitz")

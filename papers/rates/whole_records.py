@@ -28,12 +28,12 @@ from labeldp.privacy import (
     CuratorLike,
     InputError,
     Integers,
-    Neighbors,
     PrivacyLoss,
     RandomnessKind,
     RandomSource,
     Release,
     Trust,
+    Unit,
     positive_epsilon,
     set_fields,
 )
@@ -124,7 +124,7 @@ class Located(Domain):
 class _Full(Mechanism):
     """A release about every cell of a grid, occupied or not."""
 
-    neighbors: ClassVar[Neighbors] = Neighbors.FULL
+    neighbors: ClassVar[Unit] = Unit.FULL
     trust: ClassVar[Trust] = Trust.CENTRAL
     domain: Located = field(kw_only=False)
     epsilon: float = field(kw_only=False)
@@ -520,7 +520,7 @@ def simulate_full_local(
     certificate = Certificate(
         entries=(charge,),
         dataset="a simulation",
-        neighbors=Neighbors.FULL,
+        neighbors=Unit.FULL,
         trust=Trust.LOCAL,
         randomness=RandomnessKind.SIMULATION,
         published=f"noisy indicators of all {domain.grid.cells} cells for each record, summed",

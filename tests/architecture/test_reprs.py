@@ -52,7 +52,7 @@ def labeled() -> Any:
 def release() -> Any:
     """A release of the sentinel."""
     p = room("privacy")
-    kinds = (p.Neighbors.ONE_LABEL, p.Trust.LOCAL, p.RandomnessKind.SYSTEM)
+    kinds = (p.Unit.ONE_LABEL, p.Trust.LOCAL, p.RandomnessKind.SYSTEM)
     return p.Release(LABELS, p.Certificate((), "people", *kinds, published="a label"))
 
 

@@ -358,7 +358,7 @@ def forged_request(rng: random.Random, artifact: Artifact, results: Path) -> Non
     elif kind == "option":
         request.setdefault("options", {})[rng.choice(["in_place", "trust", "size", "levels"])] = rng.choice([7, "x"])
     elif kind == "unit":
-        request["scope"]["unit"] = "user"
+        request["scope"]["unit"] = "ONE_USER"
     elif kind == "other":
         others = [name for name in ARTIFACTS if name != artifact.place.name]
         certificate["request"] = Artifact(results / rng.choice(others)).content()["certificate"]["request"]

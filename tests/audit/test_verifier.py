@@ -20,8 +20,8 @@ import labeldp as ldp
 from labeldp.audit import export_ledger, make_key, sign_files
 from labeldp.curator import LedgerFile
 from labeldp.fit import release_file
-from labeldp.privacy import Certificate, Charge, Neighbors, PrivacyLoss, RandomnessKind, Trust
-from labeldp.privacy.charges import Plan, Step
+from labeldp.privacy import Certificate, Charge, PrivacyLoss, RandomnessKind, Trust, Unit
+from labeldp.privacy.charges import Plan, Step, stated_unit
 
 FILE = Path(__file__).parents[2] / "tools" / "verify_certificate.py"
 VERIFIER = runpy.run_path(str(FILE))
@@ -30,7 +30,7 @@ VERIFIER = runpy.run_path(str(FILE))
 def test_it_is_one_file_of_the_standard_library() -> None:
     text = FILE.read_text(encoding="utf-8")
     modules = {line.split()[1] for line in text.splitlines() if line.startswith(("import ", "from "))}
-    assert modules <= sys.stdlib_module_names and len(text.splitlines()) < 480
+    assert modules <= sys.stdlib_module_names and len(text.splitlines()) < 520
 
 
 def test_signatures_are_those_of_the_standard() -> None:
@@ -69,25 +69,41 @@ LOSSES: list[Callable[[], PrivacyLoss]] = [
 ]
 
 
+KEPT = {
+    Unit.ONE_LABEL: (Unit.ONE_LABEL,),
+    Unit.ONE_USER: (Unit.ONE_USER, Unit.ONE_LABEL),
+    Unit.FULL: (Unit.FULL, Unit.ONE_LABEL),
+    Unit.ONE_LOSS: (Unit.ONE_LOSS, Unit.ZERO_OUT),
+    Unit.ZERO_OUT: (Unit.ZERO_OUT,),
+}
+"""What an account may keep that was charged for a unit."""
+
+
 def certified(rng: random.Random) -> Certificate:
-    """A certificate of some charges: parts of splits, plans and accounts among them."""
+    """A certificate of some charges: parts of splits, plans, units and accounts among them."""
     charges = []
+    family = rng.choice([(Unit.ONE_LABEL,), (Unit.ONE_LABEL, Unit.ONE_USER, Unit.FULL), (Unit.ONE_LOSS, Unit.ZERO_OUT)])
     for number in range(rng.randrange(1, 4)):
         path = tuple((rng.choice("st"), rng.randrange(2)) for _ in range(rng.randrange(2)))
-        loss, plan, releases = rng.choice(LOSSES)(), None, []
+        loss, plan, releases, unit = rng.choice(LOSSES)(), None, [], rng.choice(family)
         if rng.random() < 0.4:
             more = tuple((rng.choice("st"), rng.randrange(2)) for _ in range(rng.randrange(2)))
-            steps = (Step("", loss, path, rng.randrange(1, 3)), Step("", rng.choice(LOSSES)(), more, 1))
+            steps = (
+                Step("", loss, path, rng.randrange(1, 3), unit=unit),
+                Step("", rng.choice(LOSSES)(), more, 1, unit=unit),
+            )
             plan = Plan(rng.choice("pq"), steps)
             releases = rng.choices(steps, k=rng.choice((0, 0, 1, 2)))  # more than the plan has, at times
-        given: dict[str, Any] = {}
+        given: dict[str, Any] = {"unit": unit}
         if rng.random() < 0.7:
             budgets = ((Fraction(3), Fraction(0)), (Fraction(2), Fraction(1, 10**6)))
-            given = {"account": rng.choice("ab"), "budgets": budgets[: rng.randrange(1, 3)]}
+            given |= {"account": rng.choice("ab"), "budgets": budgets[: rng.randrange(1, 3)]}
+            given["keeps"] = rng.choice(KEPT[unit])
         for index, (part, cost) in enumerate([(path, loss), *((step.path, step.loss) for step in releases)]):
             inside = (*part, ("u", rng.randrange(2))) if index and rng.random() < 0.3 else part
             charges.append(Charge(f"{number}.{index}", inside, cost, {"mechanism": "M"}, {}, plan, **given))
-    return Certificate(tuple(charges), "people", Neighbors.ONE_LABEL, Trust.CENTRAL, RandomnessKind.SYSTEM, "sums")
+    unit = stated_unit(charges)
+    return Certificate(tuple(charges), "people", unit, Trust.CENTRAL, RandomnessKind.SYSTEM, "sums")
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
@@ -100,8 +116,52 @@ def test_guarantees_are_those_of_the_library(count: int) -> None:
         charges = [VERIFIER["Charge"](entry) for entry in content["entries"]]
         ours, theirs = certificate.epsilon(delta), VERIFIER["guarantee"](charges, Fraction(delta))
         infinite += math.isinf(ours)
+        assert VERIFIER["stated_unit"](charges) == certificate.neighbors.name
         assert theirs == ours or ours * (1 - 1e-9) <= theirs <= ours * (1 + 1e-9), (content, delta)
-    assert infinite < count / 2
+    assert infinite < 0.6 * count
+
+
+def changed_units(certificate: Certificate, rng: random.Random) -> dict[str, Any]:
+    """A certificate with other units of protection in some of its fields."""
+    content: dict[str, Any] = json.loads(json.dumps(certificate.to_json()))
+    entries = content["entries"]
+    fields = [(content, "neighbors"), *[(entry, "unit") for entry in entries]]
+    fields += [(entry, "keeps") for entry in entries if "keeps" in entry]
+    fields += [(entry["plan"], "unit") for entry in entries if "plan" in entry]
+    for place, name in rng.sample(fields, min(len(fields), rng.randrange(1, 3))):
+        place[name] = rng.choice([*Unit.__members__, "nothing"])
+    if rng.random() < 0.1:
+        rng.choice(entries).pop(rng.choice(["unit", "keeps"]), None)
+    return content
+
+
+def accepted(read: Callable[[], Any]) -> bool:
+    """Whether a reader takes a certificate for one."""
+    try:
+        return bool(read())
+    except (ValueError, KeyError):
+        return False
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.slow)])
+def test_both_readers_refuse_units_that_the_charges_do_not_have(count: int, tmp_path: Path) -> None:
+    """A certificate states no unit that is not one of all of its charges and, for several, of their accounts."""
+    rng, taken = random.Random(count), 0
+    place = tmp_path / "noisy.csv"
+    place.touch()
+    for _ in range(count):
+        content = changed_units(certified(rng), rng)
+        document = {"format": 1, "sha256": "", "certificate": content | {"assumptions": []}}
+        (tmp_path / "noisy.csv.certificate.json").write_text(json.dumps(document))
+        ours = accepted(lambda content=content: Certificate.from_json(content))
+        assert ours == accepted(lambda: VERIFIER["load"](place)), content
+        taken += ours
+        if ours:
+            neighbors = Unit[content["neighbors"]]
+            for entry in content["entries"]:
+                assert neighbors in KEPT[Unit[entry["unit"]]]
+                assert "plan" not in entry or entry["plan"]["unit"] == entry["unit"]
+    assert 0 < taken < count / 2
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +332,7 @@ def test_the_export_holds_no_secret(fresh: Path) -> None:
     """Neither keys nor digests of labels nor values leave."""
     text = (fresh / "ledger.json").read_text()
     raw = (fresh / "l.ledger").read_bytes()
-    assert set(json.loads(text)["datasets"]["bought"]) == {"budget", "promised", "releases"}
+    assert set(json.loads(text)["datasets"]["bought"]) == {"budget", "promised", "unit", "releases"}
     for number in range(0, len(raw) - 32, 7):
         assert raw[number : number + 32].hex() not in text
 

@@ -21,7 +21,7 @@ from labeldp.curator import DatasetLedger, Ledger, LedgerFile
 from labeldp.curator.datasets import Dataset, cost_digest
 from labeldp.curator.ledger_store import SCHEMA
 from labeldp.curator.paid import StoredAccount, read_books, write_payment
-from labeldp.privacy import LedgerError, Neighbors, PendingCharge, PrivacyLoss, Span, Step, Trust, float_above
+from labeldp.privacy import LedgerError, PendingCharge, PrivacyLoss, Span, Step, Trust, Unit, float_above
 from labeldp.privacy.certificate import join_certificates
 
 DELTA = "0.0383"
@@ -35,7 +35,7 @@ Make = Callable[[ldp.Budget], Any]
 class Released:
     """A mechanism, as far as a ledger looks at it."""
 
-    neighbors, trust = Neighbors.ONE_LABEL, Trust.CENTRAL
+    neighbors, trust = Unit.ONE_LABEL, Trust.CENTRAL
     published, assumptions, basis = "sums", (), ()
 
     def arrays(self) -> None:
@@ -379,7 +379,9 @@ def test_steps_are_found_by_their_cost_before_a_run(tmp_path: Path) -> None:
 def test_equal_costs_have_one_digest() -> None:
     loss = PrivacyLoss.pure("0.1") + PrivacyLoss.gaussian(0.2)
     again = PrivacyLoss.from_json(json.loads(json.dumps((PrivacyLoss.gaussian(0.2) + PrivacyLoss.pure(0.1)).to_json())))
-    assert cost_digest((), loss) == cost_digest((), again) != cost_digest((("split", 1),), loss)
+    one = Unit.ONE_LABEL
+    assert cost_digest((), loss, one) == cost_digest((), again, one) != cost_digest((("split", 1),), loss, one)
+    assert cost_digest((), loss, one) != cost_digest((), loss, Unit.ONE_USER)
 
 
 def test_equal_integers_and_texts_are_one_id(path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import UnbiasedNumbers
-from labeldp.privacy import BudgetExceeded, DomainError, InputError, LedgerError, Neighbors, Scope
+from labeldp.privacy import BudgetExceeded, DomainError, InputError, LedgerError, Scope, Unit
 
 SYSTEM = ldp.SystemRandomness()
 
@@ -99,7 +99,7 @@ def test_all_labels_of_a_row_are_those_of_one_user(file: LedgerFile) -> None:
         hours(file, users=row).release(UnbiasedNumbers(domain=HOURS, epsilon=1), rng=SYSTEM),
     ]
     joint = ldp.gather(parts, lambda *values: values).certificate
-    assert joint.neighbors is Neighbors.ONE_USER and joint.epsilon() == 2
+    assert joint.neighbors is Unit.ONE_USER and joint.epsilon() == 2
     with pytest.raises(LedgerError, match="not the users"):
         hours(file, users=row // 2)
 

@@ -71,9 +71,9 @@ WRONG_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another database": (another_database, "is not a ledger of labeldp"),
     "an earlier schema": (
         partial(of_schema, 0),
-        "has schema 0, and this labeldp reads schema 1 alone; it is un",
+        "has schema 0, and this labeldp reads schema 2 alone; it is un",
     ),
-    "a later schema": (partial(of_schema, 2), "has schema 2, and this labeldp reads schema 1 alone; it is un"),
+    "a later schema": (partial(of_schema, 3), "has schema 3, and this labeldp reads schema 2 alone; it is un"),
     "open to others": (opened_to_others, "run chmod 600"),
     "cut short": (cut_short, "is damaged"),
     "dangling link": (lambda path: path.symlink_to(path.with_name("nowhere")), "cannot be read: No such file"),

@@ -18,7 +18,7 @@ from labeldp.curator import Curator, LedgerFile
 from labeldp.curator import curator as curator_file
 from labeldp.curator.users import NO_USER, ONE_USER, PUBLIC_USERS, first_records, user_names, users_digest
 from labeldp.mechanisms import GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
-from labeldp.privacy import InputError, LedgerError, Neighbors, PrivacyLoss, Public, set_fields
+from labeldp.privacy import InputError, LedgerError, PrivacyLoss, Public, Unit, set_fields
 from labeldp.sampling import gaussian_law
 
 SYSTEM = ldp.SystemRandomness()
@@ -91,7 +91,7 @@ def test_answers_cost_a_user_what_all_of_theirs_show_together(most: int) -> None
     kept, rows = curator_of(2).limited(most)
     mechanism = ldp.RandomizedResponse(domain=kept.domain, epsilon=0.7)
     release = kept.release(mechanism, rng=SYSTEM)
-    assert release.certificate.neighbors is Neighbors.ONE_USER
+    assert release.certificate.neighbors is Unit.ONE_USER
     assert release.certificate.epsilon(0) == pytest.approx(0.7 * most)
     used = check_charge(release.certificate.entries[0].loss, answer_pairs(mechanism, rows))
     assert used > 0.999  # and no less would do
@@ -194,7 +194,7 @@ def test_sums_over_bags_are_set_to_what_a_user_moves(monkeypatch: pytest.MonkeyP
     assert (pure.moves, pure.sensitivity) == ((3, 5, 2), 3)
     for mechanism, reach, least in ((pure, 100, 0.6), (gaussian, 60, 0.7)):
         release = curator.release(mechanism, rng=SYSTEM)
-        assert release.certificate.neighbors is Neighbors.ONE_USER
+        assert release.certificate.neighbors is Unit.ONE_USER
         assert check_charge(release.certificate.entries[0].loss, sum_pairs(mechanism, mechanism.sums, reach)) > least
     moves = [((gaussian.sums(one) - gaussian.sums(other)) ** 2).sum() for one, other in neighbors(2)]
     assert max(moves) == gaussian.sensitivity_square
@@ -249,7 +249,7 @@ def test_weighted_sums_over_bags_are_set_to_what_a_user_moves(monkeypatch: pytes
     mechanism = llp(curator.users, stddev="auto", epsilon=2.0, delta=0.05)
     assert mechanism.moves == (3, 5, 2) and 0.0499 < mechanism.privacy_loss().delta(2) <= 0.05
     release = curator.release(mechanism, rng=SYSTEM)
-    assert release.certificate.neighbors is Neighbors.ONE_USER
+    assert release.certificate.neighbors is Unit.ONE_USER
     assert check_charge(release.certificate.entries[0].loss, weighted_pairs(mechanism)) > 0.7
     assert len(ldp.fit_bags(ROWS, release).value.estimator.predict(ROWS)) == 6
     one = llp(Public(np.zeros(6, int), why="one"), stddev="auto", epsilon=2.0, delta=0.05)
@@ -357,8 +357,8 @@ def test_joined_with_what_protects_records_it_counts_for_records() -> None:
     curator, single = curator_of(2), curator_of(2, None)
     mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.5)
     releases = [each.release(mechanism, rng=SYSTEM) for each in (curator, single)]
-    assert ldp.gather(releases, lambda *_: None).certificate.neighbors is Neighbors.ONE_LABEL
-    assert ldp.gather(releases[:1] * 2, lambda *_: None).certificate.neighbors is Neighbors.ONE_USER
+    assert ldp.gather(releases, lambda *_: None).certificate.neighbors is Unit.ONE_LABEL
+    assert ldp.gather(releases[:1] * 2, lambda *_: None).certificate.neighbors is Unit.ONE_USER
 
 
 # One dataset, one map.
@@ -398,7 +398,7 @@ def test_another_map_is_refused_and_so_is_none(tmp_path: Path, kind: str) -> Non
     late, other = (Curator(**made, users=users) for users in (None, USERS[::-1]))
     answer(Curator(**made, users=USERS))
     for refused in (lambda: answer(late), lambda: Curator(**made)):
-        with pytest.raises(LedgerError, match="was charged for users, and this would protect single records only"):
+        with pytest.raises(LedgerError, match="protects all labels of one user, and this would protect one label only"):
             refused()
     for refused in (lambda: answer(other), lambda: Curator(**made, users=USERS[::-1])):
         with pytest.raises(LedgerError, match="has one map from records to users; nothing was charged"):
@@ -412,9 +412,9 @@ def test_a_charge_for_users_counts_for_records(tmp_path: Path, kind: str) -> Non
         "people", budget=ldp.Budget(20)
     )  # fmt: skip
     made = {"labels": [0, 1, 1, 0, 1, 0], "domain": ldp.Classes(2), "ledger": shared}
-    assert answer(Curator(**made)).certificate.neighbors is Neighbors.ONE_LABEL
-    assert answer(Curator(**made, users=USERS)).certificate.neighbors is Neighbors.ONE_USER
-    assert answer(Curator(**made), 0.25).certificate.neighbors is Neighbors.ONE_LABEL
+    assert answer(Curator(**made)).certificate.neighbors is Unit.ONE_LABEL
+    assert answer(Curator(**made, users=USERS)).certificate.neighbors is Unit.ONE_USER
+    assert answer(Curator(**made), 0.25).certificate.neighbors is Unit.ONE_LABEL
     assert shared.spent.epsilon() == 0.5 + 1.5 + 0.25
 
 

@@ -21,7 +21,7 @@ from labeldp.curator import NO_USER, LedgerFile
 from labeldp.fit import FitSettings, fit_file, release_file
 from labeldp.fit.users import answer_epsilon, best_cap, owner_like
 from labeldp.mechanisms import response_bits
-from labeldp.privacy import BudgetExceeded, InputError, LedgerError, Neighbors, PrivacyLoss, total_loss
+from labeldp.privacy import BudgetExceeded, InputError, LedgerError, PrivacyLoss, Unit, total_loss
 
 ASKED = FitSettings(
     "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="logistic", id_column="row", user_column="user"
@@ -67,7 +67,7 @@ def test_a_fit_costs_a_user_the_epsilon_that_was_asked_for(place: Path, more: di
     summary, notes = fitted(**more)
     assert "ε = 2, δ = " in summary.sentence and "all labels of one user of dataset" in summary.sentence
     account = LedgerFile("l.db").dataset("ratings")
-    assert {each.certificate.neighbors for each in account.entries} == {Neighbors.ONE_USER}
+    assert {each.certificate.neighbors for each in account.entries} == {Unit.ONE_USER}
     spent = total_loss(account.charges).epsilon(more.get("delta", 0))
     assert 2 * (1 - 1e-9) <= spent <= 2
     assert any("150 users have " in note for note in notes)
@@ -93,7 +93,7 @@ def test_another_map_and_no_map_are_refused_before_anything_is_charged(place: Pa
     account = LedgerFile("l.db").dataset("ratings")
     LedgerFile("l.db").change("ratings", budget=ldp.Budget(50))
     table = ratings()
-    with pytest.raises(LedgerError, match="would protect single records only; nothing was charged"):
+    with pytest.raises(LedgerError, match="would protect one label only; nothing was charged"):
         fitted("other", user_column=None, features=("x0", "x1"))
     shifted = table["user"].to_pylist()
     other = table.set_column(1, "user", pa.array([*shifted[1:], shifted[0]]))
@@ -171,7 +171,7 @@ def test_a_file_is_released_at_what_a_user_pays_for_all_of_theirs(place: Path) -
     notes: list[str] = []
     certificate = released(note=notes.append)
     most = max(np.unique(ratings()["user"].to_pylist(), return_counts=True)[1])
-    assert certificate.neighbors is Neighbors.ONE_USER and most == 4
+    assert certificate.neighbors is Unit.ONE_USER and most == 4
     assert certificate.entries[0].mechanism["epsilon"] == "1/2" and certificate.epsilon() == 2
     assert "the users do not depend on the private labels" in certificate.at()
     assert notes[-1] == "a user has 4 records at most; each answer costs its user epsilon = 0.5"
@@ -241,7 +241,7 @@ def test_a_fit_of_answers_takes_a_delta_with_users(place: Path) -> None:
 def test_a_release_for_single_records_or_other_users_is_refused(place: Path) -> None:
     released()
     LedgerFile("l.db").change("ratings", budget=ldp.Budget(50))
-    with pytest.raises(LedgerError, match="would protect single records only; nothing was charged"):
+    with pytest.raises(LedgerError, match="would protect one label only; nothing was charged"):
         released("other.parquet", user_column=None)
     users = ratings()["user"].to_pylist()
     parquet.write_table(ratings().set_column(1, "user", pa.array([*users[1:], users[0]])), "moved.parquet")
@@ -306,7 +306,7 @@ def test_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(place: Path, 
     assert kept.noise_stddev[0] > 3 * (2**0.5 if not more.get("delta") else 1)
     again = release_bags("ratings.parquet", out="again.parquet", **given)
     assert again == certificate and LedgerFile("l.db").dataset("ratings").entries[0].certificate == certificate
-    with pytest.raises(LedgerError, match="would protect single records only"):
+    with pytest.raises(LedgerError, match="would protect one label only"):
         release_bags("ratings.parquet", out="other.parquet", **{**given, "user_column": None, "epsilon": 0.5})
     with pytest.raises(InputError, match="--user must be another column"):
         release_bags("ratings.parquet", out="other.parquet", **{**given, "user_column": "good"})

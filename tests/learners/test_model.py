@@ -12,7 +12,7 @@ import labeldp as ldp
 from labeldp.curator import Curator
 from labeldp.learners import Model
 from labeldp.learners.model import assigned, label_epsilon
-from labeldp.privacy import Neighbors, total_loss
+from labeldp.privacy import Unit, total_loss
 from learners.data import blobs
 from learners.data import curator as holding
 
@@ -40,7 +40,7 @@ def test_sums_of_all_labels_of_each_user(delta: float, numbers: bool) -> None:
     with holder.subscribe(lambda event: seen.append((event.step, len(event.rows), event.release.mechanism))):
         release = ldp.fit_linear(FEATURES, holder, epsilon=4, delta=delta, rng=rng, evaluation=0.25)
     certificate = release.certificate
-    assert certificate.neighbors is Neighbors.ONE_USER
+    assert certificate.neighbors is Unit.ONE_USER
     assert certificate.epsilon(delta) <= 4 and certificate.epsilon(delta) > 3.99
     assert total_loss(holder.ledger.charges).within(4, delta)
     *_, (_, trained, sums), (_, answered, _) = seen
@@ -73,14 +73,14 @@ def test_heavy_users_get_less_weight_where_that_helps() -> None:
 def test_cells_cost_a_user_epsilon() -> None:
     holder = curator()
     release = ldp.fit_cells(FEATURES, holder, epsilon=4, rng=np.random.default_rng(0), evaluation=0.25)
-    assert release.certificate.neighbors is Neighbors.ONE_USER
+    assert release.certificate.neighbors is Unit.ONE_USER
     assert total_loss(holder.ledger.charges).within(4, 0) and not total_loss(holder.ledger.charges).within(2.9, 0)
 
 
 def test_stages_keep_a_user_together() -> None:
     holder = curator()
     release = ldp.fit_multistage(FEATURES, holder, epsilon=0.5, stages=2, rng=np.random.default_rng(0))
-    assert release.certificate.neighbors is Neighbors.ONE_USER
+    assert release.certificate.neighbors is Unit.ONE_USER
     assert holder.ledger.spent.epsilon() == 2  # four labels
     kept, rows = curator().limited(1)
     again = ldp.fit_multistage(FEATURES[rows], kept, epsilon=0.5, stages=1, rng=np.random.default_rng(0))

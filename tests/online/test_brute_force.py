@@ -16,7 +16,7 @@ from labeldp.online.experts.renyi import (
     rdp_delta,
     switching_rdp,
 )
-from labeldp.privacy import Neighbors
+from labeldp.privacy import Unit
 from online.laws import (
     dartboard_law,
     everything,
@@ -154,7 +154,7 @@ def test_losses_that_follow_the_actions() -> None:
 
 
 def test_the_losses_of_kernels_are_these() -> None:
-    for neighbors, swing in [(Neighbors.ONE_LOSS, 2), (Neighbors.ZERO_OUT, 1)]:
+    for neighbors, swing in [(Unit.ONE_LOSS, 2), (Unit.ZERO_OUT, 1)]:
         [(atom, _)] = dartboard_loss(0.125, 2, 0.25, 7, neighbors).atoms
         assert atom == Switching(0.125, 0.25, 2, 4, swing, 1)
         [(atom, _)] = l2p_loss(0.125, 2, 0.25, 8, neighbors).atoms

@@ -13,7 +13,7 @@ from labeldp.online.convex.base import Ball, Box, Unbounded
 from labeldp.online.planning import OnlinePlan, methods_of, plan_convex
 from labeldp.online.private_convex import PrivateOnlineConvex
 from labeldp.online.snapshots import dump_state, load_state
-from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Neighbors, total_loss
+from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Unit, total_loss
 
 BODY = Ball(3, 0.5)
 
@@ -52,7 +52,7 @@ def test_a_plan_keeps_its_promise(method: str, neighbors: str, body: Any) -> Non
     assert plan.kernel.privacy_loss(1000).epsilon(1e-6) > 0.5
     assert plan.method == method and plan.nonprivate_bound == pytest.approx(2 * body.radius * math.sqrt(1000))
     assert plan.regret_bound <= (2 * 2 * body.radius * 1000 if body.bounded else math.inf)
-    expected = Neighbors.ZERO_OUT if neighbors == "zero-out" else Neighbors.ONE_LOSS
+    expected = Unit.ZERO_OUT if neighbors == "zero-out" else Unit.ONE_LOSS
     assert plan.kernel.neighbors is expected
     assert plan.to_json()["parameters"]["lipschitz"] == 2.0
 

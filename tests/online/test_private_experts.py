@@ -14,7 +14,7 @@ from scipy import sparse
 import labeldp as ldp
 from labeldp.accounting import Policy
 from labeldp.online import NamedExperts, PrivateExperts, plan_experts
-from labeldp.privacy import Neighbors, Randomness, RandomnessKind, randomness, total_loss
+from labeldp.privacy import Randomness, RandomnessKind, Unit, randomness, total_loss
 
 D, T = 4, 300
 
@@ -225,8 +225,8 @@ def test_every_action_counts_and_the_losses_of_the_last_round_are_never_seen() -
     assert made.spent.losses == (loss(T - 1),)
 
 
-@pytest.mark.parametrize(("neighbors", "kind"), [("replace", Neighbors.ONE_LOSS), ("zero-out", Neighbors.ZERO_OUT)])
-def test_the_certificate_speaks_of_rounds(neighbors: str, kind: Neighbors) -> None:
+@pytest.mark.parametrize(("neighbors", "kind"), [("replace", Unit.ONE_LOSS), ("zero-out", Unit.ZERO_OUT)])
+def test_the_certificate_speaks_of_rounds(neighbors: str, kind: Unit) -> None:
     made = PrivateExperts(D, T, 1, neighbors=neighbors, dataset="clicks")
     text = made.certificate.at(1e-6)
     assert made.certificate.neighbors is kind

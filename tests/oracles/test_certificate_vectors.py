@@ -17,14 +17,14 @@ from labeldp.privacy import (
     Certificate,
     Charge,
     NamedFile,
-    Neighbors,
     PrivacyLoss,
     RandomnessKind,
     Request,
     Source,
     Trust,
+    Unit,
 )
-from labeldp.privacy.charges import Plan, Step
+from labeldp.privacy.charges import Plan, Step, stated_unit
 from labeldp.tables import column_digest
 
 VECTORS = ROOT / "docs" / "specification" / "certificates.json"
@@ -34,7 +34,12 @@ PURE, GAUSSIAN = PrivacyLoss.response("0.5", 3), PrivacyLoss.gaussian(0.25)
 MIXED = PrivacyLoss.gaussian(0.125) * 4 + PrivacyLoss.pure("0.1") + PrivacyLoss.failure("1e-9")
 HALVES = tuple(Step("", PrivacyLoss.pure(epsilon), (("halves", part),)) for part, epsilon in enumerate(("0.25", "1")))
 TWO = Plan("two", (Step("", PrivacyLoss.pure("2")), Step("", PrivacyLoss.pure("1"))))
-BUDGET = {"account": "a1", "budgets": ((Fraction(3), Fraction(0)), (Fraction(2), Fraction(1, 10**6)))}
+BUDGETS = ((Fraction(3), Fraction(0)), (Fraction(2), Fraction(1, 10**6)))
+BUDGET = {"account": "a1", "budgets": BUDGETS, "keeps": Unit.ONE_LABEL}
+USER = BUDGET | {"unit": Unit.ONE_USER}
+"""Of a release for users in an account of single records."""
+PAIR = Plan("pair", tuple(Step("", PrivacyLoss.gaussian(mu), unit=Unit.ONE_USER) for mu in (0.25, 0.5)))
+ROUNDS = BUDGET | {"unit": Unit.ONE_LOSS, "keeps": Unit.ZERO_OUT}
 
 
 def charge(name: str, loss: PrivacyLoss, path: Any = (), plan: Plan | None = None, **more: Any) -> Charge:
@@ -58,6 +63,24 @@ CASES: dict[str, tuple[tuple[Charge, ...], str]] = {
     ),
     "a plan, a small release first": ((charge("1", PURE, (), TWO), charge("2", TWO.steps[0].loss, (), TWO)), "0.001"),
     "several releases under a budget": ((charge("1", GAUSSIAN, **BUDGET), charge("2", GAUSSIAN, **BUDGET)), "1e-6"),
+    "a release for users, in an account of records": ((charge("1", GAUSSIAN, **USER),), "1e-6"),
+    "two releases for users, in an account of records": (
+        (charge("1", GAUSSIAN, **USER), charge("2", GAUSSIAN, **USER)),
+        "1e-6",
+    ),
+    "two releases for users, in an account of users": (
+        tuple(charge(str(k), GAUSSIAN, **USER | {"keeps": Unit.ONE_USER}) for k in range(2)),
+        "1e-6",
+    ),
+    "a plan for users, in an account of records": (
+        tuple(charge(str(k), step.loss, (), PAIR, **USER) for k, step in enumerate(PAIR.steps)),
+        "1e-6",
+    ),
+    "releases for users and for records": ((charge("1", PURE), charge("2", GAUSSIAN, **USER)), "1e-6"),
+    "rounds against any losses and against zero": (
+        (charge("1", PURE, **ROUNDS), charge("2", PURE, **ROUNDS | {"unit": Unit.ZERO_OUT})),
+        "0",
+    ),
     "several releases without a budget": ((charge("1", GAUSSIAN), charge("2", GAUSSIAN)), "1e-6"),
 }
 
@@ -69,7 +92,7 @@ def guarantees() -> list[dict[str, Any]]:
         given = (
             charges,
             "people",
-            Neighbors.ONE_LABEL,
+            stated_unit(charges),
             Trust.CENTRAL,
             RandomnessKind.SYSTEM,
             "sums",
@@ -144,6 +167,7 @@ def test_the_vectors_are_those_of_the_library() -> None:
 def test_the_verifier_finds_their_guarantees(row: Any) -> None:
     charges = [VERIFIER["Charge"](entry) for entry in row["certificate"]["entries"]]
     epsilon = VERIFIER["guarantee"](charges, Fraction(row["delta"]))
+    assert VERIFIER["stated_unit"](charges) == row["certificate"]["neighbors"]
     assert math.isinf(epsilon) if row["epsilon"] is None else epsilon == pytest.approx(row["epsilon"], rel=1e-9)
 
 

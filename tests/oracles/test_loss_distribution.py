@@ -16,10 +16,10 @@ from labeldp.privacy import (
     Certificate,
     Charge,
     InputError,
-    Neighbors,
     PrivacyLoss,
     RandomnessKind,
     Trust,
+    Unit,
     gaussian_delta,
 )
 from labeldp.privacy.randomness import SimulatedRandomness
@@ -38,7 +38,7 @@ def read(distribution: dict[str, Any]) -> pld.PrivacyLossDistribution:
 
 def certificate(*charges: Charge) -> Certificate:
     """A certificate of charges."""
-    return Certificate(charges, "people", Neighbors.ONE_LABEL, Trust.CENTRAL, RandomnessKind.SYSTEM, "sums")
+    return Certificate(charges, "people", Unit.ONE_LABEL, Trust.CENTRAL, RandomnessKind.SYSTEM, "sums")
 
 
 def composition(rng: random.Random) -> PrivacyLoss:

@@ -18,7 +18,7 @@ import numpy as np
 
 import labeldp as ldp
 from labeldp.curator import Ledger, LedgerFile
-from labeldp.privacy import Certificate, Neighbors, PendingCharge, PrivacyLoss, Trust
+from labeldp.privacy import Certificate, PendingCharge, PrivacyLoss, Trust, Unit
 from labeldp.privacy.certificate import join_certificates
 
 Pair = tuple[tuple[float, float], ...]
@@ -65,7 +65,7 @@ class Game:
 class Released:
     """A mechanism, as far as a ledger looks at it."""
 
-    neighbors, trust = Neighbors.ONE_LABEL, Trust.CENTRAL
+    neighbors, trust = Unit.ONE_LABEL, Trust.CENTRAL
     published, assumptions, basis = "an example", (), ()
 
     def arrays(self) -> None:

@@ -10,12 +10,12 @@ from labeldp.privacy import (
     Certificate,
     Charge,
     InputError,
-    Neighbors,
     PrivacyLoss,
     Public,
     RandomnessKind,
     Release,
     Trust,
+    Unit,
     exp_bounds,
     gather,
     total_loss,
@@ -35,7 +35,7 @@ def release(value: object, *charges: Charge, **changed: object) -> Release:
     """A release that these charges paid."""
     fields = {
         "dataset": "labels",
-        "neighbors": Neighbors.ONE_LABEL,
+        "neighbors": Unit.ONE_LABEL,
         "trust": Trust.LOCAL,
         "randomness": RandomnessKind.SYSTEM,
         "published": "an example",
@@ -158,15 +158,15 @@ def test_no_reason_looks_like_another_line() -> None:
 @pytest.mark.parametrize(
     ("neighbors", "protected", "otherwise"),
     [
-        (Neighbors.ONE_LOSS, "the losses of one round of", "under other losses of the round,"),
+        (Unit.ONE_LOSS, "the losses of one round of", "under other losses of the round,"),
         (
-            Neighbors.ZERO_OUT,
+            Unit.ZERO_OUT,
             "the losses of one round (against zero losses) of",
             "under zero losses of the round, and the reverse,",
         ),
     ],
 )
-def test_the_lines_of_rounds(neighbors: Neighbors, protected: str, otherwise: str) -> None:
+def test_the_lines_of_rounds(neighbors: Unit, protected: str, otherwise: str) -> None:
     certificate = release(1, charge("1", pure(1)), neighbors=neighbors, trust=Trust.CENTRAL).certificate
     found = lines(certificate)
     assert found["Protects"] == f"{protected} dataset 'labels' (central: a trusted curator sees the losses)"
@@ -301,8 +301,8 @@ def test_joined_releases_keep_the_weaker_word() -> None:
 def test_releases_that_cannot_be_joined_are_refused() -> None:
     with pytest.raises(InputError, match="releases must hold at least one release"):
         gather([], lambda: None)
-    with pytest.raises(InputError, match="releases must share one neighboring relation"):
-        gather([release(1), release(2, neighbors=Neighbors.FULL)], lambda *values: None)
+    with pytest.raises(InputError, match="releases must share a unit of protection"):
+        gather([release(1), release(2, neighbors=Unit.ONE_LOSS)], lambda *values: None)
 
 
 @pytest.mark.parametrize("why", ["", "  ", None, 3])

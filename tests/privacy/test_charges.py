@@ -10,7 +10,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.privacy import Certificate, Charge, Plan, PrivacyLoss, Step, total_loss
+from labeldp.privacy import Certificate, Charge, Plan, PrivacyLoss, Step, Unit, total_loss
 from labeldp.privacy.charges import joint_loss, promised
 from privacy.strategies import Game, Move, failing, games, gaussian, response, sequence_of, worst_ratio
 
@@ -176,8 +176,13 @@ def test_a_charge_that_is_no_step_of_its_plan_is_none() -> None:
         replace(good, plan=Plan("p", (Step("", pure(1), (("s", 0),)),))),
         replace(good, plan=Plan("p", (Step("", pure("0.5")),))),
         replace(good, plan=Plan("p", (Step("", pure(1), (), 0),))),
+        replace(good, plan=Plan("p", (Step("", pure(1), unit=Unit.ONE_USER),))),
+        replace(good, unit=Unit.ONE_USER),
         replace(good, account="one"),
-        replace(good, account="one", budgets=((Fraction(0), Fraction(0)),)),
+        replace(good, keeps=Unit.ONE_LABEL),
+        replace(good, account="one", budgets=((Fraction(1), Fraction(0)),)),
+        replace(good, account="one", budgets=((Fraction(0), Fraction(0)),), keeps=Unit.ONE_LABEL),
+        replace(good, account="one", budgets=((Fraction(1), Fraction(0)),), keeps=Unit.ONE_USER),
     ):
         with pytest.raises(ValueError):
             Charge.from_json(wrong.to_json())

@@ -15,6 +15,7 @@ from labeldp.privacy import (
     Request,
     Scope,
     Source,
+    Unit,
 )
 from labeldp.privacy.request import number_text
 
@@ -25,7 +26,7 @@ REQUESTS = {
         domain=CLASSES, options={"in_place": True}, version="1.1.0.dev0",
     ),
     "sums": Request(
-        "aggregate", "bag-sum", Scope("bags", cohort="May", unit="user"), Source("people", "hours", users="who"),
+        "aggregate", "bag-sum", Scope("bags", cohort="May", unit=Unit.ONE_USER), Source("people", "hours", users="who"),
         "1/3", "1e-06", {"low": "0", "high": "40", "grid": 41, "clip": True}, {"size": np.int64(10), "bags": "team"},
     ),
     "fit": Request(
@@ -124,6 +125,7 @@ def _put(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         _put("scope", value="bought"),
         _put("scope", "dataset", value=3),
         _put("scope", "unit", value="house"),
+        _put("scope", "unit", value="ONE_USER"),
         _put("source", "name", value="../people.csv"),
         _put("source", "name", value="/etc/passwd"),
         _put("source", "rows", value=True),
@@ -171,7 +173,7 @@ def test_a_scope_is_named_as_a_user_wrote_it() -> None:
     for text in ("survey", "survey/income", "/x", "x/"):
         assert Scope.parse(text).name == text
     assert Scope.parse("survey/income", revision="May").to_json() == {
-        "dataset": "survey", "column": "income", "revision": "May", "unit": "record",
+        "dataset": "survey", "column": "income", "revision": "May", "unit": "ONE_LABEL",
     }  # fmt: skip
     with pytest.raises(InputError, match="must be a printable name"):
         Scope.parse("survey", cohort="a\x1fb")

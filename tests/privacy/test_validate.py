@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.privacy import InputError, Neighbors, check_loss_neighbors
+from labeldp.privacy import InputError, Unit, check_loss_neighbors
 from labeldp.privacy.validate import (
     MAX_EPSILON,
     check_choice,
@@ -74,10 +74,10 @@ def test_words_and_relations() -> None:
     assert check_choice("b", "kind", ("a", "b")) == "b"
     with pytest.raises(InputError, match="kind must be one of a, b"):
         check_choice("c", "kind", ("a", "b"))
-    assert check_loss_neighbors(Neighbors.ZERO_OUT) is Neighbors.ZERO_OUT
-    assert check_loss_neighbors(Neighbors.ONE_LOSS) is Neighbors.ONE_LOSS
-    with pytest.raises(InputError, match=r"ONE_LOSS or Neighbors\.ZERO_OUT"):
-        check_loss_neighbors(Neighbors.ONE_LABEL)
+    assert check_loss_neighbors(Unit.ZERO_OUT) is Unit.ZERO_OUT
+    assert check_loss_neighbors(Unit.ONE_LOSS) is Unit.ONE_LOSS
+    with pytest.raises(InputError, match=r"ONE_LOSS or Unit\.ZERO_OUT"):
+        check_loss_neighbors(Unit.ONE_LABEL)
 
 
 def test_ranges_of_labels() -> None:

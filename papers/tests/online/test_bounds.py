@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from labeldp.online import expected_weights, l2p_loss, mw_regret_bound
-from labeldp.privacy import Neighbors
+from labeldp.privacy import Unit
 from online.experts.test_accounting import words
 from online.test_brute_force import worst
 from papers.online.bounds import batch_lower_bound, batching_excess, theorem_3_2_applies, theorem_3_2_epsilon
 
-REPLACE = Neighbors.ONE_LOSS
+REPLACE = Unit.ONE_LOSS
 
 ROWS = [  # horizon, batch, rate, redraw, and the printed formula at a delta of 1e-6
     (10**6, 1, 1.65e-3, 3.3e-3, 7.96),

@@ -19,7 +19,7 @@ from labeldp.learners import (
     fit_cells,
 )
 from labeldp.mechanisms import Classes, Interval, PermuteAndFlip
-from labeldp.privacy import BudgetExceeded, DomainError, InputError, Neighbors, Public, RandomnessKind, Trust
+from labeldp.privacy import BudgetExceeded, DomainError, InputError, Public, RandomnessKind, Trust, Unit
 from papers.rates.whole_records import (
     FullMeans,
     FullSelection,
@@ -56,7 +56,7 @@ def test_every_cell_answers_with_a_class(rule: str) -> None:
     assert isinstance(model.estimator, GridClassifier)
     assert model.predict([[0.1], [1.1], [2.1], [-9.0], [9.0]]).tolist() == ["yes", "no", "yes", "yes", "yes"]
     assert model.predict_proba([[1.1]]).tolist() == [[1.0, 0.0]]
-    assert release.certificate.neighbors is Neighbors.FULL and release.certificate.trust is Trust.CENTRAL
+    assert release.certificate.neighbors is Unit.FULL and release.certificate.trust is Trust.CENTRAL
     assert release.certificate.epsilon() == 300
     assert "features and label" in release.certificate.at(0)
 
@@ -138,7 +138,7 @@ def test_the_baseline_says_that_it_is_a_simulation() -> None:
     release = simulate_full_local(ROWS, NAMES, domain=CLASSES, epsilon=900, rng=RNG(0))
     assert release.value.predict([[0.1], [1.1]]).tolist() == ["yes", "no"]
     assert release.certificate.randomness is RandomnessKind.SIMULATION
-    assert release.certificate.trust is Trust.LOCAL and release.certificate.neighbors is Neighbors.FULL
+    assert release.certificate.trust is Trust.LOCAL and release.certificate.neighbors is Unit.FULL
     assert "SIMULATION – seeded noise, no privacy" in release.certificate.at(0)
     numbers = simulate_full_local(ROWS, [4.0, 2.0, -1, -1, 2], domain=NUMBERS, epsilon=900, rng=RNG(0)).value
     assert np.allclose(numbers.predict([[0.1], [1.1], [2.1]]), [3.0, -1.0, 2.0], atol=0.3)
@@ -268,7 +268,7 @@ def test_a_curator_of_whole_records_says_what_is_protected() -> None:
     features = rng.random((50, 2))
     curator = ldp.Curator((features, np.arange(50) % 2), domain=domain, budget=ldp.Budget(epsilon=1))
     release = curator.release(FullSelection(domain=domain, epsilon=1), rng=rng)
-    assert release.certificate.neighbors is Neighbors.FULL
+    assert release.certificate.neighbors is Unit.FULL
     sentence = release.certificate.at(0)
     assert "one record (features and label) of dataset" in sentence
     assert "ε = 1, δ = 0. Any output is at most 2.719 times as likely under another record" in sentence

@@ -7,9 +7,9 @@ from typing import Any
 from labeldp.privacy import (
     Certificate,
     InputError,
-    Neighbors,
     RandomnessKind,
     Trust,
+    Unit,
     float_above,
     one_line,
     promised,
@@ -19,7 +19,7 @@ from labeldp.privacy import (
 FILL_IN = "fill in"
 """The comment at values that no certificate has: a draft holds a permitted value there."""
 
-UNITS = {Neighbors.ONE_LABEL: "one label", Neighbors.ONE_USER: "user", Neighbors.FULL: "one record"}
+UNITS = {Unit.ONE_LABEL: "one label", Unit.ONE_USER: "user", Unit.FULL: "one record"}
 
 PRODUCTS = {"fit": "Machine learning model", "aggregate": "Summary statistics"}
 """The registry's word for what a request gives; for any other it is a dataset."""
@@ -70,7 +70,7 @@ def deployment_record(certificate: Certificate, delta: Any = None) -> str:
         "privacy_parameters": {"epsilon": epsilon} | ({"delta": float_above(exact)} if exact else {}),
         "privacy_parameters_details": str(certificate),
     }
-    if certificate.neighbors is Neighbors.ONE_LABEL and len(records) == 1:
+    if certificate.neighbors is Unit.ONE_LABEL and len(records) == 1:
         loss["number_of_privacy_units"] = int(records.pop())
     record: dict[str, Any] = {
         "url_slug": "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in certificate.dataset).split()),

@@ -39,6 +39,7 @@ def export_ledger(path: str) -> dict[str, Any]:
             account.scope.name: {
                 "budget": _numbers(account.budget),
                 "promised": _numbers(account.promised),
+                "unit": None if account.protection.unit is None else account.protection.unit.name,
                 "releases": [{"certificate": entry.certificate.to_json()} for entry in account.entries],
             }
             for account in accounts

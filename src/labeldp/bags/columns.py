@@ -25,6 +25,7 @@ from labeldp.privacy import (
     Public,
     Release,
     Request,
+    Unit,
     stored_fraction,
 )
 from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, open_table, plain, release_writer
@@ -190,7 +191,7 @@ class PrivateColumn(OrderedLabels):
             budget=new_budget or Budget(stored_fraction(request.epsilon), 0),
         )
         account = account.of_request(request)
-        account.check_users(None)
+        account.check_unit(Unit.ONE_LABEL)
         account.check_ids(self.ids is not None)
         account.check_domain(self.domain)  # before the budget: a larger one would not help
         account.check_count(self.records)

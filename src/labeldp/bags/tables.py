@@ -28,6 +28,7 @@ from labeldp.privacy import (
     Release,
     Request,
     Source,
+    Unit,
     check_choice,
     check_nonnegative,
     checked_certificate,
@@ -147,7 +148,7 @@ def release_bags(
     request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, **options)
     account = account.of_request(request)
     if records.users is None:
-        account.check_users(None)
+        account.check_unit(Unit.ONE_LABEL)
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"

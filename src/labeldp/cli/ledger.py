@@ -35,6 +35,9 @@ CHOICE = "Which cohort a record is in must not depend on its label, and certific
 
 SECRECY = "The file contains the noise keys: protect it like the labels, and never restore an older copy."
 
+UNITS = {"label": "ONE_LABEL", "user": "ONE_USER", "replace": "ONE_LOSS", "zero-out": "ZERO_OUT"}
+"""The units of protection, by their words on the command line."""
+
 BAR = 20
 """How many characters the bar of a budget has."""
 
@@ -70,6 +73,8 @@ def _dataset(account: DatasetLedger) -> Iterator[str]:
     filtered = bool(decimal(account.budget.delta, "delta"))
     share = budget_share(account)
     full = min(BAR, math.ceil(share * BAR))
+    if (unit := account.protection.unit) is not None:
+        yield f"  Protects      {unit.words.unit}"
     yield f"  Budget        {balance(account)}   {'█' * full}{'░' * (BAR - full)}  {percent(share)}"
     if filtered:
         yield f"  Note          {PROMISE}"
@@ -167,13 +172,14 @@ def _declare(
     classes: str | None,
     interval: str | None,
     records: int | None,
+    unit: str | None,
     change: bool,
     why: str | None,
 ) -> str:
     """Add a dataset with its budget, or change one by the options of `ledger add`; return a sentence on the result."""
     from labeldp.curator import LedgerFile
     from labeldp.fit import domain_of
-    from labeldp.privacy import Budget, InputError
+    from labeldp.privacy import Budget, InputError, Unit
 
     if epsilon is None and delta is not None:
         raise InputError("--delta goes with --epsilon: a budget has both")
@@ -187,11 +193,13 @@ def _declare(
         delta = ledger.dataset(name).budget.delta if exists else "0"
     budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta)
     if not change:
-        if budget is None and records is not None and name in ledger.datasets():
+        if budget is None and (records or unit) and name in ledger.datasets():
             budget = ledger.dataset(name).budget
         if budget is None:
             raise InputError("--epsilon must be given: the most that all releases of the dataset may cost together")
-        ledger.add(name, budget, domain, records)
+        ledger.add(name, budget, domain, records, None if unit is None else Unit[UNITS[unit]])
+    elif unit is not None:
+        raise InputError("--protects does not go with --change: what an account protects stays")
     elif budget is None and domain is None and records is None:
         raise InputError(
             "--change needs what is to be another: --epsilon (and --delta), --classes or --range, or --records"
@@ -202,7 +210,8 @@ def _declare(
     declared = account.domains
     labels = f"; its labels are {' or '.join(form.words for form in declared)}" if declared else ""
     count = "" if records is None else f"; it has {records:,} records"
-    return f"{name!r} in {path} has the budget {account.budget}{labels}{count}. {SECRECY}"
+    protects = "" if unit is None else f"; it protects {Unit[UNITS[unit]].words.unit}"
+    return f"{name!r} in {path} has the budget {account.budget}{labels}{count}{protects}. {SECRECY}"
 
 
 @click.group(cls=CommandGroup)
@@ -258,6 +267,13 @@ Examples:
     type=click.IntRange(1),
     metavar="N",
     help="How many records the dataset has: a release of a part of them is refused before it is charged.",
+)
+@click.option(
+    "--protects",
+    "unit",
+    type=click.Choice(list(UNITS)),
+    help="What all releases protect: one label, all labels of one user, or the losses of one round (against any "
+    "others, or against none); by default what the first release protects.",
 )
 @click.option(
     "--change", is_flag=True, help="Give a dataset that is there another budget, domain or number of records."

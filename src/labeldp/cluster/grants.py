@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
 from labeldp.mechanisms import Domain, FiniteMechanism
-from labeldp.privacy import Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, whole_cost
+from labeldp.privacy import Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, Unit, whole_cost
 from labeldp.streams import IdColumn, LabelTask, check_columns, check_ids, survey_labels
 from labeldp.tables import CHANGED, codes_of, open_table, released_column, released_values
 
@@ -121,7 +121,7 @@ def charge(
     if released != label and released in table.columns:
         raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="data")
     account.refuse_private([id])
-    account.check_users(None)
+    account.check_unit(Unit.ONE_LABEL)
     account.afford(mechanism)
     ids, check_key = IdColumn(id, account.ids_key), secrets.token_bytes(32)
     digest = check_ids(table, ids, account)

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.curator.datasets import Dataset, add_command, first_records, now, protected_of
+from labeldp.curator.datasets import Dataset, add_command, first_records, now
 from labeldp.privacy import (
     Buckets,
     IdDigest,
@@ -16,6 +16,7 @@ from labeldp.privacy import (
     LedgerError,
     RecordIds,
     Span,
+    Unit,
     Words,
     add_digests,
     derive_key,
@@ -255,7 +256,7 @@ def insert_cohort(
     Raises:
         LedgerError: an id is known already, or the first cohort is not what was released; nothing was added.
     """
-    if protected_of(connection, dataset.id).users is not None:
+    if dataset.protection.users is not None or dataset.protection.unit is Unit.ONE_USER:
         raise LedgerError(NO_COHORTS.format(name=dataset.name, why=OF_USERS))
     cohorts = cohorts_of(connection, dataset.id)
     namesake = next((member for member in cohorts if member.name == name), None)

@@ -33,7 +33,9 @@ from labeldp.privacy import (
     RecordIds,
     Release,
     Texts,
+    Unit,
     as_randomness,
+    common_unit,
     derive_key,
     integer_ids,
     record_words,
@@ -125,6 +127,7 @@ class Fingerprint:
             randomness=ledger.randomness.kind,
             source=ledger.randomness.identity,
             conditions=conditions,
+            unit=mechanism.neighbors,
             records=int(self._counts.sum()),
             analyst=ledger.scope.analyst,
         )
@@ -248,7 +251,8 @@ class Curator(NotCopyable):
         if whose is not None and names is not None and len(names) != len(whose):
             raise InputError(ONE_USER, argument="users")
         self._map = None if whose is None else users_digest(names, whose, key)
-        account.check_users(self._map)
+        alone = Unit.FULL if account.protection.unit is Unit.FULL else Unit.ONE_LABEL  # its mechanisms come later
+        account.check_unit(alone if whose is None else Unit.ONE_USER, self._map)
         with account.comparing(domain):
             if isinstance(labels, LabelSource):
                 codes = domain.check_codes(labels.codes(domain))
@@ -364,7 +368,10 @@ class Curator(NotCopyable):
         Args:
             steps: the privacy loss of each step, by name, such as `cost` returns.
         """
-        requests = [PendingCharge({}, loss, self._path, step=self._step_name(step)) for step, loss in steps.items()]
+        unit = self._unit(Unit.ONE_LABEL)
+        requests = [
+            PendingCharge({}, loss, self._path, step=self._step_name(step), unit=unit) for step, loss in steps.items()
+        ]
         self._ledger.require(requests)
 
     def cost(self, mechanism: Mechanism) -> PrivacyLoss:
@@ -385,7 +392,8 @@ class Curator(NotCopyable):
             mechanism: what would be released.
             step: its name; without a `run` of the curator, which names steps, any release with this cost counts.
         """
-        request = PendingCharge({}, self.cost(mechanism), self._path, step=self._step_name(step))
+        unit = self._unit(mechanism.neighbors)
+        request = PendingCharge({}, self.cost(mechanism), self._path, step=self._step_name(step), unit=unit)
         return bool(self._ledger.has_charged(request))
 
     def check_labels(self) -> None:
@@ -397,8 +405,16 @@ class Curator(NotCopyable):
         if key is not None:
             traces = self._whole._fingerprint(key).traces(scheme)
             labels = self._fingerprint(key).labels
-            zero = PrivacyLoss.zero()
-            request = PendingCharge({}, zero, self._path, labels=labels, scheme=scheme, traces=traces, users=self._map)
+            request = PendingCharge(
+                {},
+                PrivacyLoss.zero(),
+                self._path,
+                labels=labels,
+                scheme=scheme,
+                traces=traces,
+                unit=self._unit(self._ledger.protection.unit or Unit.ONE_LABEL),
+                users=self._map,
+            )
             self._ledger.check_labels(request)
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
@@ -459,7 +475,13 @@ class Curator(NotCopyable):
         part._path, part._reasons, part._fingerprints = (*self._path, *path), reasons, {}
         return part
 
+    def _unit(self, without: Unit) -> Unit:
+        """Return the unit of protection of a release; `without` users, the mechanism's unit."""
+        return without if self._users is None else Unit.ONE_USER
+
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> PendingCharge:
+        unit = self._unit(mechanism.neighbors)
+        common_unit([unit, *[certificate.neighbors for certificate in mechanism.basis]])  # refuses before the charge
         key, scheme = self._ledger.digest_key, kind_of_ids(self._whole._ids)
         return PendingCharge(
             mechanism=mechanism.specification(),
@@ -473,6 +495,7 @@ class Curator(NotCopyable):
             traces=() if key is None else self._whole._fingerprint(key).traces(scheme),
             conditions=self._reasons if self._map is None else (*self._reasons, PUBLIC_USERS),
             order=_by_id(self._ids) if key is not None and self._whole._ids is not None else None,
+            unit=unit,
             users=self._map,
             records=self.records,
             analyst=self._ledger.scope.analyst,

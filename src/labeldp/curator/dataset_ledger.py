@@ -28,7 +28,6 @@ from labeldp.curator.datasets import (
     ANY_KIND,
     IDS_KIND,
     OPENS,
-    USERS,
     Dataset,
     Declared,
     add_command,
@@ -45,14 +44,13 @@ from labeldp.curator.datasets import (
     known_dataset,
     made_digest,
     now,
-    protect_users,
-    protected_from,
-    protected_of,
+    protection_from,
     refuse_closed,
     refuse_undeclared,
     text_of,
     traces_of,
     unknown_dataset,
+    write_protection,
 )
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.ledger_transaction import (
@@ -90,12 +88,13 @@ from labeldp.privacy import (
     Path,
     PendingCharge,
     PrivacyLoss,
-    ProtectedUsers,
+    Protection,
     Release,
     Request,
     Scope,
     Span,
     Step,
+    Unit,
     derive_key,
     gather,
     largest_of,
@@ -472,17 +471,28 @@ class DatasetLedger(NotCopyable):
             words = ("by row numbers", "with ids")
             raise LedgerError(_OTHER_IDS.format(self._called, words[not named], words[named]))
 
-    def check_users(self, users: str | None) -> None:
-        """Raise LedgerError if charges were made for other users, or for users and this is for single records."""
-        self._check_users(protected_from(self._rows(USERS, order="digest")), users, self.cohorts)
+    @property
+    def protection(self) -> Protection:
+        """What the account of the dataset protects; its unit is None before it is declared and before a charge."""
+        rows = self._store.rows("SELECT unit, users FROM dataset WHERE name = ?", (self.scope.dataset,))
+        return protection_from(*rows[0]) if rows else Protection()
 
-    def _check_users(self, protected: ProtectedUsers, users: str | None, cohorts: Sequence[Cohort]) -> None:
+    def check_unit(self, unit: Unit, users: str | None = None) -> None:
+        """Raise LedgerError if the account of the dataset keeps another unit of protection, or other users.
+
+        Args:
+            unit: what a release would protect.
+            users: the digest of its users (`users_digest`), if these are protected.
+        """
+        self._admitted(self.protection, unit, users, self.cohorts)
+
+    def _admitted(self, protection: Protection, unit: Unit, users: str | None, cohorts: Sequence[Cohort]) -> Protection:
         if users is not None and cohorts:
             raise LedgerError(
                 f"users do not go with cohorts, and {self.scope.name!r} has some: a user may have records in several, "
                 "which the ledger does not count; nothing was charged. It protects single records"
             )
-        protected.check(users, self.scope.name)
+        return protection.admit(unit, users, self.scope.dataset)
 
     def _refuse_others(self, digests: set[str]) -> None:
         """Raise LedgerError if these records are not those on record; an empty digest stands for unknown ones."""
@@ -539,23 +549,23 @@ class DatasetLedger(NotCopyable):
 
     def require(self, requests: Sequence[PendingCharge]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
-        wanted_times = Counter((request.step, request.path, request.loss) for request in requests)
+        wanted_times = Counter((request.step, request.path, request.loss, request.unit) for request in requests)
         span, steps = self._cohort_span().span, []
-        for (step, path, loss), times in wanted_times.items():
-            if (missing := times - self._known(span, step, path, loss)) > 0:
-                steps.append(Step(step or "", loss, path, missing, span))
+        for (step, path, loss, unit), times in wanted_times.items():
+            if (missing := times - self._known(span, step, path, loss, unit)) > 0:
+                steps.append(Step(step or "", loss, path, missing, span, unit))
         self._refuse_closed(steps)
         if steps:
             self._declared.add(self._books(), steps)
 
     def has_charged(self, request: PendingCharge) -> bool:
         """Return whether these records and this revision have a release with the same step, part and loss."""
-        return self._known(self._cohort_span().span, request.step, request.path, request.loss) > 0
+        return self._known(self._cohort_span().span, request.step, request.path, request.loss, request.unit) > 0
 
-    def _known(self, span: Span, step: str | None, path: Path, loss: PrivacyLoss) -> int:
+    def _known(self, span: Span, step: str | None, path: Path, loss: PrivacyLoss, unit: Unit) -> int:
         """Return how many releases of these records and this revision have the same step and cost."""
         where = "AND cost = ? AND low = ? AND high = ? AND step IS ? AND analyst = ?"
-        values = cost_digest(path, loss), *span, step, self.scope.analyst
+        values = cost_digest(path, loss, unit), *span, step, self.scope.analyst
         return len(self._state_rows("SELECT 1 FROM release", where, *values))
 
     def _refuse_closed(self, steps: Sequence[Step]) -> None:
@@ -697,7 +707,7 @@ class DatasetLedger(NotCopyable):
     def _begin(self, connection: Connection, dataset: Dataset, request: PendingCharge) -> LedgerTransaction:
         """Return access to the releases of these records; raise LedgerError for records outside the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
-        self._check_users(protected_of(connection, dataset.id), request.users, cohorts)
+        self._admitted(dataset.protection, request.unit, request.users, cohorts)
         state = dataset.id, self.scope.column, dataset.generation, self.scope.revision
         scope = self._cohort_span(cohorts)
         if not scope.names:
@@ -732,18 +742,19 @@ class DatasetLedger(NotCopyable):
         dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
         refuse_closed(is_closed(connection, dataset.id), self._store.path, self.scope.dataset)
         account = account_of(connection, dataset, self.scope.analyst)
-        step = Step(request.step or "", request.loss, request.path, 1, scope.span)
+        step = Step(request.step or "", request.loss, request.path, 1, scope.span, request.unit)
         payment = read_books(connection, dataset, account).charge(step, self._declared.plans)
-        if request.users is not None:
-            protect_users(connection, dataset.id, request.users)
+        protection = dataset.protection.admit(request.unit, request.users, self.scope.dataset)
+        if protection != dataset.protection:
+            write_protection(connection, dataset.id, protection)
         prefix, name = scope.path(dataset.secret), secrets.token_hex(8)
         path = (*prefix, *request.path)
         if request.loss == PrivacyLoss.zero():  # a note, no release
-            return Paid(Charge(name, path, request.loss, request.mechanism))
+            return Paid(Charge(name, path, request.loss, request.mechanism, unit=request.unit))
         budget = account.account.budget
         warn_of_weak_budget(budget.epsilon, budget.delta, request.records)
         plan, versions = write_payment(connection, dataset, account, payment, prefix)
-        if plan is not None and not plan.has_step(path, request.loss):
+        if plan is not None and not plan.has_step(path, request.loss, request.unit):
             path = request.path  # the plan was stored before these records were a cohort
         analyst = self.scope.analyst
         shared = bool(analyst) or len(accounts_of(connection, dataset)) > 1
@@ -756,7 +767,9 @@ class DatasetLedger(NotCopyable):
         }
         stated = {fact: text for fact, text in facts.items() if text}
         number = derive_key(dataset.secret, b"account", self.scope.analyst.encode()).hex()[:16]
-        return Paid(Charge(name, path, request.loss, request.mechanism, stated, plan, number, versions), payment)
+        units = (request.unit, protection.unit)
+        charge = Charge(name, path, request.loss, request.mechanism, stated, plan, number, versions, *units)
+        return Paid(charge, payment)
 
     def holds(self, charge: Charge) -> bool:
         """Return whether this ledger has exactly this charge, with a commitment to the labels.

@@ -21,8 +21,9 @@ from labeldp.privacy import (
     Numbers,
     PendingCharge,
     PrivacyLoss,
-    ProtectedUsers,
+    Protection,
     Span,
+    Unit,
     add_digests,
     as_written,
     did_you_mean,
@@ -51,32 +52,30 @@ class Dataset:
     secret: bytes = field(repr=False)
     generation: int = 1
     records: int | None = None
+    protection: Protection = field(default_factory=Protection)
 
 
 def find_dataset(connection: Connection, name: str) -> Dataset | None:
     """Return the dataset of a name, or None."""
-    query = "SELECT id, epsilon, delta, secret, generation, records FROM dataset WHERE name = ?"
+    query = "SELECT id, epsilon, delta, secret, generation, records, unit, users FROM dataset WHERE name = ?"
     row = connection.execute(query, (name,)).fetchone()
-    return None if row is None else Dataset(row[0], name, budget_from(*row[1:3]), *row[3:])
+    if row is None:
+        return None
+    number, epsilon, delta, secret, generation, records, unit, users = row
+    budget, protection = budget_from(epsilon, delta), protection_from(unit, users)
+    return Dataset(number, name, budget, secret, generation, records, protection)
 
 
-def protected_from(rows: Sequence[tuple[Any, ...]]) -> ProtectedUsers:
-    """Return whom the charges of a dataset protect, from the rows of `USERS`."""
-    return ProtectedUsers(rows[0][0], bool(rows[0][1])) if rows else ProtectedUsers()
+def protection_from(unit: str | None, users: str | None) -> Protection:
+    """Return what the account of a dataset protects, from its columns."""
+    return Protection(None if unit is None else as_written(lambda: Unit[unit]), users)
 
 
-USERS = "SELECT digest, whole FROM user"
-
-
-def protected_of(connection: Connection, dataset: int) -> ProtectedUsers:
-    """Return whom the charges of a dataset protect."""
-    return protected_from(connection.execute(f"{USERS} WHERE dataset = ?", (dataset,)).fetchall())
-
-
-def protect_users(connection: Connection, dataset: int, users: str) -> None:
-    """Write down the map from records to users of a dataset with the first charge that is made for it."""
-    charged = connection.execute("SELECT 1 FROM release WHERE dataset = ? LIMIT 1", (dataset,)).fetchall()
-    connection.execute("INSERT OR IGNORE INTO user VALUES (?, ?, ?)", (dataset, users, not charged))
+def write_protection(connection: Connection, dataset: int, protection: Protection) -> None:
+    """Store what the account of a dataset protects."""
+    assert protection.unit is not None
+    values = (protection.unit.name, protection.users, dataset)
+    connection.execute("UPDATE dataset SET unit = ?, users = ? WHERE id = ?", values)
 
 
 def dataset_names(connection: Connection) -> list[str]:
@@ -186,9 +185,9 @@ def numbers_from(rows: Any) -> tuple[Numbers, ...]:
     return tuple((stored_fraction(epsilon), stored_fraction(delta)) for epsilon, delta in rows)
 
 
-def cost_digest(path: ChargePath, loss: PrivacyLoss) -> str:
+def cost_digest(path: ChargePath, loss: PrivacyLoss, unit: Unit) -> str:
     """Return a digest of where a charge belongs and what it costs, the same for the same costs."""
-    return _digest(json.dumps(path), json.dumps(loss.to_json(), sort_keys=True))
+    return _digest(json.dumps(path), json.dumps(loss.to_json(), sort_keys=True), unit.name)
 
 
 def made_digest(specification: Any) -> str:

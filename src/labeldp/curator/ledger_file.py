@@ -28,11 +28,23 @@ from labeldp.curator.datasets import (
     now,
     record_change,
     unknown_dataset,
+    write_protection,
 )
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.paid import OWNER, accounts_of, change_budget, reserve
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, InputError, LedgerError, NotCopyable, Scope, decimal, derive_key, numbers_of
+from labeldp.privacy import (
+    Budget,
+    InputError,
+    LedgerError,
+    NotCopyable,
+    Protection,
+    Scope,
+    Unit,
+    decimal,
+    derive_key,
+    numbers_of,
+)
 
 
 @final
@@ -91,7 +103,14 @@ class LedgerFile(NotCopyable):
         """The digests of all requests that the file was asked; see `Request.digest`."""
         return tuple(digest for (digest,) in self._store.rows("SELECT digest FROM request ORDER BY digest"))
 
-    def add(self, name: str, budget: Budget, domain: Domain | None = None, records: int | None = None) -> None:
+    def add(
+        self,
+        name: str,
+        budget: Budget,
+        domain: Domain | None = None,
+        records: int | None = None,
+        unit: Unit | None = None,
+    ) -> None:
         """Add a dataset. Adding it again with the same arguments changes nothing.
 
         Args:
@@ -100,9 +119,11 @@ class LedgerFile(NotCopyable):
             domain: domain of its labels; by default the first one that labels are compared with.
             records: how many records it has. A release of a part of them, such as a fold of a cross-validation, is
                 then refused before it is charged. By default the first release decides.
+            unit: what its releases protect, for good, such as `Unit.ONE_USER`. By default the first release decides.
 
         Raises:
-            LedgerError: the dataset has another budget, domain or number of records; `change` changes them.
+            LedgerError: the dataset has another budget, domain or number of records, which `change` changes; or it
+                protects another unit, which stays.
         """
         _require_text(name, "name")
         _require_count(records)
@@ -124,6 +145,8 @@ class LedgerFile(NotCopyable):
                     "to change it, use LedgerFile.change or labeldp ledger add --change"
                 )
             dataset = known_dataset(connection, self.path, name)
+            if unit is not None:
+                _protect_first(connection, dataset, unit)
             if declared is not None:
                 declare_first(connection, dataset, "", declared, self.path)
             if records is not None:
@@ -386,6 +409,20 @@ def _pin(connection: Connection, dataset: Dataset, records: int) -> None:
             f"{dataset.name!r} has cohorts, and the ids of a cohort say which records it holds: leave the number out"
         )
     connection.execute("UPDATE dataset SET records = ? WHERE id = ?", (records, dataset.id))
+
+
+def _protect_first(connection: Connection, dataset: Dataset, unit: Unit) -> None:
+    """Declare what a dataset protects; raise LedgerError if it protects another unit already."""
+    account = dataset.protection.unit
+    if account not in (None, unit):
+        raise LedgerError(
+            f"the account of {dataset.name!r} protects {account.words.unit}, and not {unit.words.unit}: that stays. "
+            "Use another dataset, whose budget is in addition"
+        )
+    if unit is Unit.ONE_USER and cohorts_of(connection, dataset.id):
+        raise LedgerError(f"users do not go with cohorts, and {dataset.name!r} has some. It protects single records")
+    if account is None:
+        write_protection(connection, dataset.id, Protection(unit))
 
 
 def _require_count(records: Any) -> None:

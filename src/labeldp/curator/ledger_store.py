@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from labeldp.privacy import LedgerError, as_written, most_bytes
 
-SCHEMA_NUMBER = 1
+SCHEMA_NUMBER = 2
 """The number of the tables below, which the file begins with. A file of any other number is refused."""
 
 APPLICATION = int.from_bytes(b"ldpL", "big")
@@ -43,7 +43,8 @@ SCHEMA = f"""
 BEGIN;
 CREATE TABLE dataset (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-    generation INTEGER NOT NULL DEFAULT 1, records INTEGER, secret BLOB NOT NULL, created TEXT NOT NULL
+    generation INTEGER NOT NULL DEFAULT 1, records INTEGER, unit TEXT, users TEXT, secret BLOB NOT NULL,
+    created TEXT NOT NULL
 );
 CREATE TABLE account (
     dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
@@ -61,9 +62,6 @@ CREATE TABLE plan (
 );
 CREATE INDEX plan_of_account ON plan (dataset, analyst, done);
 CREATE TABLE request (digest TEXT PRIMARY KEY, content TEXT NOT NULL, created TEXT NOT NULL);
-CREATE TABLE user (
-    dataset INTEGER PRIMARY KEY REFERENCES dataset (id), digest TEXT NOT NULL, whole INTEGER NOT NULL
-);
 CREATE TABLE cohort (
     dataset INTEGER NOT NULL REFERENCES dataset (id), number INTEGER NOT NULL, name TEXT NOT NULL,
     records INTEGER NOT NULL, digest TEXT NOT NULL, created TEXT NOT NULL,

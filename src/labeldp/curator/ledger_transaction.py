@@ -129,7 +129,7 @@ class LedgerTransaction:
             "value": None if value is None else pack(value),
             "arrays": None if arrays is None else pack(by_id(arrays, request)),
             "created": now(),
-            "cost": cost_digest(request.path, charge.loss),
+            "cost": cost_digest(request.path, charge.loss, charge.unit),
             "made": None if request.path else made_digest(dict(charge.mechanism)),
             "low": self.scope.span[0],
             "high": self.scope.span[1],

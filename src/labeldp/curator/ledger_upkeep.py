@@ -14,7 +14,6 @@ from labeldp.curator.datasets import (
     dataset_names,
     known_dataset,
     now,
-    protected_of,
     record_change,
     record_restored,
 )
@@ -29,7 +28,7 @@ from labeldp.curator.ledger_store import (
     copy_database,
     opened,
 )
-from labeldp.privacy import InputError, LedgerError, ProtectedUsers, path_text
+from labeldp.privacy import InputError, LedgerError, path_text
 
 
 def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Path:
@@ -169,7 +168,7 @@ def _refuse_known_by_keys(connection: Connection, dataset: Dataset) -> None:
     charges = connection.execute("SELECT charge FROM release WHERE dataset = ?", (dataset.id,))
     if cohorts_of(connection, dataset.id):
         what = "ids of a cohort are compared with those of others"
-    elif protected_of(connection, dataset.id) != ProtectedUsers():
+    elif dataset.protection.users is not None:
         what = "the records of a user are told"
     elif any("run" in charge_from(text).mechanism for (text,) in charges):
         what = "a learner of rounds is known, and a snapshot that was used"

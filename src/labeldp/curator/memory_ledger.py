@@ -14,10 +14,11 @@ from labeldp.privacy import (
     Draw,
     InputError,
     PendingCharge,
-    ProtectedUsers,
+    Protection,
     Scope,
     SingleProcess,
     Step,
+    Unit,
     numbers_of,
     warn_of_weak_budget,
 )
@@ -60,7 +61,7 @@ class Ledger(SingleProcess):
         limits = None if policy is None else Limits.of(budget, policy)
         self._books = Books(Account(repr(self.scope.name), budget, policy, limits))
         self._declared = Declarations()
-        self._protected = ProtectedUsers()
+        self._protection = Protection()
         self._curators = 0
         self._lock = threading.Lock()
         self._token = secrets.token_hex(8)
@@ -92,9 +93,14 @@ class Ledger(SingleProcess):
         """Return this ledger: one in memory does not tell records apart."""
         return self
 
-    def check_users(self, users: str | None) -> None:
-        """See `ProtectedUsers.check`."""
-        self._protected.check(users, self.scope.name)
+    @property
+    def protection(self) -> Protection:
+        """What the charges protect; its unit is None before the first one."""
+        return self._protection
+
+    def check_unit(self, unit: Unit, users: str | None = None) -> None:
+        """See `Protection.admit`."""
+        self._protection.admit(unit, users, self.scope.dataset)
 
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Do nothing: a ledger in memory remembers neither domains nor refusals."""
@@ -116,10 +122,10 @@ class Ledger(SingleProcess):
         self.check_process()
         release = self._step(request)
         with self._lock:
-            self._protected.check(request.users, self.scope.name)
+            protection = self._protection.admit(request.unit, request.users, self.scope.dataset)
             books, plan, _ = self._books.charge(release, self._declared.plans)
             warn_of_weak_budget(self._budget.epsilon, self._budget.delta, request.records)
-            self._books = books
+            self._books, self._protection = books, protection
             self._declared.charged(plan)
             charge = Charge(
                 secrets.token_hex(8),
@@ -129,9 +135,9 @@ class Ledger(SingleProcess):
                 plan=plan.plan if plan else None,
                 account=self._token,
                 budgets=(numbers_of(self._budget),),
+                unit=request.unit,
+                keeps=protection.unit,
             )
-            if request.users is not None and self._protected.users is None:
-                self._protected = ProtectedUsers(request.users, not self._charges)
             self._charges.append(charge)
         return charge
 
@@ -155,7 +161,7 @@ class Ledger(SingleProcess):
     def _step(self, request: PendingCharge) -> Step:
         # Splits of two ledgers never count as one: their records may overlap in any way.
         path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
-        return Step(request.step or "", request.loss, path)
+        return Step(request.step or "", request.loss, path, unit=request.unit)
 
     @contextmanager
     def charging(self, request: PendingCharge, mechanism: Any) -> Iterator[Draw]:

@@ -55,13 +55,13 @@ from labeldp.privacy import (
     InputError,
     LedgerError,
     NamedFile,
-    Neighbors,
     Public,
     Release,
     Request,
     Scope,
     Source,
     SystemRandomness,
+    Unit,
     decimal,
     path_text,
 )
@@ -261,7 +261,7 @@ class Job:
         charges = [
             ((entry.step or "").rpartition(": "), replace(entry.certificate.entries[0], path=entry.part))
             for entry in self.account.own_entries
-            if (entry.certificate.neighbors is Neighbors.ONE_USER) == (self.owners is not None)
+            if (entry.certificate.entries[0].unit is Unit.ONE_USER) == (self.owners is not None)
         ]
         by_step = {step: charge for (run, _, step), charge in charges if run == self.run}
         for step, mechanism in self.learner.answers(self.task).items():
@@ -471,7 +471,8 @@ def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSetting
         answer = answer_epsilon(settings.epsilon, settings.delta, owners.cap)
         shared = replace(shared, epsilon=answer, shared=settings.epsilon)
     key = account.ids_key or b""
-    account.check_users(users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key))
+    digest = users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key)
+    account.check_unit(Unit.ONE_USER, digest)
     return shared, owners
 
 
@@ -492,7 +493,7 @@ def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
     account.check_domain(settings.domain)  # before the budget: a larger one would not help
     account.check_count(len(rows.features))
     if settings.user_column is None:
-        account.check_users(None)
+        account.check_unit(Unit.ONE_LABEL)
     account.refuse_private((*getattr(rows, "columns", ()), settings.id_column, settings.user_column))
     return account
 

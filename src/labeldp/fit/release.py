@@ -179,7 +179,7 @@ def release_file(
         raise InputError("must not lie in the folder that is released", argument="out")
     stream.refuse_unwritable(target)
     account.refuse_private(name for name in (*stream.columns, id_column, user_column) if name != stream.released)
-    account.check_users(None if users is None else users.digest(account))
+    account.check_unit(request.scope.unit, None if users is None else users.digest(account))
     account.check_ids(id_column is not None)
     account.check_domain(domain)  # before the budget: a larger one would not help
     account.afford(chosen, stream.times)

@@ -266,7 +266,7 @@ class FitSettings:
 
     def request(self, source: Source, *, cap: int = 0, files: Mapping[str, NamedFile] | None = None) -> Request:
         """Return the request."""
-        options = {name: getattr(self, name) or None for name in OPTIONS}
+        options: dict[str, Any] = {name: getattr(self, name) or None for name in OPTIONS}
         if not self.chosen:
             options |= {"stages": self.stages, "prior": self.prior}
         account = {"domain": self.domain, "cohort": self.cohort, "revision": self.revision}

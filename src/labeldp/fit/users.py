@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.curator import PUBLIC_USERS, DatasetLedger, first_records, numbered, user_names, users_digest
 from labeldp.mechanisms import Domain
-from labeldp.privacy import InputError, PendingCharge, PrivacyLoss, RecordIds, float_below, positive_epsilon
+from labeldp.privacy import InputError, PendingCharge, PrivacyLoss, RecordIds, Unit, float_below, positive_epsilon
 from labeldp.tables import Table, check_user, is_text, joined_ids, record_ids, user_column
 
 Loss = Callable[[float], PrivacyLoss]
@@ -162,7 +162,8 @@ class FileUsers:
     def charged(self, request: PendingCharge, account: DatasetLedger) -> PendingCharge:
         """Return a request for answers to all records as users pay for it."""
         conditions = (*request.conditions, PUBLIC_USERS)
-        return replace(request, loss=request.loss * self.cap, users=self.digest(account), conditions=conditions)
+        loss, users = request.loss * self.cap, self.digest(account)
+        return replace(request, loss=loss, unit=Unit.ONE_USER, users=users, conditions=conditions)
 
 
 def named_ids(ids: Any, account: DatasetLedger) -> Any:

@@ -17,12 +17,12 @@ from labeldp.privacy import (
     Flags,
     Floats,
     InputError,
-    Neighbors,
     NotInvertibleError,
     PrivacyLoss,
     RandomnessKind,
     Release,
     Trust,
+    Unit,
     set_fields,
 )
 
@@ -187,7 +187,7 @@ def answers(column: Any, design: Design, domain: Classes | None = None, dataset:
     certificate = Certificate(
         entries=(charge,),
         dataset=dataset,
-        neighbors=Neighbors.ONE_LABEL,
+        neighbors=Unit.ONE_LABEL,
         trust=Trust.LOCAL,
         randomness=RandomnessKind.DECLARED,
         published=f"one answer per record ({design.name})",

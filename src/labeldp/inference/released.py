@@ -12,7 +12,7 @@ from labeldp.inference.groups import BLOCK, Codes, Means, PublicGroups, Terms, d
 from labeldp.inference.intervals import sidak
 from labeldp.inference.reuse import refuse_reused
 from labeldp.mechanisms import Classes, FiniteMechanism
-from labeldp.privacy import Certificate, Floats, InputError, Neighbors, Public, Release
+from labeldp.privacy import Certificate, Floats, InputError, Public, Release, Unit
 
 RELEASE = "must be what Curator.release returned for a mechanism that answers each record, or inference.answers"
 
@@ -185,7 +185,7 @@ class NoisySums:
         Raises:
             InputError: sums that protect users with several records: they do not tell how these depend on each other.
         """
-        if release.certificate.neighbors is Neighbors.ONE_USER:
+        if _of_users(release.certificate):
             raise InputError(
                 "must be of users with one record each: sums do not tell how records of one user depend on each other. "
                 "Limit each user to one record, or release answers one by one",
@@ -209,6 +209,11 @@ class NoisySums:
         return class_names(self.mechanism.domain)
 
 
+def _of_users(certificate: Certificate) -> bool:
+    """Return whether a charge was for all labels of a user, whatever the certificate states of all charges together."""
+    return any(charge.unit is Unit.ONE_USER for charge in certificate.entries)
+
+
 def class_names(domain: Any) -> tuple[str, ...]:
     """Return the names of classes as texts; none of an interval."""
     return tuple(map(str, domain.decode(np.arange(domain.size)).tolist())) if isinstance(domain, Classes) else ()
@@ -221,7 +226,7 @@ def check_users(certificate: Certificate, users: Any, records: int) -> Codes | N
         InputError: users are not one for each record, or are missing for a release that protects all labels of a user.
     """
     if users is None:
-        if certificate.neighbors is Neighbors.ONE_USER:
+        if _of_users(certificate):
             raise InputError(
                 "must be given: the release protects users with several records, whose answers depend on each other",
                 argument="users",

@@ -25,7 +25,6 @@ from labeldp.privacy import (
     CuratorLike,
     Floats,
     InputError,
-    Neighbors,
     Plan,
     Public,
     RandomnessKind,
@@ -33,6 +32,7 @@ from labeldp.privacy import (
     Release,
     Step,
     Trust,
+    Unit,
     check_curator,
     gather,
     positive_epsilon,
@@ -245,7 +245,7 @@ def regressor_words(estimator: Any) -> str:
 TRIED_RECORDS = 200
 """Records on which a regressor is tried before anything is charged, at most."""
 
-NOTHING = Certificate((), "", Neighbors.ONE_LABEL, Trust.LOCAL, RandomnessKind.SIMULATION, "synthetic numbers", ())
+NOTHING = Certificate((), "", Unit.ONE_LABEL, Trust.LOCAL, RandomnessKind.SIMULATION, "synthetic numbers", ())
 """The certificate of numbers that no label went into."""
 
 

@@ -22,13 +22,13 @@ from labeldp.privacy import (
     Ids,
     InputError,
     KeyedRandomness,
-    Neighbors,
     NotInvertibleError,
     PrivacyLoss,
     Public,
     Randomness,
     RandomSource,
     Trust,
+    Unit,
     Words,
     as_bound,
     as_randomness,
@@ -167,7 +167,7 @@ class Mechanism(ABC):
     """The arguments that are numbers or texts."""
     stored: ClassVar[str] = ""
     """The array of `packed` that ledgers store, a row for each record; empty for none."""
-    neighbors: ClassVar[Neighbors] = Neighbors.ONE_LABEL
+    neighbors: ClassVar[Unit] = Unit.ONE_LABEL
     trust: ClassVar[Trust] = Trust.LOCAL
     contract: ClassVar[Any] = ""
     """How `labeldp.testing.check_mechanism` checks the law: "module:function", or a method that takes a seed."""
@@ -216,7 +216,7 @@ class Mechanism(ABC):
         loss, records = self.privacy_loss(), users.most
         if self.trust is Trust.LOCAL:
             return loss * records
-        if loss.max_loss is None or self.neighbors is not Neighbors.ONE_LABEL:
+        if loss.max_loss is None or self.neighbors is not Unit.ONE_LABEL:
             raise InputError(f"{type(self).__name__} protects single records only, and has no guarantee for a user")
         return PrivacyLoss.pure(records * loss.max_loss)
 

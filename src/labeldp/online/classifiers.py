@@ -18,13 +18,13 @@ from labeldp.privacy import (
     Budget,
     Certificate,
     InputError,
-    Neighbors,
     PendingCharge,
     PrivacyLoss,
     RandomSource,
     SingleProcess,
     SystemRandomness,
     Trust,
+    Unit,
     as_successive,
     check_positive,
 )
@@ -52,7 +52,7 @@ class StreamResponse:
     response: RandomizedResponse
     run: str
     trust: ClassVar[Trust] = Trust.LOCAL
-    neighbors: ClassVar[Neighbors] = Neighbors.ONE_LABEL
+    neighbors: ClassVar[Unit] = Unit.ONE_LABEL
     basis: ClassVar[tuple[Certificate, ...]] = ()
 
     @property

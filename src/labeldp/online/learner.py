@@ -21,7 +21,6 @@ from labeldp.privacy import (
     Charge,
     InputError,
     LedgerLike,
-    Neighbors,
     Path,
     PendingCharge,
     PrivacyLoss,
@@ -32,6 +31,7 @@ from labeldp.privacy import (
     SingleProcess,
     SystemRandomness,
     Trust,
+    Unit,
     as_successive,
     decimal,
     float_below,
@@ -84,7 +84,7 @@ class HorizonCharge:
     basis: tuple[Certificate, ...] = ()
 
     @property
-    def neighbors(self) -> Neighbors:
+    def neighbors(self) -> Unit:
         """Which losses count as neighboring."""
         return self.kernel.neighbors
 
@@ -139,6 +139,7 @@ class HorizonCharge:
             randomness=rng.kind,
             source=rng.identity,
             traces=self.traces,
+            unit=self.neighbors,
         )
 
 
@@ -152,7 +153,11 @@ def claim(ledger: LedgerLike, mechanism: HorizonCharge, rounds: int, owner: byte
         return True
     mine = np.frombuffer(owner, np.uint8)
     request = PendingCharge(
-        claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, traces=mechanism.traces
+        claimed(mechanism.run, rounds),
+        PrivacyLoss.zero(),
+        labels=mechanism.run,
+        traces=mechanism.traces,
+        unit=mechanism.neighbors,
     )
     with ledger.charging(request, mechanism) as draw:
         if draw.is_new:

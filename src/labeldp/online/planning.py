@@ -10,14 +10,26 @@ from typing import Any, ClassVar
 
 from labeldp.online.convex.base import NEEDS_SAMPLER, NORM_SLACK, Body, ConvexKernel, Sampler, real
 from labeldp.online.experts.accounting import SWINGS, PrivacyTarget, nonprivate_bound
-from labeldp.privacy import InputError, Neighbors, check_integer, decimal, float_above, positive_epsilon
+from labeldp.privacy import InputError, Unit, check_integer, decimal, float_above, positive_epsilon
 
-NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
+NEIGHBORS = {"replace": Unit.ONE_LOSS, "zero-out": Unit.ZERO_OUT}
 """The relations by name: one round's losses become any others, or zero."""
+
 MAX_HORIZON = 10**12
 MAX_EXPERTS = 10**9
 MIN_DELTA = Fraction(1, 10**200)
 """Smaller ones are lost among the smallest doubles."""
+
+
+def loss_unit(neighbors: str) -> Unit:
+    """Return the unit of protection of losses: "replace" or "zero-out".
+
+    Raises:
+        InputError: another word.
+    """
+    if neighbors not in NEIGHBORS:
+        raise InputError("must be 'replace' or 'zero-out'", argument="neighbors")
+    return NEIGHBORS[neighbors]
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,7 @@ class OnlineTask(ABC):
     horizon: int
     epsilon: Fraction
     delta: Fraction
-    neighbors: Neighbors
+    neighbors: Unit
     kind: ClassVar[str]
     """What is played: "experts" or "convex"."""
 
@@ -339,11 +351,10 @@ def _experts_task(d: int, horizon: int, epsilon: Any, delta: Any, neighbors: str
     if not 0 <= share < 1 or 0 < share < MIN_DELTA:
         pure = " or ".join(repr(name) for name, entry in methods_of("experts").items() if entry.pure)
         raise InputError(f"must lie in [1e-200, 1), or be 0 for the method {pure}", argument="delta")
-    if neighbors not in NEIGHBORS:
-        raise InputError("must be 'replace' or 'zero-out'", argument="neighbors")
+    unit = loss_unit(neighbors)
     if loss_bits not in (8, 16):
         raise InputError("must be 8 or 16", argument="loss_bits")
-    return ExpertsTask(horizon, positive_epsilon(epsilon), share, NEIGHBORS[neighbors], d, loss_bits)
+    return ExpertsTask(horizon, positive_epsilon(epsilon), share, unit, d, loss_bits)
 
 
 def experts_plan(
@@ -411,14 +422,13 @@ def _convex_task(
         raise InputError("body must be Unbounded, a Box or a Ball")
     if losses not in ("linear", "convex"):
         raise InputError("losses must be 'linear' or 'convex'")
-    if neighbors not in NEIGHBORS:
-        raise InputError("neighbors must be 'replace' or 'zero-out'")
+    unit = loss_unit(neighbors)
     share = decimal(delta, "delta")
     if not 0 < share < 1:
         raise InputError("delta must lie between 0 and 1: no method for convex losses is pure")
     exact = positive_epsilon(epsilon), share
     rounds, lipschitz = check_integer(horizon, "horizon"), real(lipschitz, "lipschitz")
-    return ConvexTask(rounds, *exact, NEIGHBORS[neighbors], body, lipschitz, losses == "linear", sampler)
+    return ConvexTask(rounds, *exact, unit, body, lipschitz, losses == "linear", sampler)
 
 
 def convex_plan(task: ConvexTask, method: str, bound: float, kernel: ConvexKernel[Any]) -> OnlinePlan:

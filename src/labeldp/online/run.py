@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from labeldp.curator import LOSSES, DatasetLedger, Ledger, LedgerFile
 from labeldp.online.experts.kernel import Actions, check_levels, quantize
 from labeldp.online.learner import HorizonCharge
-from labeldp.online.planning import OnlinePlan, plan_experts
+from labeldp.online.planning import OnlinePlan, loss_unit, plan_experts
 from labeldp.online.snapshots import dump_state, from_plain, load_state, to_plain
 from labeldp.privacy import (
     Argument,
@@ -159,13 +159,15 @@ def run_online(
     name, target, budget = _named(ledger, dataset, revision), _free(Path(out)), Budget(run.epsilon, run.delta)
     table = open_table(data)
     losses = LossFile(table, experts_of(table, run.experts), run, progress)
-    settings = {option: vars(run)[option] or None for option in OPTIONS}
-    source = Source.of(data)
-    request = Request.of("online", run.method, name, source, run.epsilon, run.delta, revision=revision, **settings)
+    settings: dict[str, Any] = {option: vars(run)[option] or None for option in OPTIONS}
+    source, unit = Source.of(data), loss_unit(run.neighbors)
+    settings |= {"revision": revision, "unit": unit}
+    request = Request.of("online", run.method, name, source, run.epsilon, run.delta, **settings)
     account: Ledger | DatasetLedger = Ledger(budget, name)
     if ledger is not None:
         account = LedgerFile(ledger).dataset(name, revision=revision, budget=new_budget or budget)
         account = account.of_request(request)
+        account.check_unit(unit)
     mark = json.dumps([STATE_VERSION, BLOCK_CELLS, request.digest, losses.names, str(ledger)])
     with (
         unfinished(target, hashlib.sha256(mark.encode()).hexdigest()) as state,

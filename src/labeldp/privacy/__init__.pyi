@@ -10,11 +10,9 @@ from .atoms import Response as Response
 from .atoms import normal_cdf as normal_cdf
 from .certificate import Certificate as Certificate
 from .certificate import CuratorLike as CuratorLike
-from .certificate import Neighbors as Neighbors
 from .certificate import Public as Public
 from .certificate import Release as Release
 from .certificate import Trust as Trust
-from .certificate import check_loss_neighbors as check_loss_neighbors
 from .certificate import checked_certificate as checked_certificate
 from .certificate import gather as gather
 from .certificate import one_line as one_line
@@ -87,7 +85,6 @@ from .ids import text_ids as text_ids
 from .ledger import Draw as Draw
 from .ledger import LedgerLike as LedgerLike
 from .ledger import PendingCharge as PendingCharge
-from .ledger import ProtectedUsers as ProtectedUsers
 from .loss import Budget as Budget
 from .loss import Largest as Largest
 from .loss import PrivacyLoss as PrivacyLoss
@@ -110,7 +107,10 @@ from .request import NamedFile as NamedFile
 from .request import Request as Request
 from .request import Scope as Scope
 from .request import Source as Source
-from .request import Unit as Unit
+from .unit import Protection as Protection
+from .unit import Unit as Unit
+from .unit import check_loss_neighbors as check_loss_neighbors
+from .unit import common_unit as common_unit
 from .validate import MAX_EPSILON as MAX_EPSILON
 from .validate import AnyFloats as AnyFloats
 from .validate import Flags as Flags

@@ -12,60 +12,18 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.charges import Charge, Promise, promised, total_loss
+from labeldp.privacy.charges import Charge, Promise, promised, stated_unit, total_loss
 from labeldp.privacy.errors import InputError, PrivacyWarning
 from labeldp.privacy.exact import decimal, decimal_text, float_above, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
 from labeldp.privacy.request import Request
+from labeldp.privacy.unit import Unit, common_unit
 from labeldp.privacy.validate import stored_fraction
 
 T = TypeVar("T")
 
 U = TypeVar("U")
-
-
-class Neighbors(Enum):
-    """Which two datasets must look alike."""
-
-    ONE_LABEL = "the label of one record is replaced"
-    ONE_USER = "all labels of one user are replaced"
-    ONE_LOSS = "one round's loss function is replaced"
-    ZERO_OUT = "one round's loss function is replaced by zero"
-    FULL = "one whole record, features and label, is replaced"
-
-
-def check_loss_neighbors(value: Any) -> Neighbors:
-    """Return how sequences of losses may differ: in the loss of one round, replaced or set to zero.
-
-    Raises:
-        InputError: another relation.
-    """
-    if value not in (Neighbors.ONE_LOSS, Neighbors.ZERO_OUT):
-        raise InputError("must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT", argument="neighbors")
-    return Neighbors(value)
-
-
-@dataclass(frozen=True)
-class _Wording:
-    """The words for a unit of protection: the unit, the same in a neighboring dataset, and what a curator sees."""
-
-    unit: str
-    other: str
-    seen: tuple[str, str] = ("label", "labels")
-
-
-_LOSSES = ("round's losses", "losses")
-
-_WORDING = {
-    Neighbors.ONE_LABEL: _Wording("one label", "another label"),
-    Neighbors.ONE_USER: _Wording("all labels of one user", "other labels of the user"),
-    Neighbors.ONE_LOSS: _Wording("the losses of one round", "other losses of the round", _LOSSES),
-    Neighbors.ZERO_OUT: _Wording(
-        "the losses of one round (against zero losses)", "zero losses of the round, and the reverse", _LOSSES
-    ),
-    Neighbors.FULL: _Wording("one record (features and label)", "another record", ("record", "records")),
-}
 
 
 class Trust(Enum):
@@ -88,13 +46,14 @@ class Certificate:
     """Privacy guarantee of one release; printed, it is four lines.
 
     Everything in it is public. `entries` are the charges that the released value depends on, so that the union of
-    several certificates counts each charge once. `cohorts` names the cohorts that it is about; it is empty if these
-    are all. `request` is the request, in the certificate of a file or a model. It does not count in comparisons.
+    several certificates counts each charge once. `neighbors` is the unit of protection; see `stated_unit`. `cohorts`
+    names the cohorts that it is about; it is empty if these are all. `request` is the request, in the certificate of a
+    file or a model. It does not count in comparisons.
     """
 
     entries: tuple[Charge, ...]
     dataset: str
-    neighbors: Neighbors
+    neighbors: Unit
     trust: Trust
     randomness: RandomnessKind
     published: str
@@ -121,7 +80,7 @@ class Certificate:
         Args:
             delta: in [0, 1]; with 0 the guarantee holds for every output without exception.
         """
-        promise, words = promised(self.entries, delta), _WORDING[self.neighbors]
+        promise, words = promised(self.entries, delta), self.neighbors.words
         guarantee, more = self._guarantee(promise, words.other)
         simulated = self.randomness is RandomnessKind.SIMULATION
         trust = self.trust.value.replace("labels", words.seen[1]).replace("label", words.seen[0])
@@ -156,14 +115,21 @@ class Certificate:
                 meant = f". The probability of any set of outputs is at most {factor} times that under {other}"
                 meant += f", plus {delta}"
         weak = " WARNING: weak guarantee." if promise.epsilon > WEAK_EPSILON else ""
+        accounts = {charge.keeps for charge in self.entries if charge.keeps is not None}
+        if weaker := [unit.words.unit for unit in accounts if not unit.covers(self.neighbors)]:
+            weak = f" All releases of the dataset together protect {weaker[0]} only.{weak}"
         if promise.uncovered is not None:
             uncovered, share = rounded_up_text(promise.uncovered[0]), decimal_text(float_above(promise.uncovered[1]))
             weak = f" Records of the other parts: ε = {uncovered}, δ = {share}.{weak}"
         if promise.kind != "sum" and any(part.kind == "sum" for part in promise.others):
             weak = f" Records of some parts: a sum for these outputs; others might have cost more.{weak}"
         parts = (promise, *promise.others)
+        whose = {charge.account or charge.id for charge in self.entries}
+        same = [SAME_USERS] if self.neighbors is Unit.ONE_USER and len(whose) > 1 else []
         sentences = [text for part in parts if part.kind == "budget" for text in self._kept(part)[2]]
-        more = list(dict.fromkeys([*sentences, *[SHOWN for part in parts if part.kind == "block" and part.blocks]]))
+        more = list(
+            dict.fromkeys([*same, *sentences, *[SHOWN for part in parts if part.kind == "block" and part.blocks]])
+        )
         if promise.kind == "budget":
             which, beyond, _ = self._kept(promise)
             return f"{said} ({which}){meant}{beyond}.{weak}", more
@@ -237,10 +203,12 @@ class Certificate:
             entries = tuple(Charge.from_json(entry) for entry in value["entries"])
             if len({charge.id for charge in entries}) < len(entries):
                 raise ValueError("a charge counts once")
+            if entries and not stated_unit(entries).covers(Unit[value["neighbors"]]):
+                raise ValueError("its charges protect less")
             return cls(
                 entries=entries,
                 dataset=value["dataset"],
-                neighbors=Neighbors[value["neighbors"]],
+                neighbors=Unit[value["neighbors"]],
                 trust=Trust[value["trust"]],
                 randomness=RandomnessKind[value["randomness"]],
                 published=value["published"],
@@ -302,6 +270,9 @@ SHOWN = "the decision to show this release does not depend on any output"
 RAISED, FIXED = "the budget is not raised", "this largest budget was fixed independently of the outputs"
 """The conditions of a guarantee that is a budget; the second one if the budget was changed."""
 
+SAME_USERS = "records of one user are records of one user in every account that was charged"
+"""The condition of a guarantee for users that several accounts keep."""
+
 SIMULATED = "SIMULATION – seeded noise, no privacy"
 
 WEAK_EPSILON = 10
@@ -355,34 +326,34 @@ def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Rele
     """Join releases: `function` of their values, certified by the union of their charges.
 
     `map` on one of them would understate what a value of several inputs costs. What protects users protects each of
-    their records, so that joined with a release that protects records it counts for records.
+    their records, so that joined with a release that protects records it counts for records. Several releases together
+    protect what the accounts protect that they were charged to; see `stated_unit`.
 
     Raises:
-        InputError: no release, something else, or releases of different neighboring relations.
+        InputError: no release, something else, or releases that share no unit of protection.
     """
     if not all(isinstance(release, Release) for release in releases):
         raise InputError("must be what Curator.release or a learner returned, each of them", argument="releases")
     if not releases:
         raise InputError("releases must hold at least one release")
-    certificates = [release.certificate for release in releases]
-    relations = {certificate.neighbors for certificate in certificates}
-    if len(relations) > 1 and relations != {Neighbors.ONE_LABEL, Neighbors.ONE_USER}:
-        raise InputError("releases must share one neighboring relation")
-    return Release(function(*(release.value for release in releases)), join_certificates(certificates))
+    certificate = join_certificates([release.certificate for release in releases])
+    return Release(function(*(release.value for release in releases)), certificate)
 
 
 def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
-    """Return one certificate for all: each charge once, and the weaker guarantee where they differ."""
+    """Return one certificate for all: each charge once, and the weaker guarantee where they differ.
+
+    Raises:
+        InputError: they share no unit of protection, such as labels and losses of rounds.
+    """
     entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
     datasets = dict.fromkeys([certificate.dataset for certificate in certificates])
-    relations = {certificate.neighbors for certificate in certificates}
-    first = certificates[0].neighbors
-    mixed = first is Neighbors.ONE_USER and Neighbors.ONE_LABEL in relations
+    units = [certificate.neighbors for certificate in certificates]
     parts = len(datasets) == 1 and all(certificate.cohorts for certificate in certificates)
     return Certificate(
         entries=tuple(entries.values()),
         dataset=" and ".join(datasets),
-        neighbors=Neighbors.ONE_LABEL if mixed else first,
+        neighbors=common_unit([*units, stated_unit(entries.values())] if entries else units),
         trust=max([certificate.trust for certificate in certificates], key=list(Trust).index),
         randomness=max([certificate.randomness for certificate in certificates], key=list(RandomnessKind).index),
         published=JOINT.join(_distinct([certificate.phrases for certificate in certificates])),

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from labeldp.privacy.atoms import Response
 from labeldp.privacy.exact import decimal, float_above
 from labeldp.privacy.loss import PrivacyLoss, RecordLoss
+from labeldp.privacy.unit import Unit, common_unit
 from labeldp.privacy.validate import stored_fraction
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class Step:
         path: the part of the records.
         times: how many there are.
         span: the cohorts of the records.
+        unit: the unit of protection that the cost is for.
     """
 
     name: str = field(compare=False)
@@ -43,6 +45,7 @@ class Step:
     path: Path = ()
     times: int = 1
     span: Span = (0, 0)
+    unit: Unit = Unit.ONE_LABEL
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Plan:
 
     Args:
         name: distinguishes it from other plans.
-        steps: all of its releases, taken or not.
+        steps: all of its releases, taken or not, in one unit of protection.
 
     Guarantee (whole_plan): the steps that are taken never cost a record more than all steps together. This holds for
         every order of the steps, even if earlier outputs decide which steps are taken.
@@ -62,19 +65,23 @@ class Plan:
     name: str
     steps: tuple[Step, ...]
 
-    def has_step(self, path: Path, loss: PrivacyLoss) -> bool:
+    def has_step(self, path: Path, loss: PrivacyLoss, unit: Unit) -> bool:
         """Return whether a release can take one of the steps; the plan is as certificates have it, without cohorts."""
-        return any(can_take(step, Step("", loss, path)) for step in self.steps)
+        return any(can_take(step, Step("", loss, path, unit=unit)) for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, exact, without cohorts and the names of steps."""
         rows = [[_listed(step.path), step.loss.to_json(), step.times] for step in self.steps]
-        return {"name": self.name, "steps": rows}
+        return {"name": self.name, "unit": self.steps[0].unit.name, "steps": rows}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Plan":
         """Return the plan that `to_json` wrote."""
-        steps = [Step("", PrivacyLoss.from_json(loss), _path(path), int(times)) for path, loss, times in value["steps"]]
+        unit = Unit[value["unit"]]
+        steps = [
+            Step("", PrivacyLoss.from_json(loss), _path(path), int(times), unit=unit)
+            for path, loss, times in value["steps"]
+        ]
         if not steps or min(step.times for step in steps) < 1:
             raise ValueError("a plan has steps")
         return cls(str(value["name"]), tuple(steps))
@@ -95,6 +102,8 @@ class Charge:
         plan: the plan that it is a step of, or None.
         account: identifies the account that keeps the budget; empty if it is not known.
         budgets: every budget under which the account was charged so far, this one included, oldest first.
+        unit: the unit of protection that the cost is for.
+        keeps: the unit of protection of the account, which `unit` covers; None if the account is not known.
     """
 
     id: str
@@ -105,6 +114,8 @@ class Charge:
     plan: Plan | None = None
     account: str = ""
     budgets: tuple[Numbers, ...] = ()
+    unit: Unit = Unit.ONE_LABEL
+    keeps: Unit | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, exact."""
@@ -113,10 +124,12 @@ class Charge:
             "id": self.id,
             "path": _listed(self.path),
             "loss": self.loss.to_json(),
+            "unit": self.unit.name,
             "mechanism": dict(self.mechanism),
             **({"facts": dict(self.facts)} if self.facts else {}),
             **({"plan": self.plan.to_json()} if self.plan else {}),
             **({"account": self.account, "budgets": budgets} if self.account else {}),
+            **({"keeps": self.keeps.name} if self.keeps else {}),
         }
 
     @property
@@ -134,14 +147,16 @@ class Charge:
         loss, facts = PrivacyLoss.from_json(value["loss"]), {str(a): str(b) for a, b in value.get("facts", {}).items()}
         budgets = tuple((stored_fraction(a), stored_fraction(b)) for a, b in value.get("budgets", ()))
         plan = Plan.from_json(value["plan"]) if "plan" in value else None
-        account = str(value.get("account", ""))
-        if bool(account) != bool(budgets) or not all(epsilon > 0 <= delta < 1 for epsilon, delta in budgets):
-            raise ValueError("an account has a budget")
-        if plan is not None and not plan.has_step(_path(value["path"]), loss):
+        account, unit = str(value.get("account", "")), Unit[value["unit"]]
+        keeps = Unit[value["keeps"]] if "keeps" in value else None
+        if not bool(account) == bool(budgets) == bool(keeps) or not all(e > 0 <= delta < 1 for e, delta in budgets):
+            raise ValueError("an account has a budget and a unit of protection")
+        if keeps is not None and not unit.covers(keeps):
+            raise ValueError("an account admits what covers its unit of protection")
+        path = _path(value["path"])
+        if plan is not None and not plan.has_step(path, loss, unit):
             raise ValueError("a charge is a step of its plan")
-        return cls(
-            str(value["id"]), _path(value["path"]), loss, dict(value["mechanism"]), facts, plan, account, budgets
-        )
+        return cls(str(value["id"]), path, loss, dict(value["mechanism"]), facts, plan, account, budgets, unit, keeps)
 
 
 def _listed(path: Path) -> list[list[Any]]:
@@ -155,10 +170,10 @@ def _path(value: Iterable[Any]) -> Path:
 def can_take(step: Step, release: Step) -> bool:
     """Return whether a release may take a step: about its records or some of them, at its cost or a smaller pure one.
 
-    Any pure loss is dominated by randomized response over two answers.
+    Both are in one unit of protection. Any pure loss is dominated by randomized response over two answers.
     """
     inside = step.span[0] <= release.span[0] and release.span[1] <= step.span[1]
-    if not inside or release.path[: len(step.path)] != step.path:
+    if not inside or release.unit is not step.unit or release.path[: len(step.path)] != step.path:
         return False
     atoms, loss = step.loss.atoms, release.loss
     pure = len(atoms) == 1 and atoms[0][1] == 1 and isinstance(atoms[0][0], Response) and atoms[0][0].classes == 2
@@ -345,7 +360,7 @@ def blocks_of(charges: Iterable[Charge]) -> list[Block]:
         if isinstance(plan, Plan) and _suffices(plan, group):
             blocks.append(Block(plan.steps, tuple(group)))
         else:
-            blocks.extend(Block((Step("", charge.loss, charge.path),), (charge,)) for charge in group)
+            blocks.extend(Block((_step(charge),), (charge,)) for charge in group)
     return blocks
 
 
@@ -353,12 +368,33 @@ def _suffices(plan: Plan, charges: Iterable[Charge]) -> bool:
     """Return whether the charges can take steps of the plan in their order, as in an account."""
     left = OpenPlan(plan)
     for charge in charges:
-        release = Step("", charge.loss, charge.path)
+        release = _step(charge)
         number = left.find(release)
         if number is None:
             return False
         left = left.take(number, release)
     return True
+
+
+def _step(charge: Charge) -> Step:
+    """Return a charge as a step."""
+    return Step("", charge.loss, charge.path, unit=charge.unit)
+
+
+def stated_unit(charges: Iterable[Charge]) -> Unit:
+    """Return the unit of protection of a statement about charges: what the costs of all of them are for.
+
+    A statement about several blocks may be about the budgets of their accounts, which bound the costs of charges that
+    it does not list. So it is for what the accounts keep. One block stands for itself.
+
+    Raises:
+        InputError: the charges share no unit of protection.
+
+    Source: `docs/proofs/composition.md`, units of protection.
+    """
+    listed = list(charges)
+    accounts = [charge.keeps for charge in listed if charge.keeps is not None] if len(blocks_of(listed)) > 1 else []
+    return common_unit([*[charge.unit for charge in listed], *accounts])
 
 
 @dataclass(frozen=True)

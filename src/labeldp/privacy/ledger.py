@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Certificate, Neighbors, Release, join_certificates
+from labeldp.privacy.certificate import Certificate, Release, join_certificates
 from labeldp.privacy.charges import Charge, Path
-from labeldp.privacy.errors import LedgerError
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
 from labeldp.privacy.request import Scope
+from labeldp.privacy.unit import Protection, Unit
 
 KEY_SECRECY = "the noise key, and a ledger file that holds it, stays as secret as the labels"
 
@@ -40,7 +40,8 @@ class PendingCharge:
         conditions: of the guarantee, in addition to the mechanism's assumptions.
         order: the row numbers in the order of the record ids, shape (n,), if ids were given: a stored release is reused
             for the same records in another order.
-        users: a digest of the map from records to users, if all labels of a user are protected together.
+        unit: the unit of protection that the cost is for.
+        users: a digest of the map from records to users, if the unit is all labels of a user.
         records: public number of labels that it uses; 0 if unknown.
         analyst: who asks, if shares of the budget are reserved; each analyst gets releases of their own.
     """
@@ -56,6 +57,7 @@ class PendingCharge:
     traces: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
     conditions: tuple[str, ...] = ()
     order: NDArray[np.intp] | None = field(default=None, repr=False, compare=False)
+    unit: Unit = Unit.ONE_LABEL
     users: str | None = field(default=None, repr=False)
     records: int = field(default=0, compare=False)
     analyst: str = ""
@@ -90,7 +92,7 @@ class PendingCharge:
         certificate = Certificate(
             entries=(charge,),
             dataset=dataset,
-            neighbors=Neighbors.ONE_USER if self.users else mechanism.neighbors,
+            neighbors=self.unit,
             trust=mechanism.trust,
             randomness=self.randomness,
             published=mechanism.published,
@@ -131,6 +133,10 @@ class LedgerLike(Protocol):
         """Whose labels these are, in which state, and whose share of the budget is charged."""
 
     @property
+    def protection(self) -> Protection:
+        """What the account protects."""
+
+    @property
     def digest_key(self) -> bytes | None:
         """A secret key for digests of the labels, or None where the ledger needs no digest."""
 
@@ -148,8 +154,8 @@ class LedgerLike(Protocol):
     def of_records(self, records: str | None) -> "LedgerLike":
         """Return the ledger for records with this digest of ids; refuse other records before labels are compared."""
 
-    def check_users(self, users: str | None) -> None:
-        """Refuse a digest of the users that differs from earlier charges; see `ProtectedUsers`."""
+    def check_unit(self, unit: Unit, users: str | None = None) -> None:
+        """Refuse a unit of protection, or users, that the account does not keep; see `Protection.admit`."""
 
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Let the body compare labels with a declared domain; a ledger file remembers that and the outcome."""
@@ -171,37 +177,3 @@ class LedgerLike(Protocol):
 
     def charging(self, request: PendingCharge, mechanism: Any) -> AbstractContextManager[Draw]:
         """Charge before the body draws, and commit the value after it; what is refused never reaches the body."""
-
-
-@dataclass(frozen=True)
-class ProtectedUsers:
-    """What the first charges of a dataset fixed for good: whom they protect.
-
-    Args:
-        users: digest of the map from records to users, or None if no charge was for users.
-        users_only: whether every charge was for users: then what protects single records only is refused.
-    """
-
-    users: str | None = None
-    users_only: bool = True
-
-    def check(self, users: str | None, name: str) -> None:
-        """Refuse a request for records, or for other users.
-
-        A charge for users counts for their records as well, so where records alone were protected it may follow.
-
-        Raises:
-            LedgerError: nothing was charged.
-        """
-        if self.users is None or self.users == users:
-            return
-        if users is not None:
-            raise LedgerError(
-                f"these are not the users that {name!r} was charged for: a dataset has one map from records to "
-                "users; nothing was charged. Use another dataset for the records of other people"
-            )
-        if self.users_only:
-            raise LedgerError(
-                f"{name!r} was charged for users, and this would protect single records only; nothing was charged. "
-                "Pass the user of each record (users, --user COLUMN), or use another dataset"
-            )

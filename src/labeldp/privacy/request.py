@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from fractions import Fraction
 from numbers import Integral
 from pathlib import Path
@@ -17,14 +16,8 @@ from typing import Any
 from labeldp._version import __version__
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, decimal_text
+from labeldp.privacy.unit import Unit
 from labeldp.privacy.validate import path_text, stored_fraction
-
-
-class Unit(StrEnum):
-    """What one neighbor may change."""
-
-    RECORD = "record"
-    USER = "user"
 
 
 @dataclass(frozen=True)
@@ -37,6 +30,7 @@ class Scope:
         revision: the state of the labels; empty for the first.
         cohort: the records that came together; empty for all records.
         analyst: whose share is charged; empty for none.
+        unit: what is protected.
     """
 
     dataset: str
@@ -44,10 +38,10 @@ class Scope:
     revision: str = ""
     cohort: str = ""
     analyst: str = ""
-    unit: Unit = Unit.RECORD
+    unit: Unit = Unit.ONE_LABEL
 
     @classmethod
-    def parse(cls, text: str, *, unit: Unit = Unit.RECORD, **fields: str) -> "Scope":
+    def parse(cls, text: str, *, unit: Unit = Unit.ONE_LABEL, **fields: str) -> "Scope":
         """Return the scope that "survey/income" or "survey" names.
 
         Raises:
@@ -67,7 +61,7 @@ class Scope:
 
     def to_json(self) -> dict[str, str]:
         """Return what a user wrote, as JSON values; what is empty is left out."""
-        return {name: str(value) for name, value in vars(self).items() if value}
+        return {name: value for name, value in (vars(self) | {"unit": self.unit.name}).items() if value}
 
 
 REQUEST_KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "online run", "sums": "estimate"}
@@ -177,10 +171,14 @@ class Request:
         revision: str | None = None,
         cap: int | None = None,
         files: Mapping[str, NamedFile] | None = None,
+        unit: Unit = Unit.ONE_LABEL,
         **options: Any,
     ) -> "Request":
-        """Return the request of this version; options that are None are left out."""
-        unit = Unit.USER if source.users else Unit.RECORD
+        """Return the request of this version; options that are None are left out.
+
+        Its unit of protection is `unit`, or all labels of a user where the source has users.
+        """
+        unit = Unit.ONE_USER if source.users else unit
         scope = Scope.parse(dataset, cohort=cohort or "", revision=revision or "", unit=unit)
         numbers = number_text(epsilon, "epsilon"), number_text(delta, "delta")
         labels = {} if domain is None else domain.to_json()
@@ -277,16 +275,17 @@ class Request:
     @classmethod
     def _checked(cls, value: dict[str, Any]) -> "Request":
         scope, source = dict(value.pop("scope")), dict(value.pop("source"))
-        scope["unit"] = Unit(scope.get("unit", "record"))
+        scope["unit"] = Unit[scope["unit"]]
         source["features"] = tuple(source.get("features", ()))
         files = {name: NamedFile(**file) for name, file in dict(value.pop("files", {})).items()}
         request = cls(**value, scope=Scope(**scope), source=Source(**source), files=files)
         names = [request.source.name, *(file.name for file in files.values())]
-        texts = [*vars(request.scope).values(), *source["features"], *names, request.version, *files]
+        texts = [*request.scope.to_json().values(), *source["features"], *names, request.version, *files]
         texts += [getattr(request.source, name) for name in ("label", "ids", "users")]
         numbers = [request.cap, request.source.rows]
         checks = (
             request.kind in REQUEST_KINDS,
+            (request.scope.unit is Unit.ONE_USER) == bool(request.source.users),
             _NAME.fullmatch(request.does),
             all(isinstance(text, str) for text in texts),
             all(Path(name).name == name for name in names),

@@ -20,6 +20,7 @@ from labeldp.privacy import (
     RecordIds,
     Release,
     Request,
+    Unit,
     decimal,
     hidden_ids,
     stored_fraction,
@@ -103,7 +104,7 @@ class Aggregation:
                 raise InputError("must not be summed by: it is private", argument="label")
             self.table.require(name, "data")
         self.account.refuse_private((*aggregate.columns, self.id))
-        self.account.check_users(None)
+        self.account.check_unit(Unit.ONE_LABEL)
         ids = IdColumn(self.id, self.account.ids_key)
         digest = check_ids(self.table, ids, self.account)
         account = self.account.of_records(digest)

@@ -10,7 +10,7 @@ from scipy import stats
 from labeldp.online.convex.base import Ball, Body, Box, Unbounded, checked_gradients, gradient_units
 from labeldp.online.convex.gradient import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
 from labeldp.online.prefix_sums import GaussianTree, LaplaceTree, ToeplitzSums
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_successive
+from labeldp.privacy import InputError, PrivacyLoss, Unit, as_successive
 
 SECRET = 54321.5
 
@@ -139,7 +139,7 @@ def test_two_rounds_are_accounted_tightly_and_half_of_the_sensitivity_is_caught(
         true = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
         assert true <= kernel.privacy_loss(2).delta(epsilon) <= 1.001 * true
         assert sums.privacy_loss(1.0, 2).delta(epsilon) < 0.99 * true  # the mutant: L in the place of 2 L
-    zero = NoisyLeader(Unbounded(1, 1.0), 3.0, 0.1, sums, Neighbors.ZERO_OUT)
+    zero = NoisyLeader(Unbounded(1, 1.0), 3.0, 0.1, sums, Unit.ZERO_OUT)
     assert zero.privacy_loss(2).delta(0.3) < kernel.privacy_loss(2).delta(0.3)
     assert kernel.privacy_loss(0) == PrivacyLoss.zero()
 
@@ -183,6 +183,6 @@ def test_leaders_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="rate"):
         NoisyLeader(Ball(3, 1.0), 1.0, -0.1, ToeplitzSums(10, 3, 1.0))
     with pytest.raises(InputError, match="neighbors"):
-        NoisyLeader(Ball(3, 1.0), 1.0, 0.1, ToeplitzSums(10, 3, 1.0), Neighbors.FULL)
+        NoisyLeader(Ball(3, 1.0), 1.0, 0.1, ToeplitzSums(10, 3, 1.0), Unit.FULL)
     with pytest.raises(InputError, match="Gaussian noise"):  # a gradient of length 1 has numbers up to sqrt(3) in sum
         NoisyLeader(Ball(3, 1.0), 1.0, 0.1, LaplaceTree(10, 3, 0.1, 255))

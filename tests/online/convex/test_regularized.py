@@ -17,7 +17,7 @@ from labeldp.online.convex.regularized import (
     coin_worst,
     regularized_regret,
 )
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_successive
+from labeldp.privacy import InputError, PrivacyLoss, Unit, as_successive
 
 LINE = Box((-1.0,), (1.0,))
 
@@ -60,20 +60,20 @@ def hockey(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
     return max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) for a, b in ((first, second), (second, first)))
 
 
-def line_kernel(redraw: float, reference: bool, beta: float, strength: float, neighbors: Neighbors) -> Any:
+def line_kernel(redraw: float, reference: bool, beta: float, strength: float, neighbors: Unit) -> Any:
     """A learner on a line that moves after every round."""
     return RegularizedWeights(LINE, 4, 1.0, beta, strength, 1, Fraction(redraw), reference, neighbors)
 
 
 @pytest.mark.guarantee("labeldp.online:RegularizedWeights", "gaussian")
-@pytest.mark.parametrize("neighbors", [Neighbors.ONE_LOSS, Neighbors.ZERO_OUT])
+@pytest.mark.parametrize("neighbors", [Unit.ONE_LOSS, Unit.ZERO_OUT])
 @pytest.mark.parametrize(("redraw", "reference"), [(1.0, False), (0.5, False), (0.125, False), (0.5, True)])
 @pytest.mark.parametrize(("beta", "strength"), [(0.05, 0.5), (0.4, 2.0), (0.2, 30.0)])
 def test_what_points_reveal_is_never_more_than_the_loss(
-    neighbors: Neighbors, redraw: float, reference: bool, beta: float, strength: float
+    neighbors: Unit, redraw: float, reference: bool, beta: float, strength: float
 ) -> None:
     kernel = line_kernel(redraw, reference, beta, strength, neighbors)
-    replaced = 0.0 if neighbors is Neighbors.ZERO_OUT else -1.0
+    replaced = 0.0 if neighbors is Unit.ZERO_OUT else -1.0
     for rounds in ([1.0], [1.0, -1.0], [1.0, 1.0, -0.5]):
         if reference and len(rounds) > 2:
             continue
@@ -92,20 +92,20 @@ def test_one_draw_is_accounted_tightly_and_half_of_its_sensitivity_is_caught() -
         true = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
         assert true <= kernel.privacy_loss(1).delta(epsilon) <= 1.0001 * true
         assert PrivacyLoss.gaussian(kernel.mu / 2).delta(epsilon) < 0.99 * true  # the mutant: L in the place of 2 L
-    zero = RegularizedWeights(Unbounded(1, 1.0), 1, 3.0, 0.5, 2.0, 1, neighbors=Neighbors.ZERO_OUT)
+    zero = RegularizedWeights(Unbounded(1, 1.0), 1, 3.0, 0.5, 2.0, 1, neighbors=Unit.ZERO_OUT)
     assert math.isclose(zero.mu, kernel.mu / 2)
 
 
 def test_enumeration_catches_an_account_without_the_coin() -> None:
-    kernel = line_kernel(0.125, False, 0.4, 2.0, Neighbors.ONE_LOSS)
+    kernel = line_kernel(0.125, False, 0.4, 2.0, Unit.ONE_LOSS)
     truth, other = paths([1.0], kernel), paths([-1.0], kernel)
     draws = PrivacyLoss.gaussian(kernel.mu * 0.5)
     assert any(hockey(truth, other, e) > draws.delta(e) for e in np.linspace(0, 1.5, 31))
 
 
-@pytest.mark.parametrize(("neighbors", "swing"), [(Neighbors.ONE_LOSS, 1.0), (Neighbors.ZERO_OUT, 0.5)])
+@pytest.mark.parametrize(("neighbors", "swing"), [(Unit.ONE_LOSS, 1.0), (Unit.ZERO_OUT, 0.5)])
 @pytest.mark.parametrize(("reference", "longest"), [(False, 1), (True, 3)])
-def test_the_loss_of_lazy_draws_by_hand(reference: bool, longest: int, neighbors: Neighbors, swing: float) -> None:
+def test_the_loss_of_lazy_draws_by_hand(reference: bool, longest: int, neighbors: Unit, swing: float) -> None:
     """Equations (4) and (5): with a reference the coin tilts twice as far, and redraws come with e^(-3 B eta)."""
     redraw, batch, batches = 0.125, 4, 60
     kernel = RegularizedWeights(
@@ -155,7 +155,7 @@ def test_costs_are_bounded_for_certain(body: Any) -> None:
 
 def test_the_dartboard_keeps_the_law_of_the_weights() -> None:
     """Points after three batches, some of them kept, have the law of a fresh draw; that of two batches is rejected."""
-    kernel = line_kernel(0.25, False, 0.4, 0.5, Neighbors.ONE_LOSS)
+    kernel = line_kernel(0.25, False, 0.4, 0.5, Unit.ONE_LOSS)
     gradients = np.array([[1.0], [-1.0], [1.0]])
     found = []
     rng = as_successive(np.random.default_rng(3))
@@ -227,7 +227,7 @@ def test_most_draws_are_seldom_surpassed() -> None:
         ({"batch": 0}, "batch"),
         ({"redraw": 0}, "redraw"),
         ({"tail": 0.0}, "tail"),
-        ({"neighbors": Neighbors.FULL}, "neighbors"),
+        ({"neighbors": Unit.FULL}, "neighbors"),
     ],
 )
 def test_what_is_out_of_range_is_refused(change: dict[str, Any], message: str) -> None:

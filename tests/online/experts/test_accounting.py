@@ -20,9 +20,9 @@ from labeldp.online.experts.accounting import (
 from labeldp.online.experts.doubling import doubling_regret_bound
 from labeldp.online.experts.renyi import ORDERS, rdp_delta, switching_rdp
 from labeldp.online.experts.softmax import softmax_rate, softmax_regret_bound
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss
+from labeldp.privacy import InputError, PrivacyLoss, Unit
 
-REPLACE, ZERO_OUT = Neighbors.ONE_LOSS, Neighbors.ZERO_OUT
+REPLACE, ZERO_OUT = Unit.ONE_LOSS, Unit.ZERO_OUT
 
 ROWS = [  # horizon, batch, rate, redraw; epsilon at 1e-6 of the dartboard, of Algorithm 1
     (10**6, 1, 1.65e-3, 3.3e-3, 0.748, 1.09),
@@ -127,7 +127,7 @@ def test_rates_that_are_no_doubles_are_rounded_against_us() -> None:
         ((0.1, 0, 0.5, 9, REPLACE), "batch must be an integer, at least 1"),
         ((0.1, 1, 0, 9, REPLACE), r"redraw must lie in \(0, 1\]"),
         ((0.1, 1, 2, 9, REPLACE), r"redraw must lie in \(0, 1\]"),
-        ((0.1, 1, 0.5, 9, Neighbors.ONE_LABEL), "neighbors must be"),
+        ((0.1, 1, 0.5, 9, Unit.ONE_LABEL), "neighbors must be"),
     ],
 )
 def test_what_is_refused(loss, given: tuple, message: str) -> None:

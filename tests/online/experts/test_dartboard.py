@@ -15,7 +15,7 @@ from labeldp.online import BatchedDartboard, LazyState, quantize
 from labeldp.online.experts import dartboard
 from labeldp.online.experts.kernel import rows_of
 from labeldp.online.experts.lazy import play
-from labeldp.privacy import WORD, InputError, KeyedRandomness, Neighbors, Trust, as_randomness
+from labeldp.privacy import WORD, InputError, KeyedRandomness, Trust, Unit, as_randomness
 from labeldp.sampling import ExponentialWeights, KeepCoin
 from labeldp.testing.laws import ContractViolation, check_law
 from online.laws import dartboard_law, fixed, marginals, weights
@@ -253,7 +253,7 @@ def test_its_loss_is_that_of_the_accountant() -> None:
     assert kernel.privacy_loss(10**6 - 1).epsilon(1e-6) == pytest.approx(0.748, abs=5e-4)
     assert kernel.trust is Trust.CENTRAL
     assert kernel.privacy_loss(0).epsilon(0) == 0
-    removed = BatchedDartboard.shrinking(1000, kernel.rate, kernel.redraw, neighbors=Neighbors.ZERO_OUT)
+    removed = BatchedDartboard.shrinking(1000, kernel.rate, kernel.redraw, neighbors=Unit.ZERO_OUT)
     assert removed.privacy_loss(10**6 - 1).epsilon(1e-6) < 0.7
 
 
@@ -269,8 +269,8 @@ def test_its_loss_is_that_of_the_accountant() -> None:
         ({"redraw": 1.5}, r"redraw must lie in \(0, 1\]"),
         ({"redraw": 0.1}, r"a multiple of 2\*\*-32"),
         ({"levels": 100}, "levels must be 255 or 65535"),
-        ({"neighbors": Neighbors.ONE_LABEL}, "neighbors must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT"),
-        ({"neighbors": "replace"}, "neighbors must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT"),
+        ({"neighbors": Unit.ONE_LABEL}, "neighbors must be Unit.ONE_LOSS or Unit.ZERO_OUT"),
+        ({"neighbors": "replace"}, "neighbors must be Unit.ONE_LOSS or Unit.ZERO_OUT"),
     ],
 )
 def test_parameters_that_are_refused(change: dict[str, Any], message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from labeldp.online import BatchedDartboard, BetterOfTwo, DoublingExponential, Kernel, MatrixFactorization, TreeNoise
-from labeldp.privacy import InputError, KeyedRandomness, Neighbors, PrivacyLoss, as_randomness
+from labeldp.privacy import InputError, KeyedRandomness, PrivacyLoss, Unit, as_randomness
 from labeldp.testing.laws import check_law
 
 ROUNDS = 3
@@ -58,12 +58,12 @@ def worst_ratio(rate: float, zero_out: bool, totals: Callable[[np.ndarray], list
 
 @pytest.mark.guarantee("labeldp.online:DoublingExponential", "pure")
 @pytest.mark.guarantee("labeldp.online:DoublingExponential", "one_use")
-@pytest.mark.parametrize("neighbors", [Neighbors.ONE_LOSS, Neighbors.ZERO_OUT])
+@pytest.mark.parametrize("neighbors", [Unit.ONE_LOSS, Unit.ZERO_OUT])
 @pytest.mark.parametrize("experts", [2, 3])
-def test_every_pair_of_neighbors_keeps_epsilon(neighbors: Neighbors, experts: int) -> None:
+def test_every_pair_of_neighbors_keeps_epsilon(neighbors: Unit, experts: int) -> None:
     epsilon = 1.5
     kernel = DoublingExponential(experts, epsilon, neighbors=neighbors)
-    zero_out = neighbors is Neighbors.ZERO_OUT
+    zero_out = neighbors is Unit.ZERO_OUT
     worst = worst_ratio(float(kernel.rate), zero_out, epoch_totals, experts)
     assert 0.4 * epsilon < worst <= epsilon * (1 + 1e-12)
     assert worst_ratio(float(kernel.rate), zero_out, running_totals, experts) > worst, "losses used twice are seen"
@@ -119,7 +119,7 @@ def test_a_draw_reads_the_newest_epoch_alone() -> None:
 
 def test_rates_are_exact() -> None:
     assert DoublingExponential(2, "0.3").rate == Fraction(3, 20)
-    assert DoublingExponential(2, "0.3", neighbors=Neighbors.ZERO_OUT).rate == Fraction(3, 10)
+    assert DoublingExponential(2, "0.3", neighbors=Unit.ZERO_OUT).rate == Fraction(3, 10)
     assert math.isclose(DoublingExponential(2, 0.3).privacy_loss(5).epsilon(0), 0.3)
 
 
@@ -127,7 +127,7 @@ REFUSED = {
     "one expert": (lambda: DoublingExponential(1, 1), "experts must be an integer, at least 2"),
     "no epsilon": (lambda: DoublingExponential(2, 0), "epsilon must be positive"),
     "levels": (lambda: DoublingExponential(2, 1, levels=7), "levels must be 255 or 65535"),
-    "neighbors": (lambda: DoublingExponential(2, 1, neighbors=Neighbors.FULL), "neighbors must be Neighbors.ONE_LOSS"),
+    "neighbors": (lambda: DoublingExponential(2, 1, neighbors=Unit.FULL), "neighbors must be Unit.ONE_LOSS"),
     "a key": (lambda: DoublingExponential(2, 1).init(rng=KeyedRandomness(bytes(32))), "keyed randomness would repeat"),
     "losses": (
         lambda: DoublingExponential(2, 1).update(None, np.zeros((1, 3), dtype=np.uint8), rng=rng(0)),
@@ -204,7 +204,7 @@ def test_the_chooser_sees_what_the_two_of_them_paid() -> None:
     seen = []
 
     class Watching:
-        experts, levels, neighbors = 2, 255, Neighbors.ONE_LOSS
+        experts, levels, neighbors = 2, 255, Unit.ONE_LOSS
 
         def init(self, *, rng: object) -> int:
             return 0
@@ -227,8 +227,8 @@ def test_sparse_losses_are_played_like_dense_ones() -> None:
 
 
 def test_it_has_the_experts_levels_and_neighbors_of_the_two() -> None:
-    kernel = better(5, levels=65535, neighbors=Neighbors.ZERO_OUT)
-    assert (kernel.experts, kernel.levels, kernel.neighbors) == (5, 65535, Neighbors.ZERO_OUT)
+    kernel = better(5, levels=65535, neighbors=Unit.ZERO_OUT)
+    assert (kernel.experts, kernel.levels, kernel.neighbors) == (5, 65535, Unit.ZERO_OUT)
     assert len(play(kernel, np.full((9, 5), 40_000, dtype=np.uint16))) == 9
 
 
@@ -239,7 +239,7 @@ BETTER_REFUSED = {
     "a wide chooser": (lambda: BetterOfTwo(D(3, 1), D(3, 1), D(3, 1)), "chooser 2 of them"),
     "other levels": (lambda: BetterOfTwo(D(3, 1), D(3, 1, levels=65535), D(2, 1)), "the same levels and neighbors"),
     "other neighbors": (
-        lambda: BetterOfTwo(D(3, 1), D(3, 1), D(2, 1, neighbors=Neighbors.ZERO_OUT)),
+        lambda: BetterOfTwo(D(3, 1), D(3, 1), D(2, 1, neighbors=Unit.ZERO_OUT)),
         "the same levels and neighbors",
     ),
     "losses": (lambda: play(better(), np.zeros((2, 3))), "losses must be a matrix of uint8 levels"),

@@ -11,7 +11,7 @@ from labeldp.online import L2P, Kernel, LazyState, MultiplicativeWeightsMeasure
 from labeldp.online.experts import lazy as l2p
 from labeldp.online.experts.kernel import rows_of
 from labeldp.online.experts.lazy import begin, play
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_randomness
+from labeldp.privacy import InputError, PrivacyLoss, Unit, as_randomness
 from labeldp.sampling.discrete import keep_coins
 from labeldp.testing.laws import ContractViolation, check_law
 from online.laws import dartboard_law, fixed, l2p_law, marginals, weights
@@ -167,7 +167,7 @@ def test_what_is_refused() -> None:
     for arguments, message in [
         ((measure, 0, 0.5), "batch must be an integer, at least 1"),
         ((measure, 1, 0.0), "redraw must lie in"),
-        ((measure, 1, 0.5, Neighbors.FULL), "neighbors must be Neighbors.ONE_LOSS"),
+        ((measure, 1, 0.5, Unit.FULL), "neighbors must be Unit.ONE_LOSS"),
     ]:
         with pytest.raises(InputError, match=message):
             L2P(*arguments)

@@ -12,7 +12,7 @@ from labeldp.online.experts import accounting as tuning
 from labeldp.online.experts.accounting import PrivacyTarget, few_bits, tuned
 from labeldp.online.experts.softmax import least_noise
 from labeldp.online.planning import methods_of, plan_experts
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss
+from labeldp.privacy import InputError, PrivacyLoss, Unit
 
 METHODS = methods_of("experts")
 
@@ -178,7 +178,7 @@ def test_when_a_bound_says_nothing() -> None:
         ({"delta": 0}, "delta must be positive, such as 1e-6: with delta = 0 there is only the method 'doubling'"),
         ({"delta": 0, "method": "dartboard"}, "delta must be positive"),
         ({"method": "best"}, "method must be one of: auto, dartboard, matrix-factorization, tree, redraw, shrinking-"),
-        ({"neighbors": Neighbors.ONE_LOSS}, "neighbors must be 'replace' or 'zero-out'"),
+        ({"neighbors": Unit.ONE_LOSS}, "neighbors must be 'replace' or 'zero-out'"),
         ({"loss_bits": 7}, "loss_bits must be 8 or 16"),
     ],
 )

@@ -17,7 +17,7 @@ from labeldp.online import (
 )
 from labeldp.online.experts.softmax import softmax_draws
 from labeldp.online.prefix_sums import nodes, toeplitz_factor
-from labeldp.privacy import InputError, KeyedRandomness, Neighbors, PrivacyLoss, as_randomness
+from labeldp.privacy import InputError, KeyedRandomness, PrivacyLoss, Unit, as_randomness
 from labeldp.sampling.discrete import laplace_law
 from labeldp.testing.laws import check_law
 
@@ -194,7 +194,7 @@ REFUSED = {
     "no rate": (lambda: MF(2, 4, 0, 1.0), "rate must be positive"),
     "no stddev": (lambda: MF(2, 4, 1, -1.0), "stddev must be positive"),
     "levels": (lambda: MF(2, 4, 1, 1.0, levels=100), "levels must be 255 or 65535"),
-    "neighbors": (lambda: MF(2, 4, 1, 1.0, neighbors=Neighbors.ONE_LABEL), "neighbors must be Neighbors.ONE_LOSS"),
+    "neighbors": (lambda: MF(2, 4, 1, 1.0, neighbors=Unit.ONE_LABEL), "neighbors must be Unit.ONE_LOSS"),
     "both noises": (lambda: TreeNoise(2, 4, 1, epsilon=1, stddev=1), "give one of epsilon"),
     "no noise": (lambda: TreeNoise(2, 4, 1), "give one of epsilon"),
     "no epsilon": (lambda: TreeNoise(2, 4, 1, epsilon=0), "epsilon must be positive"),

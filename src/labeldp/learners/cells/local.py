@@ -25,7 +25,7 @@ from labeldp.learners.features import (
 )
 from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Classes, Interval, debias
-from labeldp.privacy import AnyFloats, Certificate, InputError, Neighbors, NotInvertibleError, Public, Release, gather
+from labeldp.privacy import AnyFloats, Certificate, InputError, NotInvertibleError, Public, Release, Unit, gather
 
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
 """The sizes of cells that `tune` chooses from where no partition is given."""
@@ -95,12 +95,12 @@ class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
 
 
 def fitted_partition(partition: Any, features: Any) -> Any:
-    """Return a copy of a partition, fitted to features; refuse what is none, or rests on a release of whole records."""
+    """Return a copy of a partition, fitted to features; refuse what is none, or rests on a release of no labels."""
     if not all(callable(getattr(partition, name, None)) for name in ("fit", "transform", "centers")):
         raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
     source = source_of(partition)
-    if isinstance(source, Release) and source.certificate.neighbors is not Neighbors.ONE_LABEL:
-        raise InputError("partition must rest on released labels: no certificate joins a guarantee about whole records")
+    if isinstance(source, Release) and not source.certificate.neighbors.covers(Unit.ONE_LABEL):
+        raise InputError("partition must rest on released labels: no certificate joins labels and losses")
     # A clone would lose what a tree was fitted to.
     return copy(partition).fit(features)
 

@@ -12,10 +12,10 @@ from labeldp.privacy import (
     Floats,
     InputError,
     Integers,
-    Neighbors,
     PrivacyLoss,
     Randomness,
     Trust,
+    Unit,
     check_integer,
     check_loss_neighbors,
     exact_positive,
@@ -177,7 +177,7 @@ class ConvexKernel(ABC, Generic[S]):
     body: Body
     horizon: int
     lipschitz: float
-    neighbors: Neighbors
+    neighbors: Unit
     trust = Trust.CENTRAL
 
     @abstractmethod
@@ -232,7 +232,7 @@ class ConvexKernel(ABC, Generic[S]):
     @property
     def sensitivity(self) -> float:
         """The largest distance of one round's gradients in neighboring sequences: 2 L, or L if one is zero."""
-        swing = 1 if self.neighbors is Neighbors.ZERO_OUT else 2
+        swing = 1 if self.neighbors is Unit.ZERO_OUT else 2
         return swing * self.lipschitz * (1 + NORM_SLACK)
 
 

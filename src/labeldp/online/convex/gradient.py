@@ -18,7 +18,7 @@ from labeldp.online.prefix_sums import (
     smallest_stddev,
 )
 from labeldp.online.snapshots import KernelState
-from labeldp.privacy import Floats, InputError, Neighbors, PrivacyLoss, Randomness, check_loss_neighbors, set_fields
+from labeldp.privacy import Floats, InputError, PrivacyLoss, Randomness, Unit, check_loss_neighbors, set_fields
 
 S = TypeVar("S", bound=HasRounds)
 
@@ -50,7 +50,7 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
         rate: positive; `linear_rate` and `convex_rate` give those with the least bounds of regret.
         sums: the noisy sums of as many numbers as the body has dimensions, of gradients divided by `lipschitz`, with
             Gaussian noise: gradients are bounded in Euclidean length, which Laplace noise does not pay for.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+        neighbors: `Unit.ONE_LOSS` or `Unit.ZERO_OUT`.
 
     Guarantee (post_processing): all points together are post-processing of the noisy sums, of which one round's vector
         is replaced by another at a distance of at most 2, or by zero within a distance of 1, also where gradients
@@ -73,7 +73,7 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
     lipschitz: float
     rate: float
     sums: NoisyPrefixSums[Any]
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
 
     def __post_init__(self) -> None:
         numbers = {name: real(getattr(self, name), name) for name in ("lipschitz", "rate")}

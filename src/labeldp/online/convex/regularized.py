@@ -25,9 +25,9 @@ from labeldp.privacy import (
     Floats,
     InputError,
     Integers,
-    Neighbors,
     PrivacyLoss,
     Randomness,
+    Unit,
     as_successive,
     check_integer,
     decimal,
@@ -132,7 +132,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         batch: rounds that are played with one point, at least 1.
         redraw: the probability of a draw whatever the losses were, in (0, 1], exact.
         reference: play Algorithm 1 with its second sequence instead of the dartboard.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+        neighbors: `Unit.ONE_LOSS` or `Unit.ZERO_OUT`.
         tail: what an unusual number of draws adds to delta where redraw < 1, in (0, 1).
 
     Guarantee (gaussian): Gaussian differential privacy of every draw, with mu = sensitivity * sqrt(beta / (2 *
@@ -150,7 +150,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
     batch: int
     redraw: Fraction = Fraction(1)
     reference: bool = False
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
     tail: float = 2.0**-40
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
     def _coin(self) -> PrivacyLoss:
         """Return the loss of the coin after the batch in which the losses differ."""
         measure, chains = self.measure, 2 if self.reference else 1
-        bound = measure.bound if self.neighbors is Neighbors.ONE_LOSS else measure.bound // 2 + 1
+        bound = measure.bound if self.neighbors is Unit.ONE_LOSS else measure.bound // 2 + 1
         shift = self.batch * measure.bound if self.reference else 0
         worst = coin_worst(float(chains * bound * measure.unit), float(self.redraw), float(shift * measure.unit))
         return PrivacyLoss.pure(Fraction(float(worst)))
@@ -301,7 +301,7 @@ class SampledWeights(ConvexKernel[SampledState]):
     batch: int
     sampler: Sampler = field(repr=False)
     epsilon: Any
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
 
     def __post_init__(self) -> None:
         self._check_common_fields("lipschitz", "beta", "strength", "epsilon")

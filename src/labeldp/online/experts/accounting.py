@@ -14,8 +14,8 @@ from labeldp.online.experts.renyi import MAX_RATE, ORDERS, Switching, switching_
 from labeldp.privacy import (
     Floats,
     InputError,
-    Neighbors,
     PrivacyLoss,
+    Unit,
     check_integer,
     check_loss_neighbors,
     exact_positive,
@@ -28,7 +28,7 @@ Blocks = Iterable[NDArray[np.unsignedinteger[Any]]]
 BLOCK_LOSSES = 1 << 18
 """How many losses are handled at a time."""
 Singles = NDArray[np.float32]
-SWINGS = {Neighbors.ONE_LOSS: 2, Neighbors.ZERO_OUT: 1}
+SWINGS = {Unit.ONE_LOSS: 2, Unit.ZERO_OUT: 1}
 """How far apart log-weights of two experts can move, in rates, when one round's losses become others, or zero."""
 _LARGEST_MU = 1e4
 REDRAW_STEP = Fraction(1, 1 << 32)
@@ -44,7 +44,7 @@ def batches_seen(rounds: int, batch: int) -> int:
     return rounds // batch + 1
 
 
-def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:
+def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Unit) -> PrivacyLoss:
     """Return what the actions of a batched dartboard reveal of one round's losses.
 
     Args:
@@ -59,7 +59,7 @@ def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: N
     return _loss(rate, batch, redraw, rounds, neighbors, chains=1)
 
 
-def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:
+def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Unit) -> PrivacyLoss:
     """Return the same for `L2P` with multiplicative weights: its reference costs as many draws again.
 
     Source: `docs/proofs/online-experts.md`, equation (7); not the formula of Asi, Theorem 3.2 (`theorem_3_2_epsilon`).
@@ -67,7 +67,7 @@ def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbo
     return _loss(rate, batch, redraw, rounds, neighbors, chains=2)
 
 
-def _loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors, chains: int) -> PrivacyLoss:
+def _loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Unit, chains: int) -> PrivacyLoss:
     """Return the loss of switching, its rate rounded up to a double; zero while only one batch can be seen."""
     swing, exact = SWINGS[check_loss_neighbors(neighbors)], exact_positive(rate, "rate")
     above, share, batch = float(exact), float(exact_share(redraw, "redraw")), check_integer(batch, "batch")

@@ -20,9 +20,9 @@ from labeldp.online.experts.lazy import (
 from labeldp.online.planning import ExpertsTask, OnlinePlan
 from labeldp.privacy import (
     Integers,
-    Neighbors,
     PrivacyLoss,
     Randomness,
+    Unit,
     Words,
     as_successive,
     check_integer,
@@ -77,7 +77,7 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
     rate: Fraction
     redraw: Fraction
     levels: int = 255
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
     measure: MultiplicativeWeightsMeasure = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
 
     @classmethod
     def shrinking(
-        cls, experts: int, rate: Any, redraw: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
+        cls, experts: int, rate: Any, redraw: Any, levels: int = 255, neighbors: Unit = Unit.ONE_LOSS
     ) -> "BatchedDartboard":
         """Return the dartboard without batches, B = 1: the private shrinking dartboard.
 

@@ -16,9 +16,9 @@ from labeldp.privacy import (
     Argument,
     InputError,
     Integers,
-    Neighbors,
     PrivacyLoss,
     Randomness,
+    Unit,
     as_successive,
     positive_epsilon,
     set_fields,
@@ -47,7 +47,7 @@ class DoublingExponential(Kernel[DoublingState]):
     Args:
         experts: d, at least 2.
         epsilon: privacy parameter of all actions together, positive, exact.
-        levels, neighbors: see `Kernel`; `Neighbors.ZERO_OUT` lets the rate be twice as large.
+        levels, neighbors: see `Kernel`; `Unit.ZERO_OUT` lets the rate be twice as large.
 
     Guarantee (pure, one_use): all actions together are epsilon-DP, exactly, for the emitted bits; each round's losses
         are used in one draw.
@@ -67,7 +67,7 @@ class DoublingExponential(Kernel[DoublingState]):
     experts: int
     epsilon: Fraction
     levels: int = 255
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
 
     def __post_init__(self) -> None:
         self._check_common_fields()
@@ -76,7 +76,7 @@ class DoublingExponential(Kernel[DoublingState]):
     @property
     def rate(self) -> Fraction:
         """What a loss of 1 takes off a log-weight: epsilon, or half of it where a loss may move both ways."""
-        return self.epsilon if self.neighbors is Neighbors.ZERO_OUT else self.epsilon / 2
+        return self.epsilon if self.neighbors is Unit.ZERO_OUT else self.epsilon / 2
 
     def init(self, *, rng: Randomness) -> DoublingState:
         return self._drawn(0, np.zeros(self.experts, dtype=np.int64), as_successive(rng))
@@ -159,7 +159,7 @@ class BetterOfTwo(Kernel[BothState]):
     chooser: Kernel[Any]
     experts: int = field(init=False)
     levels: int = field(init=False)
-    neighbors: Neighbors = field(init=False)
+    neighbors: Unit = field(init=False)
 
     def __post_init__(self) -> None:
         if self.first.experts != self.second.experts or self.chooser.experts != 2:

@@ -13,10 +13,10 @@ from labeldp.online.experts.accounting import Blocks, MeanRegret, Regret
 from labeldp.privacy import (
     InputError,
     Integers,
-    Neighbors,
     PrivacyLoss,
     Randomness,
     Trust,
+    Unit,
     check_integer,
     check_loss_neighbors,
     set_fields,
@@ -40,7 +40,7 @@ class Kernel(ABC, Generic[S]):
     Attributes:
         experts: d, at least 2.
         levels: 255 or 65535, the level of a loss of 1.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+        neighbors: `Unit.ONE_LOSS` or `Unit.ZERO_OUT`.
 
     Guarantee (causal): an action depends on losses of earlier rounds alone, and its law does not depend on how the
         rounds are divided among calls of `update`.
@@ -48,7 +48,7 @@ class Kernel(ABC, Generic[S]):
 
     experts: int
     levels: int
-    neighbors: Neighbors
+    neighbors: Unit
     trust = Trust.CENTRAL
 
     @abstractmethod

@@ -23,9 +23,9 @@ from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
     InputError,
     Integers,
-    Neighbors,
     PrivacyLoss,
     Randomness,
+    Unit,
     as_successive,
     check_integer,
     check_loss_neighbors,
@@ -240,7 +240,7 @@ class L2P(Kernel[LazyState[Any]]):
         measure: a measure on experts, such as `MultiplicativeWeightsMeasure`, whose bound never fails: delta_0 = 0.
         batch: rounds that are played with one action, at least 1.
         redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+        neighbors: `Unit.ONE_LOSS` or `Unit.ZERO_OUT`.
 
     Guarantee (switching): switching after a batch depends on the losses of this batch alone.
 
@@ -250,7 +250,7 @@ class L2P(Kernel[LazyState[Any]]):
     measure: ExpertMeasure[Any]
     batch: int
     redraw: Fraction
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
     experts: int = field(init=False)
     levels: int = field(init=False)
 

@@ -30,9 +30,9 @@ from labeldp.privacy import (
     Argument,
     Floats,
     InputError,
-    Neighbors,
     PrivacyLoss,
     Randomness,
+    Unit,
     as_successive,
     check_integer,
     exact_positive,
@@ -171,7 +171,7 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
     rate: Fraction
     stddev: float
     levels: int = 255
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
 
     def __post_init__(self) -> None:
         self._check_fields()
@@ -224,7 +224,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
     epsilon: Fraction | None = None
     stddev: float | None = None
     levels: int = 255
-    neighbors: Neighbors = Neighbors.ONE_LOSS
+    neighbors: Unit = Unit.ONE_LOSS
 
     def __post_init__(self) -> None:
         self._check_fields()
