@@ -1,30 +1,29 @@
 """A grey-box audit: run a program on neighboring labels with the same randomness, and compare what happens inside."""
 
 import io
+import logging
 import math
-import re
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field, fields, is_dataclass
-from numbers import Number
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.audit.outputs import Leaves, Reader, read_state
 from labeldp.curator import Curator
 from labeldp.mechanisms import MECHANISMS, Mechanism
 from labeldp.privacy import (
-    Certificate,
     Charge,
     InputError,
     PrivacyLoss,
     RecordLoss,
-    Release,
     check_integer,
     decimal,
     total_loss,
@@ -36,10 +35,8 @@ FALSE_ALARM = 1e-9
 MOST_RUNS = 400
 """Runs with other randomness, at most, that tell an output without noise from a noisy one."""
 
-SLACK = 1 + 1e-9
-"""Floating point noise and its sums may be off by so much."""
-
-_NOT_DATA = (BuiltinFunctionType, FunctionType, MethodType, ModuleType, type)
+ROUNDING = 2.0**-44
+"""Sums of floating point numbers may be off by this share of the larger one."""
 
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -320,7 +317,10 @@ class _Tape:
         self.others: dict[str, int] = {}
         self.findings: list[Finding] = []
         self.bare: set[int] = set()
-        self.output: Any = None
+        self.leaves: Leaves = {}
+        self.state: Leaves = {}
+        self.unreadable: set[str] = set()
+        self.escapes: set[tuple[str, str]] = set()
         self.number, self.depth, self.charging = 0, 0, False
         self.generator: Any = None
 
@@ -330,15 +330,20 @@ class _Tape:
         self.generator.tape = self
         marked = np.array(labels).view(_Labels)
         marked.tape = self
-        with _patched(self, primitives):
-            printed = io.StringIO()
+        shown = io.StringIO()
+        with _patched(self, primitives), _shown(shown), _watched(self):
             try:
-                with redirect_stdout(printed), redirect_stderr(printed):
-                    output = program(marked, self.generator)
+                output = program(marked, self.generator)
+                self.bare.update(item.draw for item in _noises(output))
+                reader = Reader(self.charges, _is_program)
+                reader.read(output, "output")  # iterators run here, as they would later
+                self.unreadable = reader.unreadable
             except _Diverged:
                 return self
-            self.bare.update(item.draw for item in _noises(output))
-            self.output = (_plain(output), printed.getvalue())
+        reader.read(shown.getvalue(), "shown")
+        self.leaves, state = reader.leaves, Reader(self.charges, _is_program)
+        read_state(program, state)
+        self.state = state.leaves
         if self.played is not None and len(self.events) < len(self.played.events):
             self.findings.append(_flow(self.played.events[len(self.events)].site))
         return self
@@ -448,6 +453,103 @@ def _is_program(path: str) -> bool:
 
 
 @contextmanager
+def _shown(stream: io.StringIO) -> Iterator[None]:
+    """Write into a stream what a body shows: on the terminal, in logs and in warnings."""
+
+    def handle(logger: logging.Logger, record: logging.LogRecord) -> None:
+        stream.write(f"{record.levelname} {record.name} {record.getMessage()}\n")
+
+    def warn(message: Any, category: Any, *places: Any, **options: Any) -> None:
+        stream.write(f"{category.__name__} {message}\n")
+
+    with ExitStack() as stack:
+        for redirect in (redirect_stdout(stream), redirect_stderr(stream), warnings.catch_warnings()):
+            stack.enter_context(redirect)
+        for owner, name, value in (
+            (sys, "__stdout__", stream),
+            (sys, "__stderr__", stream),
+            (logging.Logger, "handle", handle),
+        ):
+            stack.enter_context(patch.object(owner, name, value))
+        warnings.simplefilter("always")
+        warnings.showwarning = warn
+        yield
+
+
+_WATCHERS: list["_Tape"] = []
+"""Runs that note what leaves a process; Python cannot take its hook off again."""
+
+_ESCAPES = {
+    "open": "a file",
+    "os.write": "a file",
+    "os.rename": "a file",
+    "os.mkdir": "a file",
+    "os.symlink": "a file",
+    "os.truncate": "a file",
+    "os.utime": "a file",
+    "os.remove": "a file",
+    "sqlite3.connect": "a database",
+    "socket.connect": "a socket",
+    "socket.sendto": "a socket",
+    "subprocess.Popen": "a process",
+    "os.system": "a process",
+    "os.fork": "a process",
+    "os.exec": "a process",
+    "os.posix_spawn": "a process",
+    "os.kill": "a process",
+    "os.putenv": "the environment",
+    "ctypes.dlopen": "a library",
+    "mmap.__new__": "memory of others",
+}
+"""Events of Python by which a program reaches beyond its process, and what they are called here."""
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _WATCHERS and event in _ESCAPES:
+        if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+            return
+        site = _caller()
+        if site:
+            _WATCHERS[-1].escapes.add((_ESCAPES[event], site))
+
+
+def _caller() -> str:
+    """Return file and line of the program where it calls Python or a library; empty where labeldp or an import does."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if _is_program(path):
+            return f"{Path(path).name}:{frame.f_lineno}"
+        if (path.startswith(PACKAGE) and frame.f_globals.get("__name__") != __name__) or "importlib" in path:
+            return ""
+        frame = frame.f_back
+    return ""
+
+
+@contextmanager
+def _watched(tape: "_Tape") -> Iterator[None]:
+    """Note files, sockets and processes that a body uses."""
+    if not _HOOKED:
+        sys.addaudithook(_hook)
+        _HOOKED.append(True)
+
+    def write(*arguments: Any) -> Any:
+        _hook("os.write", arguments)
+        return original(*arguments)
+
+    original = os.write
+    _WATCHERS.append(tape)
+    try:
+        with patch.object(os, "write", write):
+            yield
+    finally:
+        _WATCHERS.remove(tape)
+
+
+_HOOKED: list[bool] = []
+
+
+@contextmanager
 def _patched(tape: _Tape, primitives: Sequence[Primitive]) -> Iterator[None]:
     """Note, while a body runs, what mechanisms, curators, primitives and global sources of randomness do."""
     with ExitStack() as stack:
@@ -497,6 +599,10 @@ def trace(
     values are played back. If anything other than the inputs of noise differs, it depends on labels without noise: the
     output, scales, or the choice of the noise. The distance of the inputs is the sensitivity, which gives the cost of
     each draw. Findings are facts about the pairs that were run. A trace without findings is no proof.
+
+    Outputs are compared to the last bit, with all that they refer to; so are prints, logs, warnings and the globals
+    that the program names. An output that cannot be read, and files, sockets and processes, are "unverified". Not seen:
+    an event that no pair meets, time and memory, threads, errors, and what compiled libraries keep.
 
     Args:
         program: takes labels, shape (n,), and a numpy generator, which is its only source of noise; returns its output.
@@ -584,6 +690,9 @@ class _Pairs:
         first = _Tape().run(program, base, seed, primitives)
         result = cls(first, [*_reused(first), *_foreign(first)], [[0.0, 0.0] for _ in first.events])
         result.findings += _frozen(program, base, seed, first, primitives)
+        same = _Tape(first).run(program, base, seed, primitives)
+        unstable, changing = _differences(first.leaves, same.leaves), _differences(first.state, same.state)
+        result.findings += _unreadable(first, unstable)
         values, counts = np.unique(base, return_counts=True)
         explained = False
         rare = np.flatnonzero(base == values[counts.argmin()])
@@ -596,14 +705,37 @@ class _Pairs:
             result.findings += other.findings
             if other.findings:
                 continue
-            if not explained and _differ(first.output, other.output):
+            if not explained and _differences(first.leaves, other.leaves) - unstable:
                 explained = True
                 result.findings += _unexplained(program, base, neighbor, first, claim, primitives)
+            if _differences(first.state, other.state) - changing:
+                result.findings.append(Finding("raw output", "what the program leaves in memory depends on labels"))
             cost = _cost(first, other, result.measured, result.findings)
             result.worst = max(result.worst, cost.epsilon(claim[1]))
             if not cost.within(*claim):
                 result.findings.append(Finding("budget", "one label costs more than is claimed, all draws together"))
         return result
+
+
+def _differences(one: Leaves, other: Leaves) -> set[str]:
+    """Return the places where two runs differ."""
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+
+
+def _unreadable(tape: _Tape, unstable: set[str]) -> list[Finding]:
+    """Report what cannot be compared: then nothing is known of it."""
+    findings = [
+        Finding("raw output", f"an output cannot be compared ({kind}): return numbers, texts or arrays", fails=False)
+        for kind in sorted(tape.unreadable)
+    ]
+    findings += [
+        Finding("raw output", f"what leaves through {way} is not compared", site, fails=False)
+        for way, site in sorted(tape.escapes)
+    ]
+    if unstable and not tape.others:
+        sentence = "the output differs in two runs on the same labels with the same draws: time, memory or other state"
+        findings.append(Finding("raw output", sentence, fails=False))
+    return findings
 
 
 def _cost(one: _Tape, other: _Tape, measured: list[list[float]], findings: list[Finding]) -> RecordLoss:
@@ -618,17 +750,22 @@ def _cost(one: _Tape, other: _Tape, measured: list[list[float]], findings: list[
             declared = event.parameters.get("sensitivity") if isinstance(event.parameters, dict) else None
             if declared is not None:
                 row[0] = max(row[0], float(np.abs(event.value - twin.value).sum()))
-                if row[0] > declared * SLACK:
+                if float(_moved(event.value, twin.value).sum()) > declared:
                     findings.append(Finding("sensitivity", f"{event.kind} moves by more than it declares", event.site))
         else:
-            scale, moved = np.asarray(event.parameters[0]), np.abs(event.value - twin.value)
-            row[0] = max(row[0], float(moved.sum()))
+            scale, moved = np.asarray(event.parameters[0]), _moved(event.value, twin.value)
+            row[0] = max(row[0], float(np.abs(event.value - twin.value).sum()))
             loss = _noise_loss(event, moved, scale, findings)
         row[1] = max(row[1], loss.epsilon(0) if loss.max_loss is not None else math.inf)
         drawn += loss
     charged = total_loss(one.charges)
     largest = None if charged.max_loss is None or drawn.max_loss is None else charged.max_loss + drawn.max_loss
     return RecordLoss(tuple(loss + drawn for loss in charged.losses or (PrivacyLoss.zero(),)), largest)
+
+
+def _moved(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """Return by how much values move, at least: their rounding is taken off."""
+    return np.maximum(np.abs(one - other) - ROUNDING * np.maximum(np.abs(one), np.abs(other)), 0.0)
 
 
 def _noise_loss(event: Event, moved: NDArray[Any], scale: NDArray[Any], findings: list[Finding]) -> PrivacyLoss:
@@ -639,11 +776,11 @@ def _noise_loss(event: Event, moved: NDArray[Any], scale: NDArray[Any], findings
         return PrivacyLoss.zero()
     units = moved / np.broadcast_to(scale, moved.shape)
     if event.kind == "normal":
-        return PrivacyLoss.gaussian(float(np.sqrt((units**2).sum())) / SLACK)
+        return PrivacyLoss.gaussian(float(np.sqrt((units**2).sum())))
     if event.kind == "two-sided geometric" and (event.value % 1).any():
         findings.append(Finding("noise", "integer noise is added to numbers that are no integers", event.site))
     if event.kind in ("laplace", "two-sided geometric"):
-        return PrivacyLoss.pure(float(units.sum()) / SLACK)
+        return PrivacyLoss.pure(float(units.sum()))
     findings.append(Finding("noise", f"{event.kind} noise has one side: it hides nothing", event.site))
     return PrivacyLoss.zero()
 
@@ -678,10 +815,10 @@ def _frozen(
 ) -> list[Finding]:
     """Report noise that is the same in every run: a seed that the program fixed."""
     again = _Tape().run(program, labels, seed + 1, primitives)
-    if _differ(first.output, again.output):
+    if first.leaves != again.leaves:
         return []
     drawn = [pair for pair in zip(first.events, again.events, strict=False) if pair[0].noise is not None]
-    frozen = [one for one, other in drawn if not _differ(one.output, other.output)]
+    frozen = [one for one, other in drawn if np.array_equal(one.output, other.output)]
     if frozen or (first.others and not first.events):
         return [Finding("randomness", "the noise is the same in every run: a seed is fixed")]
     return []
@@ -712,54 +849,11 @@ def _unexplained(
     if runs > MOST_RUNS:
         return [unseen]
     sides = [
-        [_Tape().run(program, side, 1000 + number, primitives).output for number in range(runs)]
+        [_Tape().run(program, side, 1000 + number, primitives).leaves for number in range(runs)]
         for side in (labels, neighbor)
     ]
-    constant = [set.intersection(*[_leaves(output) for output in outputs]) for outputs in sides]
+    constant = [set.intersection(*[set(output.items()) for output in outputs]) for outputs in sides]
     names = [{name for name, _ in leaves} for leaves in constant]
     if any((name, value) not in constant[1] for name, value in constant[0] if name in names[1]):
         return [Finding("raw output", "the output depends on labels without noise")]
     return [unseen]
-
-
-def _leaves(value: Any) -> set[tuple[str, str]]:
-    """Return all numbers and texts of an output, each with its place."""
-    return {(name, repr(leaf)) for name, leaf in _walk(value, "", set())}
-
-
-def _differ(one: Any, other: Any) -> bool:
-    return _leaves(one) != _leaves(other)
-
-
-def _walk(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Release):
-        value = value.value
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
-        yield name, value
-    elif isinstance(value, np.ndarray):
-        yield f"{name}.shape", value.shape
-        for position, item in enumerate(value.ravel().tolist()):
-            yield f"{name}[{position}]", item
-    elif isinstance(value, (Certificate, np.random.Generator, *_NOT_DATA)) or id(value) in seen:
-        return
-    elif isinstance(value, Number):
-        yield name, value
-    elif isinstance(value, bytearray | memoryview):
-        yield name, bytes(value)
-    elif hasattr(value, "to_numpy") or hasattr(value, "to_pylist"):
-        yield from _walk(value.to_pylist() if hasattr(value, "to_pylist") else value.to_numpy(), name, seen)
-    elif isinstance(value, Iterator):
-        yield from _walk(list(value), name, seen)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _walk(item, f"{name}.{key}", seen | {id(value)})
-    elif isinstance(value, list | tuple | set | frozenset):
-        for position, item in enumerate(sorted(value, key=repr) if isinstance(value, set | frozenset) else value):
-            yield from _walk(item, f"{name}[{position}]", seen | {id(value)})
-    else:
-        names = [part.name for part in fields(value)] if is_dataclass(value) else list(getattr(value, "__dict__", {}))
-        names += [slot for kind in type(value).__mro__ for slot in getattr(kind, "__slots__", ()) if slot not in names]
-        if not names:
-            yield name, re.sub(r"0x[0-9a-f]+", "", repr(value))
-        for part in names:
-            yield from _walk(getattr(value, part, None), f"{name}.{part}", seen | {id(value)})

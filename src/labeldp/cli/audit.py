@@ -245,7 +245,8 @@ def program(
     FUNCTION takes labels and a numpy generator, its only source of noise, and returns its output. It runs on labels
     and on neighbors with the same noise: whatever else differs depends on labels. Reports which lines read labels,
     draw noise, and where a claim breaks. Labels are synthetic, unless --data says otherwise. That nothing is found
-    proves nothing.
+    proves nothing. It does not see an event that no pair of inputs meets (such as a change of two labels at once),
+    time and memory, threads, errors, what compiled libraries keep, and programs that look for an audit.
 
     \b
     Ends with status 0 if no mistake was found, 1 if one was, 2 if

@@ -352,7 +352,7 @@ class ArrowSink(Sink):
 
 
 def compact(column: Any) -> Any:
-    """Return the same values in buffers of their own.
+    """Return the same values in new buffers.
 
     Arrow writes whole buffers: with what stands under missing values, up to 63 bytes of the next rows, and of views all
     texts that they were cut from.
