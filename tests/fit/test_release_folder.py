@@ -301,9 +301,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "no rows in a part": (written("day=1/a.csv", "id,kind,bought\n"), {}, "has a header row but no other row"),
     "an empty part": (written("notes.txt", ""), {}, r"notes\.txt is empty"),
     "a part that is no table": (written("notes.csv", "\0\1"), {}, "is not a table"),
-    "a row with a cell more": (rewritten("\n3,", "\n1,2,3,"), {}, "a row has more or fewer cells"),
     "a damaged footer": (damaged(LAST, -60), {}, "damaged or truncated Parquet"),
-    "a damaged page": (damaged(LAST, 40), {}, "damaged or truncated Parquet"),
     "a part without its end": (packed_and_cut_off, {}, "damaged or truncated"),
     "a part of another name": (
         lambda folder: (folder / "parts" / "day=1" / "a.csv").rename(folder / "parts" / "a.txt"), {}, "must end in",

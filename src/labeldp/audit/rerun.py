@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.audit.black_box import LowerBound, audit_outputs
-from labeldp.curator import DatasetLedger, Recorded, copy_ledger
+from labeldp.curator import LOSSES, DatasetLedger, LedgerFile, Recorded, copy_ledger
 from labeldp.fit import (
     DESCRIPTION,
     ESTIMATOR,
@@ -30,7 +30,17 @@ from labeldp.fit import (
     statements,
 )
 from labeldp.mechanisms import Domain, FiniteMechanism, load
-from labeldp.privacy import Certificate, InputError, LabelDPError, PrivacyLoss, RandomnessKind, Request, Trust
+from labeldp.privacy import (
+    Certificate,
+    DomainError,
+    InputError,
+    LabelDPError,
+    PrivacyLoss,
+    RandomnessKind,
+    Request,
+    Trust,
+    UnreadableRows,
+)
 from labeldp.tables import Table, codes_of, column_digest, file_digest, open_table, read_certificate
 
 RERUNS = {
@@ -103,10 +113,23 @@ class Rerun:
                 return self._fit(self.request, Path(folder))
             except _NotMade as why:
                 return [Check(None, f"{NOT_MADE}: {why}.")], None, []
+            except (DomainError, UnreadableRows) as error:
+                refused = error
             except InputError:
                 raise
             except LabelDPError as error:
                 return [Check(False, f"The values could NOT be recomputed from {self.data}: {error}")], None, []
+        self._count(refused)
+
+    def _count(self, refused: InputError) -> NoReturn:
+        """Count a rejection by labels in the ledger itself, not only in the copy, and raise it."""
+        assert self.request is not None
+        scope, domain = self.request.scope, self.request.domain
+        account = LedgerFile(self.ledger).dataset(
+            scope.name, cohort=scope.cohort or None, revision=scope.revision or None
+        )
+        with account.comparing(Domain.from_json(domain) if domain else LOSSES):
+            raise refused
 
     def _file(self, request: Request, folder: Path) -> Result:
         """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
@@ -262,6 +285,8 @@ class Rerun:
         try:
             rows, _ = read_rows(self.data, settings, None)
             job = prepare(settings, rows, str(copy), data=self.data)
+        except UnreadableRows:
+            raise
         except InputError as error:
             raise _NotMade(f"this fit is refused today or of these data: {error}") from None
         with suppress(_Enough), job.curator.subscribe(record):

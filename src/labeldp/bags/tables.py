@@ -16,7 +16,7 @@ from labeldp.bags.base import Bagged, ReleasedSums, halved_at_medians, public_ha
 from labeldp.bags.columns import OrderedLabels, ids_in_order
 from labeldp.bags.learners import BagRows, bag_model
 from labeldp.bags.sums import BagSum
-from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, user_names
+from labeldp.curator import WHOSE, Curator, LedgerFile, counts_unreadable, numbered, user_names
 from labeldp.learners import Model
 from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain
 from labeldp.privacy import (
@@ -29,6 +29,7 @@ from labeldp.privacy import (
     Request,
     Source,
     Unit,
+    UnreadableRows,
     check_choice,
     check_nonnegative,
     checked_certificate,
@@ -62,6 +63,7 @@ from labeldp.tables import (
 from labeldp.tables import user_column as read_users
 
 
+@counts_unreadable
 def release_bags(
     data: str | os.PathLike[str],
     *,
@@ -354,6 +356,7 @@ def _numbers(table: pa.Table, column: str) -> Floats:
     return floats
 
 
+@counts_unreadable
 def bag_sum(
     data: Any,
     *,
@@ -469,6 +472,8 @@ class FeatureSums:
                     raise InputError("must be finite numbers, none of them missing", argument="features")
                 np.add.at(sums, groups, rows)
                 counts += np.bincount(groups, minlength=self.count)
+        except UnreadableRows:
+            raise
         except InputError as error:
             return stored(problem=np.array(str(error)))
         return stored(counts=counts, sums=sums)

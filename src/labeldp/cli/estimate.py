@@ -189,6 +189,7 @@ class RawFile(PublicColumns):
 
     def __init__(self, path: str, options: dict[str, Any]) -> None:
         from labeldp.bags import PrivateColumn
+        from labeldp.curator import counting_unreadable
         from labeldp.fit import domain_of
         from labeldp.privacy import InputError
 
@@ -203,7 +204,9 @@ class RawFile(PublicColumns):
             )
         domain = domain_of(options["classes"], options["interval"], options["grid"], clip=options["clip"])
         self.refuse_private(options["id_column"])  # before a message tells of its values
-        self.private = PrivateColumn.read(path, options["label"], domain, options["id_column"])
+        with counting_unreadable(self._account, domain):
+            self.private = PrivateColumn.read(path, options["label"], domain, options["id_column"])
+            _ = self.private.records  # without public columns this reads the file
         super().__init__(path, self.private.public)
 
     @property
@@ -220,6 +223,16 @@ class RawFile(PublicColumns):
         from labeldp.curator import LedgerFile
 
         LedgerFile(self.options["ledger"]).refuse_private(self.options["dataset"], [column])
+
+    def _account(self) -> Any:
+        """Open the dataset of the ledger."""
+        from labeldp.curator import LedgerFile
+        from labeldp.privacy import Budget
+
+        options = self.options
+        scope = {name: options[name] for name in ("cohort", "revision")}
+        budget = Budget(options["new_budget"] or options["epsilon"])
+        return LedgerFile(options["ledger"]).dataset(options["dataset"], budget=budget, **scope)
 
     def ask(self, question: str, estimator: Estimator, **columns: Any) -> Any:
         from labeldp.fit import epsilon_of

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
+from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile, counting_unreadable
 from labeldp.mechanisms import Domain, FiniteMechanism
 from labeldp.privacy import Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, Unit, whole_cost
 from labeldp.streams import IdColumn, LabelTask, check_columns, check_ids, survey_labels
@@ -124,7 +124,8 @@ def charge(
     account.check_unit(Unit.ONE_LABEL)
     account.afford(mechanism)
     ids, check_key = IdColumn(id, account.ids_key), secrets.token_bytes(32)
-    digest = check_ids(table, ids, account)
+    with counting_unreadable(lambda: account, mechanism.domain):
+        digest = check_ids(table, ids, account)
     account = account.of_records(digest)
     account.afford(mechanism)
     task = LabelTask(ids, label, domain, account.digest_key, check_key)

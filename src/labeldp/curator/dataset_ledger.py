@@ -95,6 +95,7 @@ from labeldp.privacy import (
     Span,
     Step,
     Unit,
+    UnreadableRows,
     derive_key,
     gather,
     largest_of,
@@ -811,7 +812,7 @@ class _Comparison(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        about_labels = isinstance(error, DomainError) or not isinstance(error, LabelDPError)
+        about_labels = isinstance(error, DomainError | UnreadableRows) or not isinstance(error, LabelDPError)
         if error is not None and not (about_labels and isinstance(error, Exception)):
             return False  # about a file or an argument, or an interrupt
         count = "passed = passed + 1" if error is None else "refused = refused + 1"
@@ -827,8 +828,10 @@ class _Comparison(AbstractContextManager[None]):
             link.__context__ = None  # else the refusal would stand behind the failure
             del error, trace  # this frame is one of the failure's: it must not lead to the refusal
             raise
-        if isinstance(error, DomainError):  # neither its sentence nor its frames may tell of labels
+        if isinstance(error, UnreadableRows):
+            error.counted = True
+        if isinstance(error, DomainError | UnreadableRows):  # neither its sentence nor its frames may tell of labels
             error.__traceback__ = error.__context__ = error.__cause__ = None
-            if isinstance(self._domain, Domain):
+            if isinstance(error, DomainError) and isinstance(self._domain, Domain):
                 DomainError.__init__(error, self._ledger._refusal(self._domain, self._declared))
         return False

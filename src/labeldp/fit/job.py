@@ -482,13 +482,7 @@ def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
         return ledger
     if not isinstance(ledger, str | os.PathLike):
         return RemoteAccount.of(ledger, settings, len(rows.features), rows.ids)
-    dataset = LedgerFile(ledger).dataset(
-        settings.dataset,
-        cohort=settings.cohort,
-        revision=settings.revision,
-        other_ids=settings.other_ids,
-        budget=settings.new_budget or Budget(settings.asked, settings.delta),
-    )
+    dataset = file_account(ledger, settings)
     account = dataset.of_records(records_digest(rows.ids, dataset))
     account.check_domain(settings.domain)  # before the budget: a larger one would not help
     account.check_count(len(rows.features))
@@ -496,6 +490,17 @@ def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
         account.check_unit(Unit.ONE_LABEL)
     account.refuse_private((*getattr(rows, "columns", ()), settings.id_column, settings.user_column))
     return account
+
+
+def file_account(ledger: Any, settings: FitSettings) -> DatasetLedger:
+    """Return the dataset of a ledger file that a fit is charged to."""
+    return LedgerFile(ledger).dataset(
+        settings.dataset,
+        cohort=settings.cohort,
+        revision=settings.revision,
+        other_ids=settings.other_ids,
+        budget=settings.new_budget or Budget(settings.asked, settings.delta),
+    )
 
 
 def read_rows(data: str | pa.Table, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
+from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, counts_unreadable, kind_of_ids
 from labeldp.fit.users import FileUsers, answer_epsilon
 from labeldp.fit.verify import verify_file
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
@@ -70,6 +70,7 @@ Progress = Callable[[str, float], None]
 """Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
 
 
+@counts_unreadable
 def release_file(
     data: Any,
     *,

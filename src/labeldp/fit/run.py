@@ -4,11 +4,11 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from labeldp.curator import Curator, DatasetLedger, LedgerFile
+from labeldp.curator import Curator, DatasetLedger, LedgerFile, counting_unreadable
 from labeldp.fit.bundle import (
     CERTIFICATE,
     CERTIFIED,
@@ -22,7 +22,7 @@ from labeldp.fit.bundle import (
     write_json,
     write_text,
 )
-from labeldp.fit.job import Job, RemoteAccount, prepare, read_rows, takes_images
+from labeldp.fit.job import Job, RemoteAccount, file_account, prepare, read_rows, takes_images
 from labeldp.fit.settings import FitSettings
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
@@ -107,7 +107,9 @@ def fit_file(
         if ledger is not None and data is not None and not takes_images(data):  # before a message tells of values
             names = (settings.id_column, settings.user_column, *(settings.features or open_table(data).columns))
             LedgerFile(ledger).refuse_private(settings.dataset, [name for name in names if name != settings.label])
-        rows, public = read_rows(source, settings, test)
+        private = counting_unreadable(lambda: file_account(ledger, settings), settings.domain)
+        with nullcontext() if ledger is None else private:  # what a server has is read with public features alone
+            rows, public = read_rows(source, settings, test)
         return prepare(settings, rows, ledger if curator is None else curator, data=data, public=public)
 
     if (Path(out) / CERTIFICATE).is_file():

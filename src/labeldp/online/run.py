@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import LOSSES, DatasetLedger, Ledger, LedgerFile
+from labeldp.curator import LOSSES, DatasetLedger, Ledger, LedgerFile, counting_unreadable
 from labeldp.online.experts.kernel import Actions, check_levels, quantize
 from labeldp.online.learner import HorizonCharge
 from labeldp.online.planning import OnlinePlan, loss_unit, plan_experts
@@ -173,7 +173,8 @@ def run_online(
         unfinished(target, hashlib.sha256(mark.encode()).hexdigest()) as state,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
-        rows = losses.counted()
+        with counting_unreadable(lambda: account, LOSSES):
+            rows = losses.counted()
         plan, rounds = run.plan(len(losses.names), rows)
         before = account.charges
         if note and isinstance(account, DatasetLedger) and account.is_new:

@@ -46,6 +46,7 @@ from .errors import LedgerError as LedgerError
 from .errors import NewLedgerWarning as NewLedgerWarning
 from .errors import NotInvertibleError as NotInvertibleError
 from .errors import PrivacyWarning as PrivacyWarning
+from .errors import UnreadableRows as UnreadableRows
 from .errors import did_you_mean as did_you_mean
 from .errors import explain_full_disk as explain_full_disk
 from .exact import WORD as WORD

@@ -71,6 +71,18 @@ class DomainError(InputError):
     """A label lies outside the declared domain, or is missing."""
 
 
+class UnreadableRows(InputError):
+    """Rows of a file cannot be read, and their labels may be why: wherever labels are private it counts as a rejection.
+
+    The message says neither which rows nor what is in them.
+
+    Attributes:
+        counted: whether a ledger has counted it.
+    """
+
+    counted = False
+
+
 class NotInvertibleError(InputError):
     """The noise has no inverse, so an unbiased estimate does not exist."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
+from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile, counts_unreadable
 from labeldp.learners import CellTask, CompactPartition, Model, default_cells
 from labeldp.mechanisms import RESOLUTION, CountMechanism, Domain, GaussianMoment, LaplaceHistogram, LaplaceMoment
 from labeldp.privacy import (
@@ -21,6 +21,7 @@ from labeldp.privacy import (
     Release,
     Request,
     Unit,
+    UnreadableRows,
     decimal,
     hidden_ids,
     stored_fraction,
@@ -164,6 +165,7 @@ class Survey:
         return draw.release
 
 
+@counts_unreadable
 def histogram(
     data: Any,
     *,
@@ -213,6 +215,7 @@ def histogram(
     return aggregation.grouped(LaplaceHistogram, ByColumn(groups), why, epsilon=epsilon)
 
 
+@counts_unreadable
 def cells(
     data: Any,
     *,
@@ -251,6 +254,7 @@ def cells(
     return aggregation.grouped(mechanism, ByCells(partition, columns), why, epsilon=epsilon)
 
 
+@counts_unreadable
 def moments(
     data: Any,
     *,
@@ -300,6 +304,7 @@ def moments(
     )
 
 
+@counts_unreadable
 def fit_cells(
     data: Any,
     *,
@@ -383,6 +388,8 @@ class SampleTask:
         try:
             for batch in recut(batches):
                 sample.add(batch)
+        except UnreadableRows:
+            raise
         except InputError as error:
             return stored(problem=np.array(str(error)))
         return sample.state

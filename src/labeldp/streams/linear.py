@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
+from labeldp.curator import counts_unreadable
 from labeldp.learners import (
     SAMPLED_RECORDS,
     STREAMED_RECORDS,
@@ -39,6 +40,7 @@ PROBED = 64
 """Records that a representation must encode alike in several blocks."""
 
 
+@counts_unreadable
 def fit_linear(
     data: Any,
     *,

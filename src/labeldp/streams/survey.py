@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from labeldp.curator import DatasetLedger, Fingerprint
 from labeldp.mechanisms import Domain
-from labeldp.privacy import DomainError, IdDigest, Ids, InputError, LabelDigest, LabelDPError, RecordIds, record_words
+from labeldp.privacy import (
+    DomainError,
+    IdDigest,
+    Ids,
+    InputError,
+    LabelDigest,
+    LabelDPError,
+    RecordIds,
+    UnreadableRows,
+    record_words,
+)
 from labeldp.tables import CHANGED, DistinctIds, Table, check_kind, codes_of, record_ids, recut
 
 
@@ -44,6 +54,8 @@ class IdTask:
                     names = self.ids.of(batch)
                     distinct.add(names)
                     digest.update(RecordIds.of(names, self.key).blocks)
+        except UnreadableRows:
+            raise
         except InputError as error:
             return packed(problem=str(error))
         return packed(ids=digest.state.hex())
@@ -106,6 +118,8 @@ class LabelTask:
         try:
             for batch in recut(batches):
                 result.add(batch)
+        except UnreadableRows:
+            raise
         except InputError as error:
             return packed(problem=str(error))
         return result.state

@@ -1,12 +1,14 @@
 """Files of tables, read by blocks: CSV, Parquet and Arrow."""
 
 import io
+import itertools
 import os
+import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from csv import Error as CsvError
 from csv import reader
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, ClassVar, final
@@ -16,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from labeldp.privacy import InputError, check_growth
+from labeldp.privacy import InputError, UnreadableRows, check_growth
 from labeldp.tables.table import (
     Table,
     blocks_without_values,
@@ -29,8 +31,9 @@ from labeldp.tables.table import (
 
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 DELIMITERS = ",\t;|"
-CHUNK_BYTES = 1 << 20
-BLOCK_BYTES = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLOCK_BYTES = ROW_BYTES = 1 << 20
+"""How much of a text is read at a time, and the length of its longest row."""
 
 
 @final
@@ -41,25 +44,55 @@ class CsvFile(Table):
     Every column is read as text: '007' stays '007', and no block can contradict a type that was guessed from an
     earlier one. An empty cell is missing, a quoted empty cell is the empty text; blank lines are skipped.
     `TableEncoder` recognizes which columns are numbers.
+
+    A row that cannot be read may be so because of its label. So all rows are checked before the first one is yielded,
+    each to the end of the file: neither blocks nor time tell which row it was.
+
+    Fields:
+        start: the bytes before the first row: header, and what stands before it.
+        checked: the columns whose cells were found to be readable.
     """
 
     declares_names: ClassVar[bool] = False
     delimiter: str = ","
     compression: str | None = None
-    skipped: int = 0
-    """The number of lines before the header: 1 if a line such as `sep=;` names the delimiter."""
+    start: int = 0
+    checked: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def _stream(
         self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        explain = partial(_csv_problem, self.path)
-        reader = without_values(lambda: self._reader(columns), explain)
-        yield from blocks_without_values(iter(reader), explain)
+        if not self.checked.issuperset(columns):
+            readable = True
+            for batch in self._parsed(columns):
+                readable &= batch is not None
+            if not readable:
+                raise UnreadableRows(_unreadable(self.path))
+            self.checked.update(columns)
+        for batch in self._parsed(columns):
+            if batch is None:  # the file is another than the one that was checked
+                raise UnreadableRows(_unreadable(self.path))
+            yield batch
 
-    def _reader(self, columns: tuple[str, ...]) -> csv.CSVStreamingReader:
-        return csv.open_csv(
-            _unpacked_stream(self.path, self.compression),
-            read_options=csv.ReadOptions(block_size=BLOCK_BYTES, skip_rows=self.skipped),
+    def _parsed(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch | None]:
+        """Yield the rows of the file, and None for each piece of it, or at its end, that cannot be read."""
+        rows, texts = RowCutter(self.delimiter), _texts(self.path, self.compression)
+        first = next(texts, b"")[self.start :]
+        for piece in rows.cut(itertools.chain([first], texts)):
+            try:
+                parsed = self._parse(piece, columns)
+            except (pa.ArrowException, MemoryError):
+                yield None
+            else:
+                yield from parsed.to_batches()
+        if not rows.sound:
+            yield None
+
+    def _parse(self, piece: bytes, columns: tuple[str, ...]) -> pa.Table:
+        """Parse whole rows; a blank line before them keeps a byte order mark that is in a cell."""
+        return csv.read_csv(
+            pa.BufferReader(b"\n" + piece),
+            read_options=csv.ReadOptions(column_names=list(self.columns), block_size=len(piece) + 2, use_threads=False),
             parse_options=csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types={name: pa.string() for name in self.columns},
@@ -72,137 +105,140 @@ class CsvFile(Table):
 
 
 def open_csv(path: Path) -> CsvFile:
-    """Open the CSV file at `path`; read it once and refuse it if it is damaged."""
+    """Open the CSV file at `path` by its header; other rows are not parsed, for labels are in them."""
     with path.open("rb") as file:
         head = file.read(8)
     compression = next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
-    explain = partial(_csv_problem, path)
-    start = without_values(lambda: next(_chunks(path, compression), b""), explain)
-    delimiter, declared = _delimiter(path, start)
-    without_values(lambda: _scan(path, compression, delimiter), explain)
-    draft = CsvFile(path, pa.schema([]), delimiter=delimiter, compression=compression, skipped=int(declared))
-    names = without_values(lambda: draft._reader(()).schema.names, explain)
+    texts = _texts(path, compression)
+    start = next(texts, b"")
+    header = _header(path, start)
+    try:
+        names = [name.encode("latin-1").decode() for name in header.names]
+    except UnicodeError:
+        names = []
+    is_cut = header.end == BLOCK_BYTES and not start.endswith((b"\r", b"\n"))
+    if not names or any("\0" in name for name in names) or is_cut:
+        raise InputError(_not_a_table(path))
+    if not header.closed:
+        raise InputError(f"{path} has a header in which a quote is not closed, or not doubled in a cell")
     check_names(path, names, declared=False)
-    index = (names[0],) if not names[0] else ()  # pandas writes the index first, without a name
-    table = replace(draft, schema=pa.schema([(name, pa.string()) for name in names]), index=index)
-    if next(table.blocks(block_rows=1), None) is None:
+    if not any(text.strip(b"\r\n") for text in itertools.chain([start[header.end :]], texts)):
         raise InputError(f"{path} has a header row but no other row")
-    return table
+    index = (names[0],) if not names[0] else ()  # pandas writes the index first, without a name
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return CsvFile(path, schema, index=index, delimiter=header.delimiter, compression=compression, start=header.end)
 
 
-def _chunks(path: Path, compression: str | None) -> Iterator[bytes]:
-    with _unpacked_stream(path, compression) as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            yield chunk
+def _header(path: Path, start: bytes) -> "_Header":
+    """Return the header of a text, by its delimiter; later lines are private.
 
-
-def _unpacked_stream(path: Path, compression: str | None) -> pa.NativeFile:
-    return pa.input_stream(os_file(path), compression=compression)
-
-
-def _delimiter(path: Path, start: bytes) -> tuple[str, bool]:
-    """Return the delimiter of the header, and whether a line `sep=;` before it names it; later lines are private.
-
-    Most cells win, among delimiters whose quotes stand at the edges of cells: in `id;"weight, in kg"` it is the
-    semicolon.
+    A line `sep=;` before it names the delimiter. Otherwise most cells win, among delimiters whose quotes stand at the
+    edges of cells: in `id;"weight, in kg"` it is the semicolon.
     """
     if start.startswith(UTF_16):
         raise InputError(f"{path} is in UTF-16: save it as CSV in UTF-8")
-    if b"\0" in start:
-        raise InputError(_not_a_table(path))
-    text = start.removeprefix(BYTE_ORDER_MARK)
-    if not text.strip():
+    if not start.strip():
         raise InputError(f"{path} is empty: a header row and at least one more row are needed")
-    lines = io.StringIO(text.decode("utf-8", "replace"), newline="").readlines()
+    lines = io.StringIO(start.decode("latin-1"), newline="").readlines()  # a letter is a byte
     first = lines[0].rstrip("\r\n").casefold()
     declared = first.removeprefix("sep=") if first.startswith("sep=") and len(first) <= len("sep=;") else None
     if declared is not None and (declared not in DELIMITERS or not declared):
         raise InputError(f"{path} begins with a line sep= that must name comma, tab, semicolon or bar")
-    lines = lines[declared is not None :]
-    while lines and not lines[0].strip("\r\n"):
-        del lines[0]
-    readings = [_Header.read(delimiter, lines) for delimiter in declared or DELIMITERS]
-    best = max(readings, key=_Header.order)
-    if (best.sound or not lines) and best.lines == len(lines) and len(start) < CHUNK_BYTES:
+    before = int(declared is not None)
+    while before < len(lines) and not lines[before].strip("\r\n"):
+        before += 1
+    if before == len(lines):
         raise InputError(f"{path} has a header row but no other row")
-    if best.cells > 1 and [reading.order() for reading in readings].count(best.order()) > 1:
+    readings = [_Header.read(delimiter, lines, before) for delimiter in declared or DELIMITERS]
+    best = max(readings, key=_Header.order)
+    if len(best.names) > 1 and [reading.order() for reading in readings].count(best.order()) > 1:
         raise InputError(
-            f"{path} has a header that two delimiters could divide, each into {best.cells} names: quote names that "
-            "contain a comma, tab, semicolon or bar"
+            f"{path} has a header that two delimiters could divide, each into {len(best.names)} names: quote names "
+            "that contain a comma, tab, semicolon or bar"
         )
-    return best.delimiter, declared is not None
+    return best
 
 
 @dataclass(frozen=True)
 class _Header:
-    """A header as a delimiter divides it."""
+    """A header as a delimiter divides it.
+
+    Fields:
+        delimiter: the delimiter.
+        names: the cells, a letter for each byte.
+        end: where it ends in the text.
+        closed, tidy: whether every quote is closed, and all of them stand at the edges of cells.
+    """
 
     delimiter: str
-    cells: int
-    lines: int
-    sound: bool
+    names: tuple[str, ...]
+    end: int
+    closed: bool
+    tidy: bool
 
     @classmethod
-    def read(cls, delimiter: str, lines: list[str]) -> "_Header":
-        rows = reader(lines, delimiter=delimiter)
+    def read(cls, delimiter: str, lines: list[str], before: int) -> "_Header":
+        """Read the header after so many lines."""
+        cells = reader(lines[before:], delimiter=delimiter)
         try:
-            cells = len(next(rows, []))
+            names = tuple(next(cells))
         except CsvError:  # a quote that is not closed for long
-            return cls(delimiter, 0, 0, False)
-        quotes = QuoteCheck(delimiter)
-        quotes.add("".join(lines[: rows.line_num]).encode())
-        return cls(delimiter, cells, rows.line_num, quotes.tidy())
+            return cls(delimiter, (), 0, False, False)
+        row = "".join(lines[before : before + cells.line_num])
+        rows = RowCutter(delimiter)
+        for _ in rows.cut([row.encode("latin-1")]):
+            pass
+        end = sum(map(len, lines[:before])) + len(row)
+        return cls(delimiter, names, end, rows.sound, rows.tidy)
 
     def order(self) -> tuple[bool, int]:
         """Return a key that is larger for a better delimiter."""
-        return self.sound, self.cells
+        return self.tidy, len(self.names)
 
 
-def _scan(path: Path, compression: str | None, delimiter: str) -> None:
-    """Check the raw text to its end for NUL bytes and unsound quotes, which a parser reports too late or never."""
-    quotes = QuoteCheck(delimiter)
-    for chunk in _chunks(path, compression):
-        if b"\0" in chunk:
-            raise InputError(_not_a_table(path))
-        quotes.add(chunk)
-    if not quotes.sound():
-        raise InputError(f"{path} is not a well-formed CSV file: a quote is not closed, or not doubled in a cell")
+def _texts(path: Path, compression: str | None) -> Iterator[bytes]:
+    """Yield the bytes of a file, unpacked and without a byte order mark, piece by piece."""
+
+    def explain(error: Exception) -> str:
+        if isinstance(error, PermissionError):
+            return f"{path} may not be read: permission denied"
+        return f"{path} is damaged or truncated: it cannot be read to its end"
+
+    with without_values(lambda: pa.input_stream(os_file(path), compression=compression), explain) as stream:
+        text = without_values(lambda: stream.read(BLOCK_BYTES), explain).removeprefix(BYTE_ORDER_MARK)
+        while text:
+            yield text
+            text = without_values(lambda: stream.read(BLOCK_BYTES), explain)
 
 
 def _not_a_table(path: Path) -> str:
     return f"{path} is not a table: Parquet, or CSV in UTF-8 (plain, gzip, bz2, zstd or lz4) is needed"
 
 
-def _csv_problem(path: Path, error: Exception) -> str:
-    """Return what is wrong with a CSV file, by the kind of an error, without its text, which quotes cells."""
-    said = str(error)
-    if isinstance(error, PermissionError):
-        return f"{path} may not be read: permission denied"
-    if isinstance(error, UnicodeError) or "UTF8" in said or "UTF-8" in said:
-        return _not_a_table(path)
-    if "CSV parse error" in said or "columns" in said:
-        return f"{path} is not a well-formed CSV file: a row has more or fewer cells than the header"
-    if "straddl" in said:
-        return f"{path} is not a well-formed CSV file: a row is longer than 1 MiB"
-    if isinstance(error, OSError):
-        return f"{path} is damaged or truncated: it cannot be read to its end"
-    return f"{path} is not a well-formed CSV file"
+def _unreadable(path: Path) -> str:
+    return (
+        f"{path} has rows that cannot be read. In CSV each row has as many cells as the header and 1 MiB at most, in "
+        "UTF-8 without NUL; each quote is closed, and doubled within a cell"
+    )
 
 
 QUOTE = ord('"')
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @final
-class QuoteCheck:
-    """Checks the quotes of a CSV text, which is added by chunks of bytes.
+class RowCutter:
+    """Cuts a CSV text, which is added by pieces of bytes, at ends of rows, and checks its quotes.
+
+    Cells are parsed by Arrow: a quote begins a quoted cell at the beginning of the cell alone, and within it two stand
+    for one. A quote that is not closed takes the rows after it into its cell. So a text is unsound if one is open at
+    its end, or if a cell spans lines and another quote stands where none should.
 
     Example:
         >>> def sound(text: bytes) -> bool:
-        ...     check = QuoteCheck(",")
-        ...     check.add(text)
-        ...     return check.sound()
+        ...     rows = RowCutter(",")
+        ...     assert b"".join(rows.cut([text])) == text
+        ...     return rows.sound
         >>> sound(b'1,"two lines\\nin ""one"" cell"\\n'), sound(b'7" x 9", no lines spanned\\n')
         (True, True)
         >>> sound(b'1,"open\\n2,x\\n'), sound(b'1,"open\\n2,"next"\\n3,"last\\n')
@@ -210,46 +246,69 @@ class QuoteCheck:
     """
 
     def __init__(self, delimiter: str) -> None:
+        mark = re.escape(delimiter.encode())
+        self._cell = re.compile(rb'(?<![^%b\r\n])"[^"]*+(?:""[^"]*+)*+("?)' % mark)
         self._edges = np.zeros(256, dtype=np.bool_)
         self._edges[list((delimiter + '"\r\n').encode())] = True
-        self._before = b"\n"
-        self._inside = False
-        self._spans = False
-        self._misplaced = False
-        self._started = False
+        self._spans = self._misplaced = self._broken = False
 
-    def add(self, chunk: bytes) -> None:
-        """Add the next bytes."""
-        if not self._started:
-            chunk = chunk.removeprefix(BYTE_ORDER_MARK)
-            self._started = True
-        text = self._before + chunk
-        if self._inside or b'"' in text:
-            self._look(np.frombuffer(text, dtype=np.uint8))
-        self._before = text[-1:]
-
+    @property
     def sound(self) -> bool:
-        """Return whether every quote is closed and, if cells span lines, none is misplaced."""
-        return not self._inside and not (self._spans and self._misplaced)
+        """Whether all that was cut is well-formed; the numbers of cells are not compared."""
+        return not (self._broken or (self._spans and self._misplaced))
 
+    @property
     def tidy(self) -> bool:
-        """Return whether every quote is closed and none is misplaced."""
-        return not self._inside and not self._misplaced
+        """Whether all that was cut is well-formed, and every quote begins or ends a cell."""
+        return not (self._broken or self._misplaced)
 
-    def _look(self, text: NDArray[np.uint8]) -> None:
-        """Check the quotes of a text, whose first byte is the last one of the chunk before."""
-        places = np.flatnonzero((text == QUOTE) | (text == ord("\n")) | (text == ord("\r")))
-        places = places[places > 0]
-        quotes = text[places] == QUOTE
-        fresh = places[quotes]
-        starts, ends = fresh[int(self._inside) :: 2], fresh[int(not self._inside) :: 2]
-        if text[0] == QUOTE and not self._inside:  # a quote that closed, or so it seemed
-            ends = np.concatenate([[0], ends])
-        edges = ends[ends < len(text) - 1] + 1
-        self._misplaced |= not (self._edges[text[starts - 1]].all() and self._edges[text[edges]].all())
-        within = (np.cumsum(quotes, dtype=np.uint8) & 1) != self._inside
-        self._spans |= bool((within & ~quotes).any())
-        self._inside ^= len(fresh) % 2 == 1
+    def cut(self, texts: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the text in pieces that are whole rows; rows longer than `ROW_BYTES` are left out."""
+        tail = b""
+        for added in texts:
+            text = tail + added
+            end = self._end(text)
+            if end:
+                yield text[:end]
+            tail = text[end:]
+            if len(tail) > ROW_BYTES:
+                self._broken, tail = True, b""
+        if tail:
+            self._end(tail, last=True)
+            yield tail
+
+    def _end(self, text: bytes, *, last: bool = False) -> int:
+        """Check a text, which begins with a row, and return the place after the last row that ends in it."""
+        self._broken |= b"\0" in text
+        if b'"' not in text and len(text) <= ROW_BYTES:
+            return max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1
+        codes = np.frombuffer(text, dtype=np.uint8)
+        lines = np.flatnonzero((codes == ord("\n")) | (codes == ord("\r")))
+        within = self._within(text, codes, lines, last)
+        self._spans |= bool(within.any())
+        places = lines[~within] + 1
+        if len(places) and places[-1] == len(text) and text.endswith(b"\r"):  # a line feed may follow
+            places = places[:-1]
+        self._broken |= bool((np.diff(places, prepend=0) > ROW_BYTES).any())
+        return int(places[-1]) if len(places) else 0
+
+    def _within(self, text: bytes, codes: NDArray[np.uint8], lines: NDArray[np.intp], last: bool) -> NDArray[np.bool_]:
+        """Return which ends of lines are within a quoted cell."""
+        quotes = np.flatnonzero(codes == QUOTE)
+        starts, ends = quotes[::2], quotes[1::2]
+        within = np.searchsorted(quotes, lines) % 2 == 1
+        is_open = len(quotes) % 2 == 1
+        first = self._edges[codes[starts - 1]] | (starts == 0)
+        after = self._edges[codes[np.minimum(ends + 1, len(codes) - 1)]]
+        if not (first.all() and after.all()):  # not every other quote ends a cell
+            self._misplaced = True
+            cells = list(self._cell.finditer(text))
+            spans = np.array([cell.span() for cell in cells], dtype=np.intp).reshape(-1, 2)
+            number = np.searchsorted(spans[:, 0], lines) - 1
+            within = (number >= 0) & (lines < spans[number, 1]) if len(spans) else np.zeros(len(lines), dtype=np.bool_)
+            is_open = bool(cells) and not cells[-1][1]
+        self._broken |= last and is_open
+        return within
 
 
 BUFFER_BYTES = 1 << 20
@@ -310,7 +369,15 @@ PARQUET, ARROW = "Parquet file, or of a kind that cannot be read (encrypted)", "
 @final
 @dataclass(frozen=True)
 class ArrowFile(Table):
-    """An Arrow file (IPC file format, Feather version 2), read one record batch after the other."""
+    """An Arrow file (IPC file format, Feather version 2), read one record batch after the other.
+
+    All batches are validated before the first one is yielded; see `CsvFile`.
+
+    Fields:
+        checked: the columns that were found to be valid.
+    """
+
+    checked: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def _stream(
         self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
@@ -321,11 +388,23 @@ class ArrowFile(Table):
             # Only these columns are read.
             options = pa.ipc.IpcReadOptions(included_fields=[self.columns.index(name) for name in columns])
             reader = without_values(lambda: pa.ipc.open_file(file, options=options), explain)
-            batches = map(reader.get_batch, range(reader.num_record_batches))
+            numbers = range(reader.num_record_batches)
+            if not self.checked.issuperset(columns):
+                if [number for number in numbers if not _is_valid(reader, number)]:
+                    raise UnreadableRows(_problem(self.path, ARROW, pa.ArrowInvalid()))
+                self.checked.update(columns)
             schema = self.types(columns)
-            for batch in blocks_without_values(batches, explain):
-                without_values(partial(batch.validate, full=True), explain)
+            for batch in blocks_without_values(map(reader.get_batch, numbers), explain):
                 yield typed(batch.select(list(columns)), schema)
+
+
+def _is_valid(reader: pa.RecordBatchFileReader, number: int) -> bool:
+    """Return whether a batch can be read, and holds what its types say."""
+    try:
+        reader.get_batch(number).validate(full=True)
+    except (pa.ArrowException, OSError, MemoryError):
+        return False
+    return True
 
 
 def open_arrow(path: Path) -> ArrowFile:

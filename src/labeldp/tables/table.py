@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, final
 
 import pyarrow as pa
 
-from labeldp.privacy import InputError, LabelDPError, check_growth, did_you_mean, json_value
+from labeldp.privacy import InputError, LabelDPError, UnreadableRows, check_growth, did_you_mean, json_value
 from labeldp.tables.formats import format_of
 from labeldp.tables.frames import as_table, is_frame, readable
 
@@ -368,6 +368,14 @@ def without_values(action: Callable[[], Result], explain: Explain) -> Result:
 
 
 def blocks_without_values(batches: Iterator[pa.RecordBatch], explain: Explain) -> Iterator[pa.RecordBatch]:
-    """Yield the blocks; turn failures to read one into errors as `without_values` does."""
-    while (batch := without_values(lambda: next(batches, None), explain)) is not None:
+    """Yield the blocks; turn failures to read one into UnreadableRows, as `without_values` does."""
+    while True:
+        try:
+            batch = without_values(lambda: next(batches, None), explain)
+        except InputError as error:
+            unreadable = UnreadableRows(str(error))
+            break
+        if batch is None:
+            return
         yield batch
+    raise unreadable
