@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections import Counter
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import reduce
 from hashlib import sha256, sha512
@@ -184,6 +185,21 @@ def parsed_path(value):
     return tuple((name, part) for name, part in value)
 
 
+def is_of_a_pair(losses, masses):
+    """Whether a finite list is the loss ln(P/Q) of a pair of distributions, with masses of P, rounded up."""
+    few = 0 < len(losses) == len(masses) <= 4096 and min(masses) >= 0 and max(map(abs, losses)) <= 2000
+    few = few and math.lcm(*(mass.denominator for mass in masses)) < 1 << 8192
+    if not few or not 1 <= sum(masses) <= 1 + 2.0**-40:
+        return False
+    second = sum(mass for loss, mass in zip(losses, masses, strict=True) if not loss)
+    with localcontext() as context:
+        context.prec = 90
+        for loss, mass in ((loss, mass) for loss, mass in zip(losses, masses, strict=True) if loss and mass):
+            power = Fraction((Decimal(-loss.numerator) / loss.denominator).exp()) * (1 + Fraction(1, 10**80))
+            second += Fraction(math.ceil(mass * power * (1 << 256)), 1 << 256)
+    return second <= 1
+
+
 def parsed_loss(value):
     """Return how often each atom of a loss occurs: (kind, its number, its other parameters)."""
     [row], atoms = value, Counter()
@@ -191,6 +207,7 @@ def parsed_loss(value):
     for part in row:
         kind, least, most, other = part["kind"], Fraction(1, MOST**20), MOST, None
         if kind in ("response", "bounded range"):
+            most = 1000
             number, other = lowest(part["epsilon" if kind == "response" else "eta"]), part.get("classes")
         elif kind == "gaussian":
             number = Fraction(float.fromhex(part["mu"]))
@@ -199,10 +216,15 @@ def parsed_loss(value):
             number, least, most = lowest(part["delta"]), 0, 1
         else:
             require(kind in ("discrete", *CURVES), f"there is no loss of the kind {kind!r}")
-            number, least = (max(map(lowest, part["losses"])), 0) if kind == "discrete" else (1, 1)
+            number, least = 1, 1
+            if kind == "discrete":
+                losses, masses = (list(map(lowest, part[name])) for name in ("losses", "probabilities"))
+                require(is_of_a_pair(losses, masses), "a discrete loss is that of no pair of distributions")
+                number, least = max(losses), 0
             other = json.dumps([part[name] for name in sorted(part) if name != "times"])
-        counts = (part["times"], other - 1 if kind == "response" else 1)
-        require(least <= number <= most and all(type(n) is int and 0 < n <= MOST for n in counts), "a loss is damaged")
+        counts = (part["times"], *((other, other - 1) if kind == "response" else ()))
+        whole = all(type(n) is int and 0 < n <= MOST for n in counts) and part["times"] <= 10**12
+        require(whole and least <= number <= most, "a loss is damaged")
         atoms[kind, number, other] += part["times"]
     require(len(atoms) == len(row), "a loss has an atom twice")
     return atoms

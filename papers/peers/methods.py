@@ -194,7 +194,7 @@ def pate(side: Footing, epsilon: float, delta: float, rng: Rng) -> Outcome:
     shared = task.shared(len(queries))
     ledger, mechanism = Ledger(Budget(epsilon, delta), name="votes"), shared.mechanism(each, 1.0)
     curators = [Curator(side.domain.decode(column), domain=side.domain, ledger=ledger) for column in votes.T]
-    curators[0].require({f"question {number}": mechanism.privacy_loss() for number in range(len(curators))})
+    curators[0].require({f"question {number}": mechanism for number in range(len(curators))})
     answers = [curator.release(mechanism, rng=rng) for curator in curators]
 
     def learn(*sums: Any) -> Floats:

@@ -129,7 +129,7 @@ def test_a_plan_of_a_part_goes_on_after_the_dataset_got_cohorts(shop: Path, coho
     """Its steps have no cohort, and a charge with one would be no step of it: nobody could read the ledger again."""
     parity = ldp.Public(JANUARY % 2, why="parity of the id")
     even = holder(shop, JANUARY).split(parity)[0]
-    even.require({str(epsilon): response(epsilon).privacy_loss() for epsilon in (0.5, 0.25)})
+    even.require({str(epsilon): response(epsilon) for epsilon in (0.5, 0.25)})
     first = even.release(response(0.5), rng=SYSTEM)
     add(shop, "january", JANUARY)
     add(shop, "may", MAY)
@@ -143,7 +143,7 @@ def test_a_plan_of_a_part_goes_on_after_the_dataset_got_cohorts(shop: Path, coho
 def test_a_plan_of_a_cohort_counts_for_its_records_alone(grown: Path) -> None:
     """The largest is the whole plan of May: the smaller release of January is about other records."""
     may = holder(grown, MAY, "may")
-    may.require({str(epsilon): response(epsilon).privacy_loss() for epsilon in (0.5, 0.25)})
+    may.require({str(epsilon): response(epsilon) for epsilon in (0.5, 0.25)})
     may.release(response(0.5), rng=SYSTEM)
     holder(grown, JANUARY, "january").release(response(0.25), rng=SYSTEM)
     plan, other = [entry.certificate for entry in bought(grown).entries][-2:]
@@ -152,16 +152,15 @@ def test_a_plan_of_a_cohort_counts_for_its_records_alone(grown: Path) -> None:
 
 def test_steps_and_mechanisms_are_found_by_cohort_before_a_run(grown: Path) -> None:
     """What January released is free for January, and for nobody else."""
-    loss = response(1).privacy_loss()
     LedgerFile(grown).change("bought", budget=ldp.Budget(1))
     bought(grown).afford(response(1))  # nobody knows yet whose labels
     for ids, cohort in ((JANUARY, None), (JANUARY, "january"), (MAY, "may")):
         holder(grown, ids, cohort).ledger.afford(response(1))
-        holder(grown, ids, cohort).require({"step": loss})
+        holder(grown, ids, cohort).require({"step": response(1)})
     for refuse in (
         lambda: holder(grown, BOTH).ledger.afford(response(1)),
-        lambda: holder(grown, BOTH).require({"step": loss}),
-        lambda: holder(grown, JANUARY, "january").require({"step": loss, "another": loss}),
+        lambda: holder(grown, BOTH).require({"step": response(1)}),
+        lambda: holder(grown, JANUARY, "january").require({"step": response(1), "another": response(1)}),
         lambda: bought(grown, "january").afford(response("0.1")),
     ):
         with pytest.raises(ldp.BudgetExceeded):

@@ -189,7 +189,7 @@ def test_what_is_asked_for_together_is_refused_together() -> None:
     """A permission charges nothing, too."""
     holder = curator(epsilon=2)
     left, right = holder.split(public([0, 1, 0, 1, 0, 1]))
-    one = response().privacy_loss()
+    one = response()
     left.release(response(), rng=SYSTEM)
     left.require({"first": one})
     right.require({"first": one, "second": one})
@@ -199,6 +199,23 @@ def test_what_is_asked_for_together_is_refused_together() -> None:
     with pytest.raises(BudgetExceeded, match=r"epsilon = 1 of .* is spent, and this would bring it to 3"):
         holder.require({"first": one, "second": one})
     assert len(holder.ledger.charges) == 1
+
+
+def test_a_plan_holds_mechanisms_and_no_losses() -> None:
+    holder, other = curator(epsilon=0.1), ldp.RandomizedResponse(domain=ldp.Classes(("a", "b")), epsilon=20)
+    free = ldp.PrivacyLoss.discrete([0], [1])
+    for steps, sentence in (
+        ({"first": response(20).privacy_loss()}, "steps must be mechanisms by the names of their steps"),
+        ({"first": response(20), "second": free}, "steps must be mechanisms by the names of their steps"),
+        ([response(20)], "steps must be mechanisms by the names of their steps"),
+        ({"first": other}, "steps must be on the domain of the labels"),
+        ({f"{number}": response(1e-9) for number in range(10_001)}, "steps must be at most 10,000"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            holder.require(steps)
+    with pytest.raises(BudgetExceeded):
+        holder.release(response(20), rng=SYSTEM, step="first")
+    assert holder.ledger.charges == ()
 
 
 def test_parts_cost_the_worst_and_splits_add_up() -> None:

@@ -86,13 +86,13 @@ def test_a_release_says_how_many_records_there_are(path: Path) -> None:
 
 
 def test_what_is_asked_for_together_is_counted_without_what_is_found_again(path: Path) -> None:
-    one = response(1).privacy_loss()
+    one = response(1)
     fit = curator(path, budget=2.5, run="fit")
     fit.release(response(1), rng=SYSTEM, step="stage 1")
     fit.require({"stage 1": one, "stage 2": one})
     for run, steps in (
         ("fit", {"stage 1": one, "stage 2": one, "stage 3": one}),
-        ("fit", {"stage 1": response(1.5).privacy_loss(), "stage 2": one}),
+        ("fit", {"stage 1": response(1.5), "stage 2": one}),
         ("another fit", {"stage 1": one, "stage 2": one}),
         (None, {"stage 1": one, "stage 2": one}),
     ):
@@ -101,7 +101,7 @@ def test_what_is_asked_for_together_is_counted_without_what_is_found_again(path:
     with pytest.raises(ldp.BudgetExceeded, match="would bring it to 3"):
         curator(path, run="fit", revision="corrected").require({"stage 1": one, "stage 2": one})
     fit.release(response(1.5), rng=SYSTEM, step="stage 2")
-    fit.require({"stage 1": one, "stage 2": response(1.5).privacy_loss()})
+    fit.require({"stage 1": one, "stage 2": response(1.5)})
     assert len(people(path).charges) == 2
 
 

@@ -56,7 +56,7 @@ def test_a_restored_ledger_finds_what_it_knows_and_charges_nothing(path: Path, t
     assert (curator(path).release(response(), rng=SYSTEM).value == held).all() and (keyed(path) == stream).all()
     for ask in (
         lambda: curator(path).release(response(0.5), rng=SYSTEM),
-        lambda: curator(path).require({"": response(0.5).privacy_loss()}),
+        lambda: curator(path).require({"": response(0.5)}),
         lambda: people(path).afford(response(0.5)),
         lambda: keyed(path, 0.5),
     ):
@@ -87,12 +87,12 @@ def test_the_same_budget_opens_a_restored_ledger_once(path: Path, tmp_path: Path
 def test_a_restored_ledger_with_an_account_charges_nothing(path: Path, tmp_path: Path, budget: ldp.Budget) -> None:
     LedgerFile(path).add("people", budget)
     holder = curator(path)
-    holder.require({str(each): response(each).privacy_loss() for each in (0.5, 0.25)})
+    holder.require({str(each): response(each) for each in (0.5, 0.25)})
     holder.release(response(0.5), rng=SYSTEM)
     again = restore(back_up(path, tmp_path / "backup"), tmp_path / "again")
     closed = curator(tmp_path / "again")
     with pytest.raises(ldp.privacy.LedgerError, match="takes no new release"):
-        closed.require({"0.25": response(0.25).privacy_loss()})
+        closed.require({"0.25": response(0.25)})
     with pytest.raises(ldp.privacy.LedgerError, match="takes no new release"):
         closed.release(response(0.25), rng=SYSTEM)
     assert len(again.dataset("people").charges) == 1

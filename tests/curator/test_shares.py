@@ -11,7 +11,6 @@ import pytest
 import labeldp as ldp
 from curator.ledgers import DOMAIN, LABELS, SYSTEM, response, with_prior
 from labeldp.curator import Curator, LedgerFile
-from labeldp.privacy import PrivacyLoss
 
 
 def shared(path: Path, budget: ldp.Budget | None = None, **parts: Any) -> Callable[[str], Curator]:
@@ -151,7 +150,7 @@ def test_what_one_is_told_does_not_depend_on_what_others_were_charged(tmp_path: 
             release(curator("ben"), 2)
         mine = release(curator("ana"), 1.5)
         with pytest.raises(ldp.BudgetExceeded) as refusal:
-            curator("ana").require({"more": PrivacyLoss.pure(1)})
+            curator("ana").require({"more": response(1)})
         told.append((str(refusal.value), set(mine.certificate.entries[0].facts), curator("ana").ledger.used()))
     assert told[0] == told[1] and told[0][2] == Fraction(3, 4)
 

@@ -165,7 +165,7 @@ def history(rng: random.Random, folder: Path, number: int) -> list[Made]:
             curator = Curator([0, 1, 1], domain=DOMAIN, ledger=ledger, ids=np.arange(3), users=users)
             if rng.random() < 0.3:
                 response = ldp.RandomizedResponse(domain=DOMAIN, epsilon=0.1)
-                curator.require({str(step): curator.cost(response) for step in range(3)})
+                curator.require({str(step): response for step in range(3)})
             one = replace(choose(curator, rng), users=users)
         except LabelDPError:
             continue
@@ -275,7 +275,7 @@ def test_a_plan_for_records_has_no_step_for_users(tmp_path: Path, kind: str) -> 
     made = {"labels": [0, 1, 1], "domain": DOMAIN, "ledger": ledger}
     single, shared = Curator(**made), Curator(**made, users=WHOSE)
     large, small = (ldp.RandomizedResponse(domain=DOMAIN, epsilon=epsilon) for epsilon in (0.8, 0.4))
-    single.require({"large": single.cost(large), "larger": single.cost(large)})
+    single.require({"large": large, "larger": large})
     first = single.release(large, rng=SYSTEM)
     assert shared.cost(small).max_loss == single.cost(large).max_loss
     user = shared.release(ldp.RandomizedResponse(domain=DOMAIN, epsilon=0.4), rng=SYSTEM)

@@ -154,9 +154,9 @@ def test_a_gaussian_and_a_response_against_a_sum() -> None:
 
 
 def test_a_discrete_loss_is_what_it_says() -> None:
-    loss = PrivacyLoss.discrete(["2", "1", "-1"], ["0.25", "0.25", "0.5"]) * 2
+    loss = PrivacyLoss.discrete(["2", "1", "-1"], ["0.5", "0.25", "0.25"]) * 2
     with mpmath.workdps(30):
-        masses = {2: 0.25, 1: 0.25, -1: 0.5}
+        masses = {2: 0.5, 1: 0.25, -1: 0.25}
         for at in ("0", "0.5", "2.5", "3.9"):
             exact = mpmath.mpf(0)
             for a, p in masses.items():

@@ -30,6 +30,8 @@ from labeldp.tables import column_digest
 VECTORS = ROOT / "docs" / "specification" / "certificates.json"
 VERIFIER = runpy.run_path(str(ROOT / "tools" / "verify_certificate.py"))
 
+LOSSES = json.loads((ROOT / "docs" / "specification" / "losses.json").read_text(encoding="utf-8"))
+
 PURE, GAUSSIAN = PrivacyLoss.response("0.5", 3), PrivacyLoss.gaussian(0.25)
 MIXED = PrivacyLoss.gaussian(0.125) * 4 + PrivacyLoss.pure("0.1") + PrivacyLoss.failure("1e-9")
 HALVES = tuple(Step("", PrivacyLoss.pure(epsilon), (("halves", part),)) for part, epsilon in enumerate(("0.25", "1")))
@@ -176,3 +178,18 @@ def test_the_verifier_finds_their_signatures() -> None:
     public, signature = base64.b64decode(row["public_key"]), base64.b64decode(row["signature"])
     assert VERIFIER["is_signed"](public, row["message"].encode(), signature)
     assert not VERIFIER["is_signed"](public, row["message"].encode() + b" ", signature)
+
+
+@pytest.mark.parametrize("loss", LOSSES["accepted"].values(), ids=LOSSES["accepted"])
+def test_losses_are_taken_by_library_and_verifier_alike(loss: Any) -> None:
+    found = PrivacyLoss.from_json(loss)
+    pure = VERIFIER["largest"](VERIFIER["parsed_loss"](loss))
+    assert pure == (math.inf if found.max_loss is None else found.max_loss)
+    assert 0 <= found.delta(1) <= 1
+
+
+@pytest.mark.parametrize("loss", LOSSES["refused"].values(), ids=LOSSES["refused"])
+def test_what_no_pair_of_distributions_has_is_refused_by_library_and_verifier_alike(loss: Any) -> None:
+    for read in (PrivacyLoss.from_json, VERIFIER["parsed_loss"]):
+        with pytest.raises((ValueError, KeyError, TypeError, OverflowError)):
+            read(loss)

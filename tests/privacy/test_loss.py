@@ -229,7 +229,7 @@ def test_an_epsilon_beyond_any_float_has_a_delta() -> None:
 def test_every_kind_of_atom_comes_back_from_json() -> None:
     examples: list[Atom] = [
         Response(Fraction("0.1"), 3),
-        Discrete((Fraction(1, 3), Fraction(-1)), (Fraction(1, 2), Fraction(1, 2))),
+        Discrete((Fraction(1, 3), Fraction(-1)), (Fraction(9, 10), Fraction(1, 10))),
         Gaussian(0.3),
         Failure(Fraction(1, 7)),
         BoundedRange(Fraction(1, 3)),

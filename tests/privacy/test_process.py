@@ -50,7 +50,7 @@ def others(_):
     refused = []
     asked = (
         lambda: curator.split(Public(labels, why="no")),
-        lambda: curator.require({"a": ldp.PrivacyLoss.pure(1)}),
+        lambda: curator.require({"a": ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=1)}),
         lambda: curator.ledger.spent,
         lambda: ldp.Curator([0], domain=ldp.Classes(2), ledger=curator.ledger),
     )

@@ -86,10 +86,10 @@ def test_what_was_released_is_known_and_what_is_too_much_is_refused_before_the_f
     curator.release(mechanism, rng=ldp.SystemRandomness(), step="labels")
     assert curator.has_released(mechanism, step="labels")
     curator.require({})
-    curator.require({"more": mechanism.privacy_loss()})
+    curator.require({"more": mechanism})
     before = curator.budget["used"]
     with pytest.raises(ldp.BudgetExceeded, match=r"budget exceeded for your share of .* Nothing was charged"):
-        curator.require({"much": ldp.PrivacyLoss.pure(30), "more": ldp.PrivacyLoss.pure(30)})
+        curator.require(dict.fromkeys(("much", "more"), mechanism.with_epsilon(30)))
     assert curator.budget["used"] == before
 
 

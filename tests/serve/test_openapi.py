@@ -10,9 +10,8 @@ import pytest
 
 import labeldp as ldp
 from labeldp.mechanisms import MECHANISMS
-from labeldp.privacy import PrivacyLoss
-from labeldp.serve.vault import MAX_SPLITS, MAX_STEPS, RETRY
-from labeldp.serve.wire import CALLS, MAX_AXES, MAX_REASON, described, packed
+from labeldp.serve.vault import MAX_MECHANISMS, MAX_SPLITS, MAX_STEPS, RETRY
+from labeldp.serve.wire import CALLS, MAX_AXES, MAX_REASON, described, described_steps, packed
 from serve.test_descriptions import EXAMPLES
 from serve.test_vault import ask, vault
 
@@ -46,6 +45,7 @@ def test_the_file_has_the_routes_of_the_server_and_its_limits() -> None:
     assert max(map(len, MECHANISMS)) <= SCHEMAS["Mechanism"]["properties"]["name"]["maxLength"]
     assert SCHEMAS["Part"]["properties"]["splits"]["maxItems"] == MAX_SPLITS
     assert SCHEMAS["Steps"]["allOf"][1]["properties"]["steps"]["maxProperties"] == MAX_STEPS
+    assert SCHEMAS["Steps"]["allOf"][1]["properties"]["mechanisms"]["maxItems"] == MAX_MECHANISMS
     assert SCHEMAS["Release"]["allOf"][1]["properties"]["reason"]["maxLength"] == MAX_REASON
     assert SCHEMAS["Array"]["properties"]["shape"]["maxItems"] == MAX_AXES
 
@@ -61,7 +61,8 @@ def test_requests_and_answers_are_as_the_file_says(tmp_path: Path) -> None:
     parts = [{"parts": packed(np.arange(300) % 2), "part": 0, "why": "rows alternate"}]
     release = {"mechanism": described(ldp.RandomizedResponse(domain=domain, epsilon=1)), "reason": "a test"}
     charge = ask(one, "release", **release)[1]["certificate"]["entries"][0]["id"]
-    steps = {"a": PrivacyLoss.pure(1).to_json()}
+    steps = described_steps({"a": ldp.RandomizedResponse(domain=domain, epsilon=1)})
+    costly = described_steps({"a": ldp.RandomizedResponse(domain=domain, epsilon=9)})
     much = {"mechanism": described(ldp.RandomizedResponse(domain=domain, epsilon=3))}
     calls: list[tuple[str, dict[str, Any], int]] = [
         ("datasets", {}, 200),
@@ -69,9 +70,9 @@ def test_requests_and_answers_are_as_the_file_says(tmp_path: Path) -> None:
         ("features", {}, 200),
         ("features", {"start": 299}, 200),
         ("features", {"start": 300}, 400),
-        ("require", {"steps": steps, "run": "r", "splits": parts}, 200),
-        ("require", {"steps": {"a": PrivacyLoss.pure(9).to_json()}}, 403),
-        ("released", {"steps": steps}, 200),
+        ("require", {**steps, "run": "r", "splits": parts}, 200),
+        ("require", costly, 403),
+        ("released", steps, 200),
         ("certificate", {"charge": charge}, 200),
         ("certificate", {"charge": "0"}, 400),
         ("release", release, 200),

@@ -12,11 +12,10 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.privacy import PrivacyLoss
 from labeldp.serve.config import Config
 from labeldp.serve.log import LOG, LogError, read_log
-from labeldp.serve.vault import RETRY, Vault
-from labeldp.serve.wire import described, packed, unpacked, unpacked_rows
+from labeldp.serve.vault import MAX_MECHANISMS, MAX_STEPS, RETRY, Vault
+from labeldp.serve.wire import described, described_steps, packed, unpacked, unpacked_rows
 from serve.server import CLASSES, TOKENS, Server, labels
 
 DOMAIN = ldp.Classes(CLASSES)
@@ -41,6 +40,63 @@ def ask(vault: Vault, call: str, who: str = "ana", **content: Any) -> tuple[int,
 def release(vault: Vault, epsilon: float = 1.0, who: str = "ana", **more: Any) -> tuple[int, dict[str, Any]]:
     mechanism = ldp.RandomizedResponse(domain=DOMAIN, epsilon=epsilon)
     return ask(vault, "release", who, mechanism=described(mechanism), **more)
+
+
+def response(epsilon: float) -> ldp.RandomizedResponse:
+    return ldp.RandomizedResponse(domain=DOMAIN, epsilon=epsilon)
+
+
+FREE = {"kind": "discrete", "losses": ["0"], "probabilities": ["1"], "times": 1}
+"""The loss of a release that tells nothing, as a certificate has it."""
+
+LOSSES: dict[str, Any] = {
+    "masses that sum to almost nothing": {**FREE, "probabilities": ["1/1000000000000"]},
+    "a negative loss": {**FREE, "losses": ["-40", "0"], "probabilities": ["1", "0"]},
+    "a loss of nothing": FREE,
+    "a cheap loss": {"kind": "gaussian", "mu": "0x1p-100", "times": 1},
+    "many times": {"kind": "response", "epsilon": "1", "classes": 2, "times": 10**12},
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_no_plan_of_a_stranger_holds_a_loss(tmp_path: Path, loss: Any) -> None:
+    """It would be paid with the plan: a release at epsilon = 20 for nothing."""
+    one = vault(tmp_path / "s", budget="epsilon = 0.1\ndelta = 1e-6")
+    plan = described_steps({"a": response(20)})
+    asked = (
+        {"steps": {"a": response(20).privacy_loss().to_json(), "b": [[loss]]}},
+        {"steps": {"a": 0, "b": [[loss]]}, "mechanisms": plan["mechanisms"]},
+        {"steps": {"a": 0, "b": 1}, "mechanisms": [*plan["mechanisms"], loss]},
+        {"steps": {"a": 0, "b": 1}, "mechanisms": [*plan["mechanisms"], {**plan["mechanisms"][0], "loss": [[loss]]}]},
+        {"steps": {"a": 0}, "mechanisms": [{**plan["mechanisms"][0], "loss": [[loss]], "epsilon": 1e-9}]},
+    )
+    for call, content in ((call, content) for call in ("require", "released") for content in asked):
+        status, answer = ask(one, call, run="r", **content)
+        assert (status, call) in ((400, call), (403, "require"), (200, "released")), answer
+        assert status != 200 or not any(answer["released"].values())
+    assert ask(one, "release", run="r", step="a", mechanism=plan["mechanisms"][0])[0] == 403
+    assert ask(one, "budget")[1]["used"] == "0"
+    one.close()
+
+
+def test_the_size_of_a_plan_is_limited(tmp_path: Path) -> None:
+    one = vault(tmp_path / "s", budget="epsilon = 900\ndelta = 1e-6")
+    mechanisms = [response(1 + number / 1000) for number in range(MAX_MECHANISMS + 1)]
+    many = {f"{number}": mechanisms[0] for number in range(MAX_STEPS + 1)}
+    full = {f"{number}": mechanisms[number % MAX_MECHANISMS] for number in range(MAX_STEPS)}
+    assert ask(one, "require", **described_steps(full))[0] == 200
+    one_more = described_steps({f"{number}": each for number, each in enumerate(mechanisms)})
+    for content, sentence in (
+        (described_steps(many), "steps must be from 1 to 256"),
+        (one_more, "mechanisms must be a list of 1 to 16 different ones"),
+        ({**described_steps(full), "mechanisms": []}, "mechanisms must be a list of 1 to 16"),
+        ({**described_steps(full), "steps": {"a": 16}}, "steps must have the number of a mechanism each, from 0 on"),
+        ({**described_steps(full), "steps": {"a": True}}, "steps must have the number of a mechanism each"),
+        ({**described_steps(full), "steps": {"a": -1}}, "steps must have the number of a mechanism each"),
+    ):
+        status, answer = ask(one, "require", **content)
+        assert status == 400 and sentence in answer["message"]
+    one.close()
 
 
 @pytest.mark.guarantee("labeldp.serve:Vault", "charged_first")
@@ -69,17 +125,17 @@ def test_what_is_refused_and_how_depends_on_no_label_and_on_nobody_elses_release
         bad = described(ldp.RandomizedResponse(domain=ldp.Classes(4), epsilon=1))
         prior = ldp.Public(np.full((299, 3), 1 / 3), why="uniform")
         short = described(ldp.mechanisms.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1, prior=prior))
-        steps = {"a": PrivacyLoss.pure(1.5).to_json(), "b": PrivacyLoss.pure(1).to_json()}
+        steps = described_steps({"a": response(1.5), "b": response(1)})
         told.append(
             [
                 release(one, 1)[0],
                 release(one, 1.1),
-                ask(one, "require", steps=steps),
+                ask(one, "require", **steps),
                 ask(one, "budget"),
                 ask(one, "release", mechanism=bad),
                 ask(one, "release", mechanism=short),
                 ask(one, "datasets"),
-                ask(one, "released", steps={"a": PrivacyLoss.response(1, 3).to_json()}),
+                ask(one, "released", **described_steps({"a": response(1)})),
             ]
         )
         one.close()
@@ -257,10 +313,10 @@ def test_a_split_of_more_records_than_there_are_is_refused_before_it_is_looked_a
 ) -> None:
     one = vault(tmp_path / "s")
     splits = [{"parts": packed(np.zeros(301, dtype=np.int8)), "part": 0, "why": "so"}]
-    steps = {"a": PrivacyLoss.pure(1).to_json()}
+    steps = described_steps({"a": response(1)})
     with monkeypatch.context() as patch:
         patch.setattr("labeldp.curator.Curator.split", None)
-        status, answer = ask(one, "require", steps=steps, splits=splits)
+        status, answer = ask(one, "require", **steps, splits=splits)
     assert status == 400 and "parts must be one integer" in answer["message"]
 
 

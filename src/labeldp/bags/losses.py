@@ -12,6 +12,12 @@ from labeldp.privacy import NEGLIGIBLE_DELTA, Ends, Floats, NumericAtom
 MAX_BAG = 1 << 20
 """Labels in a bag, and rows of secret weights, at most."""
 
+MAX_LABELS = 1 << 53
+"""Labels that bags are drawn from, at most."""
+
+MAX_RATIO = 1e30
+"""The largest ratio of a range and a standard deviation, and one over the smallest."""
+
 ENDS = "lower", "upper"
 """The ends of an enclosed curve, in the order of `NumericAtom.ends`."""
 
@@ -121,8 +127,9 @@ class NoisyBag(NumericAtom):
 
     def __post_init__(self) -> None:
         population = self.size if self.records is None else self.records
-        valid = self.weights in ("gaussian", "rademacher") and 0 < self.ratio < math.inf
-        if not (valid and 0 < self.noisy <= population and 0 < self.size <= min(population, MAX_BAG)):
+        valid = self.weights in ("gaussian", "rademacher") and 1 / MAX_RATIO <= self.ratio <= MAX_RATIO
+        valid = valid and population <= MAX_LABELS and 0 < self.size <= min(population, MAX_BAG)
+        if not (valid and 0 < self.noisy <= population):
             raise ValueError("the parameters of a bag are out of range")
 
     def reversed(self) -> "NoisyBag":
@@ -241,7 +248,7 @@ class HiddenWeights(NumericAtom):
     rows: int = 1
 
     def __post_init__(self) -> None:
-        if not (0 < self.stretch < math.inf and 0 < self.shrink < 1 and 1 <= self.rows <= MAX_BAG):
+        if not (0 < self.stretch <= MAX_RATIO and 0 < self.shrink < 1 and 1 <= self.rows <= MAX_BAG):
             raise ValueError("the parameters of hidden weights are out of range")
 
     def reversed(self) -> "HiddenWeights":

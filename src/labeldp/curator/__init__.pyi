@@ -3,6 +3,7 @@ from .curator import Curator as Curator
 from .curator import Fingerprint as Fingerprint
 from .curator import Recorded as Recorded
 from .curator import Subscribers as Subscribers
+from .curator import check_steps as check_steps
 from .curator import kind_of_ids as kind_of_ids
 from .curator import records_digest as records_digest
 from .dataset_ledger import DatasetLedger as DatasetLedger

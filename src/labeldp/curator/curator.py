@@ -42,6 +42,24 @@ from labeldp.privacy import (
     refuse_repeats,
 )
 
+MOST_STEPS = 10_000
+"""The most steps that are declared at once."""
+
+
+def check_steps(steps: Any, domain: Domain) -> None:
+    """Refuse declared steps that are no mechanisms: a loss follows from its mechanism, and is never received.
+
+    Raises:
+        InputError: what a step must be.
+    """
+    if not isinstance(steps, Mapping) or not all(isinstance(step, Mechanism) for step in steps.values()):
+        raise InputError("must be mechanisms by the names of their steps: their losses follow", argument="steps")
+    if len(steps) > MOST_STEPS:
+        raise InputError(f"must be at most {MOST_STEPS:,}", argument="steps")
+    other = next((step.domain for step in steps.values() if step.domain != domain), None)
+    if other is not None:
+        raise InputError(f"must be on the domain of the labels, {domain!r}, not {other!r}", argument="steps")
+
 
 @final
 class Fingerprint:
@@ -358,7 +376,7 @@ class Curator(NotCopyable):
         """
         return self._subscribers.add(self._rows, callback, before)
 
-    def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
+    def require(self, steps: Mapping[str, Mechanism]) -> None:
         """Raise BudgetExceeded if the budget does not admit all these steps; charge nothing.
 
         A fit of several releases calls this before the first of them, so that it does not stop halfway. A durable
@@ -366,11 +384,18 @@ class Curator(NotCopyable):
         the curator has no `run`, any release without a name and with the same loss.
 
         Args:
-            steps: the privacy loss of each step, by name, such as `cost` returns.
+            steps: the mechanism of each step, by name, at most 10,000. In place of one that depends on earlier
+                releases, any other on the same domain that costs as much: its loss is declared.
+
+        Raises:
+            InputError: something else than mechanisms on this curator's domain, such as losses.
         """
-        unit = self._unit(Unit.ONE_LABEL)
+        check_steps(steps, self._domain)
         requests = [
-            PendingCharge({}, loss, self._path, step=self._step_name(step), unit=unit) for step, loss in steps.items()
+            PendingCharge(
+                {}, self.cost(mechanism), self._path, step=self._step_name(step), unit=self._unit(mechanism.neighbors)
+            )
+            for step, mechanism in steps.items()
         ]
         self._ledger.require(requests)
 

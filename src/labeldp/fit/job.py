@@ -287,10 +287,7 @@ class Job:
             BudgetExceeded: it does not; nothing was charged.
         """
         if isinstance(self.account, RemoteAccount):
-            steps = self.learner.plan(self.task).steps
-            if not any(step.path for step in steps):  # else the parts are known when the learner asks for them
-                self.curator.require({step.name: step.loss for step in steps})
-            return
+            return  # the learner asks, as soon as it knows the parts of the records
         unpaid = remaining(self.learner.plan(self.task), self.charged())
         self.account.foresee([(charge.path, charge.loss * self.times) for charge in unpaid])
 

@@ -88,6 +88,7 @@ from .plan import format_number as format_number
 from .plan import no_progress as no_progress
 from .plan import part as part
 from .plan import remaining as remaining
+from .plan import steps_of as steps_of
 from .released import ReleasedLabels as ReleasedLabels
 from .representations import SAMPLED_RECORDS as SAMPLED_RECORDS
 from .representations import STREAMED_RECORDS as STREAMED_RECORDS

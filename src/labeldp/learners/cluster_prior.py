@@ -82,7 +82,7 @@ def cluster_prior(
         groups = Public(feature_clusters(features, count, number), why=why)
         step = CLUSTER_PRIOR if plain else f"{CLUSTER_PRIOR} of {count}, seed {number}"
         mechanisms[step] = LaplaceHistogram(domain=curator.domain, epsilon=part, groups=groups)
-    curator.require({step: curator.cost(mechanism) for step, mechanism in mechanisms.items()})
+    curator.require(mechanisms)
     releases = [curator.release(mechanism, rng=rng, step=step) for step, mechanism in mechanisms.items()]
     assignments = [release.mechanism.arrays() for release in releases]
 

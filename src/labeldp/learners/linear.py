@@ -25,6 +25,7 @@ from labeldp.learners.plan import (
     no_progress,
     part,
     require_records,
+    steps_of,
 )
 from labeldp.learners.representations import EncodedFeatures, encode, is_embedded, principal
 from labeldp.learners.scattering import default_representation, described_features
@@ -57,6 +58,7 @@ from labeldp.mechanisms import (
     GridTotals,
     Interval,
     LaplaceMoment,
+    Mechanism,
 )
 from labeldp.privacy import (
     AnyFloats,
@@ -67,7 +69,6 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
-    Step,
     check_curator,
     check_integer,
     decimal,
@@ -212,11 +213,10 @@ class Linear(Learner):
     def plan(self, task: Task) -> Plan:
         """Return the sums of most records, and the labels or the summed errors of the others."""
         path = part(0) if task.share else ()
-        losses = self._task(task).steps()
-        steps = tuple(Step(path=path, loss=loss, name=name) for name, loss in losses.items())
+        steps = steps_of(self._task(task).steps(), path)
         if task.share:
             summed = self.errors == "summed" and task.cap is None
-            steps += evaluation_steps(task.domain, task.epsilon, summed=summed, path=part(1))
+            steps += steps_of(evaluation_steps(task.domain, task.epsilon, summed=summed), part(1))
         return Plan(self.name, steps)
 
     def _task(self, task: Task) -> "LinearTask":
@@ -313,7 +313,7 @@ def fit_linear_head(
     check_curator(curator, "classes")
     task = LinearTask.of(curator.domain, epsilon, delta, dimension)
     mapped = _mapped(features, curator, representation)
-    curator.require(task.steps())
+    curator.require(task.steps(curator.users))
     return task.measured(mapped, curator, rng).head()
 
 
@@ -460,13 +460,18 @@ class LinearTask:
         rest = self._largest(lambda loss: loss + others)
         return {"pilot": pilot, "distances": counts, LINEAR: rest}
 
-    def steps(self) -> dict[str, PrivacyLoss]:
-        """Return what each release costs, by its step."""
-        return {name: task.loss for name, task in self.tasks().items()}
+    def steps(self, users: Public[Any] | None = None) -> dict[str, Mechanism]:
+        """Return a mechanism that costs what each release costs, by its step: rows are not known yet.
+
+        Args:
+            users: of the curator.
+        """
+        rows = UNIT_ROW if users is None else Public(np.ones((len(users.value), 1)), why=UNIT_ROW.why)
+        return {name: task.mechanism(rows, 1.0, users) for name, task in self.tasks().items()}
 
     def model(self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
         """Make all releases, and return the model."""
-        curator.require(self.steps())
+        curator.require(self.steps(curator.users))
         several = len(self.tasks()) > 1
         return self.around(mapped, curator, rng) if several else self.measured(mapped, curator, rng).model()
 

@@ -20,16 +20,14 @@ from labeldp.learners.evaluation import (
     release_errors,
 )
 from labeldp.learners.evidence import Probabilities, expanded, unmixed
+from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
     Certificate,
     CuratorLike,
     InputError,
-    Path,
-    PrivacyLoss,
     Public,
     RandomSource,
     Release,
-    Step,
     float_below,
     gather,
     positive_epsilon,
@@ -157,7 +155,7 @@ def fit_and_evaluate(
     summed = errors == "summed" and curator.users is None
     steps = evaluation_steps(measured.domain, epsilon, summed=summed)
     if len(steps) > 1:
-        measured.require({step.name: step.loss for step in steps})
+        measured.require(steps)
         model, predicted = learn(training, held)
         public = model.map(lambda _: np.asarray(predicted))
         sums = release_errors(measured, public, epsilon=epsilon, source=HELD_OUT, rows=np.flatnonzero(held), rng=rng)
@@ -166,21 +164,21 @@ def fit_and_evaluate(
     rows = np.arange(measured.records)
     if curator.users is not None:
         measured, rows = measured.limited(1)
-    response = evaluation_mechanism(measured.domain, epsilon)
-    [step] = steps
-    measured.require({step.name: measured.cost(response)})
+    [(name, response)] = steps.items()
+    measured.require(steps)
     model, predicted = learn(training, held)
-    release = measured.release(response, rng=rng, step=step.name)
+    release = measured.release(response, rng=rng, step=name)
     seen = evaluate(release, predicted[rows], HELD_OUT, np.flatnonzero(held)[rows])
     return gather([model, release], lambda model, _: replace(model, evaluation=seen))
 
 
-def evaluation_steps(domain: Any, epsilon: float, *, summed: bool, path: Path = ()) -> tuple[Step, ...]:
-    """Return what an evaluation on held-out records releases."""
-    if summed and domain.target == "numbers":
-        shares = error_shares(epsilon)
-        return tuple(Step(path=path, loss=PrivacyLoss.pure(share), name=name) for name, share in shares.items())
-    return (Step(path=path, loss=evaluation_mechanism(domain, epsilon).privacy_loss(), name="evaluation"),)
+def evaluation_steps(domain: Any, epsilon: float, *, summed: bool) -> dict[str, Mechanism]:
+    """Return what an evaluation on held-out records releases, by step.
+
+    Sums of errors need predictions: the noise of single labels stands for them, which costs as much.
+    """
+    shares = error_shares(epsilon) if summed and domain.target == "numbers" else {"evaluation": epsilon}
+    return {name: evaluation_mechanism(domain, share) for name, share in shares.items()}
 
 
 def assigned(curator: CuratorLike, assign: Callable[[int], NDArray[Any]]) -> NDArray[Any]:

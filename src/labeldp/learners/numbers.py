@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
@@ -16,7 +17,7 @@ from labeldp.learners.distances import Distances
 from labeldp.learners.evaluation import HELD_OUT, evaluate, evaluation_mechanism
 from labeldp.learners.features import check_rows, row_table, take_rows
 from labeldp.learners.model import Model, check_evaluation
-from labeldp.learners.plan import EVALUATED, Learner, Progress, Task, format_number, no_progress, part
+from labeldp.learners.plan import EVALUATED, Learner, Progress, Task, format_number, no_progress, part, steps_of
 from labeldp.learners.training import fold_count
 from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Debiased, Interval, ResponseOnDistances, ResponseOnPoints, second_moment
@@ -30,7 +31,6 @@ from labeldp.privacy import (
     RandomnessKind,
     RandomSource,
     Release,
-    Step,
     Trust,
     Unit,
     check_curator,
@@ -125,9 +125,8 @@ class Numbers(Learner):
     def plan(self, task: Task) -> Plan:
         """Return the answers of each part, and of the evaluation."""
         mechanisms = self.mechanisms(task)
-        losses = {name: mechanism.privacy_loss() for name, mechanism in mechanisms.items()}
-        steps = (Step(path=part(number), loss=loss, name=name) for number, (name, loss) in enumerate(losses.items()))
-        return Plan(self.name, tuple(steps))
+        steps = [steps_of({name: each}, part(number)) for number, (name, each) in enumerate(mechanisms.items())]
+        return Plan(self.name, tuple(chain(*steps)))
 
     def mechanisms(self, task: Task) -> dict[str, Any]:
         """Return what answers each part, by step; spans and centers follow from earlier answers."""
@@ -163,7 +162,7 @@ class Numbers(Learner):
         """See `fit_numbers`."""
         features = row_table(features)
         check_rows(features, curator.records)
-        plan, mechanisms, parts = self.plan(task), self.mechanisms(task), self.parts(task)
+        mechanisms, parts = self.mechanisms(task), self.parts(task)
         self._try(features, task)
         counts = np.bincount(parts, minlength=len(mechanisms))
         if counts.min() < 2:
@@ -173,8 +172,8 @@ class Numbers(Learner):
         curators = dict(zip(mechanisms, curator.split(Public(parts, why=why)), strict=True))
         rows = {name: np.flatnonzero(parts == number) for number, name in enumerate(mechanisms)}
         if not curators["range"].has_released(mechanisms["range"], step="range"):
-            for step in plan.steps:
-                curators[step.name].require({step.name: step.loss})
+            for name, mechanism in mechanisms.items():
+                curators[name].require({name: mechanism})
         questions = Questions(features, learn, mechanisms, curators, rows, rng)
         first = questions.first()
         answers = questions.around(first) if len(mechanisms) > 2 else [first]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import Charge, CuratorLike, InputError, Path, Plan, RandomSource, Release
+from labeldp.privacy import Charge, CuratorLike, InputError, Path, Plan, RandomSource, Release, Step
 
 CLUSTER_PRIOR = "cluster prior"
 EVALUATED = 0.1
@@ -200,6 +200,11 @@ def fit_repeatably(
         limits = threadpool_limits(1, user_api=None if learner.one_thread == "all" else learner.one_thread)
     with limits:
         return learner.fit(features, curator, task, rng=rng, progress=progress)
+
+
+def steps_of(mechanisms: Mapping[str, Mechanism], path: Path = ()) -> tuple[Step, ...]:
+    """Return the steps of a plan that answer one part of the records, by mechanisms that cost as much."""
+    return tuple(Step(name, mechanism.privacy_loss(), path) for name, mechanism in mechanisms.items())
 
 
 def part(number: int) -> Path:

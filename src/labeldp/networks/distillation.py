@@ -31,9 +31,10 @@ from labeldp.learners import (
     log_scores,
     no_progress,
     part,
+    steps_of,
     with_given,
 )
-from labeldp.mechanisms import Classes, best_groups, local_hashing_bits
+from labeldp.mechanisms import Classes, Mechanism, best_groups, local_hashing_bits
 from labeldp.networks.architectures import NETWORKS
 from labeldp.networks.classifier import NOT_SIMULATED, NetworkClassifier, Watch, epochs_shown, require_images
 from labeldp.networks.training import Recipe
@@ -41,10 +42,9 @@ from labeldp.privacy import (
     CuratorLike,
     InputError,
     Plan,
-    PrivacyLoss,
+    Public,
     RandomSource,
     Release,
-    Step,
     check_choice,
     check_curator,
     check_integer,
@@ -209,10 +209,9 @@ class Distilled(Learner):
         """Return the sums or noisy labels of most records, and an evaluation."""
         assert task.domain.target == "classes"
         path = part(0) if task.share else ()
-        losses = steps(task.domain, task.epsilon, task.delta, self.trust)
-        releases = tuple(Step(path=path, loss=loss, name=name) for name, loss in losses.items())
+        releases = steps_of(steps(task.domain, task.epsilon, task.delta, self.trust), path)
         if task.share:
-            releases += evaluation_steps(task.domain, task.epsilon, summed=False, path=part(1))
+            releases += steps_of(evaluation_steps(task.domain, task.epsilon, summed=False), part(1))
         return Plan(self.name, releases)
 
     def check(self, features: Any, task: Task) -> None:
@@ -285,17 +284,20 @@ def takes_labels(domain: Classes, epsilon: float, delta: float, trust: Trust) ->
     return bits >= (LABELS_FROM if delta else PURE_LABELS_FROM) * np.log2(domain.size)
 
 
-def steps(domain: Classes, epsilon: float, delta: float, trust: Trust) -> dict[str, PrivacyLoss]:
-    """Return the release of `fit_best` on its training records by name, and what it costs at most.
+def steps(
+    domain: Classes, epsilon: float, delta: float, trust: Trust, users: Public[Any] | None = None
+) -> dict[str, Mechanism]:
+    """Return the release of `fit_best` on its training records by name, or one that costs as much.
 
     Args:
         domain: of the labels.
         epsilon, delta: of the release.
         trust: "central" or "local".
+        users: of the curator.
     """
     if takes_labels(domain, epsilon, delta, trust):
-        return {"labels": first_response(domain, epsilon).privacy_loss()}
-    return {"linear": LinearTask.of(domain, epsilon, delta).loss}
+        return {"labels": first_response(domain, epsilon)}
+    return LinearTask.of(domain, epsilon, delta).steps(users)
 
 
 @dataclass(frozen=True)
@@ -319,7 +321,7 @@ class _Fit:
 
     def learn(self, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
         """Release, and learn all else from that; `rows` are the records of the curator."""
-        curator.require(steps(self.domain, self.epsilon, self.delta, self.learner.trust))
+        curator.require(steps(self.domain, self.epsilon, self.delta, self.learner.trust, curator.users))
         mapped = encode(self.representation, self.features, None)
         mapping, table = mapped.transformer, mapped.table
         head, evidence = self.released(curator, table[rows])

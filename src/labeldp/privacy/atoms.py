@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -10,18 +11,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labeldp.privacy.exact import exp_bounds, float_above
+from labeldp.privacy.exact import MAX_EPSILON, WORD, exp_bounds, float_above, float_below
 from labeldp.privacy.validate import Floats, stored_fraction
 
 Json = dict[str, Any]
 
 # How a field of a declared type is written to JSON and read from it, exactly.
 _FIELDS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    int: (int, int),
+    int: (int, lambda value: _count(value)),
     str: (str, str),
     float: (float.hex, lambda text: _ordinary(float.fromhex(text))),
     Fraction: (str, lambda text: _ordinary(stored_fraction(text))),
-    int | None: (lambda value: value, lambda value: None if value is None else int(value)),
+    int | None: (lambda value: value, lambda value: None if value is None else _count(value)),
     tuple[Fraction, ...]: (
         lambda values: [str(value) for value in values],
         lambda texts: tuple(map(stored_fraction, texts)),
@@ -32,7 +33,7 @@ _FIELDS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 class Atom(ABC):
     """The privacy loss of one release, a frozen dataclass; a `PrivacyLoss` is made of sequences of atoms.
 
-    Its constructor raises ValueError where no such loss exists.
+    Its constructor raises ValueError where no such loss exists, or where its curve could not be computed.
     """
 
     kind: ClassVar[str]
@@ -42,6 +43,10 @@ class Atom(ABC):
     @abstractmethod
     def max_loss(self) -> Fraction | None:
         """The largest privacy loss of an output, or None where it is unbounded."""
+
+    @abstractmethod
+    def least(self, epsilon: Fraction) -> float:
+        """Return a lower end of its delta at one epsilon >= 0: no sequence with this atom has a smaller delta."""
 
     def to_json(self) -> Json:
         """Return plain JSON values, exact."""
@@ -73,7 +78,7 @@ class Response(Atom):
     classes: int
 
     def __post_init__(self) -> None:
-        _require(self.epsilon > 0 and self.classes >= 2)
+        _require(0 < self.epsilon <= MAX_EPSILON and 2 <= self.classes <= MOST)
 
     @property
     def max_loss(self) -> Fraction:
@@ -86,20 +91,72 @@ class Response(Atom):
         keep, lie = high / (high + alternatives), 1 / (low + alternatives)
         return [(self.epsilon, keep), (-self.epsilon, lie), (Fraction(0), (self.classes - 2) * lie)]
 
+    def least(self, epsilon: Fraction) -> float:
+        gained = -math.expm1(min(0.0, float(epsilon - self.epsilon)))
+        return gained / (1 + (self.classes - 1) * math.exp(-float(self.epsilon))) * (1 - _LEAST_ERROR)
+
     def __str__(self) -> str:
         return f"randomized response over {self.classes} answers with epsilon = {float_above(self.epsilon):g}"
 
 
 @dataclass(frozen=True)
 class Discrete(Atom):
-    """A finite privacy loss distribution: `losses[i]` happens with probability `probabilities[i]`."""
+    """A finite privacy loss distribution: `losses[i]` happens with probability `probabilities[i]`.
+
+    It must be the loss ln(P/Q) of a pair of distributions, with its probabilities under P: they sum to 1, and those
+    under Q, probability * e^-loss, to at most 1. Both hold in exact arithmetic, without a tolerance. Rounding may raise
+    the first sum by `MOST_ADDED`. An infinite loss is a `Failure`.
+
+    Guarantee (of_a_pair): no accepted list has a smaller delta than some pair of distributions, at any epsilon.
+
+    Source: `docs/proofs/composition.md`, finite lists.
+    """
 
     kind = "discrete"
     losses: tuple[Fraction, ...]
     probabilities: tuple[Fraction, ...]
 
     def __post_init__(self) -> None:
-        _require(len(self.losses) == len(self.probabilities) > 0 <= min(self.probabilities) and max(self.losses) >= 0)
+        _require(0 < len(self.losses) == len(self.probabilities) <= MAX_MASSES)
+        _require(max(map(abs, self.losses)) <= 2 * MAX_EPSILON and min(self.probabilities) >= 0)
+        numbers, common = (*self.losses, *self.probabilities), 1
+        _require(max(max(map(int.bit_length, number.as_integer_ratio())) for number in numbers) <= MAX_BITS)
+        for mass in self.probabilities:
+            common = math.lcm(common, mass.denominator)
+            _require(common.bit_length() <= 2 * MAX_BITS)
+        total = Fraction(sum(int(mass * common) for mass in self.probabilities), common)
+        _require(1 <= total <= 1 + MOST_ADDED and self._other_sum() <= 1)
+
+    def _other_sum(self) -> Fraction:
+        """Return the sum of the probabilities under Q, rounded up."""
+        level = sum((mass for loss, mass in self.masses() if not loss), Fraction(0))
+        above = sum(math.ceil(mass * exp_bounds(-loss)[1] * _GRID) for loss, mass in self.masses() if loss and mass)
+        return level + Fraction(above, _GRID)
+
+    @classmethod
+    def rounded(cls, losses: tuple[Fraction, ...], probabilities: tuple[Fraction, ...]) -> Self:
+        """Return a list that was made of a pair, or one with larger losses where rounding kept it from being accepted.
+
+        Probabilities of smaller losses are rounded down to multiples of 2^-64. What is cut off, and what is missing of
+        1, goes to the largest loss. If that is not enough, the smallest loss gives one more 2^-64.
+
+        Args:
+            losses: at least one, rounded up.
+            probabilities: one for each loss; they sum to 1, or to less by at most `MOST_ADDED`.
+
+        Raises:
+            ValueError: it is not the loss of a pair of distributions.
+        """
+        total, top = sum(probabilities, Fraction(0)), losses.index(max(losses))
+        _require(total >= 1 - MOST_ADDED)
+        floors = [Fraction(math.floor(mass * WORD), WORD) for mass in probabilities]
+        floors[top] = max(total, Fraction(1)) - sum(floors[:top] + floors[top + 1 :])
+        bottom = min((index for index, mass in enumerate(floors) if mass), key=losses.__getitem__)
+        moved = [mass + Fraction((index == top) - (index == bottom), WORD) for index, mass in enumerate(floors)]
+        for masses in (probabilities, tuple(floors)):
+            with suppress(ValueError):
+                return cls(losses, masses)
+        return cls(losses, tuple(moved))
 
     @property
     def max_loss(self) -> Fraction:
@@ -108,6 +165,16 @@ class Discrete(Atom):
     def masses(self) -> list[tuple[Fraction, Fraction]]:
         """Return pairs (loss, mass)."""
         return list(zip(self.losses, self.probabilities, strict=True))
+
+    @cached_property
+    def _floats(self) -> tuple[Floats, Floats]:
+        return np.array([*map(float, self.losses)]), np.array([*map(float, self.probabilities)])
+
+    def least(self, epsilon: Fraction) -> float:
+        losses, masses = self._floats
+        gaps = losses - float(epsilon)
+        gaps -= 2.0**-50 * (np.abs(losses) + float(epsilon))
+        return float(masses @ -np.expm1(-np.maximum(gaps, 0.0))) * (1 - _LEAST_ERROR)
 
     def __str__(self) -> str:
         return f"a discrete loss of at most {float_above(self.max_loss):g}"
@@ -130,6 +197,10 @@ class Gaussian(Atom):
     def max_loss(self) -> None:
         return None
 
+    def least(self, epsilon: Fraction) -> float:
+        gained, lost = gaussian_terms(float(epsilon), self.mu, -1.0)
+        return max(0.0, gained - lost - SMALLEST)
+
     def __str__(self) -> str:
         return f"a Gaussian loss with mu = {self.mu:g}"
 
@@ -147,6 +218,9 @@ class Failure(Atom):
     @property
     def max_loss(self) -> Fraction | None:
         return None if self.delta > 0 else Fraction(0)
+
+    def least(self, epsilon: Fraction) -> float:
+        return float_below(self.delta)
 
     def __str__(self) -> str:
         return f"a failure probability of {float_above(self.delta):g}"
@@ -183,6 +257,17 @@ class NumericAtom(Atom):
             reach *= 2
         return reach
 
+    @cached_property
+    def _lowest(self) -> tuple[Floats, Floats]:
+        """A few epsilons, and a lower end of delta at each; zero for the last."""
+        epsilons = np.linspace(0.0, self.reach, LOWEST_POINTS)
+        lower = np.nan_to_num(self.ends(epsilons)[0], nan=0.0) * (1 - _LEAST_ERROR)
+        return epsilons, np.append(lower, 0.0)
+
+    def least(self, epsilon: Fraction) -> float:
+        epsilons, lower = self._lowest
+        return float(lower[np.searchsorted(epsilons, math.nextafter(float(epsilon), math.inf))])
+
     def delta(self, epsilon: Fraction) -> float:
         """Return the upper end of delta at one epsilon >= 0."""
         below = min(max(0.0, math.nextafter(float(epsilon), -math.inf)), _MAX_EPSILON)  # delta falls with epsilon
@@ -204,11 +289,11 @@ class BoundedRange(NumericAtom):
     eta: Fraction
 
     def __post_init__(self) -> None:
-        _require(self.eta > 0)
+        _require(0 < self.eta <= MAX_EPSILON)
 
     def ends(self, epsilons: Floats) -> Ends:
         """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
-        eta = float(self.eta)
+        eta = max(float_above(self.eta), SMALLEST)
         gaps, error = eta - epsilons, 2.0**-50 * (eta + epsilons)
         lower, upper = (
             np.expm1(-np.maximum(gap, 0) / 2) ** 2 / -np.expm1(-eta) for gap in (gaps - error, gaps + error)
@@ -237,9 +322,36 @@ def normal_cdf(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
+def gaussian_terms(epsilon: float, mu: float, side: float) -> tuple[float, float]:
+    """Return Phi(mu/2 - epsilon/mu) and e^epsilon Phi(-mu/2 - epsilon/mu), so that their difference is rounded.
+
+    Args:
+        epsilon: of any sign.
+        side: 1 to round the difference up, -1 to round it down.
+
+    Source: Balle and Wang (2018), Theorem 8.
+    """
+    half, ratio = mu / 2, epsilon / mu
+    shift = side * 2.0**-51 * (half + abs(ratio)) if max(half, abs(ratio)) > _EXACT_ARGUMENT else 0.0
+    if not math.isfinite(shift):
+        return (1.0, 0.0) if side > 0 else (0.0, 0.0)
+    gained, reach = normal_cdf(half - ratio + shift) * (1 + side * _NORMAL_ERROR), -half - ratio - shift
+    if epsilon < _LARGE_EXPONENT and reach > _FAR:
+        return gained, math.exp(epsilon) * normal_cdf(reach) * (1 - side * _NORMAL_ERROR)
+    if side > 0:
+        return gained, 0.0
+    return gained, math.exp(_FAR) if epsilon < min(_LARGE_EXPONENT, reach * reach / 4) else 1.0
+
+
+def _count(value: Any) -> int:
+    """Return a count that a file holds; raise ValueError if it is none, or larger than any of a release."""
+    _require(type(value) is int)
+    return int(_ordinary(value))
+
+
 def _ordinary(value: Any) -> Any:
     """Return a number that a file holds; raise ValueError if no parameter of a release is so large."""
-    _require(abs(value) <= _MOST)
+    _require(abs(value) <= MOST)
     return value
 
 
@@ -251,9 +363,27 @@ def _require(possible: bool) -> None:
 NEGLIGIBLE_DELTA = 1e-20
 """A curve ends where its upper delta is at most this."""
 
-_CURVE_ERROR = 1e-14
+SMALLEST = 1e-300
+"""Added to upper ends, in place of what underflows."""
 
-_MOST = 10**18
+MOST = 10**18
+"""No count, and no parameter of a release, is larger."""
+
+MAX_MASSES, MAX_BITS = 4096, 1 << 12
+"""The most masses of a finite list, and the most bits of one of its numbers."""
+
+MOST_ADDED = Fraction(1, 1 << 40)
+"""By so much the masses of a finite list may exceed 1."""
+
+LOWEST_POINTS = 64
+"""Places at which the lower end of a curve is kept."""
+
+_GRID = 1 << 256
+
+_CURVE_ERROR, _NORMAL_ERROR, _LEAST_ERROR = 1e-14, 1e-12, 1e-9
+
+_EXACT_ARGUMENT, _LARGE_EXPONENT, _FAR = 74.0, 700.0, -37.0
+"""Up to which arguments are rounded within `_NORMAL_ERROR`; beyond which exponentials and tails are left out."""
 
 _MAX_REACH = 64.0
 

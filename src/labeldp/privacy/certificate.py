@@ -387,7 +387,7 @@ class CuratorLike(Protocol):
     def cost(self, mechanism: Any) -> PrivacyLoss:
         """Return what a release would cost a label or, with users, all labels of a user."""
 
-    def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
+    def require(self, steps: Mapping[str, Any]) -> None:
         """Refuse steps that the budget would not admit together; nothing is charged."""
 
     def has_released(self, mechanism: Any, *, step: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from labeldp.privacy.atoms import Response
 from labeldp.privacy.exact import decimal, float_above
-from labeldp.privacy.loss import PrivacyLoss, RecordLoss
+from labeldp.privacy.loss import PrivacyLoss, RecordLoss, checked_times
 from labeldp.privacy.unit import Unit, common_unit
 from labeldp.privacy.validate import stored_fraction
 
@@ -79,10 +79,10 @@ class Plan:
         """Return the plan that `to_json` wrote."""
         unit = Unit[value["unit"]]
         steps = [
-            Step("", PrivacyLoss.from_json(loss), _path(path), int(times), unit=unit)
+            Step("", PrivacyLoss.from_json(loss), _path(path), checked_times(times), unit=unit)
             for path, loss, times in value["steps"]
         ]
-        if not steps or min(step.times for step in steps) < 1:
+        if not steps:
             raise ValueError("a plan has steps")
         return cls(str(value["name"]), tuple(steps))
 

@@ -4,10 +4,21 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
+from itertools import chain
 
 import numpy as np
 
-from labeldp.privacy.atoms import Atom, BoundedRange, Discrete, Failure, Gaussian, NumericAtom, Response, normal_cdf
+from labeldp.privacy.atoms import (
+    SMALLEST,
+    Atom,
+    BoundedRange,
+    Discrete,
+    Failure,
+    Gaussian,
+    NumericAtom,
+    Response,
+    gaussian_terms,
+)
 from labeldp.privacy.validate import Floats, Integers
 
 Sequence = tuple[tuple[Atom, int], ...]
@@ -33,13 +44,15 @@ DENSE_CURVE_STEPS, CURVE_STEP_GROWTH = 256, 1.01
 
 _DOTS_ERROR = 1e-9
 
-_NORMAL_ERROR = 1e-12
-
-_SMALLEST = 1e-300
-
 _RATE_ERROR = 1e-9
 
 _MAX_EPSILON = Fraction(10**12)
+
+_MAX_SQUARE = Fraction(2**200)
+"""A square of mu so large is enough for a delta of 1 at any epsilon up to `_MAX_EPSILON`."""
+
+MOST_COMPOSED = 10**13
+"""More finite losses and curves are not composed: their errors could exceed them."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +65,20 @@ class _Lattice:
     relative_error: float
     lost: float = 0.0
 
+    @property
+    def most(self) -> float:
+        """By what factor true sums over all of the masses may exceed the computed ones, at most."""
+        error = self.relative_error + 2.0**-50 * (len(self.masses) + 1)
+        return (1 + 2.0**-51) / (1 - error) if error < 1 else math.inf
+
     def losses(self) -> Floats:
         """Return the losses as floats, shape (points,)."""
         return np.asarray((self.first + np.arange(len(self.masses))) * float(self.step))
+
+    @property
+    def total(self) -> float:
+        """The sum of all masses."""
+        return float(self.masses.sum())
 
     def __matmul__(self, other: "_Lattice") -> "_Lattice":
         """Return the loss of two independent outputs: masses convolve, directly, so that the error stays relative."""
@@ -62,7 +86,7 @@ class _Lattice:
         left, right = self.on(step), other.on(step)
         terms = min(np.count_nonzero(left.masses), np.count_nonzero(right.masses))
         error = left.relative_error + right.relative_error + 1.01 * (terms + 1) * 2.0**-53
-        lost = 1.001 * (left.lost + right.lost)
+        lost = 1.001 * (left.lost * max(1.0, right.total) + right.lost * max(1.0, left.total))
         masses = _convolved(left.masses, right.masses)
         return _Lattice(step, left.first + right.first, masses, error, lost).trimmed()
 
@@ -85,8 +109,8 @@ class _Lattice:
         if len(self.masses) <= MIN_TRIMMED_POINTS:
             return self
         above, below = np.cumsum(self.masses[::-1]), np.cumsum(self.masses)
-        top = int(np.searchsorted(above, MAX_TRIMMED_MASS, side="right"))
-        bottom = int(np.searchsorted(below, MAX_TRIMMED_MASS, side="right"))
+        top = min(int(np.searchsorted(above, MAX_TRIMMED_MASS, side="right")), len(above) - 1)
+        bottom = min(int(np.searchsorted(below, MAX_TRIMMED_MASS, side="right")), len(above) - 1 - top)
         masses = self.masses[bottom : len(self.masses) - top].copy()
         masses[0] += below[bottom - 1] if bottom else 0.0
         lost = self.lost + (1.001 * float(above[top - 1]) if top else 0.0)
@@ -128,15 +152,29 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
     failure = failures(sequence)
     epsilon = min(epsilon, _MAX_EPSILON)  # delta falls with epsilon
     if _beyond(sequence, epsilon):
-        return min(1.0, _float_up(failure))
-    return min(_lattice_delta(sequence, epsilon, failure), _concentrated_delta(sequence, epsilon, failure))
+        return _checked(sequence, epsilon, min(1.0, _float_up(failure)))
+    delta = min(_lattice_delta(sequence, epsilon, failure), _concentrated_delta(sequence, epsilon, failure))
+    return _checked(sequence, epsilon, delta)
+
+
+def _checked(sequence: Sequence, epsilon: Fraction, delta: float) -> float:
+    """Return a delta of several losses, after comparing it with the lower end of each of them.
+
+    Raises:
+        ArithmeticError: it is less than that of a part, which no bound of several releases is.
+    """
+    if any(atom.least(epsilon) > delta for atom, _ in sequence):
+        raise ArithmeticError("several releases cannot cost less than one of them: the loss could not be computed")
+    return delta
 
 
 def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> float:
     """Return the bound by the convolved loss distribution."""
     single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
     if len(single) == 1 and isinstance(single[0], NumericAtom):
-        return min(1.0, single[0].delta(epsilon) + _float_up(failure) + _SMALLEST)
+        return min(1.0, single[0].delta(epsilon) + _float_up(failure) + SMALLEST)
+    if sum(count for atom, count in sequence if not isinstance(atom, Gaussian | Failure)) > MOST_COMPOSED:
+        return 1.0
     lattice, mu = loss_lattice(sequence), _total_mu(sequence)
     gaps = float(epsilon) - lattice.losses()
     slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
@@ -144,17 +182,20 @@ def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> 
         pieces = np.array([gaussian_delta(float(gap), mu) for gap in gaps - slack])
     else:
         pieces = -np.expm1(np.minimum(gaps - slack, 0.0))
-    finite = float(lattice.masses @ pieces) * (1 + lattice.relative_error + 2.0**-50 * (len(pieces) + 1))
-    return min(1.0, finite + lattice.lost + _float_up(failure) + _SMALLEST)
+    finite = (float(lattice.masses @ pieces) + SMALLEST) * lattice.most
+    return min(1.0, finite + lattice.lost + _float_up(failure) + SMALLEST)
 
 
 def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
     """Return True when delta at epsilon is at most `delta`: exactly where only failures are left, else by the bound."""
-    failure = failures(sequence)
+    failure, epsilon = failures(sequence), min(epsilon, _MAX_EPSILON)
     if _beyond(sequence, epsilon):
         return failure <= delta
-    if delta >= 1 or _concentrated_delta(sequence, epsilon, failure) <= delta:
+    if delta >= 1:
         return True
+    concentrated = _concentrated_delta(sequence, epsilon, failure)
+    if concentrated <= delta:
+        return _checked(sequence, epsilon, concentrated) <= delta
     return delta_of(sequence, epsilon) <= delta
 
 
@@ -175,11 +216,14 @@ def concentrated_delta(rho: Fraction, epsilon: Fraction, failure: Fraction) -> f
 
     Source: BunSteinke, Proposition 1.3.
     """
-    rate, gap = float(rho) * (1 + _RATE_ERROR), float(epsilon) * (1 - _RATE_ERROR) - float(rho) * (1 + _RATE_ERROR)
+    if rho >= epsilon:
+        return 1.0
+    rate = (float(rho) + SMALLEST) * (1 + _RATE_ERROR)
+    gap = float(epsilon) * (1 - _RATE_ERROR) - rate
     if gap <= 0:
         return 1.0
     return min(
-        1.0, math.exp(-(gap**2) / (4 * rate) * (1 - _RATE_ERROR)) * (1 + _RATE_ERROR) + _float_up(failure) + _SMALLEST
+        1.0, math.exp(-(gap**2) / (4 * rate) * (1 - _RATE_ERROR)) * (1 + _RATE_ERROR) + _float_up(failure) + SMALLEST
     )
 
 
@@ -225,7 +269,7 @@ def _float_up(value: Fraction) -> float:
 def _total_mu(sequence: Sequence) -> float:
     """Return the mu of all Gaussian parts together, rounded up. Source: Dong, Roth, Su (2019), Corollary 3.3."""
     squares = [count * Fraction(atom.mu) ** 2 for atom, count in sequence if isinstance(atom, Gaussian)]
-    total = sum(squares, Fraction(0))
+    total = min(sum(squares, Fraction(0)), _MAX_SQUARE)
     return math.sqrt(_float_up(total)) * (1 + 2.0**-51) if total else 0.0
 
 
@@ -234,10 +278,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
     Source: Balle and Wang (2018), Theorem 8.
     """
-    gained = normal_cdf(mu / 2 - epsilon / mu)
-    reach = -mu / 2 - epsilon / mu
-    lost = math.exp(epsilon) * normal_cdf(reach) if epsilon < 700 and reach > -37 else 0.0
-    return min(1.0, max(0.0, gained * (1 + _NORMAL_ERROR) - lost * (1 - _NORMAL_ERROR)) + _SMALLEST)
+    gained, lost = gaussian_terms(epsilon, mu, 1.0)
+    return min(1.0, max(0.0, gained - lost) + SMALLEST)
 
 
 @lru_cache(maxsize=256)
@@ -256,13 +298,15 @@ def _step(sequence: Sequence) -> Fraction:
 
     Curves have no step of their own: it is halved until it is fine enough for them, or as fine as the largest bears.
     """
-    losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
-    step = reduce(_common_step, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
+    lists = [[loss for loss, _ in atom.masses()] for atom, _ in sequence if isinstance(atom, Response | Discrete)]
     curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, NumericAtom)]
-    reach = max(
-        [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * curve for curve in curves], default=step
-    )
-    step = max(step, 4 * reach / MAX_LATTICE_POINTS)
+    reach = max([max(losses) - min(losses) for losses in lists] + [2 * curve for curve in curves])
+    floor, step = 4 * reach / MAX_LATTICE_POINTS, Fraction(0)
+    for loss in filter(None, chain(*lists)):
+        step = _common_step(step, loss)
+        if step <= floor:
+            break
+    step = max(step or Fraction(1), floor)
     while curves and step * MIN_CURVE_STEPS > min(curves) and step * MAX_LATTICE_POINTS > reach:
         step /= 2
     return step

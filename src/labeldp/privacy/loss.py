@@ -34,8 +34,8 @@ class Largest(NumericAtom):
     curves: tuple[NumericAtom, ...]
 
     def __post_init__(self) -> None:
-        if not self.curves:
-            raise ValueError("the largest of no curves is none")
+        if not 0 < len(self.curves) <= MOST_CURVES:
+            raise ValueError("the largest of no curves is none, and that of too many is not computed")
 
     def reversed(self) -> "Largest":
         """Return the largest of the reversed curves."""
@@ -144,13 +144,32 @@ class PrivacyLoss:
 
     @classmethod
     def discrete(cls, losses: Iterable[Any], probabilities: Iterable[Any]) -> "PrivacyLoss":
-        """Return a finite loss distribution of a dominating pair; its masses are rounded up and need not sum to 1."""
+        """Return the loss ln(P/Q) of a dominating pair of distributions (P, Q) on finitely many outputs.
+
+        Where rounding keeps a list from being accepted, up to 2^-64 of each probability goes to the largest loss. An
+        infinite loss is a `failure`.
+
+        Args:
+            losses: from -2000 to 2000, rounded up; at most 4096.
+            probabilities: of the losses under P; they sum to 1.
+
+        Raises:
+            InputError: no pair of distributions has this loss.
+        """
         pairs = sorted(
             (decimal(a, "losses"), decimal(b, "probabilities")) for a, b in zip(losses, probabilities, strict=True)
         )
         if not pairs or any(mass < 0 for _, mass in pairs):
             raise InputError("probabilities must not be negative, one for each of one or more losses")
-        return cls(((Discrete(tuple(a for a, _ in pairs), tuple(b for _, b in pairs)), 1),))
+        try:
+            atom = Discrete.rounded(*map(tuple, zip(*pairs, strict=True)))
+        except ValueError:
+            raise InputError(
+                "losses and probabilities must be those of a pair of distributions: probabilities sum to 1, and "
+                "probabilities * exp(-losses) to at most 1. Round losses up, and all probabilities but that of the "
+                "largest loss down; an infinite loss is PrivacyLoss.failure"
+            ) from None
+        return cls(((atom, 1),))
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
         """Return the loss of both releases about the same labels."""
@@ -158,8 +177,8 @@ class PrivacyLoss:
 
     def __mul__(self, times: int) -> "PrivacyLoss":
         """Return the loss of the same release `times` times, with fresh noise."""
-        if not isinstance(times, int) or times < 1:
-            raise InputError("times must be an integer, at least 1")
+        if not isinstance(times, int) or not 1 <= times <= MOST_TIMES:
+            raise InputError(f"times must be an integer, at least 1 and at most {MOST_TIMES}")
         return PrivacyLoss(tuple((atom, count * times) for atom, count in self.atoms))
 
     @classmethod
@@ -223,9 +242,7 @@ class PrivacyLoss:
         [row] = value
         atoms: Counter[Atom] = Counter()
         for part in row:
-            if not 1 <= int(part["times"]) <= MOST_TIMES:
-                raise ValueError("an atom occurs at least once, and at most as often as anyone could release")
-            atoms[_atom_from_json(part)] += int(part["times"])
+            atoms[_atom_from_json(part)] += checked_times(part["times"])
         return cls(_canonical(atoms))
 
     def __str__(self) -> str:
@@ -271,7 +288,17 @@ class RecordLoss:
 
 
 MOST_TIMES = 10**12
-"""How often an atom may occur in what a file holds: the longest horizon of a learner."""
+"""How often a loss may occur: the longest horizon of a learner."""
+
+MOST_CURVES = 64
+"""The most curves of a `Largest`."""
+
+
+def checked_times(value: Any) -> int:
+    """Return how often something occurs in what a file holds; raise ValueError for more than anyone could release."""
+    if type(value) is not int or not 1 <= value <= MOST_TIMES:
+        raise ValueError("a loss occurs at least once, and at most as often as anyone could release")
+    return value
 
 
 def _atom_from_json(value: Json) -> Atom:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import Recorded, Subscribers
+from labeldp.curator import Recorded, Subscribers, check_steps
 from labeldp.mechanisms import Domain, Mechanism
 from labeldp.privacy import (
     BudgetExceeded,
@@ -28,7 +28,7 @@ from labeldp.privacy import (
     Release,
     SystemRandomness,
 )
-from labeldp.serve.wire import described, encoded, order_digest, packed, unpacked, unpacked_rows
+from labeldp.serve.wire import described, described_steps, encoded, order_digest, packed, unpacked, unpacked_rows
 
 TRIES = 12
 """How often a request is sent that the server asks to send again, or that it did not answer."""
@@ -280,15 +280,18 @@ class RemoteCurator:
         """Return what a release would cost a label; see `Curator.cost`."""
         return mechanism.privacy_loss()
 
-    def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
-        """Raise BudgetExceeded if the analyst's share does not admit all these steps; see `Curator.require`."""
+    def require(self, steps: Mapping[str, Mechanism]) -> None:
+        """Raise BudgetExceeded if the analyst's share does not admit all these steps; see `Curator.require`.
+
+        A server takes at most 256 steps and 16 different mechanisms.
+        """
+        check_steps(steps, self._domain)
         if steps:
-            self._ask("require", {"steps": {step: loss.to_json() for step, loss in steps.items()}})
+            self._ask("require", described_steps(steps))
 
     def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
         """Return whether such a release would be found again; see `Curator.has_released`."""
-        request = {"steps": {step: self.cost(mechanism).to_json()}}
-        return bool(self._ask("released", request)["released"][step])
+        return bool(self._ask("released", described_steps({step: mechanism}))["released"][step])
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Have the server charge a mechanism and draw from it; see `Curator.release`.

@@ -18,14 +18,13 @@ import pyarrow as pa
 from labeldp._version import __version__
 from labeldp.accounting import PROMISE
 from labeldp.curator import Curator, LedgerFile
-from labeldp.mechanisms import Domain, LabelSource, restore
+from labeldp.mechanisms import Domain, LabelSource, Mechanism, restore
 from labeldp.privacy import (
     BudgetExceeded,
     Certificate,
     InputError,
     LabelDPError,
     LedgerError,
-    PrivacyLoss,
     Public,
     Release,
     SingleProcess,
@@ -58,8 +57,8 @@ MAX_PARTS = 1024
 
 MAX_SPLITS = 4
 
-MAX_STEPS = 256
-"""The most steps whose budget is asked for at once."""
+MAX_STEPS, MAX_MECHANISMS = 256, 16
+"""The most steps whose budget is asked for at once, and the most mechanisms of them: composing these takes a second."""
 
 PAGE = 8 << 20
 """About so many bytes of features are in one answer."""
@@ -309,16 +308,16 @@ class Vault(SingleProcess):
 
     def require(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer whether the analyst's share admits some steps together; nothing is charged."""
-        self._curator(analyst, content).require(_steps(content))
+        self._curator(analyst, content).require(self._steps(analyst, content))
         return 200, {"admitted": True}
 
     def released(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer which steps have a stored release."""
         curator = self._curator(analyst, content)
-        released = {}
-        for step, loss in _steps(content).items():
-            released[step] = curator.has_released(_Costing(loss), step=step)  # type: ignore[arg-type]
-        return 200, {"released": released}
+        steps = self._steps(analyst, content)
+        return 200, {
+            "released": {step: curator.has_released(mechanism, step=step) for step, mechanism in steps.items()}
+        }
 
     def certificate(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer the certificate of a release to the same analyst."""
@@ -330,11 +329,7 @@ class Vault(SingleProcess):
         began = time.monotonic()
         dataset, curator = self._dataset(analyst, content), self._curator(analyst, content)
 
-        def basis(ids: list[str]) -> Certificate:
-            releases = [Release(None, dataset.certificate(analyst.name, charge)) for charge in ids]
-            return gather(releases, lambda *_: None).certificate
-
-        mechanism = restore(read_description(content.get("mechanism"), basis), dataset.domain)
+        mechanism = _mechanism(dataset, analyst, content.get("mechanism"))
         if type(mechanism).__name__ not in dataset.config.mechanisms:
             raise _Refused(403, "policy", f"the policy of this dataset does not allow {type(mechanism).__name__}")
         mechanism.check_records(curator.records)
@@ -392,6 +387,20 @@ class Vault(SingleProcess):
             raise _Refused(404, "input", f"you have no share of a dataset {name!r} here")
         return dataset
 
+    def _steps(self, analyst: Analyst, content: Mapping[str, Any]) -> dict[str, Mechanism]:
+        """Return the mechanism of each step that is asked about: what it costs follows. Nothing is charged."""
+        steps, listed = content.get("steps"), content.get("mechanisms")
+        if not isinstance(steps, Mapping) or not 0 < len(steps) <= MAX_STEPS:
+            raise InputError(f"must be from 1 to {MAX_STEPS}, by their names", argument="steps")
+        if not isinstance(listed, list) or not 0 < len(listed) <= MAX_MECHANISMS:
+            raise InputError(f"must be a list of 1 to {MAX_MECHANISMS} different ones", argument="mechanisms")
+        numbers = steps.values()
+        if not all(type(number) is int and 0 <= number < len(listed) for number in numbers):
+            raise InputError("must have the number of a mechanism each, from 0 on", argument="steps")
+        dataset = self._dataset(analyst, content)
+        mechanisms = [_mechanism(dataset, analyst, description) for description in listed]
+        return {text_of({"step": name}, "step"): mechanisms[number] for name, number in steps.items()}
+
     def _curator(self, analyst: Analyst, content: Mapping[str, Any]) -> Curator:
         dataset = self._dataset(analyst, content)
         run, listed = text_of(content, "run", default="") or None, content.get("splits", [])
@@ -431,26 +440,14 @@ class Vault(SingleProcess):
         return f"Vault({', '.join(self._datasets)})"
 
 
-class _Costing:
-    """What `Curator.has_released` asks of a mechanism: its cost."""
+def _mechanism(dataset: HeldDataset, analyst: Analyst, content: Any) -> Mechanism:
+    """Return the mechanism that an analyst describes; raise InputError if there is none."""
 
-    def __init__(self, loss: PrivacyLoss) -> None:
-        self._loss = loss
+    def basis(ids: list[str]) -> Certificate:
+        releases = [Release(None, dataset.certificate(analyst.name, charge)) for charge in ids]
+        return gather(releases, lambda *_: None).certificate
 
-    def privacy_loss(self) -> PrivacyLoss:
-        """Return the cost."""
-        return self._loss
-
-
-def _steps(content: Mapping[str, Any]) -> dict[str, PrivacyLoss]:
-    """Return the cost of each requested step. It only answers a question: nothing is charged."""
-    steps = content.get("steps")
-    if not isinstance(steps, Mapping) or not 0 < len(steps) <= MAX_STEPS:
-        raise InputError(f"must be at least one cost by the name of a step, and at most {MAX_STEPS}", argument="steps")
-    try:
-        return {text_of({"step": name}, "step"): PrivacyLoss.from_json(loss) for name, loss in steps.items()}
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, IndexError):
-        raise InputError("must be costs as a mechanism states them", argument="steps") from None
+    return restore(read_description(content, basis), dataset.domain)
 
 
 _CALLS: dict[str, Callable[[Vault, Analyst, dict[str, Any]], Answer]] = {name: getattr(Vault, name) for name in CALLS}

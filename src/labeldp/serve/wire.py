@@ -95,6 +95,18 @@ def described(mechanism: Mechanism) -> dict[str, Any]:
     }
 
 
+def described_steps(steps: Mapping[str, Mechanism]) -> dict[str, Any]:
+    """Return the descriptions of different mechanisms, and the number of its mechanism for each step."""
+    mechanisms: dict[bytes, dict[str, Any]] = {}
+    keys = {}
+    for step, mechanism in steps.items():
+        description = described(mechanism)
+        keys[step] = encoded(description)
+        mechanisms.setdefault(keys[step], description)
+    numbers = {key: number for number, key in enumerate(mechanisms)}
+    return {"mechanisms": list(mechanisms.values()), "steps": {step: numbers[key] for step, key in keys.items()}}
+
+
 def read_description(content: Any, basis: Callable[[list[str]], Certificate]) -> Description:
     """Return the description of a mechanism that was sent; `restore` checks what it says.
 

@@ -26,6 +26,7 @@ from labeldp.learners.plan import (
     no_progress,
     part,
     require_records,
+    steps_of,
 )
 from labeldp.mechanisms import (
     Classes,
@@ -152,7 +153,8 @@ class Cells(Learner):
         if not task.share:
             return Plan(self.name, (sums,))
         summed = self.errors == "summed" and task.cap is None
-        return Plan(self.name, (sums, *evaluation_steps(task.domain, task.epsilon, summed=summed, path=part(1))))
+        evaluation = evaluation_steps(task.domain, task.epsilon, summed=summed)
+        return Plan(self.name, (sums, *steps_of(evaluation, part(1))))
 
     def check(self, features: Any, task: Task) -> None:
         """Refuse too few records for a cell and an evaluation."""
@@ -332,7 +334,7 @@ class CellTask:
         for number, keys in enumerate(cells, start=1):
             step = SUMS if len(cells) == 1 else f"{SUMS} of tree {number}"
             steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(keys))
-        curator.require({step: curator.cost(mechanism) for step, mechanism in steps.items()})
+        curator.require(steps)
         return [curator.release(mechanism, rng=rng, step=step) for step, mechanism in steps.items()]
 
     def values(self, mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -15,6 +15,8 @@ ORDERS = 1 + 2.0 ** (np.arange(-96, 16 * 52) / 16)
 """The orders at which a curve takes Rényi divergences: 1 + 2^-6 to 1 + 2^52, sixteen to an octave."""
 
 MAX_RATE = 64.0
+
+MAX_ROUNDS = 1 << 53
 """Learning rates, at most."""
 
 _SMALL_EXPONENT = 0.04
@@ -160,7 +162,8 @@ class Switching(NumericAtom):
 
     def __post_init__(self) -> None:
         numbers = 0 < self.rate <= MAX_RATE and 0 < self.redraw <= 1
-        counts = self.batch >= 1 and self.batches >= 2 and self.swing in (1, 2) and self.chains in (1, 2)
+        counts = self.batch >= 1 and self.batches >= 2 and self.batch * self.batches <= MAX_ROUNDS
+        counts = counts and self.swing in (1, 2) and self.chains in (1, 2)
         if not (numbers and counts):
             raise ValueError("the parameters of a switching learner are out of range")
 
