@@ -28,7 +28,7 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp import spark as lds
-from labeldp.cluster import charge, open_account, write_parts
+from labeldp.cluster import charge, write_parts
 from labeldp.tables import Table
 
 NAMES = ("no", "yes", "perhaps")
@@ -109,10 +109,11 @@ def once(spark: Any, source: Path, folder: Path, measured: Measured) -> None:
     measured("identity, written", lambda: same.write.parquet((folder / "identity").as_uri()))
     measured("identity, not kept", lambda: same.write.format("noop").mode("overwrite").save())
     measured("copy without Python", lambda: frame.write.parquet((folder / "copy").as_uri()))
-    table, account = Timed(frame, measured), open_account(MECHANISM, folder / "l.db", "label")
+    table = Timed(frame, measured)
 
     def release() -> None:
-        grant = charge(table, label="label", id="id", mechanism=MECHANISM, account=account)
+        account = {"ledger": folder / "l.db", "dataset": "label"}
+        grant = charge(table, label="label", id="id", mechanism=MECHANISM, **account)
         write_parts(table, grant, folder / "out")
 
     measured("release, written", release)

@@ -20,6 +20,7 @@ from labeldp.mechanisms import COMMANDS, Classes, Interval, load
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import REQUEST_KINDS, Budget, Request, Source
 from labeldp.report import render_report
+from labeldp.streams import histogram
 from labeldp.tables import column_digest
 from slow import mostly_slow
 
@@ -183,5 +184,8 @@ def test_a_request_is_the_same_for_other_labels(tmp_path: Path) -> None:
         request = Request.of("sums", "mean", "people", source, 1, 0, domain=Classes(CLASSES), by="team")
         column = PrivateColumn.read(tmp_path / "data.csv", "bought", Classes(CLASSES), "id")
         certificates["sums"] = column.release(request, ledger=folder / "l.ledger").certificate
+        given = {"label": "bought", "id": "id", "domain": Classes(CLASSES), "epsilon": 1, "dataset": "people"}
+        released = histogram(tmp_path / "data.csv", ledger=folder / "l.ledger", **given)
+        certificates["totals"] = released.certificate
         requests.append({kind: json.dumps(certificate.request.to_json()) for kind, certificate in certificates.items()})
     assert requests[0] == requests[1] and set(requests[0]) == set(REQUEST_KINDS)

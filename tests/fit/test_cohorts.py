@@ -225,13 +225,13 @@ def test_the_ledger_lists_its_cohorts(place: Path) -> None:
 
 def test_what_grants_were_charged_is_of_the_records_that_they_said(place: Path) -> None:
     """A table of many machines is charged, found and extended like a file."""
-    from labeldp.cluster import charge, open_account
+    from labeldp.cluster import charge
 
     mechanism = ldp.RandomizedResponse(domain=WORDS, epsilon=1)
 
     def grant(data: pd.DataFrame, cohort: str | None = None) -> Any:
-        account = open_account(mechanism, "l.ledger", "bought", cohort)
-        return charge(data, label="bought", id="id", mechanism=mechanism, account=account)
+        account = {"ledger": "l.ledger", "dataset": "bought", "cohort": cohort}
+        return charge(data, label="bought", id="id", mechanism=mechanism, **account)
 
     first = grant(people(0, 300))
     add("january.parquet", "january")

@@ -59,7 +59,9 @@ def moments(
     measure = RowSums(TwoColumns(factor), domain, 50.0, STEPS)
     budget = {"epsilon": epsilon, "delta": 1e-6 if kind is GaussianMoment else 0}
     return asked(path, source, label, domain, **budget).release(
-        measure, lambda tally: made(kind, domain, tally.rows, epsilon), lambda tally, _: tally.sums
+        measure.columns,
+        lambda: (measure, lambda tally: made(kind, domain, tally.rows, epsilon)),
+        lambda tally, _: tally.sums,
     )
 
 

@@ -38,14 +38,23 @@ def asked(
 ) -> Aggregation:
     """What is asked of the people, by default with so much epsilon that noise is zero."""
     LedgerFile(path).add("people", ldp.Budget(epsilon=epsilon, delta=delta))
-    return Aggregation(source, label, "id", domain, LedgerFile(path).dataset("people"))
+    return aggregation(path, source, label, domain)
+
+
+def aggregation(path: Path, source: Any, label: str = "bought", domain: Any = DOMAIN) -> Aggregation:
+    """A request to the account of the people."""
+    return Aggregation.of("histogram", source, label, "id", domain, 1, path, "people", None, None)
+
+
+def grouped(asked: Aggregation, kind: Any, grouping: Any, epsilon: float) -> ldp.Release[Any]:
+    """The output of a mechanism on groups."""
+    return asked.grouped(kind, grouping.columns, lambda: grouping, WHY, epsilon)
 
 
 def histogram(path: Path, source: Any, epsilon: float = 900, **more: Any) -> ldp.Release[Any]:
     """Class counts of the groups."""
-    return asked(path, source, epsilon=epsilon).grouped(
-        ldp.LaplaceHistogram, more.pop("grouping", ByColumn("group")), WHY, epsilon=epsilon
-    )
+    grouping = more.pop("grouping", ByColumn("group"))
+    return grouped(asked(path, source, epsilon=epsilon), ldp.LaplaceHistogram, grouping, epsilon)
 
 
 def exact(source: pa.Table) -> Any:
@@ -79,7 +88,7 @@ def test_noise_is_drawn_once(path: Path) -> None:
         assert np.array_equal(histogram(path, PartTable(source, count), epsilon=0.5).value, first.value)
     assert account(path).spent.epsilon() == 0.5
     with pytest.raises(ldp.BudgetExceeded):
-        asked(path, PartTable(source), epsilon=0.5).grouped(LaplaceSum, ByColumn("group"), WHY, epsilon=0.4)
+        grouped(asked(path, PartTable(source), epsilon=0.5), LaplaceSum, ByColumn("group"), 0.4)
     assert account(path).spent.epsilon() == 0.5
 
 
@@ -88,9 +97,7 @@ def test_other_groups_are_another_release(path: Path) -> None:
     swapped = source.set_column(4, "group", pa.array(source.column("group").to_numpy()[::-1]))
     LedgerFile(path).add("people", ldp.Budget(epsilon=2))
     one, other = (
-        Aggregation(PartTable(each), "bought", "id", DOMAIN, LedgerFile(path).dataset("people")).grouped(
-            ldp.LaplaceHistogram, ByColumn("group"), WHY, epsilon=1
-        )
+        grouped(aggregation(path, PartTable(each)), ldp.LaplaceHistogram, ByColumn("group"), 1)
         for each in (source, swapped)
     )
     assert one.mechanism != other.mechanism and len(account(path).charges) == 2
@@ -98,7 +105,7 @@ def test_other_groups_are_another_release(path: Path) -> None:
 
 def test_sums_of_numbers_and_choices(path: Path) -> None:
     source = table()
-    found = asked(path, PartTable(source, 13), "income", RANGE).grouped(LaplaceSum, ByColumn("group"), WHY, epsilon=900)
+    found = grouped(asked(path, PartTable(source, 13), "income", RANGE), LaplaceSum, ByColumn("group"), 900)
     income, groups = source.column("income").to_numpy(), source.column("group").to_numpy()
     sums = np.bincount(groups, weights=income, minlength=7)
     assert found.value.tolist() == sums.astype(int).tolist()
@@ -106,7 +113,7 @@ def test_sums_of_numbers_and_choices(path: Path) -> None:
     with pytest.raises(ldp.privacy.InputError, match="groups are known by their sizes"):
         found.mechanism.randomize(income, rng=np.random.default_rng(0))
     other = path.with_name("other.db")
-    chosen = asked(other, PartTable(source, 3)).grouped(PermuteAndFlip, ByColumn("group"), WHY, epsilon=900)
+    chosen = grouped(asked(other, PartTable(source, 3)), PermuteAndFlip, ByColumn("group"), 900)
     assert chosen.value.shape == (7,) and chosen.value[:3].tolist() == exact(source)[:3].argmax(axis=1).tolist()
 
 
@@ -115,8 +122,11 @@ def test_bags_are_groups_of_a_size(path: Path) -> None:
     for noise, delta in (("laplace", 0.0), ("gaussian", 1e-6)):
         made = partial(ldp.BagSum, 100, noise, epsilon=400, delta=delta, domain=RANGE)
         found = asked(path.with_name(noise), PartTable(source, 5), "income", RANGE, delta=delta).release(
-            GroupSums(ByColumn("group"), None),
-            lambda tally, made=made: made(bags=ldp.Public(tally.groups, why=WHY)),
+            ["group"],
+            lambda made=made: (
+                GroupSums(ByColumn("group"), None),
+                lambda tally: made(bags=ldp.Public(tally.groups, why=WHY)),
+            ),
             lambda tally, made: tally.sums * made.fine,
         )
         income, groups = source.column("income").to_numpy(), source.column("group").to_numpy()
@@ -126,8 +136,11 @@ def test_bags_are_groups_of_a_size(path: Path) -> None:
             found.mechanism.released_sums(found.value)
     with pytest.raises(ldp.privacy.InputError, match="at least size = 150 records"):
         asked(path, PartTable(source), "income", RANGE).release(
-            GroupSums(ByColumn("group"), None),
-            lambda tally: ldp.BagSum(150, epsilon=1, domain=RANGE, bags=ldp.Public(tally.groups, why=WHY)),
+            ["group"],
+            lambda: (
+                GroupSums(ByColumn("group"), None),
+                lambda tally: ldp.BagSum(150, epsilon=1, domain=RANGE, bags=ldp.Public(tally.groups, why=WHY)),
+            ),
             lambda tally, made: tally.sums,
         )
     with pytest.raises(ldp.privacy.InputError, match="bags must be a bag number for each record"):

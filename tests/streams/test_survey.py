@@ -8,7 +8,7 @@ import pyarrow as pa
 
 import labeldp as ldp
 from labeldp.curator import Fingerprint, LedgerFile
-from labeldp.streams.survey import IdColumn, IdTask, LabelTask, check_ids, survey_labels
+from labeldp.streams.survey import IdColumn, IdTask, LabelTask, TableIds, survey_labels
 from labeldp.tables import codes_of, open_table
 from streams.tables import DOMAIN, PartTable, account, people
 
@@ -28,7 +28,7 @@ def test_digests_of_parts_add_up_to_that_of_one_machine(path: Path) -> None:
         table, (names, task) = people(texts=texts), tasks(path)
         ids, labels = set(), set()
         for each in (PartTable(table), PartTable(table, 13), PartTable(table, 64, seed=1), open_table(table)):
-            ids.add(found := check_ids(each, names, account(path)))
+            ids.add(found := TableIds(each, "id").of(account(path)))
             surveyed = survey_labels(each, task, found)
             labels.add((surveyed.labels.labels, surveyed.check.hexdigest(), *surveyed.labels.traces("ids")))
         assert len(ids) == len(labels) == 1
@@ -56,10 +56,10 @@ def test_a_worker_says_what_is_wrong_and_never_which(path: Path) -> None:
 
 
 def test_an_id_that_is_missing_in_the_second_look_is_refused(path: Path) -> None:
-    names, task = tasks(path)
+    _, task = tasks(path)
     table = people(10)
     gone = table.set_column(0, "id", pa.nulls(10, pa.int64()))
-    ids = check_ids(PartTable(table), names, account(path))
+    ids = TableIds(PartTable(table), "id").of(account(path))
     for other, message in ((gone, "missing id"), (table.slice(1), "changed while it was being checked")):
         try:
             survey_labels(PartTable(other), task, ids)

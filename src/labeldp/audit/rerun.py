@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +38,7 @@ from labeldp.privacy import (
     LabelDPError,
     PrivacyLoss,
     RandomnessKind,
+    Release,
     Request,
     Trust,
     UnreadableRows,
@@ -48,6 +50,7 @@ RERUNS = {
     "aggregate": "labeldp.bags:release_bags_again",
     "online": "labeldp.online:run_online_again",
     "sums": "labeldp.bags:release_sums_again",
+    "totals": "labeldp.bags:totals_again",
 }
 """What asks again for a file, by the kind of the request: a module, which is imported then, and a function of it."""
 
@@ -108,6 +111,8 @@ class Rerun:
             try:
                 if self.request is None:
                     raise _NotMade("the ledger has no request of this release")
+                if self.request.kind == "totals":
+                    return self._totals(self.request, Path(folder))
                 if self.request.kind in RERUNS:
                     return self._file(self.request, Path(folder))
                 return self._fit(self.request, Path(folder))
@@ -133,6 +138,8 @@ class Rerun:
 
     def _file(self, request: Request, folder: Path) -> Result:
         """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
+        if "described" in request.options:
+            raise _NotMade("its mechanism has settings that only Python has")
         ledger, out = folder / "ledger", folder / f"again-{open_table(self.path).parts[0].path.name}"
         copy_ledger(self.ledger, ledger, values=False)
         again: Certificate = load(RERUNS[request.kind])(
@@ -159,6 +166,23 @@ class Rerun:
         ]
         values = _numbers(list(_column(open_table(out).parts, read_certificate(out)["column"])))
         return [check], *_bounded(np.concatenate(codes), values, domain)
+
+    def _totals(self, request: Request, folder: Path) -> Result:
+        """Ask for totals again, with the stored value and without it, and compare charges and values."""
+        releases: list[Release[Any]] = []
+        for name, values in (("held", True), ("keys", False)):
+            copy_ledger(self.ledger, folder / name, values=values)
+            try:
+                releases.append(load(RERUNS[request.kind])(request, self.data, ledger=folder / name))
+            except InputError as error:
+                raise _NotMade(str(error)) from None
+        stored, drawn = releases
+        if any(release.certificate.entries != self.certificate.entries for release in releases):
+            return [Check(False, f"The values could NOT be recomputed: {self.data} is not what was charged.")], None, []
+        same = joblib.hash(stored.value) == joblib.hash(drawn.value)
+        words = "Recomputed from the data and the ledger's keys, the release "
+        check = Check(same, f"{words}has {'' if same else 'NOT '}the value that was stored.")
+        return [check], None, ["A lower bound: the values of one release are one output."]
 
     def _same(self, again: Path) -> Check:
         """Compare a file that was recomputed with the published one: all columns, since the digest covers one."""

@@ -24,3 +24,4 @@ from .tables import fit_bag_sums as fit_bag_sums
 from .tables import read_bags as read_bags
 from .tables import release_bags as release_bags
 from .tables import release_bags_again as release_bags_again
+from .tables import totals_again as totals_again

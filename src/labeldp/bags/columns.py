@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import Curator, Ledger, LedgerFile
+from labeldp.curator import Curator, Ledger, open_account, records_digest
 from labeldp.inference import plan_sums
 from labeldp.mechanisms import Domain, LabelCodes, LabelSource, Mechanism
 from labeldp.privacy import (
@@ -25,7 +25,6 @@ from labeldp.privacy import (
     Public,
     Release,
     Request,
-    Unit,
     stored_fraction,
 )
 from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, open_table, plain, release_writer
@@ -182,26 +181,22 @@ class PrivateColumn(OrderedLabels):
             BudgetExceeded: nothing was charged and nothing released.
             LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
         """
-        mechanism, scope, options = self.plan(request), request.scope, request.options
-        account = LedgerFile(ledger).dataset(
-            scope.name,
-            cohort=scope.cohort or None,
-            revision=scope.revision or None,
-            other_ids=bool(options.get("other_ids")),
-            budget=new_budget or Budget(stored_fraction(request.epsilon), 0),
-        )
-        account = account.of_request(request)
-        account.check_unit(Unit.ONE_LABEL)
-        account.check_ids(self.ids is not None)
-        account.check_domain(self.domain)  # before the budget: a larger one would not help
-        account.check_count(self.records)
-        account.refuse_private((*(str(options[role]) for role in COLUMNS if role in options), self.id_column))
-        account.afford(mechanism)
-        if account.is_new and note:
-            note(account.creation(ledger))
+        mechanism, options = self.plan(request), request.options
         released = f"{self.label}_sum"
         names = ("cell", "class", released)
         with nullcontext() if out is None else release_writer(out, names, released=released) as writer:
+            account = open_account(
+                request,
+                ledger,
+                public=(*(str(options[role]) for role in COLUMNS if role in options), self.id_column),
+                out=out,
+                named=self.ids is not None,
+                records=lambda account: records_digest(self.ids, account),
+                count=lambda: self.records,
+                mechanism=lambda account: mechanism,
+                budget=new_budget,
+                note=note,
+            )
             curator = Curator(self, domain=self.domain, ledger=account, ids=self.ids)
             release = curator.release(mechanism, rng=account.randomness)
             release = replace(release, certificate=replace(release.certificate, request=request))

@@ -16,7 +16,18 @@ from labeldp.bags.base import Bagged, ReleasedSums, halved_at_medians, public_ha
 from labeldp.bags.columns import OrderedLabels, ids_in_order
 from labeldp.bags.learners import BagRows, bag_model
 from labeldp.bags.sums import BagSum
-from labeldp.curator import WHOSE, Curator, LedgerFile, counts_unreadable, numbered, user_names
+from labeldp.curator import (
+    WHOSE,
+    Curator,
+    DatasetLedger,
+    LedgerFile,
+    counts_unreadable,
+    numbered,
+    open_account,
+    records_digest,
+    user_names,
+    users_digest,
+)
 from labeldp.learners import Model
 from labeldp.mechanisms import COMMANDS, MECHANISMS, Domain
 from labeldp.privacy import (
@@ -25,10 +36,10 @@ from labeldp.privacy import (
     Floats,
     InputError,
     Public,
+    RecordIds,
     Release,
     Request,
     Source,
-    Unit,
     UnreadableRows,
     check_choice,
     check_nonnegative,
@@ -43,6 +54,10 @@ from labeldp.streams import (
     account_of,
     check_features,
     feature_table,
+    fit_cells,
+    fit_linear,
+    histogram,
+    moments,
     restored,
     stored,
 )
@@ -120,7 +135,6 @@ def release_bags(
         BudgetExceeded: nothing was charged and nothing published.
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
-    budget = new_budget or Budget(epsilon, delta)
     choices = tuple(name for name, entry in COMMANDS.items() if entry.on_bags)
     row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
     if row.needs_delta and not decimal(delta, "delta"):
@@ -135,8 +149,8 @@ def release_bags(
         raise InputError("must be rademacher with --user: what Gaussian weights move has no bound", argument="weights")
     check_user(user_column, (label, id_column), None)
     table = open_table(data)
-    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
-    account.refuse_private(name for name in table.columns if name != label)
+    public = [name for name in table.columns if name != label]
+    LedgerFile(ledger).refuse_private(dataset, public)  # before a message tells of their values
     records = _Records.read(table, label, id_column, domain, bags, user_column)
     values = {"noisy": noisy, "weights": weights, "rows": rows}
     parameters = {name: values[name] for name in row.options if name in values}
@@ -148,22 +162,25 @@ def release_bags(
     options: dict[str, Any] = {"size": size, "bags": bags, **parameters, "other_ids": other_ids or None}
     options |= {"cohort": cohort, "revision": revision, "domain": domain}
     request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, **options)
-    account = account.of_request(request)
-    if records.users is None:
-        account.check_unit(Unit.ONE_LABEL)
-    if Path(out).absolute() == Path(ledger).absolute():
-        raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"
     features = records.encoder.names if kind.sums_features else ()
     names = (*sums.column_names("row" if id_column is None else id_column, features), released)
     if len(set(names)) < len(names):
         raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
-    account.check_ids(id_column is not None)
-    account.check_domain(domain)  # before the budget: a larger one would not help
-    account.afford(sums)
     with release_writer(out, names, released=released) as writer:
-        if account.is_new and note:
-            note(account.creation(ledger))
+        account = open_account(
+            request,
+            ledger,
+            public=public,
+            out=out,
+            named=id_column is not None,
+            users=None if records.users is None else records.users_digest,
+            records=lambda account: records_digest(records.ids, account),
+            count=lambda: records.records,
+            mechanism=lambda account: sums,
+            budget=new_budget,
+            note=note,
+        )
         curator = Curator(records, domain=domain, ledger=account, ids=records.ids, users=records.users)
         release = curator.release(sums, rng=account.randomness)
         arrays = sums.column_values(release.value, records.names, records.positions)
@@ -240,6 +257,11 @@ class _Records(OrderedLabels):
     @property
     def records(self) -> int:
         return len(self.names)
+
+    def users_digest(self, account: DatasetLedger) -> str:
+        """Return a digest of the map from records to users, as the ledger keeps it."""
+        key = account.ids_key
+        return users_digest(None if self.ids is None else RecordIds.of(self.ids, key), user_names(self.users, key), key)
 
     @property
     def positions(self) -> NDArray[np.intp]:
@@ -394,16 +416,38 @@ def bag_sum(
         InputError: also where a bag is smaller than asked.
         BudgetExceeded, LedgerError, LabelDPError: as `labeldp.streams.histogram`.
     """
-    cost = Budget(epsilon, delta)
-    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, cost)
+    account = (epsilon, ledger, dataset, cohort, revision)
+    options = {"delta": delta, "bags": bags, "size": size, "why": why}
+    aggregation = Aggregation.of("bag-sum", data, label, id, domain, *account, **options)
     aggregation.table.require(bags, "bags")
-    return aggregation.release(
-        GroupSums(ByColumn(bags), None),
-        lambda sums: BagSum.calibrated(
-            size, epsilon=epsilon, delta=delta, domain=domain, bags=Public(sums.groups, why=why)
-        ),
-        lambda sums, mechanism: sums.sums * mechanism.fine,
-    )
+
+    def mechanism(sums: Any) -> BagSum:
+        groups = Public(sums.groups, why=why)
+        return BagSum.calibrated(size, epsilon=epsilon, delta=delta, domain=domain, bags=groups)
+
+    sums = GroupSums(ByColumn(bags), None)
+    return aggregation.release((bags,), lambda: (sums, mechanism), lambda sums, mechanism: sums.sums * mechanism.fine)
+
+
+def totals_again(request: Request, data: Any, *, ledger: str | os.PathLike[str]) -> Release[Any]:
+    """Ask for totals of a table again, as `labeldp.streams` or `bag_sum` was asked.
+
+    Raises:
+        InputError: the request is of an object that a program made, of which it has a digest alone.
+    """
+    calls: dict[str, Callable[..., Release[Any]]] = {
+        "histogram": histogram,
+        "moments": moments,
+        "bag-sum": bag_sum,
+        "fit-cells": fit_cells,
+        "fit-linear": fit_linear,
+    }
+    if request.does not in calls or not {"partition", "representation"}.isdisjoint(request.options):
+        raise InputError("holds a digest of an object that a program made: repeat it in Python", argument="request")
+    source, options = request.source, dict(request.options)
+    options |= {"features": source.features} if source.features else {}
+    options |= {"delta": stored_fraction(request.delta)} if request.delta != "0" else {}
+    return calls[request.does](data, id=source.ids, **account_of(request, ledger), **options)
 
 
 def fit_bag_sums(

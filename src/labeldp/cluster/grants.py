@@ -1,7 +1,10 @@
 """A grant: the noise of one charged release, for workers to draw where the records are."""
 
+import json
 import os
+import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -9,10 +12,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile, counting_unreadable
-from labeldp.mechanisms import Domain, FiniteMechanism
-from labeldp.privacy import Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, Unit, whole_cost
-from labeldp.streams import IdColumn, LabelTask, check_columns, check_ids, survey_labels
+from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile, counting_unreadable, open_account
+from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
+from labeldp.privacy import (
+    Certificate,
+    DomainError,
+    InputError,
+    KeyedRandomness,
+    LabelDPError,
+    Request,
+    Source,
+    whole_cost,
+)
+from labeldp.streams import IdColumn, LabelTask, TableIds, check_columns, survey_labels
 from labeldp.tables import CHANGED, codes_of, open_table, released_column, released_values
 
 SECRECY = "the grant, which tasks and workers carry, stays as secret as the labels"
@@ -88,8 +100,13 @@ def charge(
     label: str,
     id: str,
     mechanism: FiniteMechanism,
-    account: DatasetLedger,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    cohort: str | None = None,
+    revision: str | None = None,
+    columns: tuple[str, ...] | None = None,
     conditions: tuple[str, ...] = (),
+    note: Callable[[str], None] | None = None,
 ) -> Grant:
     """Charge a release of the label column of a table to its ledger, and return the grant to draw it.
 
@@ -102,8 +119,12 @@ def charge(
         label: its private column.
         id: its column of record ids, all different; noise follows the id.
         mechanism: answers each record by itself, such as `RandomizedResponse(domain=Classes(10), epsilon=1)`.
-        account: `LedgerFile(path).dataset(name)`.
+        ledger: the ledger file to charge; made if it is not there.
+        dataset, cohort, revision: see `LedgerFile.dataset`. The first dataset of a new file gets the cost of one
+            release as its whole budget.
+        columns: the public columns that stand beside the ids in the output; None for none.
         conditions: what the guarantee depends on beside the mechanism, in words: for the certificate.
+        note: called with a sentence about a new ledger.
 
     Guarantee (charged_first, refusal_free): a grant exists only once its charge is on disk; what is refused charges
         nothing.
@@ -120,39 +141,55 @@ def charge(
     released = released_column(mechanism, label)
     if released != label and released in table.columns:
         raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="data")
-    account.refuse_private([id])
-    account.check_unit(Unit.ONE_LABEL)
-    account.afford(mechanism)
+    request = request_of(mechanism, dataset, Source.of(data, label, id), cohort, revision, columns is not None)
+    found = TableIds(table, id)
+    cost = whole_cost(mechanism.privacy_loss())
+
+    def unopened() -> DatasetLedger:
+        return LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
+
+    with counting_unreadable(unopened, mechanism.domain):
+        account = open_account(
+            request,
+            ledger,
+            public=(*(columns or ()), id),
+            named=True,
+            records=found.of,
+            count=found.count,
+            mechanism=lambda account: mechanism,
+            budget=cost,
+            note=note,
+        )
     ids, check_key = IdColumn(id, account.ids_key), secrets.token_bytes(32)
-    with counting_unreadable(lambda: account, mechanism.domain):
-        digest = check_ids(table, ids, account)
-    account = account.of_records(digest)
-    account.afford(mechanism)
     task = LabelTask(ids, label, domain, account.digest_key, check_key)
     with account.comparing(mechanism.domain):
-        survey = survey_labels(table, task, digest)
-    request = survey.labels.request(account, mechanism, IDS_KIND, (SECRECY, *conditions))
-    certificate = with_conditions(account.charge_stream(request, mechanism), request.conditions)
-    release_key = account.randomness.bind(request.context()).release_key
+        survey = survey_labels(table, task, found.digest)
+    pending = survey.labels.request(account, mechanism, IDS_KIND, (SECRECY, *conditions))
+    certificate = with_conditions(account.charge_stream(pending, mechanism), pending.conditions)
+    certificate = replace(certificate, request=request)
+    release_key = account.randomness.bind(pending.context()).release_key
     return Grant(mechanism, label, ids, certificate, release_key, check_key, survey.check.hexdigest())
 
 
-def open_account(
+def request_of(
     mechanism: FiniteMechanism,
-    ledger: str | os.PathLike[str],
     dataset: str,
+    source: Source,
     cohort: str | None = None,
     revision: str | None = None,
-) -> DatasetLedger:
-    """Return the ledger of a dataset; the first one of a new file gets the cost of one release as its whole budget.
-
-    Raises:
-        InputError: not a mechanism that answers each record by itself.
-        LedgerError: the ledger cannot be used, or has no such dataset.
-    """
-    _check_mechanism(mechanism)
-    cost = whole_cost(mechanism.privacy_loss())
-    return LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
+    in_place: bool = False,
+) -> Request:
+    """Return the request of a release: that of `release_file` where its mechanism is one of the command line."""
+    epsilon, domain = mechanism.epsilon, mechanism.domain
+    options: dict[str, Any] = {"cohort": cohort, "revision": revision, "in_place": in_place or None}
+    for does, entry in COMMANDS.items():
+        if not entry.on_bags and entry.name == type(mechanism).__name__:
+            alike = entry.load()(domain=domain, epsilon=epsilon)
+            if alike.specification() == mechanism.specification():
+                return Request.of("release", does, dataset, source, epsilon, 0, domain=domain, **options)
+    described = json.dumps(mechanism.specification(), sort_keys=True)
+    does = re.sub("(?<=[a-z])(?=[A-Z])", "-", type(mechanism).__name__).lower()
+    return Request.of("release", does, dataset, source, epsilon, 0, domain=domain, described=described, **options)
 
 
 def randomize_batch(grant: Grant, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ from .ledger_upkeep import move as move
 from .ledger_upkeep import restore as restore
 from .ledger_upkeep import rotate_keys as rotate_keys
 from .memory_ledger import Ledger as Ledger
+from .opening import open_account as open_account
 from .rejections import counting_unreadable as counting_unreadable
 from .rejections import counts_unreadable as counts_unreadable
 from .users import NO_USER as NO_USER

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from labeldp.curator import (
     Ledger,
     LedgerFile,
     Recorded,
+    open_account,
     records_digest,
     user_names,
     users_digest,
@@ -434,7 +435,7 @@ def _job(
             raise InputError(f"--model auto has no way {settings.chosen!r}")
         taken = replace(settings, **{"delta": 0.0, **options})
     learner = learner or taken.learner(images=isinstance(rows, ImageRows))
-    account = _account(ledger, taken, rows)
+    account = _account(ledger, taken, rows, source)
     init = None if settings.init is None else PretrainedModel.read(settings.init, account)
     if init is not None:
         learner = replace(learner, init=init.network)  # type: ignore[call-arg]
@@ -467,26 +468,33 @@ def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSetting
     if one_by_one:
         answer = answer_epsilon(settings.epsilon, settings.delta, owners.cap)
         shared = replace(shared, epsilon=answer, shared=settings.epsilon)
-    key = account.ids_key or b""
-    digest = users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key)
-    account.check_unit(Unit.ONE_USER, digest)
     return shared, owners
 
 
-def _account(ledger: Any, settings: FitSettings, rows: Rows) -> Any:
+def _account(ledger: Any, settings: FitSettings, rows: Rows, source: Source) -> Any:
     """Return the account of these records: a dataset of a ledger file, or a share on a server."""
     if isinstance(ledger, DatasetLedger | Ledger):
         return ledger
     if not isinstance(ledger, str | os.PathLike):
         return RemoteAccount.of(ledger, settings, len(rows.features), rows.ids)
-    dataset = file_account(ledger, settings)
-    account = dataset.of_records(records_digest(rows.ids, dataset))
-    account.check_domain(settings.domain)  # before the budget: a larger one would not help
-    account.check_count(len(rows.features))
-    if settings.user_column is None:
-        account.check_unit(Unit.ONE_LABEL)
-    account.refuse_private((*getattr(rows, "columns", ()), settings.id_column, settings.user_column))
-    return account
+    names = getattr(rows, "columns", ())
+    owners = None if settings.user_column is None else partial(_users, rows=rows)
+    return open_account(
+        settings.request(source),
+        ledger,
+        public=(*names, settings.id_column, settings.user_column),
+        named=rows.ids is not None,
+        users=owners,
+        records=lambda account: records_digest(rows.ids, account),
+        count=lambda: len(rows.features),
+        budget=settings.new_budget or Budget(settings.asked, settings.delta),
+    )
+
+
+def _users(account: DatasetLedger, rows: Any) -> str:
+    """Return a digest of the map from records to users, as the ledger keeps it."""
+    key = account.ids_key
+    return users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key)
 
 
 def file_account(ledger: Any, settings: FitSettings) -> DatasetLedger:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
 
-from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, counts_unreadable, kind_of_ids
+from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, counts_unreadable, kind_of_ids, open_account
 from labeldp.fit.users import FileUsers, answer_epsilon
 from labeldp.fit.verify import verify_file
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
@@ -158,7 +158,7 @@ def release_file(
     answer = epsilon
     if users is not None:
         answer = answer_epsilon(epsilon, delta, users.cap, lambda answer: mechanism_at(answer).privacy_loss())
-    chosen = mechanism_at(answer)
+    chosen, target = mechanism_at(answer), Path(out)
     stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, users)
     source = Source.of(data, label, id_column, user_column)
     options: dict[str, Any] = {
@@ -168,28 +168,33 @@ def release_file(
         "other_ids": other_ids or None,
     }
     request = Request.of("release", mechanism, dataset, source, epsilon, delta, domain=domain, **options)
-    cost = Budget(epsilon, delta) if delta else whole_cost(chosen.privacy_loss() * stream.times)
-    budget = new_budget or cost
-    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, other_ids=other_ids, budget=budget)
-    account, target = account.of_request(request), Path(out)
-    if os.path.lexists(target):
-        return _existing_result(stream, account, target, request)
-    if target.absolute() == Path(ledger).absolute():
-        raise InputError("must be different files", argument=("out", "ledger"))
-    if stream.is_folder and target.resolve().is_relative_to(stream.table.path.resolve()):
+    existing = _existing_result(stream, target, request) if os.path.lexists(target) else None
+    if existing is None and stream.is_folder and target.resolve().is_relative_to(stream.table.path.resolve()):
         raise InputError("must not lie in the folder that is released", argument="out")
-    stream.refuse_unwritable(target)
-    account.refuse_private(name for name in (*stream.columns, id_column, user_column) if name != stream.released)
-    account.check_unit(request.scope.unit, None if users is None else users.digest(account))
-    account.check_ids(id_column is not None)
-    account.check_domain(domain)  # before the budget: a larger one would not help
-    account.afford(chosen, stream.times)
+    if existing is None:
+        stream.refuse_unwritable(target)
+    cost = Budget(epsilon, delta) if delta else whole_cost(chosen.privacy_loss() * stream.times)
+    ids = FileIds(stream)
+    opened = partial(
+        open_account,
+        request,
+        ledger,
+        public=[name for name in (*stream.columns, id_column, user_column) if name != stream.released],
+        out=target,
+        named=id_column is not None,
+        users=None if users is None else users.digest,
+        records=ids.of,
+        count=ids.count,
+        mechanism=lambda account: chosen,
+        times=stream.times,
+        budget=new_budget or cost,
+        note=note,
+    )
+    if existing is not None:
+        return _same_result(stream, opened(), ids, target, existing)
     with _output(stream, target) as output, Spool(target.parent) as spool:
-        seen, records = stream.look(account, spool)
-        account = account.of_records(records)
-        account.afford(chosen, stream.times)
-        if account.is_new and note:
-            note(account.creation(ledger))
+        account = opened()
+        seen = stream.look(account, spool, ids.digest)
         if users is not None and note:
             note(f"a user has {users.cap:,} records at most; each answer costs its user epsilon = {answer:.6g}")
         pending, digests = stream.check(account, spool, seen)
@@ -324,27 +329,27 @@ class ColumnRelease:
         source = [None if stamp is None else stamp[:2], seen.start]
         return {"labels": labels, "source": source, "columns": self.columns, "in_place": self.in_place}
 
-    def look(self, account: DatasetLedger, spool: Spool) -> tuple[list["Seen"], str | None]:
-        """Read ids and labels, and set them aside; ids are found distinct, and labels compared with nothing.
+    def look(self, account: DatasetLedger, spool: Spool, ids_digest: str | None) -> list["Seen"]:
+        """Read ids and labels, and set them aside; labels are compared with nothing. Return where each part stands.
 
-        Returns:
-            Where each part stands, and a digest of the ids, None without ids.
+        Raises:
+            LabelDPError: the ids have another digest than before.
         """
         seen: list[Seen] = []
         start, records = 0, IdDigest(account.digest_key)
-        with DistinctIds() as distinct:
-            for part in range(len(self.table.parts)):
-                first, begin = len(spool), start
-                for batch in self._read(part):
-                    codes, ids = self._set_aside(account, batch)
-                    if ids is not None:
-                        distinct.add(ids)
-                        records.update(RecordIds.of(ids, account.digest_key).blocks)
-                    spool.add(codes)
-                    start += batch.num_rows
-                    self._tell("checked", start, self.table.rows)
-                seen.append(Seen(begin, start - begin, first, len(spool)))
-        return seen, None if self.id_column is None else records.hexdigest()
+        for part in range(len(self.table.parts)):
+            first, begin = len(spool), start
+            for batch in self._read(part):
+                codes, ids = self._set_aside(account, batch)
+                if ids is not None:
+                    records.update(RecordIds.of(ids, account.digest_key).blocks)
+                spool.add(codes)
+                start += batch.num_rows
+                self._tell("checked", start, self.table.rows)
+            seen.append(Seen(begin, start - begin, first, len(spool)))
+        if ids_digest is not None and ids_digest != records.hexdigest():
+            raise LabelDPError(f"{self.table.path} changed while it was being checked: nothing was charged")
+        return seen
 
     def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[PendingCharge, list[str]]:
         """Compare the labels that were set aside with the domain; what is wrong is refused here, once all is read.
@@ -477,6 +482,47 @@ class Seen:
     last: int
 
 
+@final
+class FileIds:
+    """The records of a file or a folder, read once an account is open: the digest of their ids, and their number.
+
+    Args:
+        stream: the release that they are for.
+    """
+
+    def __init__(self, stream: ColumnRelease) -> None:
+        self._stream = stream
+        self._count: int | None = None
+        self.digest: str | None = None
+
+    def of(self, account: DatasetLedger) -> str | None:
+        """Return a digest of the ids, which are found distinct; None for row numbers.
+
+        Raises:
+            InputError: an id is missing, or repeated.
+        """
+        column, table = self._stream.id_column, self._stream.table
+        if column is None:
+            return None
+        digest = IdDigest(account.digest_key)
+        with DistinctIds() as distinct:
+            for part in table.parts:
+                for batch in part.blocks([column], block_rows=self._stream.block_rows):
+                    ids = RecordIds.of(record_ids(batch, column), account.ids_key)
+                    distinct.add(ids)
+                    digest.update(RecordIds.of(ids, account.digest_key).blocks)
+        self._count, self.digest = digest.records, digest.hexdigest()
+        return self.digest
+
+    def count(self) -> int:
+        """Return the number of records: of the ids, or of a public column if there is one."""
+        if self._count is None:
+            table, label = self._stream.table, self._stream.label
+            column = next((name for name in table.columns if name != label), label)
+            self._count = sum(part.rows or sum(map(len, part.blocks([column]))) for part in table.parts)
+        return self._count
+
+
 def _readable(blocks: Iterator[Any], changed: LabelDPError) -> Iterator[Any]:
     """Yield blocks that were read before; what cannot be read any more has changed."""
     while True:
@@ -498,26 +544,41 @@ def _has_text(column: pa.Field) -> bool:
     return True
 
 
-def _existing_result(stream: ColumnRelease, account: DatasetLedger, target: Path, request: Request) -> Certificate:
-    """Return the certificate of an output that stands already, if it is the one asked for, else raise InputError."""
-    refusal = InputError(f"{target} exists already and is not this release; choose another name or remove it first")
-    many = target.is_dir()
+_OTHER_OUTPUT = "{} exists already and is not this release; choose another name or remove it first"
+
+
+def _existing_result(stream: ColumnRelease, target: Path, request: Request) -> Certificate:
+    """Return the certificate of an output that stands already and was asked for in the same words; read no label.
+
+    Raises:
+        InputError: it is something else.
+    """
+    refusal, many = InputError(_OTHER_OUTPUT.format(target)), target.is_dir()
     try:
         content = read_folder_certificate(target) if many else read_certificate(target)
         certificate = Certificate.from_json(content["certificate"])
         columns = tuple(content["columns"]) if many else open_table(target).columns
     except InputError:
         raise refusal from None
-    with Spool(target.parent) as spool:
-        seen, records = stream.look(account, spool)
-        account = account.of_records(records)
-        charge: Charge | None = account.find_stream(stream.check(account, spool, seen)[0])
-    same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
-    same = same and certificate.request is not None and certificate.request.digest == request.digest
+    same = certificate.request is not None and certificate.request.digest == request.digest
     unchanged = is_folder_as_certified if many else is_as_certified
-    if not (same and content["column"] == stream.released and unchanged(target)):
+    if not (same and columns == stream.columns and content["column"] == stream.released and unchanged(target)):
         raise refusal
     return certificate
+
+
+def _same_result(
+    stream: ColumnRelease, account: DatasetLedger, ids: FileIds, target: Path, existing: Certificate
+) -> Certificate:
+    """Return the certificate of an output that stands already, if its charge is one of these labels."""
+    if not any(account.holds(charge) for charge in existing.entries):
+        raise InputError(_OTHER_OUTPUT.format(target))
+    with Spool(target.parent) as spool:
+        seen = stream.look(account, spool, ids.digest)
+        charge: Charge | None = account.find_stream(stream.check(account, spool, seen)[0])
+    if charge is None or existing.entries != (charge,):
+        raise InputError(_OTHER_OUTPUT.format(target))
+    return existing
 
 
 def read_release(path: str | os.PathLike[str]) -> tuple[Release[Any], pa.Table]:

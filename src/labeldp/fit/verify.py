@@ -86,6 +86,8 @@ def verify(path: str) -> Verdict:
     folder = Path(path)
     if not folder.exists():
         raise InputError(f"there is no file or directory {path}")
+    if folder.suffix == ".json" and (certificate := _of_totals(folder)):
+        return Verdict(certificate, True, f"{path} certifies a value of a program: no file is compared with it.")
     if folder.suffix == ".json":
         raise InputError(
             f"{path} is no model and no released file: name the one that it certifies, such as the directory"
@@ -121,6 +123,15 @@ def _verify_model(folder: Path) -> Verdict:
         sentence = f"{folder} is NOT what was certified: {', '.join(changed)} changed or is missing. {REMEDY}."
         return Verdict(certificate, False, sentence)
     return Verdict(certificate, True, f"The certified files of {folder} are unchanged.")
+
+
+def _of_totals(path: Path) -> Certificate | None:
+    """Return the certificate of totals of a table, which a program wrote as JSON; None of another file."""
+    try:
+        certificate = checked_certificate(read_json(path), path)
+    except InputError:
+        return None
+    return certificate if certificate.request is not None and certificate.request.kind == "totals" else None
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verdict:

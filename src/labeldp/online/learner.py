@@ -103,6 +103,10 @@ class HorizonCharge:
         """The privacy loss of all actions; the last of them depends only on the losses of the rounds before it."""
         return self.kernel.privacy_loss(self.rounds - 1)
 
+    def privacy_loss(self) -> PrivacyLoss:
+        """Return the privacy loss of all actions."""
+        return self.loss
+
     def spent(self, rounds: int) -> PrivacyLoss:
         """Return the privacy loss after `rounds` rounds of losses, with the next action."""
         return self.kernel.privacy_loss(min(rounds, self.rounds - 1))

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import LOSSES, DatasetLedger, Ledger, LedgerFile, counting_unreadable
+from labeldp.curator import LOSSES, DatasetLedger, Ledger, LedgerFile, counting_unreadable, open_account
 from labeldp.online.experts.kernel import Actions, check_levels, quantize
 from labeldp.online.learner import HorizonCharge
 from labeldp.online.planning import OnlinePlan, loss_unit, plan_experts
@@ -163,27 +163,38 @@ def run_online(
     source, unit = Source.of(data), loss_unit(run.neighbors)
     settings |= {"revision": revision, "unit": unit}
     request = Request.of("online", run.method, name, source, run.epsilon, run.delta, **settings)
-    account: Ledger | DatasetLedger = Ledger(budget, name)
-    if ledger is not None:
-        account = LedgerFile(ledger).dataset(name, revision=revision, budget=new_budget or budget)
-        account = account.of_request(request)
-        account.check_unit(unit)
+
+    def unopened() -> Ledger | DatasetLedger:
+        if ledger is None:
+            return Ledger(budget, name)
+        return LedgerFile(ledger).dataset(name, revision=revision, budget=new_budget or budget)
+
     mark = json.dumps([STATE_VERSION, BLOCK_CELLS, request.digest, losses.names, str(ledger)])
     with (
         unfinished(target, hashlib.sha256(mark.encode()).hexdigest()) as state,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
-        with counting_unreadable(lambda: account, LOSSES):
+        with counting_unreadable(unopened, LOSSES):
             rows = losses.counted()
         plan, rounds = run.plan(len(losses.names), rows)
+        account: Ledger | DatasetLedger = Ledger(budget, name)
+        if ledger is not None:
+            account = open_account(
+                request,
+                ledger,
+                out=target,
+                mechanism=lambda account: _mechanism(account, state, plan, rounds)[0],
+                budget=new_budget,
+                note=note,
+            )
         before = account.charges
-        if note and isinstance(account, DatasetLedger) and account.is_new:
-            note(account.creation(ledger))
         with account.comparing(LOSSES):
             digests, counted = losses.checked()
         if counted != rows:
             raise losses.changed()
-        mechanism, coins = _mechanism(account, state, plan, rounds, digests[-1], losses.block_rows)
+        mechanism, key = _mechanism(account, state, plan, rounds, digests[-1])
+        context = json.dumps([mechanism.specification(), mechanism.traces, losses.block_rows], sort_keys=True)
+        coins = key.bind(context.encode())
         with state.charging(keyed(state.key, digests[-1])):
             certificate = mechanism.charge(account, coins)
         if note and certificate.entries[0] in before:
@@ -311,20 +322,18 @@ class RunState:
 
 
 def _mechanism(
-    account: Ledger | DatasetLedger, state: RunState, plan: OnlinePlan, rounds: int, digest: bytes, block_rows: int
+    account: Ledger | DatasetLedger, state: RunState, plan: OnlinePlan, rounds: int, digest: bytes = b""
 ) -> tuple[HorizonCharge, KeyedRandomness]:
-    """Return the mechanism to charge and its coins, which depend on the plan, the losses and the block size.
+    """Return the mechanism to charge, and the key of its coins; the digest is of the losses, once they were read.
 
-    Their name and key are those of the ledger file, which so finds the same run again; without one, of the folder.
+    Its name and key are those of the ledger file, which so finds the same run again; without one, of the folder.
     """
     if isinstance(account, DatasetLedger):
         name, key, secret = account.enroll(), account.randomness, account.digest_key
     else:
         name, key, secret = state.run, KeyedRandomness(state.key), state.key
     traces = (("row numbers", f"losses of {plan.task.loss_bits} bits", keyed(secret, digest)),)
-    mechanism = HorizonCharge(plan.kernel, rounds, plan.to_json(), name, traces)
-    context = json.dumps([mechanism.specification(), traces, block_rows], sort_keys=True)
-    return mechanism, key.bind(context.encode())
+    return HorizonCharge(plan.kernel, rounds, plan.to_json(), name, traces), key
 
 
 @dataclass(frozen=True)

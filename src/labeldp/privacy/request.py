@@ -64,8 +64,15 @@ class Scope:
         return {name: value for name, value in (vars(self) | {"unit": self.unit.name}).items() if value}
 
 
-REQUEST_KINDS = {"fit": "fit", "release": "release", "aggregate": "release", "online": "online run", "sums": "estimate"}
-"""Kinds of requests, and their commands."""
+REQUEST_KINDS = {
+    "fit": "fit",
+    "release": "release",
+    "aggregate": "release",
+    "online": "online run",
+    "sums": "estimate",
+    "totals": "a call of labeldp.streams",
+}
+"""Kinds of requests, and their commands; totals of a table, which one pass sums up, are asked for in Python alone."""
 
 CATALOG_FLAGS = {"fit": "--model", "release": "--mechanism", "aggregate": "--mechanism", "online": "--method"}
 """The option that names what is taken from a catalog."""
@@ -209,7 +216,12 @@ class Request:
         Args:
             ledger: the ledger file; empty for none.
             curator: the address of the server that holds the labels, in place of a ledger, columns and domain.
+
+        Raises:
+            InputError: no command asks for this.
         """
+        if self.kind == "totals":
+            raise InputError("no command asks for the totals of a table: they are asked for in Python")
         words = [*([self.source.name] if self.source.name or curator is not None else ["DATA"])]
         if curator is None:
             words += [*_typed("label", self.source.label), *self._domain_words()]

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from labeldp.bags import bag_sum
 from labeldp.bags import fit_bag_sums as fit_bags
-from labeldp.cluster import Grant, charge, check_new_folder, open_account, randomize_batch, write_parts
+from labeldp.cluster import Grant, charge, check_new_folder, randomize_batch, write_parts
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
-from labeldp.privacy import Certificate, InputError, LabelDPError, Release, check_choice, whole_cost
+from labeldp.privacy import Certificate, InputError, LabelDPError, Release, check_choice
 from labeldp.spark.table import SparkTable, quoted, start_session
 from labeldp.streams import cells, fit_cells, fit_linear, histogram, moments
 from labeldp.tables import recut
@@ -49,6 +49,7 @@ def release(
     in_place: bool = False,
     out: str | os.PathLike[str] | None = None,
     table: str | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> Release[Any]:
     """Release the label column of a data frame of Spark.
 
@@ -71,6 +72,7 @@ def release(
             with those that were charged before it appears. Without it, the data frame that is returned is evaluated
             when you use it, and the certificate says on what condition it holds.
         table: the name of a new table of Spark over `out`, with the certificate in its properties.
+        note: called with a sentence about a new ledger.
 
     Returns:
         A data frame of ids and noisy labels, its certificate and its mechanism.
@@ -87,11 +89,20 @@ def release(
     source = SparkTable(dataframe)
     target = None if out is None else check_new_folder(Path(out).absolute())
     _check_new_table(source, table, out)
-    account = open_account(mechanism, ledger, dataset, cohort, revision)
-    conditions = (LAZY,) if target is None else ()
     columns = [name for name in dataframe.columns if name not in (id, label)] if in_place else []
-    account.refuse_private(columns)
-    grant = charge(source, label=label, id=id, mechanism=mechanism, account=account, conditions=conditions)
+    grant = charge(
+        source,
+        label=label,
+        id=id,
+        mechanism=mechanism,
+        ledger=ledger,
+        dataset=dataset,
+        cohort=cohort,
+        revision=revision,
+        columns=tuple(columns) if in_place else None,
+        conditions=(LAZY,) if target is None else (),
+        note=note,
+    )
     schema = _released_schema(source, grant, columns)
     if target is None:
         return Release(_lazy(source, grant, schema), grant.certificate, mechanism)
@@ -137,9 +148,6 @@ def release_files(
     if id_column is None:
         raise InputError("must be given: rows that Spark reads have no numbers", argument="id_column")
     check_new_folder(Path(out).absolute())
-    if note and open_account(chosen, ledger, dataset, cohort, revision).is_new:
-        cost = whole_cost(chosen.privacy_loss())
-        note(f"{dataset!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
     dataframe = _read(start_session(master, "labeldp release"), data)
     released = release(
         dataframe,
@@ -152,6 +160,7 @@ def release_files(
         revision=revision,
         in_place=in_place,
         out=out,
+        note=note,
     )
     return released.certificate
 

@@ -13,8 +13,8 @@ from .linear import fit_linear as fit_linear
 from .survey import IdColumn as IdColumn
 from .survey import LabelTask as LabelTask
 from .survey import SurveyResult as SurveyResult
+from .survey import TableIds as TableIds
 from .survey import check_columns as check_columns
-from .survey import check_ids as check_ids
 from .survey import survey_labels as survey_labels
 from .tallies import GroupSums as GroupSums
 from .tallies import restored as restored

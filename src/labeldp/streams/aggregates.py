@@ -2,34 +2,37 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self, final
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self, cast, final
 
+import joblib
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile, counts_unreadable
+from labeldp.curator import IDS_KIND, DatasetLedger, counts_unreadable, open_account
 from labeldp.learners import CellTask, CompactPartition, Model, default_cells
 from labeldp.mechanisms import RESOLUTION, CountMechanism, Domain, GaussianMoment, LaplaceHistogram, LaplaceMoment
 from labeldp.privacy import (
     Budget,
     Floats,
     InputError,
+    LabelDPError,
     Public,
     RecordIds,
     Release,
     Request,
-    Unit,
+    Source,
     UnreadableRows,
     decimal,
     hidden_ids,
     stored_fraction,
 )
 from labeldp.streams.groupings import AllRecords, ByCells, ByColumn, ByFeatures, Grouping, check_features, feature_table
-from labeldp.streams.survey import Aggregate, IdColumn, LabelTask, SurveyResult, check_columns, check_ids, survey_labels
+from labeldp.streams.survey import Aggregate, IdColumn, LabelTask, SurveyResult, TableIds, check_columns, survey_labels
 from labeldp.streams.tallies import GroupSums, RowSums, restored, stored
-from labeldp.tables import Table, open_table, record_ids, recut
+from labeldp.tables import CHANGED, Table, open_table, record_ids, recut
 
 Path = str | os.PathLike[str]
 
@@ -46,100 +49,138 @@ PUBLIC_KEY = bytes(32)
 """Key of the hashes that select the public sample."""
 
 
+Plan = tuple[Aggregate, Callable[[Any], Any]]
+"""What is summed, and the mechanism of the public sums."""
+
+Sums = Callable[[Any, Any], Any]
+"""Returns the private sums, as `release_counts` of a mechanism takes them, of all sums and the mechanism."""
+
+
 @final
 @dataclass(frozen=True)
 class Aggregation:
-    """Which label column of which table is summed, and who is charged.
+    """A request to sum a label column over a table in one pass, and the ledger file that is charged.
 
     Args:
         table: the table.
-        label, id: its private column, and its column of record ids, all different.
         domain: of the labels.
-        account: `LedgerFile(path).dataset(name)`.
+        request: what is asked; it names the label column, the ids and the dataset.
+        ledger: the ledger file.
     """
 
     table: Table
-    label: str
-    id: str
     domain: Domain
-    account: DatasetLedger
+    request: Request
+    ledger: Path
 
     @classmethod
     def of(
         cls,
+        does: str,
         data: Any,
         label: str,
         id: str,
         domain: Domain,
+        epsilon: Any,
         ledger: Path,
         dataset: str,
         cohort: str | None,
         revision: str | None,
-        cost: Budget,
+        *,
+        delta: Any = 0,
+        features: Sequence[str] | None = None,
+        **options: Any,
     ) -> Self:
-        """Open a table and a dataset; the first dataset of a new ledger gets this cost as its whole budget.
+        """Open a table; `options` are those that decide the result beside the columns and the cost.
 
         Raises:
             InputError: not a table, a column is missing or wrong, or the domain is not declared.
-            LedgerError: the ledger cannot be used, or has no such dataset.
         """
         table = open_table(data)
         if not isinstance(domain, Domain):
             raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
         check_columns(table, label, id, domain.in_file())
-        account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
-        return cls(table, label, id, domain, account)
+        columns = () if features is None else check_features(table, features, label)
+        Budget(epsilon, delta)
+        source = replace(Source.of(data, label, id), features=columns)
+        asked: dict[str, Any] = {"domain": domain, "cohort": cohort, "revision": revision, **options}
+        return cls(table, domain, Request.of("totals", does, dataset, source, epsilon, delta, **asked), ledger)
 
-    def survey(self, aggregate: Aggregate) -> "Survey":
-        """Add integers up over all records, in one pass; charge nothing.
+    def survey(self, columns: Sequence[str], plan: Callable[[], Plan]) -> "Survey":
+        """Add integers up over all records, after all refusals that need no label; charge nothing.
+
+        Public columns are read first: they give the mechanism and its cost. Labels are read when the account admits it.
+
+        Args:
+            columns: the public columns that are read.
+            plan: returns what is summed and its mechanism; called when public columns may be read.
 
         Raises:
             InputError: a column is missing or wrong, an id is missing or repeated, or a label does not fit.
-            LedgerError: the ledger cannot be used, or holds other records.
+            BudgetExceeded, LedgerError: the ledger does not admit it, cannot be used, or holds other records.
             LabelDPError: the table changed meanwhile.
         """
-        in_file = self.domain.in_file()
-        check_columns(self.table, self.label, self.id, in_file)
-        for name in aggregate.columns:
-            if name == self.label:
+        label, id = self.request.source.label, self.request.source.ids
+        for name in columns:
+            if name == label:
                 raise InputError("must not be summed by: it is private", argument="label")
             self.table.require(name, "data")
-        self.account.refuse_private((*aggregate.columns, self.id))
-        self.account.check_unit(Unit.ONE_LABEL)
-        ids = IdColumn(self.id, self.account.ids_key)
-        digest = check_ids(self.table, ids, self.account)
-        account = self.account.of_records(digest)
-        key = account.digest_key
-        task = LabelTask(ids, self.label, in_file, key, key, aggregate)
-        with account.comparing(self.domain):
-            return Survey(account, survey_labels(self.table, task, digest))
+        ids = TableIds(self.table, id)
+        aggregate = make = mechanism = cast(Any, None)
 
-    def release(
-        self, aggregate: Aggregate, mechanism: Callable[[Any], Any], sums: Callable[[Any, Any], Any]
-    ) -> Release[Any]:
+        def task(account: DatasetLedger, label: str | None) -> LabelTask:
+            names, key = IdColumn(id, account.ids_key), account.digest_key
+            return LabelTask(names, label, self.domain.in_file(), key, key, aggregate)
+
+        def mechanism_of(account: DatasetLedger) -> Any:
+            nonlocal aggregate, make, mechanism
+            aggregate, make = plan()
+            mechanism = make(survey_labels(self.table, task(account, None), ids.digest).sums)
+            return mechanism
+
+        account = open_account(
+            self.request, self.ledger, public=(*columns, id), named=True, records=ids.of, count=ids.count,
+            mechanism=mechanism_of,
+        )  # fmt: skip
+        with account.comparing(self.domain):
+            result = survey_labels(self.table, task(account, label), ids.digest)
+        if make(result.sums).specification() != mechanism.specification():
+            raise LabelDPError(f"{CHANGED.format('checked')}: nothing was charged")
+        return Survey(account, result, mechanism)
+
+    def release(self, columns: Sequence[str], plan: Callable[[], Plan], sums: Sums) -> Release[Any]:
         """Add integers up over all records, charge a mechanism on their sums, and release what it draws once.
 
         Args:
-            mechanism: makes the mechanism of the sums, from what is public in them.
-            sums: returns the private sums, as `release_counts` of the mechanism takes them, of the sums and it.
+            columns, plan: as in `survey`.
+            sums: the private sums that the mechanism takes.
 
         Guarantee (charged_first, refusal_free): nothing is drawn before its charge is committed, and it is drawn once;
             what is refused charges nothing.
         """
-        survey = self.survey(aggregate)
-        return survey.release(mechanism(survey.sums), sums)
+        return self.survey(columns, plan).release(sums)
 
-    def grouped(self, kind: type[CountMechanism], grouping: Grouping, why: str, **options: Any) -> Release[Any]:
-        """Release the output of a mechanism on groups; `options` are further arguments of `kind`.
+    def grouped(
+        self,
+        kind: type[CountMechanism],
+        columns: Sequence[str],
+        grouping: Callable[[], Grouping],
+        why: str,
+        epsilon: Any,
+    ) -> Release[Any]:
+        """Release the output of a mechanism on groups.
 
         Args:
+            columns: the public columns that the grouping reads.
+            grouping: returns what puts records into groups; called when public columns may be read.
             why: the reason that the groups do not depend on labels.
         """
-        return self.release(
-            GroupSums(grouping, self.domain.size if kind.by_class else None),
-            lambda sums: kind(domain=self.domain, groups=Public(sums.groups, why=why), **options),
-            lambda sums, mechanism: sums.sums,
-        )
+
+        def plan() -> Plan:
+            sums = GroupSums(grouping(), self.domain.size if kind.by_class else None)
+            return sums, lambda sums: kind(domain=self.domain, groups=Public(sums.groups, why=why), epsilon=epsilon)
+
+        return self.release(columns, plan, lambda sums, mechanism: sums.sums)
 
 
 @final
@@ -149,20 +190,23 @@ class Survey:
 
     account: DatasetLedger
     result: SurveyResult = field(repr=False)
+    mechanism: Any
 
     @property
     def sums(self) -> Any:
         """The public and the private sums."""
         return self.result.sums
 
-    def release(self, mechanism: Any, sums: Callable[[Any, Any], Any]) -> Release[Any]:
-        """Charge a mechanism on the sums, and release its only draw; `sums` as in `Aggregation.release`."""
+    def release(self, sums: Sums) -> Release[Any]:
+        """Charge the mechanism on the sums, and release its only draw; `sums` as in `Aggregation.release`."""
+        mechanism = self.mechanism
         request = self.result.labels.request(self.account, mechanism, IDS_KIND)
         noise = mechanism.bound(self.account.randomness.bind(request.context()))
         with self.account.charging(request, mechanism) as draw:
             if draw.is_new:
                 draw.value = mechanism.release_counts(sums(self.sums, mechanism), rng=noise)
-        return draw.release
+        release: Release[Any] = draw.release
+        return replace(release, certificate=replace(release.certificate, request=self.account.request))
 
 
 @counts_unreadable
@@ -207,12 +251,13 @@ def histogram(
         BudgetExceeded, LedgerError: nothing was charged.
         LabelDPError: the table changed meanwhile, or its engine failed; nothing was charged.
     """
-    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, Budget(epsilon))
-    if groups is None:
-        return aggregation.grouped(LaplaceHistogram, AllRecords(), WHY_ALL, epsilon=epsilon)
-    if why is None:
+    if groups is not None and why is None:
         raise InputError("must say why the groups do not depend on labels, in words", argument="why")
-    return aggregation.grouped(LaplaceHistogram, ByColumn(groups), why, epsilon=epsilon)
+    account = (epsilon, ledger, dataset, cohort, revision)
+    aggregation = Aggregation.of("histogram", data, label, id, domain, *account, groups=groups, why=why)
+    if groups is None:
+        return aggregation.grouped(LaplaceHistogram, (), AllRecords, WHY_ALL, epsilon)
+    return aggregation.grouped(LaplaceHistogram, (groups,), partial(ByColumn, groups), str(why), epsilon)
 
 
 @counts_unreadable
@@ -249,9 +294,13 @@ def cells(
     Raises:
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, Budget(epsilon))
-    columns = check_features(aggregation.table, features, label)
-    return aggregation.grouped(mechanism, ByCells(partition, columns), why, epsilon=epsilon)
+    if not isinstance(mechanism, type) or not issubclass(mechanism, CountMechanism):
+        raise InputError("must be a class of mechanisms on cells, such as LaplaceSum", argument="mechanism")
+    account = (epsilon, ledger, dataset, cohort, revision)
+    described = {"partition": described_by(partition), "mechanism": mechanism.__name__, "why": why}
+    aggregation = Aggregation.of("cells", data, label, id, domain, *account, features=features, **described)
+    columns = aggregation.request.source.features
+    return aggregation.grouped(mechanism, columns, lambda: ByCells(partition, columns), why, epsilon)
 
 
 @counts_unreadable
@@ -292,16 +341,18 @@ def moments(
         InputError: also where a feature is no finite number.
         BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    cost = Budget(epsilon, delta)
-    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, cost)
+    account = (epsilon, ledger, dataset, cohort, revision)
+    options = {"delta": delta, "features": features, "clip": clip, "resolution": resolution, "why": why}
+    aggregation = Aggregation.of("moments", data, label, id, domain, *account, **options)
+    columns = aggregation.request.source.features
     noise: dict[str, Any] = {"delta": delta} if decimal(delta, "delta") else {}
     kind: Any = GaussianMoment if noise else LaplaceMoment
-    rows = ByFeatures(check_features(aggregation.table, features, label))
-    return aggregation.release(
-        RowSums(rows, domain, clip, resolution),
-        lambda sums: kind(domain=domain, epsilon=epsilon, features=Public(sums.rows, why=why), **noise),
-        lambda sums, mechanism: sums.sums,
-    )
+    sums = RowSums(ByFeatures(columns), domain, clip, resolution)
+
+    def mechanism(sums: Any) -> Any:
+        return kind(domain=domain, epsilon=epsilon, features=Public(sums.rows, why=why), **noise)
+
+    return aggregation.release(columns, lambda: (sums, mechanism), lambda sums, mechanism: sums.sums)
 
 
 @counts_unreadable
@@ -342,16 +393,31 @@ def fit_cells(
     Raises:
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, Budget(epsilon))
-    columns = check_features(aggregation.table, features, label)
+    account = (epsilon, ledger, dataset, cohort, revision)
+    described = None if partition is None else described_by(partition)
+    options: dict[str, Any] = {"features": features, "partition": described, "mechanism": mechanism}
+    aggregation = Aggregation.of("fit-cells", data, label, id, domain, *account, **options)
+    columns = aggregation.request.source.features
     task = CellTask.of(domain, epsilon, mechanism, together=partition is None)
-    sample, records = public_sample(aggregation.table, id, columns)
-    if partition is None:
-        cells = min(default_cells(records, epsilon), len(sample) // RECORDS_IN_CELL)
-        partition = CompactPartition(max(cells, 1))
-    fitted = task.cut(partition, sample)
-    release = aggregation.grouped(task.kind, ByCells(fitted, columns), WHY_CELLS, epsilon=task.epsilon)
+    fitted = sample = None
+
+    def grouping() -> ByCells:
+        nonlocal fitted, sample
+        sample, records = public_sample(aggregation.table, id, columns)
+        chosen = partition
+        if chosen is None:
+            cells = min(default_cells(records, epsilon), len(sample) // RECORDS_IN_CELL)
+            chosen = CompactPartition(max(cells, 1))
+        fitted = task.cut(chosen, sample)
+        return ByCells(fitted, columns)
+
+    release = aggregation.grouped(task.kind, columns, grouping, WHY_CELLS, task.epsilon)
     return task.model_of(release, fitted, sample)
+
+
+def described_by(model: Any) -> str:
+    """Return what a request holds of an object that a program made: its class and a digest of all that it holds."""
+    return f"{type(model).__name__} {joblib.hash(model)}"
 
 
 def public_sample(table: Table, id: str, features: tuple[str, ...], size: int = SAMPLE) -> tuple[Floats, int]:

@@ -27,9 +27,9 @@ from labeldp.learners import (
     of_features,
 )
 from labeldp.mechanisms import Domain
-from labeldp.privacy import AnyFloats, Budget, Floats, InputError, LabelDPError, Public, Release
-from labeldp.streams.aggregates import Aggregation, Path, public_sample
-from labeldp.streams.groupings import RowMap, check_features, feature_table
+from labeldp.privacy import AnyFloats, Floats, InputError, LabelDPError, Public, Release
+from labeldp.streams.aggregates import Aggregation, Path, Plan, Survey, described_by, public_sample
+from labeldp.streams.groupings import RowMap, feature_table
 from labeldp.streams.tallies import ROWS, RowSums, restored, stored
 from labeldp.tables import CHANGED, Table, recut
 
@@ -82,43 +82,82 @@ def fit_linear(
         InputError: an argument is wrong, a column or a cell; nothing was charged.
         BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    cost = Budget(epsilon, delta)
-    aggregation = Aggregation.of(data, label, id, domain, ledger, dataset, cohort, revision, cost)
-    columns = check_features(aggregation.table, features, label)
+    account = (epsilon, ledger, dataset, cohort, revision)
+    described = None if representation is None else described_by(representation)
+    options = {"delta": delta, "features": features, "representation": described, "dimension": dimension}
+    aggregation = Aggregation.of("fit-linear", data, label, id, domain, *account, **options)
     task = LinearTask.of(domain, epsilon, delta, dimension)
-    sample, records = public_sample(aggregation.table, id, columns)
     with threadpool_limits(1):  # sums in one order: the same directions to the bit
-        return learn(aggregation, columns, sample, records, task, representation)
+        return learn(aggregation, task, representation)
 
 
-def learn(
-    aggregation: Aggregation,
-    features: tuple[str, ...],
-    sample: Floats,
-    records: int,
-    task: LinearTask,
-    representation: Any = None,
-) -> Release[Model]:
-    """Return the model of a table; `sample` are features of some of its records in an order without meaning."""
-    sample = sample if records <= STREAMED_RECORDS else sample[:SAMPLED_RECORDS]
-    mapped = encode(default_representation(sample) if representation is None else representation, sample, None)
-    check_by_record(mapped, sample)
-    directions = Directions.of(mapped, records, task)
-    space, columns = directions.space, directions.kept
-    mapping = ExactMap.of(mapped.table, *of_features(space, columns, np.diag(directions.scale)))
-    encoder = EncodedFeatures(mapped.transformer, mapped.table[:0])
-    rows = ByDirections(features, encoder, mapping)
-    aggregate = RowSums(rows, task.domain, directions.clip)
-    survey = aggregation.survey(aggregate)
-    totals = survey.sums.rows
-    if totals.shape[0] != records:
-        raise LabelDPError(f"{CHANGED.format('read')}: nothing was charged")
-    mechanism = task.mechanism(Public(totals, why=mapped.why), directions.clip)
-    blocks = (mapping.rows(mapped.table[start : start + ROWS]) for start in range(0, len(sample), ROWS))
-    held = GridValues.of(aggregate.scan().rounded, blocks, totals.unit)
-    measured = MappedRows(aggregation.table, aggregate, partial(_scores, mapped.table, directions), totals.shape)
-    release = survey.release(mechanism, lambda sums, _: sums.sums)
-    return Fit.of(task, mapped.transformer, directions, measured, held, release).model()
+def learn(aggregation: Aggregation, task: LinearTask, representation: Any = None) -> Release[Model]:
+    """Return the model of a table; its directions are those of a public sample, read once the account is open."""
+    features, id = aggregation.request.source.features, aggregation.request.source.ids
+    measuring: Any = None
+
+    def plan() -> Plan:
+        nonlocal measuring
+        sample, records = public_sample(aggregation.table, id, features)
+        measuring = Measuring.of(sample, records, features, task, representation)
+        return measuring.aggregate, measuring.mechanism
+
+    survey = aggregation.survey(features, plan)
+    return measuring.model(aggregation.table, survey)
+
+
+@final
+@dataclass(frozen=True)
+class Measuring:
+    """What is measured of a table: rows along the directions of a public sample.
+
+    Args:
+        task: what is fitted, at which cost.
+        mapped: the encoded features of the sample.
+        directions: those that are measured.
+        records: the number of all records.
+        mapping: from encoded features to rows.
+        aggregate: the sums of the rows.
+    """
+
+    task: LinearTask
+    mapped: EncodedFeatures = field(repr=False)
+    directions: Directions = field(repr=False)
+    records: int
+    mapping: ExactMap = field(repr=False)
+    aggregate: RowSums = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, sample: Floats, records: int, features: tuple[str, ...], task: LinearTask, representation: Any
+    ) -> "Measuring":
+        """Return what is measured; `sample` are features of some records in an order without meaning."""
+        sample = sample if records <= STREAMED_RECORDS else sample[:SAMPLED_RECORDS]
+        mapped = encode(default_representation(sample) if representation is None else representation, sample, None)
+        check_by_record(mapped, sample)
+        directions = Directions.of(mapped, records, task)
+        space, columns = directions.space, directions.kept
+        mapping = ExactMap.of(mapped.table, *of_features(space, columns, np.diag(directions.scale)))
+        encoder = EncodedFeatures(mapped.transformer, mapped.table[:0])
+        rows = ByDirections(features, encoder, mapping)
+        return cls(task, mapped, directions, records, mapping, RowSums(rows, task.domain, directions.clip))
+
+    def mechanism(self, sums: Any) -> Any:
+        """Return the mechanism of the public sums."""
+        totals = sums.rows
+        if totals.shape[0] != self.records:
+            raise LabelDPError(f"{CHANGED.format('read')}: nothing was charged")
+        return self.task.mechanism(Public(totals, why=self.mapped.why), self.directions.clip)
+
+    def model(self, table: Table, survey: Survey) -> Release[Model]:
+        """Charge the sums, release them, and return the model."""
+        mapped, totals = self.mapped, survey.sums.rows
+        blocks = (self.mapping.rows(mapped.table[start : start + ROWS]) for start in range(0, len(mapped.table), ROWS))
+        held = GridValues.of(self.aggregate.scan().rounded, blocks, totals.unit)
+        scores = partial(_scores, mapped.table, self.directions)
+        measured = MappedRows(table, self.aggregate, scores, totals.shape)
+        release = survey.release(lambda sums, _: sums.sums)
+        return Fit.of(self.task, mapped.transformer, self.directions, measured, held, release).model()
 
 
 def _scores(sample: AnyFloats, directions: Directions, weights: AnyFloats) -> ExactMap:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -93,7 +94,7 @@ class LabelTask:
 
     Args:
         ids: of the records.
-        label: the private column.
+        label: the private column; None to read public columns alone, which has the same public results.
         domain: the domain that labels are compared with, as a file names it.
         key: of the ledger's digests.
         check_key: of a digest for this table and this run alone, by which a grant knows the labels again.
@@ -101,7 +102,7 @@ class LabelTask:
     """
 
     ids: IdColumn
-    label: str
+    label: str | None
     domain: Domain
     key: bytes = field(repr=False)
     check_key: bytes = field(repr=False)
@@ -110,8 +111,9 @@ class LabelTask:
     @property
     def columns(self) -> list[str]:
         """The columns that it reads."""
+        label = () if self.label is None else (self.label,)
         more = () if self.aggregate is None else self.aggregate.columns
-        return list(dict.fromkeys([self.ids.column, self.label, *more]))
+        return list(dict.fromkeys([self.ids.column, *label, *more]))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         result = SurveyResult(self)
@@ -152,6 +154,10 @@ class SurveyResult:
         names = task.ids.of(batch)
         blocks = RecordIds.of(names, task.key).blocks
         self.ids.update(blocks)
+        if task.label is None:
+            codes = np.zeros(batch.num_rows, dtype=np.uint8)
+            self.sums.add(blocks, codes, batch)
+            return
         try:
             codes = codes_of(batch, task.label, task.domain)
         except DomainError:
@@ -204,22 +210,36 @@ def check_columns(table: Table, label: str, id: str, domain: Domain) -> None:
         check_kind(part.schema, label, domain)
 
 
-def check_ids(table: Table, ids: IdColumn, account: DatasetLedger) -> str:
-    """Return a digest of the ids of a table.
+@final
+class TableIds:
+    """The record ids of a table, read once an account is open: their digest and their number, for `open_account`."""
 
-    Raises:
-        InputError: an id is missing or repeated, also across parts; or there are no records.
-    """
-    digest = IdDigest(account.digest_key)
-    for part in map(unpacked, table.run(IdTask(ids, account.digest_key), [ids.column], by=ids.column)):
-        digest.add_state(bytes.fromhex(part["ids"]))
-    if not digest.records:
-        raise InputError("the table must hold at least one record")
-    return digest.hexdigest()
+    def __init__(self, table: Table, column: str) -> None:
+        self._table, self._column, self._records = table, column, 0
+        self.digest = ""
+
+    def of(self, account: DatasetLedger) -> str:
+        """Return a digest of the ids.
+
+        Raises:
+            InputError: an id is missing or repeated, also across parts; or there are no records.
+        """
+        ids = IdColumn(self._column, account.ids_key)
+        digest = IdDigest(account.digest_key)
+        for part in map(unpacked, self._table.run(IdTask(ids, account.digest_key), [ids.column], by=ids.column)):
+            digest.add_state(bytes.fromhex(part["ids"]))
+        if not digest.records:
+            raise InputError("the table must hold at least one record")
+        self.digest, self._records = digest.hexdigest(), digest.records
+        return self.digest
+
+    def count(self) -> int:
+        """Return the number of records, once the ids were read."""
+        return self._records
 
 
 def survey_labels(table: Table, task: LabelTask, ids: str) -> SurveyResult:
-    """Read every label of a table once; `ids` is the digest of the checked ids.
+    """Read every label of a table once, or the public columns alone; `ids` is the digest of the checked ids.
 
     Raises:
         DomainError: a label is missing or outside of the domain.

@@ -1,0 +1,89 @@
+"""The opening of an account in a ledger file: every refusal that needs no label, once, in one order."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from labeldp.curator.dataset_ledger import DatasetLedger
+from labeldp.curator.datasets import LOSSES
+from labeldp.curator.ledger_file import LedgerFile
+from labeldp.mechanisms import Domain
+from labeldp.privacy import Budget, InputError, Request, stored_fraction
+
+OfAccount = Callable[[DatasetLedger], Any]
+"""Returns what is known of the records without their labels; the keys of the account give their ids names."""
+
+
+def open_account(
+    request: Request,
+    ledger: str | os.PathLike[str],
+    *,
+    public: Iterable[str | None] = (),
+    out: str | os.PathLike[str] | None = None,
+    named: bool = False,
+    users: OfAccount | None = None,
+    records: OfAccount | None = None,
+    count: Callable[[], int] | None = None,
+    mechanism: OfAccount | None = None,
+    times: int = 1,
+    budget: Budget | None = None,
+    note: Callable[[str], None] | None = None,
+) -> DatasetLedger:
+    """Return the account that pays for a request, after all refusals that need no label; nothing is charged.
+
+    Every way to release labels to a ledger file opens its account here, before it compares a label. The order is:
+    private columns, the output, the unit of protection with its users, the kind of ids, the records, the domain, their
+    number, the budget. So the answer to a request that is refused for one of these reasons does not depend on labels.
+    The functions are called in this order; they read public columns alone.
+
+    Args:
+        request: what is asked; it names the dataset, its cohort and revision, and the domain.
+        ledger: the path of the ledger file, which may not exist yet.
+        public: the columns that are read as public, or published, and None.
+        out: the output, or None.
+        named: whether the records have ids; otherwise row numbers are their names.
+        users: returns the digest of the users of the records; None where single records are protected.
+        records: returns the digest of the record ids, or None for row numbers; without it they are not known.
+        count: returns the number of records. It is called where a number is on record.
+        mechanism: returns what will be released of all records; without it the caller checks the budget, by
+            `DatasetLedger.foresee`, before it reads labels.
+        times: the number of its answers that one user pays for.
+        budget: of a ledger that does not exist yet; by default what the request costs.
+        note: called with a sentence about a new ledger.
+
+    Guarantee (labels_last): no label is read; the request is stored with each charge of the account.
+
+    Raises:
+        InputError: a public column holds private labels of the dataset, or the output is the ledger.
+        LedgerError: the ledger cannot be used, or holds other users, ids, records or another domain.
+        BudgetExceeded: the budget does not admit the mechanism.
+    """
+    scope = request.scope
+    budget = budget or Budget(stored_fraction(request.epsilon), stored_fraction(request.delta))
+    account = (
+        LedgerFile(ledger)
+        .dataset(
+            scope.name,
+            cohort=scope.cohort or None,
+            revision=scope.revision or None,
+            other_ids=bool(request.options.get("other_ids")),
+            budget=budget,
+        )
+        .of_request(request)
+    )
+    account.refuse_private(public)
+    if out is not None and Path(out).absolute() == Path(ledger).absolute():
+        raise InputError("must be different files", argument=("out", "ledger"))
+    account.check_unit(scope.unit, None if users is None else users(account))
+    account.check_ids(named)
+    if records is not None:
+        account = account.of_records(records(account))
+    account.check_domain(LOSSES if request.kind == "online" else Domain.from_json(request.domain))
+    if count is not None and account.records is not None:
+        account.check_count(count())
+    if mechanism is not None:
+        account.afford(mechanism(account), times)
+    if account.is_new and note is not None:
+        note(account.creation(ledger))
+    return account
