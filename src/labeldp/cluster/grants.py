@@ -142,7 +142,7 @@ def charge(
     if released != label and released in table.columns:
         raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="data")
     request = request_of(mechanism, dataset, Source.of(data, label, id), cohort, revision, columns is not None)
-    found = TableIds(table, id)
+    records = TableIds(table, id)
     cost = whole_cost(mechanism.privacy_loss())
 
     def unopened() -> DatasetLedger:
@@ -154,8 +154,8 @@ def charge(
             ledger,
             public=(*(columns or ()), id),
             named=True,
-            records=found.of,
-            count=found.count,
+            records=records.of,
+            count=records.count,
             mechanism=lambda account: mechanism,
             budget=cost,
             note=note,
@@ -163,7 +163,7 @@ def charge(
     ids, check_key = IdColumn(id, account.ids_key), secrets.token_bytes(32)
     task = LabelTask(ids, label, domain, account.digest_key, check_key)
     with account.comparing(mechanism.domain):
-        survey = survey_labels(table, task, found.digest)
+        survey = survey_labels(table, task, records.digest)
     pending = survey.labels.request(account, mechanism, IDS_KIND, (SECRECY, *conditions))
     certificate = with_conditions(account.charge_stream(pending, mechanism), pending.conditions)
     certificate = replace(certificate, request=request)

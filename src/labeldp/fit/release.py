@@ -484,7 +484,7 @@ class Seen:
 
 @final
 class FileIds:
-    """The records of a file or a folder, read once an account is open: the digest of their ids, and their number.
+    """Digest and number of the record ids of a file or a folder, read once an account is open.
 
     Args:
         stream: the release that they are for.

@@ -91,7 +91,7 @@ class Aggregation:
         features: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
-        """Open a table; `options` are those that decide the result beside the columns and the cost.
+        """Open a table; `options` decide the result, in addition to the columns and the cost.
 
         Raises:
             InputError: not a table, a column is missing or wrong, or the domain is not declared.
@@ -103,8 +103,8 @@ class Aggregation:
         columns = () if features is None else check_features(table, features, label)
         Budget(epsilon, delta)
         source = replace(Source.of(data, label, id), features=columns)
-        asked: dict[str, Any] = {"domain": domain, "cohort": cohort, "revision": revision, **options}
-        return cls(table, domain, Request.of("totals", does, dataset, source, epsilon, delta, **asked), ledger)
+        labels: dict[str, Any] = {"domain": domain, "cohort": cohort, "revision": revision, **options}
+        return cls(table, domain, Request.of("totals", does, dataset, source, epsilon, delta, **labels), ledger)
 
     def survey(self, columns: Sequence[str], plan: Callable[[], Plan]) -> "Survey":
         """Add integers up over all records, after all refusals that need no label; charge nothing.

@@ -92,7 +92,7 @@ def fit_linear(
 
 
 def learn(aggregation: Aggregation, task: LinearTask, representation: Any = None) -> Release[Model]:
-    """Return the model of a table; its directions are those of a public sample, read once the account is open."""
+    """Return the model of a table; a public sample, read once the account is open, gives its directions."""
     features, id = aggregation.request.source.features, aggregation.request.source.ids
     measuring: Any = None
 
@@ -109,7 +109,7 @@ def learn(aggregation: Aggregation, task: LinearTask, representation: Any = None
 @final
 @dataclass(frozen=True)
 class Measuring:
-    """What is measured of a table: rows along the directions of a public sample.
+    """Measured sums of a table: of rows along the directions of a public sample.
 
     Args:
         task: what is fitted, at which cost.
@@ -131,7 +131,7 @@ class Measuring:
     def of(
         cls, sample: Floats, records: int, features: tuple[str, ...], task: LinearTask, representation: Any
     ) -> "Measuring":
-        """Return what is measured; `sample` are features of some records in an order without meaning."""
+        """Return the measured sums; `sample` are features of some records in an order without meaning."""
         sample = sample if records <= STREAMED_RECORDS else sample[:SAMPLED_RECORDS]
         mapped = encode(default_representation(sample) if representation is None else representation, sample, None)
         check_by_record(mapped, sample)
