@@ -33,7 +33,7 @@ export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 # Without bytecode each process that a test starts compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-papers test-torch test-spark docs pythons check format-check lint spelling types arrows tests format proofs stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
+.PHONY: demo test test-all test-papers test-torch test-spark docs pythons check format-check lint spelling types arrows tests format proofs stamps words reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
 
 demo: .venv/package
 	$(BIN)/labeldp demo
@@ -87,6 +87,10 @@ tests: .venv/tools
 format: .venv/tools
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
+
+# Words and sentences to write otherwise; a report, which fails nothing.
+words: .venv/tools
+	PYTHONPATH=tests $(BIN)/python tests/architecture/words.py
 
 # The API page, from what the subpackages export.
 reference: .venv/tools

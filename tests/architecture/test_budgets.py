@@ -1,28 +1,23 @@
-"""The sizes of the subpackages, printed with `-s`; the core grows only with a sentence that says for whom."""
+"""The daily path, which 13 everyday jobs run, grows only with a sentence that says for whom."""
 
-from collections import Counter
+import re
+import subprocess
+import sys
 
-from architecture.source import PACKAGE, files
+import pytest
 
-LEAVES = {
-    *("advice", "audit", "bags", "cluster", "encoders", "images", "inference", "networks", "online"),
-    *("report", "serve", "sgd", "spark", "testing"),
-}
-"""Subpackages that `labeldp fit` on a table does not run, or not without asking for them."""
+from architecture.source import ROOT
 
-CORE = 40_600
-"""How many lines the others have at most, stubs included. 1,000 of them are for those who learn from private numbers
-and from several classes: answers around predictions, the mixture of linear models and trees.
-200 keep one unit of protection for each account.
-"""
+LINES, FILES = 15_600, 152
+"""How many lines the functions of the daily path have at most, and their files. The aims are 11,000 and 85."""
 
 
-def test_the_core_does_not_grow() -> None:
-    lines: Counter[str] = Counter()
-    for file in (*files("src"), *PACKAGE.rglob("*.pyi")):
-        lines[file.relative_to(PACKAGE).parts[0].removesuffix(".py")] += len(file.read_text().splitlines())
-    for name, size in lines.most_common():
-        print(f"{size:6,} {name}{'' if name in LEAVES else '  (core)'}")
-    core = sum(size for name, size in lines.items() if name not in LEAVES)
-    print(f"{core:6,} lines of the core, of {lines.total():,}")
-    assert core <= CORE
+@pytest.mark.slow
+def test_the_daily_path_does_not_grow() -> None:
+    program = [sys.executable, str(ROOT / "benchmarks" / "structure.py"), "--daily"]
+    text = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    print(text)
+    path = re.search(r"daily path: lines ([\d,]+), without docstrings [\d,]+, files (\d+)", text)
+    assert path is not None
+    lines, files = (int(number.replace(",", "")) for number in path.groups())
+    assert lines <= LINES and files <= FILES

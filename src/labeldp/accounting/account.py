@@ -107,7 +107,7 @@ class Limits:
         return cost.loss is not None and cost.loss <= self.loss and cost.tail <= self.tail
 
     def used(self, cost: Cost) -> Fraction:
-        """Return the share that a sum uses of the book that has more subpackage left; it is no epsilon."""
+        """Return the share that a sum uses of the book that has more budget left; it is no epsilon."""
         books = (
             ((cost.loss, self.loss), (cost.tail, self.tail)),
             ((cost.rate, self.rate), (cost.failure, self.failure)),

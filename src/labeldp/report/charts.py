@@ -55,7 +55,7 @@ def curve_chart(
 
 
 def _shares(values: list[float]) -> AxisScale:
-    """Return a vertical scale that holds these shares, with subpackage below them for a label."""
+    """Return a vertical scale that holds these shares, with space below them for a label."""
     low, high = max(0.0, min(values)), min(1.0, max(values))
     span = max(high - low, 0.05)
     return AxisScale(max(0.0, low - 0.18 * span), min(1.0, high + 0.05 * span), BOTTOM, TOP)

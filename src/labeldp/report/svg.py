@@ -184,7 +184,7 @@ def _label(text: str, x: float, base: float, slanted: bool) -> Markup:
 
 
 def _around(values: list[float], first: float, last: float) -> AxisScale:
-    """Return a scale that holds all values with some subpackage at both ends."""
+    """Return a scale that holds all values, with some space at both ends."""
     low, high = min(values), max(values)
     air = 0.06 * (high - low) or 0.5 * abs(high) or 0.5
     return AxisScale(low - air, high + air, first, last)
