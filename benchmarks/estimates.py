@@ -34,7 +34,6 @@ from labeldp.inference.intervals import (
     normal_quantile,
     recovered,
     sidak,
-    wilson,
 )
 from labeldp.inference.sequences import look_times, mixture_ends
 from labeldp.inference.sums import area_ends, area_rows
@@ -156,7 +155,7 @@ def effects() -> Iterator[Cell]:
         _, hit, miss = response(2, epsilon)
         gap, truth = hit - miss, rate
         hits = np.stack([rng.binomial(arm, miss + gap * share, runs) for share in (2 * rate, rate)]).astype(float)
-        raw, (low, high) = hits / arm, wilson(hits, arm, LEVEL)
+        raw, (low, high) = hits / arm, clopper_pearson(hits, arm, LEVEL)
         lower, upper = (end / gap for end in recovered((raw[0], low[0], high[0]), (raw[1], low[1], high[1])))
         yield cell("effect", "asymptotic", (*where, 2), lower, upper, truth)
         half = normal_quantile(LEVEL) * np.sqrt((raw * (1 - raw) / arm).sum(axis=0))

@@ -18,7 +18,7 @@ from data import DATA
 
 import labeldp as ldp
 from labeldp import inference
-from labeldp.inference.intervals import normal_quantile, recovered, sidak, wilson
+from labeldp.inference.intervals import clopper_pearson, normal_quantile, recovered, sidak
 from labeldp.mechanisms import Interval, UnbiasedNumbers
 
 EPSILONS = (0.5, 1.0, 2.0)
@@ -45,11 +45,11 @@ class Row:
 
 
 def without_privacy(outcome: np.ndarray, treated: np.ndarray, level: float = LEVEL) -> tuple[float, float, float]:
-    """Effect and interval of true outcomes: Newcombe's of shares, the normal one of numbers."""
+    """Effect and interval of true outcomes: of two exact ones for shares, the normal one of numbers."""
     arms = [outcome[treated], outcome[~treated]]
     value = float(arms[0].mean() - arms[1].mean())
     if set(np.unique(outcome).tolist()) <= {0, 1}:
-        first, second = ((arm.mean(), *wilson(arm.sum(), len(arm), level)) for arm in arms)
+        first, second = ((arm.mean(), *clopper_pearson(arm.sum(), len(arm), level)) for arm in arms)
         low, high = recovered(first, second)
         return value, float(low), float(high)
     half = normal_quantile(level) * float(np.sqrt(sum(arm.var(ddof=1) / len(arm) for arm in arms)))

@@ -78,8 +78,10 @@ def test_sums_of_both_arms_are_one_release() -> None:
     estimate = inference.difference(release, TREATED, groups=GROUPS, level=SURE)
     assert held(estimate, EFFECT) and (estimate.high - estimate.low < 0.08).all()
     assert (estimate.noise_share < 0.01).all()
-    with pytest.raises(InputError, match="release must be the columns that plan_sums was given"):
-        inference.difference(release, ~TREATED, groups=GROUPS)
+    swapped = inference.difference(release, ~TREATED, groups=GROUPS, level=SURE)
+    assert swapped.value == pytest.approx(-estimate.value) and swapped.low == pytest.approx(-estimate.high)
+    with pytest.raises(InputError, match="release must be the columns that plan_sums was given, such as groups"):
+        inference.difference(release, np.roll(TREATED, 1), groups=GROUPS)
     with pytest.raises(InputError, match="sums by arm are not adjusted"):
         inference.difference(release, TREATED, groups=GROUPS, covariates=X)
     with pytest.raises(InputError, match="users must be left out"):

@@ -15,17 +15,24 @@ from labeldp.inference.intervals import (
     noisy_binomial,
     recovered,
     sidak,
-    wilson,
 )
 
 
-def test_wilson_and_newcombe_are_as_published() -> None:
-    """Newcombe (1998), method 10, the first example: 56 of 70 less 48 of 80."""
-    hits, trials = np.array([56.0, 48.0]), np.array([70.0, 80.0])
-    low, high = wilson(hits, trials, 0.95)
-    rate = hits / trials
-    ends = recovered((rate[0], low[0], high[0]), (rate[1], low[1], high[1]))
-    assert np.round(ends, 4).tolist() == [0.0524, 0.3339]
+def test_a_difference_is_as_published() -> None:
+    """Newcombe (1998), method 10, the first example: 56 of 70 less 48 of 80, with Wilson's intervals."""
+    shares = []
+    for hits, trials in ((56, 70), (48, 80)):
+        ends = binomtest(hits, trials).proportion_ci(0.95, "wilson")
+        shares.append((np.array(hits / trials), np.array(ends.low), np.array(ends.high)))
+    assert np.round(recovered(*shares), 4).tolist() == [0.0524, 0.3339]
+
+
+def test_a_difference_without_a_value_has_the_ends_of_both_intervals() -> None:
+    nothing, known = (
+        (np.array([np.nan]), np.array([0.1]), np.array([1.0])),
+        tuple(np.array([x]) for x in (0.4, 0.3, 0.6)),
+    )
+    assert [float(end[0]) for end in recovered(nothing, known)] == pytest.approx([-0.5, 0.7])
 
 
 def test_clopper_pearson_is_as_published() -> None:

@@ -25,7 +25,7 @@ LABELS = (RNG.random(N) < expit(TRUE[0] + X @ TRUE[1:])).astype(int)
 def test_a_logistic_model_of_answers_holds_the_truth_and_nears_that_of_true_labels() -> None:
     estimate = inference.regression(released(LABELS, response(2, 3.0)), X, names=["age", "dose"], level=0.9999)
     assert held(estimate, TRUE) and estimate.axes == (("feature", ("constant", "age", "dose")),)
-    assert (estimate.high - estimate.low < 0.8).all() and estimate.method == "score test, inverted"
+    assert (estimate.high - estimate.low < 0.8).all() and estimate.method == "likelihood ratio test, inverted"
     plain = LogisticRegression(C=np.inf).fit(X, LABELS)
     sharp = inference.regression(released(LABELS, response(2, 8.5)), X)
     assert sharp.value == pytest.approx([plain.intercept_[0], *plain.coef_[0]], abs=0.02)

@@ -10,7 +10,15 @@ import labeldp as ldp
 from inference.simulated import held, released, response
 from labeldp import inference
 from labeldp.inference.released import NoisySums
-from labeldp.inference.sums import COUNT_SHARE, area_ends, area_rows, quantile_of_sums, second_class_sums
+from labeldp.inference.sums import (
+    COUNT_SHARE,
+    RANK_SHARE,
+    SQUARE_SHARE,
+    area_ends,
+    area_rows,
+    quantile_of_sums,
+    second_class_sums,
+)
 from labeldp.mechanisms import Interval
 from labeldp.privacy import InputError, NotInvertibleError, Release
 
@@ -77,28 +85,33 @@ def test_noise_of_the_sums_of_the_second_class_is_as_large_as_it_is_said_to_be()
         strict=True,
     )
     assert np.mean(draws, axis=0) == pytest.approx(labels @ area_rows(np.arange(20.0)), abs=0.5)
-    assert np.var(draws, axis=0) / squares[0] == pytest.approx([1, 1], abs=0.45)
+    assert np.var(draws, axis=0) / squares[0] == pytest.approx([1, 1, 1], abs=0.45)
 
 
-def test_an_area_of_sums_is_tested_with_the_variance_of_each_area() -> None:
-    """By hand, at the ends: noise of the count and of the rank sum, and the sample as Hanley and McNeil say."""
-    records, positives, ranked, square = 1000, 80.0, 18.0, 30.0
-    counted, weighted = COUNT_SHARE * positives, 2 * (1 - COUNT_SHARE) * ranked
-    value, low, high, *_ = (float(number) for number in area_ends(counted, weighted, square, records, 0.9))
+def test_an_area_of_sums_is_tested_with_the_largest_variance_of_each_area() -> None:
+    """By hand, at the ends: noise of the count and of the rank sum, and the sample as DeLong says, at its largest."""
+    records, positives, ranked, squared, square = 1000, 80.0, 18.0, 6.0, 30.0
+    shares = (COUNT_SHARE, RANK_SHARE, 4 * SQUARE_SHARE)
+    totals = np.array([positives, ranked, squared]) * shares
+    every = records / 12
+    value, low, high, *_ = (float(number) for number in area_ends(totals, every * shares[2], square, records, 0.9))
     pairs = positives * (records - positives)
     assert value == pytest.approx(0.5 + records * ranked / pairs)
-    count_noise, rank_noise = square / COUNT_SHARE**2, square / (2 * (1 - COUNT_SHARE)) ** 2
-    few = positives - np.sqrt(count_noise)
+    count_noise, rank_noise, more = square / shares[0] ** 2, square / shares[1] ** 2, np.sqrt(square) / shares[2]
+    few, others = positives - np.sqrt(count_noise), records - positives - np.sqrt(count_noise)
 
     def excess(area: float) -> float:
-        q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-        sample = area * (1 - area) + (few - 1) * (q1 - area**2) + (records - few - 1) * (q2 - area**2)
-        variance = sample / (few * (records - few)) * pairs**2 + records**2 * rank_noise
+        of_positives = ((squared + more) / few - (ranked / few) ** 2) * (records / others) ** 2
+        of_others = ((every - squared + more) / others - (ranked / others) ** 2) * (records / few) ** 2
+        chance = area * (1 - area)
+        variance = min(chance, of_positives) / few + min(chance, of_others) / others + chance / (few * others)
+        variance = variance * pairs**2 + records**2 * rank_noise
         variance += ((area - 0.5) * (records - 2 * positives)) ** 2 * count_noise
         return float(abs(records * ranked - (area - 0.5) * pairs) - 1.644854 * np.sqrt(variance))
 
     assert excess(low) <= 0 < excess(low - 0.0005) and excess(high) <= 0 < excess(high + 0.0005)
-    unknown = area_ends(np.array([0.1, counted]), np.array([0.0, weighted]), square, records, 0.9)
+    several = np.column_stack([[0.1, 0, 0], totals])
+    unknown = area_ends(several, every * shares[2], square, records, 0.9)
     assert np.isnan(unknown[0][0]) and (unknown[1][0], unknown[2][0]) == (0, 1)
     assert (unknown[1][1], unknown[2][1]) == (low, high)
 
@@ -120,8 +133,9 @@ def test_a_comparison_of_two_sums() -> None:
     estimate = inference.compare(release, ONE, OTHER, level=SURE)
     assert held(estimate, truth) and estimate.high - estimate.low < 0.15 and estimate.noise_share < 0.01
     assert abs(estimate.value - truth) < 40 / N
-    with pytest.raises(InputError, match="must be the columns that plan_sums was given"):
-        inference.compare(release, OTHER, ONE)
+    assert inference.compare(release, OTHER, ONE).value == pytest.approx(-estimate.value)
+    with pytest.raises(InputError, match="must be the columns that plan_sums was given, such as groups"):
+        inference.compare(release, ldp.Public(np.roll(ONE.value, 1), why="others"), ONE)
     same = released(LABELS, inference.plan_sums("compare", ldp.Classes(2), 1.0, predictions=ONE, rival=ONE))
     assert inference.compare(same, ONE, ONE).value == 0
 

@@ -175,17 +175,19 @@ def _threshold(
     else:
         rates = outcomes.rates()
         assert rates is not None
-        hit, miss = rates[0][0], rates[1][0]
+        miss, gap = rates[1][0], rates[0][0] - rates[1][0]
         answers = np.asarray(outcomes.release.value)[rows]
         scored = table[np.arange(len(table)), answers]
 
         def shown(threshold: float) -> bool:
             inside = (table <= threshold).sum(axis=1)
             if method == "exact":
-                rate = clopper_pearson(int((scored <= threshold).sum()), len(table), 1 - 2 * risk)[0]
-                return bool((rate - miss * inside.mean()) / (hit - miss) >= goal)
-            values = ((scored <= threshold) - miss * inside) / (hit - miss)
-            return bets_exceed(values, goal, -miss * table.shape[1] / (hit - miss), 1 / (hit - miss), risk)
+                # a design whose answers name the class less often than others needs the upper end
+                rate = clopper_pearson(int((scored <= threshold).sum()), len(table), 1 - 2 * risk)[int(gap < 0)]
+                return bool((rate - miss * inside.mean()) / gap >= goal)
+            # an answer in the set has a class in it, and one outside has a class outside
+            ends = sorted((-miss * (table.shape[1] - 1) / gap, (1 - miss) / gap))
+            return bets_exceed(((scored <= threshold) - miss * inside) / gap, goal, ends[0], ends[1], risk)
 
     return _lowest(shown, table, count)
 

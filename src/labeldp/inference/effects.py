@@ -6,7 +6,7 @@ import numpy as np
 
 from labeldp.inference.estimate import LEVEL, RULES, Estimate
 from labeldp.inference.groups import Codes, PublicGroups, means_of
-from labeldp.inference.intervals import normal_quantile, recovered, student, wilson
+from labeldp.inference.intervals import clopper_pearson, normal_quantile, recovered, student
 from labeldp.inference.released import (
     Outcomes,
     entry_level,
@@ -16,10 +16,9 @@ from labeldp.inference.released import (
     public_numbers,
     treated_column,
 )
-from labeldp.inference.sums import arms, difference_of_sums, is_sums
+from labeldp.inference.sums import BY_LOT, arms, difference_of_sums, is_sums, orthonormal
 from labeldp.privacy import Flags, Floats, InputError, Public
 
-BY_LOT = "arms were drawn by lot, and the treatment of one record does not change the outcome of another"
 MEASURED_BEFORE = "covariates are public and were measured before the treatment"
 PROPER = "the propensity is right: the treatment depends on nothing else that the outcome depends on"
 
@@ -44,6 +43,7 @@ def difference(
         outcome: the class; of two classes the second one by default.
         groups: a public group for each record, shape (n,): an effect for each.
         covariates: public numbers, shape (n, d). The gain in precision is small for single answers at a small epsilon.
+            New records have other covariates: where effects depend on them, this widens the interval.
         propensity: P(treated | covariates), `Public(number or array, why="…")`: weights records by it, which needs no
             draw by lot. Outcomes are predicted by least squares on the covariates of the other half of the records.
         users, level, simultaneous: see `mean`.
@@ -102,7 +102,7 @@ def _by_arm(
         hits = outcomes.counts(crossed)[:, 1 if code is None else code].reshape(-1, 2)
         sizes = crossed.sizes.reshape(-1, 2)
         rate = hits / sizes
-        low, high = wilson(hits, sizes, entry)
+        low, high = clopper_pearson(hits, sizes, entry)
         ends = recovered((rate[:, 1], low[:, 1], high[:, 1]), (rate[:, 0], low[:, 0], high[:, 0]))
         value, mapped = (rate[:, 1] - rate[:, 0]) / gap, [end / gap for end in ends]
         lower, upper = np.minimum(*mapped), np.maximum(*mapped)
@@ -153,16 +153,19 @@ def _adjusted(
         design = np.column_stack([np.ones(len(mail)), mail, centered, centered * mail[:, None]])
         users = None if outcomes.users is None else outcomes.users[rows]
         coefficients, covariance, freedom[group] = least_squares(design, number[rows], users)
-        value[group], variance[group] = coefficients[1], covariance[1, 1]
+        moved = centered @ coefficients[2 + table.shape[1] :] / len(mail)  # by covariates of other records
+        if users is not None:
+            moved = np.bincount(users, weights=moved)
+        value[group], variance[group] = coefficients[1], covariance[1, 1] + moved @ moved
     low, high = student(value, variance, freedom, entry)
     return _stated(
         outcomes, "difference, adjusted", cells, value, low, high, variance, level, simultaneous, None, None, code,
-        (MEASURED_BEFORE,),
+        (BY_LOT, MEASURED_BEFORE),
     )  # fmt: skip
 
 
 def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[Floats, Floats, float]:
-    """Return coefficients of least squares, their covariance and degrees of freedom.
+    """Return coefficients of least squares, their covariance and degrees of freedom; the first column is constant.
 
     Errors are HC2, or clustered by user.
 
@@ -171,25 +174,22 @@ def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[
 
     Source: MacKinnon, the estimator HC2.
     """
-    gram = design.T @ design
-    if len(design) <= design.shape[1] or np.linalg.matrix_rank(gram) < design.shape[1]:
+    basis = orthonormal(design) if len(design) > design.shape[1] else None
+    if basis is None:
         raise InputError(
             "must have more records than columns in each group, and columns that differ", argument="covariates"
         )
-    weights = np.linalg.solve(gram, design.T).T
-    coefficients = weights.T @ number
-    residual = number - design @ coefficients
+    columns, back = basis
+    fit = columns.T @ number / len(design)
+    residual = number - columns @ fit
     if users is None:
-        leverage = np.einsum("ij,ij->i", design, weights)
-        scores = weights * (residual / np.sqrt(np.maximum(1 - leverage, 1e-9)))[:, None]
-        return coefficients, scores.T @ scores, float(len(design) - design.shape[1])
-    count = int(users.max()) + 1
-    scores = np.stack(
-        [np.bincount(users, weights=column, minlength=count) for column in (weights * residual[:, None]).T]
-    )
+        leverage = (columns**2).sum(axis=1) / len(design)
+        scores = columns * (residual / np.sqrt(np.maximum(1 - leverage, 1e-9)) / len(design))[:, None]
+        return back @ fit, back @ (scores.T @ scores) @ back.T, float(len(design) - design.shape[1])
+    totals = [np.bincount(users, weights=column) for column in (columns * residual[:, None] / len(design)).T]
     clusters = len(np.unique(users))
     scale = clusters / (clusters - 1) * (len(design) - 1) / (len(design) - design.shape[1])
-    return coefficients, scale * (scores @ scores.T), float(clusters - 1)
+    return back @ fit, scale * back @ (np.stack(totals) @ np.stack(totals).T) @ back.T, float(clusters - 1)
 
 
 def _weighted(
@@ -210,8 +210,7 @@ def _weighted(
     if covariates is not None:
         table = np.column_stack([table, _covariates(covariates, records)])
     number = values_of(outcomes, code, slice(None))
-    # halves by the order of records, or of users, so that the estimate has no seed
-    half = (np.arange(records) if outcomes.users is None else outcomes.users) % 2
+    half = _halves(flags, outcomes.users)
     fitted = np.zeros((2, records))
     for fold in (0, 1):
         for arm in (0, 1):
@@ -232,14 +231,27 @@ def _weighted(
     )  # fmt: skip
 
 
+def _halves(flags: Flags, users: Codes | None) -> Codes:
+    """Return the half of each record, 0 or 1: in turn within each arm, so that the estimate has no seed.
+
+    All records of a user are in one half, that of the user's first record.
+    """
+    firsts = np.arange(len(flags)) if users is None else np.unique(users, return_index=True)[1]
+    half = np.zeros(len(firsts), dtype=np.int64)
+    for arm in (False, True):
+        members = np.flatnonzero(flags[firsts] == arm)
+        half[members] = np.arange(len(members)) % 2
+    return half if users is None else half[users]
+
+
 def _covariates(covariates: Any, records: int) -> Floats:
     table = np.asarray(covariates.value if isinstance(covariates, Public) else covariates)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or len(table) != records or table.dtype.kind not in "biuf" or not np.all(np.isfinite(table)):
         raise InputError("must be finite numbers, a row for each record", argument="covariates")
-    table = table.astype(np.float64, copy=False)
-    return table / np.maximum(np.abs(table).max(axis=0), np.finfo(np.float64).tiny)  # their unit is of no effect
+    table = table.astype(np.float64) - table.mean(axis=0)
+    return table / np.maximum(np.abs(table).max(axis=0), np.finfo(np.float64).tiny)  # unit and origin have no effect
 
 
 def _stated(

@@ -39,7 +39,7 @@ RULES: Mapping[str, Rule] = {
     "quantile": Rule("Clopper-Pearson tests of cumulated shares, inverted", "exact"),
     "quantile, normal": Rule("normal tests of cumulated shares, inverted", "asymptotic"),
     "quantile, sums": Rule("normal tests of noisy cumulated counts, inverted", "asymptotic"),
-    "difference": Rule("Newcombe's interval of the answers", "asymptotic"),
+    "difference": Rule("two Clopper-Pearson intervals of the answers, variances recovered", "asymptotic"),
     "difference, numbers": Rule("Welch's interval of debiased numbers", "asymptotic"),
     "difference, adjusted": Rule("regression with interactions, HC2 errors", "asymptotic"),
     "difference, propensity": Rule("augmented inverse propensity weighting, normal interval", "asymptotic"),
@@ -47,26 +47,28 @@ RULES: Mapping[str, Rule] = {
     "difference, number sums": Rule("normal interval with the largest variance that the range admits", "asymptotic"),
     "accuracy": Rule("Clopper-Pearson interval of the answers", "exact"),
     "precision": Rule("Clopper-Pearson interval of the answers", "exact"),
-    "recall": Rule("Fieller's interval", "asymptotic"),
-    "accuracy, sums": Rule("exact intervals by predicted class, variances recovered", "asymptotic"),
-    "recall, sums": Rule("two exact intervals at the root of the level", "exact"),
-    "F1": Rule("Fieller's interval", "asymptotic"),
+    "recall": Rule("Fieller's interval; where answers are few, three exact intervals", "asymptotic"),
+    "accuracy, sums": Rule("exact intervals by predicted class and of its size, variances recovered", "asymptotic"),
+    "recall, sums": Rule("three exact intervals, which hold together", "exact"),
+    "F1": Rule("Fieller's interval; where answers are few, three exact intervals", "asymptotic"),
     "confusion": Rule("two exact intervals, variances recovered", "asymptotic"),
     "confusion, normal": Rule("Student's interval of debiased answers", "asymptotic"),
     "area under the ROC curve": Rule("Fieller's interval of two U-statistics, widened for skewness", "asymptotic"),
     "average precision": Rule("Fieller's interval of two statistics of pairs, widened for skewness", "asymptotic"),
-    "area under the ROC curve, sums": Rule("test with the variance of Hanley and McNeil, inverted", "asymptotic"),
+    "area under the ROC curve, sums": Rule(
+        "test with the largest variance that the sums admit, inverted", "asymptotic"
+    ),
     "log loss": Rule("Student's interval of debiased losses", "asymptotic"),
     "Brier score": Rule("Student's interval of debiased losses", "asymptotic"),
     "calibration": Rule("Clopper-Pearson interval of the answers", "exact"),
     "gap": Rule("difference of two intervals, variances recovered", "asymptotic"),
-    "comparison": Rule("Clopper-Pearson interval of the answers where the models differ", "exact"),
+    "comparison": Rule("Clopper-Pearson intervals of how often the models differ and which is right", "exact"),
     "comparison, classes": Rule("Student's interval of debiased differences", "asymptotic"),
-    "comparison, sums": Rule("two exact intervals, variances recovered", "asymptotic"),
-    "logistic": Rule("score test, inverted", "asymptotic"),
+    "comparison, sums": Rule("exact intervals by prediction and of its size, variances recovered", "asymptotic"),
+    "logistic": Rule("likelihood ratio test, inverted", "asymptotic"),
     "logistic, users": Rule("sandwich errors", "asymptotic"),
     "linear": Rule("least squares, HC2 errors", "asymptotic"),
-    "linear, sums": Rule("normal interval with the largest variance that the range admits", "asymptotic"),
+    "linear, sums": Rule("normal interval with the largest variance that the sums admit", "asymptotic"),
     "odds ratio": Rule("two Clopper-Pearson intervals at the root of the level", "exact"),
     "odds ratio, sums": Rule("two exact intervals of binomial counts with geometric noise", "exact"),
     "sequence": Rule("beta-binomial confidence sequence of the answers", "anytime"),
@@ -94,6 +96,8 @@ class Estimate:
         noise_share: which part of the variance is due to privacy noise; None where the release does not tell it.
         n_effective: how many records without privacy would be as precise; None where the release does not tell it.
         simultaneous: whether all intervals hold together with probability `level`, and not only each by itself.
+        target: "population", the law that records come from, or "records", these records alone.
+        records: how many records the estimate is from.
         guarantee: see `Rule`.
         method: which interval it is.
         assumptions: the conditions, in words. Nobody checked them.
@@ -110,6 +114,8 @@ class Estimate:
     noise_share: Any = field(default=None, repr=False)
     n_effective: Any = field(default=None, repr=False)
     simultaneous: bool = False
+    target: str = "population"
+    records: int | None = None
     guarantee: str = "asymptotic"
     method: str = ""
     assumptions: tuple[str, ...] = ()
@@ -127,7 +133,7 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return the estimate as one sentence; a value outside of its interval is shown at the nearer end."""
-        promise = f"({self.guarantee}: {self.method})"
+        promise = f"{self._about} ({self.guarantee}: {self.method})"
         percent = f"{100 * self.level:g} %"
         if self.axes:
             along = " and ".join(name for name, _ in self.axes)
@@ -135,16 +141,24 @@ class Estimate:
             lowest, highest = np.nanmin(self.low), np.nanmax(self.high)
             return (
                 f"{self.quantity} by {along}: {np.size(self.value)} estimates with {together}{percent} intervals "
-                f"between {lowest:.4g} and {highest:.4g} {promise}"
+                f"between {number_text(lowest)} and {number_text(highest)} {promise}"
             )
         shown = self.value if np.isnan(self.value) else min(max(self.value, self.low), self.high)
-        text = f"{self.quantity} {shown:.4g}, {percent} interval {self.low:.4g} to {self.high:.4g} {promise}"
+        ends = f"{number_text(self.low)} to {number_text(self.high)}"
+        text = f"{self.quantity} {number_text(shown)}, {percent} interval {ends} {promise}"
         if self.noise_share is not None and self.n_effective is not None:
             text += (
                 f", of whose variance {100 * self.noise_share:.0f} % is privacy noise: as precise as "
                 f"{self.n_effective:,.0f} records without privacy"
             )
         return text
+
+    @property
+    def _about(self) -> str:
+        """The target in words."""
+        if self.target == "population":
+            return "among records like these"
+        return "among these records" if self.records is None else f"among these {self.records:,} records"
 
     def at(self, **names: Any) -> "Estimate":
         """Return the estimate at one name of one or several axes, such as `estimate.at(group="a")`.
@@ -184,7 +198,7 @@ class Estimate:
             numbers = getattr(self, name)
             size = len(listed)
             columns[name] = pa.array([None] * size if numbers is None else np.ravel(numbers).tolist(), pa.float64())
-        for name in ("level", "guarantee", "method", "simultaneous"):
+        for name in ("level", "guarantee", "method", "simultaneous", "target"):
             columns[name] = [getattr(self, name)] * len(listed)
         return pa.table({"quantity": [self.quantity] * len(listed), **columns})
 
@@ -195,6 +209,15 @@ class Estimate:
         numbers = np.stack([np.ravel(self.value), np.ravel(self.low), np.ravel(self.high)], axis=1)
         shown = np.column_stack([np.clip(numbers[:, 0], numbers[:, 1], numbers[:, 2]), numbers[:, 1:]])
         return forest(self.quantity, self.rows(), [(row[0], row[1], row[2]) for row in shown.tolist()])
+
+
+def number_text(number: float) -> str:
+    """Return a number with four digits; zero has no sign."""
+    return f"{number:.4g}".replace("-0", "0") if float(f"{number:.4g}") == 0 else f"{number:.4g}"
+
+
+TARGETS = ("population", "records")
+"""Whom an estimate is about: the law that records come from, or these records."""
 
 
 def check_level(level: Any) -> float:

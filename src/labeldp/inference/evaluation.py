@@ -1,22 +1,31 @@
 """How good a given model is, from released outcomes that it never saw: scores, gaps of groups, comparisons."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.inference.curves import PairTerms, area_terms, precision_terms, ratio_of_pairs
-from labeldp.inference.estimate import LEVEL, RULES, Estimate, check_level
+from labeldp.inference.estimate import LEVEL, RULES, TARGETS, Estimate, check_level
 from labeldp.inference.groups import Codes, Means, PublicGroups
-from labeldp.inference.intervals import exact_shares, fieller, recovered, sidak, student
+from labeldp.inference.intervals import (
+    Ends,
+    detection,
+    exact_shares,
+    fieller,
+    mean_of_cells,
+    recovered,
+    rectangle,
+    sidak,
+    student,
+)
 from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, precision, public_numbers
 from labeldp.inference.reuse import refuse_reused
 from labeldp.inference.sums import (
     area_of_sums,
     cell_means,
-    check_cells,
     comparison_of_sums,
     is_sums,
     predicted_cells,
@@ -40,7 +49,8 @@ RATIO_TERMS: Mapping[str, Callable[[Floats, Floats], tuple[Floats, Floats]]] = {
 }
 """Scores of classes as ratios of sums of terms, from unbiased indicators and who is predicted, each shape (n, K)."""
 
-FEATURES = "the intervals of precision and calibration speak of records with these predictions"
+FEW = 30
+"""A class and a prediction with fewer answers that name the class, or that do not, have exact intervals."""
 
 
 def evaluate(
@@ -49,6 +59,7 @@ def evaluate(
     *,
     groups: Any = None,
     users: Any = None,
+    target: str = "population",
     level: float = LEVEL,
     simultaneous: bool = True,
 ) -> "Scores":
@@ -60,12 +71,15 @@ def evaluate(
             probability of the second of two classes.
         groups: a public group for each record, shape (n,).
         users, level: see `mean`.
+        target: "population", new records like these, or "records", records with these predictions. The second one
+            narrows the intervals of accuracy and recall from sums.
         simultaneous: whether the intervals of all groups and classes of one score hold together.
 
     Raises:
         InputError: probabilities that are not public or do not fit the release.
     """
     check_level(level)
+    check_choice(target, "target", TARGETS)
     public = {"groups": groups, "probabilities": probabilities}
     source = NoisySums.of(release) if is_sums(release) else Outcomes.of(release, users, **public)
     if isinstance(source, NoisySums):
@@ -79,7 +93,7 @@ def evaluate(
     table, why = public_numbers(probabilities, "probabilities", shape, "a row for each record", as_given=True)
     if table.min() < 0 or (table.max() > 1 if single else np.abs(table.sum(axis=1) - 1).max() > 1e-3):
         raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
-    scores = Scores(source, table, why, PublicGroups.of(groups, records), level, simultaneous)
+    scores = Scores(source, table, why, PublicGroups.of(groups, records), level, simultaneous, target)
     if isinstance(source, Outcomes):
         refuse_reused(source.mechanism, release.value, probabilities=scores.predictions)
     return scores
@@ -126,6 +140,7 @@ class Scores:
         cells: the groups.
         level: coverage.
         simultaneous: whether the intervals of one score hold together.
+        target: "population" or "records"; see `evaluate`.
     """
 
     source: Any = field(repr=False)
@@ -134,6 +149,7 @@ class Scores:
     cells: PublicGroups = field(repr=False)
     level: float = LEVEL
     simultaneous: bool = True
+    target: str = "population"
 
     @property
     def predictions(self) -> Any:
@@ -207,7 +223,6 @@ class Scores:
         entry = entry_level(self.source, cells, self.level, self.simultaneous)
         axes = (*self.cells.axes, ("class", self.source.names))
         if isinstance(self.source, NoisySums):
-            check_cells(self.source, cells)
             value, low, high, variance, sampling = self._of_cells(cells, entry)
             sizes = np.maximum(cells.sizes, 1)
             noise, effective = precision(variance, sampling, sizes)
@@ -242,7 +257,44 @@ class Scores:
         result = self.source.means(of_block, self.cells)
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous, classes)
         axes = (*self.cells.axes, ("class", self.source.names))
-        return self._estimate(key, key, axes, *_ratio(result, entry))
+        value, low, high, variance = _ratio(result, entry)
+        if self._exact:
+            cells = self.cells.crossed(predicted_cells(chosen, len(self.probabilities), classes))
+            named = self.source.counts(cells).reshape(-1, classes, classes)  # group, predicted, named
+            right = np.diagonal(named, axis1=1, axis2=2)
+            low, high = self._where_few(
+                (low, high), right, cells.sizes.reshape(-1, classes), named.sum(axis=1) - right,
+                self.cells.sizes[:, None], entry, key,
+            )  # fmt: skip
+        return self._estimate(key, key, axes, value, low, high, variance)
+
+    def _where_few(
+        self, ends: Ends, right: Any, predicted: Any, missed: Any, records: Any, entry: float, key: str
+    ) -> Ends:
+        """Return ends of recall or F1, exact ones where answers are few.
+
+        How often a class is predicted, its share among these records, and its share among the others have exact
+        intervals, which hold together.
+
+        Args:
+            ends: of many answers.
+            right, predicted: how many answers name the class among the records for which it is predicted, and how many
+                such records there are.
+            missed: how many answers name it among the others.
+            records: how many there are.
+            entry: coverage.
+            key: "recall" or "F1".
+        """
+        others, root = records - predicted, rectangle(entry, 3)
+        few = np.minimum.reduce([right, predicted - right, missed, others - missed]) < FEW
+        part = exact_shares(predicted, records, (1.0, 0.0), root)[1:3]
+        inside, outside = (
+            np.clip(exact_shares(hits, sizes, self._rates_of_answers, root)[1:3], 0, 1)
+            for hits, sizes in ((right, predicted), (missed, others))
+        )
+        score = 0 if key == "recall" else 1
+        low, high = (detection(part[end], inside[end], outside[1 - end])[score] for end in (0, 1))
+        return np.where(few, np.nan_to_num(low, nan=0.0), ends[0]), np.where(few, np.nan_to_num(high, nan=1.0), ends[1])
 
     def confusion(self) -> Estimate:
         """Estimate the share of records of each true class (first axis) that are predicted as each class; sum 1."""
@@ -350,19 +402,37 @@ class Scores:
         """
         thresholds, flags = self._thresholds(points)
         across, up = (
-            self._rate_of(name, "recall", thresholds, self._flagged(code, flags))
+            self._rate_of(name, "recall", thresholds, self._flagged(code, thresholds, flags))
             for code, name in enumerate(("false-positive rate", "true-positive rate"))
         )
         return ThresholdCurve(thresholds, across, up)
 
-    def _flagged(self, code: int, flags: Callable[[slice], Floats]) -> list[Floats]:
+    def _flagged(self, code: int, thresholds: Floats, flags: Callable[[slice], Floats]) -> list[Floats]:
         """Return the part of a class that is flagged at each threshold, its ends and variance, shape (T,)."""
 
         def of_block(rows: slice) -> Floats:
             indicator, flag = self.source.indicators(rows)[:, code, None], flags(rows)
             return np.stack([indicator * flag, np.broadcast_to(indicator, flag.shape)], axis=2)
 
-        return self._rates(of_block)
+        value, low, high, variance = self._rates(of_block)
+        if self._exact:
+            hits, flagged, every = self._hits_above(code, thresholds)
+            low, high = self._where_few(
+                (low, high), hits, flagged, every - hits, len(self.probabilities), self._entry(thresholds), "recall"
+            )
+        return [value, low, high, variance]
+
+    def _entry(self, thresholds: Floats) -> float:
+        return sidak(self.level, 1, len(thresholds)) if self.simultaneous else self.level
+
+    def _hits_above(self, code: int, thresholds: Floats) -> tuple[Any, Any, Any]:
+        """Return how many answers name a class among the flagged records, how many these are, and how many name it."""
+        bins = np.searchsorted(-thresholds, -self._scores)  # the first threshold that flags the record
+        hits, flagged = np.zeros(len(thresholds) + 1), np.bincount(bins, minlength=len(thresholds) + 1)
+        chosen = np.full(len(bins), code, dtype=np.int64)
+        for rows in self.source.blocks():
+            hits += np.bincount(bins[rows], weights=self._named(chosen, rows), minlength=len(hits))
+        return np.cumsum(hits)[:-1], np.cumsum(flagged)[:-1], hits.sum()
 
     def precision_recall(self, points: int = 20) -> ThresholdCurve:
         """Estimate recall and precision of the second of two classes at several thresholds.
@@ -371,17 +441,10 @@ class Scores:
             points: see `roc`.
         """
         thresholds, flags = self._thresholds(points)
-        bins = np.searchsorted(-thresholds, -self._scores)  # the first threshold that flags the record
-
-        across = self._rate_of("recall", "recall", thresholds, self._flagged(1, flags))
+        across = self._rate_of("recall", "recall", thresholds, self._flagged(1, thresholds, flags))
         if self._exact:
-            hits, flagged = np.zeros(len(thresholds) + 1), np.bincount(bins, minlength=len(thresholds) + 1)
-            second = np.ones(len(bins), dtype=np.int64)
-            for rows in self.source.blocks():
-                hits += np.bincount(bins[rows], weights=self._named(second, rows), minlength=len(hits))
-            hits, flagged = np.cumsum(hits)[:-1], np.cumsum(flagged)[:-1]
-            entry = sidak(self.level, 1, len(thresholds)) if self.simultaneous else self.level
-            numbers = list(exact_shares(hits, flagged, self._rates_of_answers, entry))
+            hits, flagged, _ = self._hits_above(1, thresholds)
+            numbers = list(exact_shares(hits, flagged, self._rates_of_answers, self._entry(thresholds)))
         else:
 
             def precise(rows: slice) -> Floats:
@@ -404,8 +467,7 @@ class Scores:
     def _rates(self, terms: Callable[[slice], Floats]) -> list[Floats]:
         """Return value, low, high and variance of ratios of two means, of terms (m, T, 2), each shape (T,)."""
         result = self.source.means(terms, PublicGroups.of(None, len(self.probabilities)))
-        entry = sidak(self.level, 1, result.mean.shape[1]) if self.simultaneous else self.level
-        return [number[0] for number in _ratio(result, entry)]
+        return [number[0] for number in _ratio(result, self._entry(result.mean[0]))]
 
     def _rate_of(self, name: str, key: str, thresholds: Floats, numbers: list[Floats]) -> Estimate:
         axes = (("threshold", tuple(f"{number:.4g}" for number in thresholds)),)
@@ -459,7 +521,7 @@ class Scores:
         columns = len(self.source.names) if score in ("precision", "recall", "f1") else 1
         # every comparison shares the reference, so that levels are Bonferroni's
         entry = sidak(self.level, 1, len(other) * columns) if self.simultaneous else self.level
-        single = Scores(self.source, self.probabilities, self.public, self.cells, entry, simultaneous=False)
+        single = replace(self, level=entry, simultaneous=False)
         overall: Estimate = getattr(single, score)()
         first, second = (
             (overall.value[rows], overall.low[rows], overall.high[rows]) for rows in (other, [base] * len(other))
@@ -489,40 +551,41 @@ class Scores:
         return [number[rows, chosen] for number in (value, low, high, variance, sampling)]
 
     def _accuracy_of_sums(self) -> Estimate:
-        """Return accuracies from counts by predicted class: sums of exact intervals whose variances are recovered."""
+        """Return accuracies from counts by predicted class."""
         classes = len(self.source.names)
         cells = self.cells.crossed(predicted_cells(self.predictions, len(self.probabilities), classes))
-        check_cells(self.source, cells)
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
         numbers = [number.reshape(-1, classes) for number in self._of_cells(cells, entry)]
-        part = cells.sizes.reshape(-1, classes) / np.maximum(self.cells.sizes, 1)[:, None]
-        value, low, high, variance, sampling = numbers
-        value = np.where(part > 0, value, 0.0)
-        total = (part * value).sum(axis=1)
-        below = np.sqrt(((part * (value - low)) ** 2).sum(axis=1))
-        above = np.sqrt(((part * (high - value)) ** 2).sum(axis=1))
-        spread = (part**2 * variance).sum(axis=1)
-        noise, effective = precision(spread, (part**2 * sampling).sum(axis=1), np.maximum(self.cells.sizes, 1))
+        sizes, (value, low, high, variance, sampling) = cells.sizes.reshape(-1, classes), numbers
+        total, lower, upper, moved = mean_of_cells((value, low, high), sizes, entry, self.target)
+        part = sizes / np.maximum(self.cells.sizes, 1)[:, None]
+        spread, without = ((part**2 * number).sum(axis=1) + moved for number in (variance, sampling))
+        noise, effective = precision(spread, without, np.maximum(self.cells.sizes, 1))
         return self._estimate(
-            "accuracy, sums", "accuracy", self.cells.axes, total, total - below, total + above, spread, noise, effective
+            "accuracy, sums", "accuracy", self.cells.axes, total, lower, upper, spread, noise, effective
         )
 
     def _recall_of_sums(self) -> Estimate:
-        """Return recall of two classes from two exact shares, at the root of the level each."""
+        """Return recall of two classes from exact shares that hold together."""
         if len(self.source.names) != 2:
             raise InputError("must be of two classes for recall from sums: release answers", argument="release")
         cells = self.cells.crossed(predicted_cells(self.predictions, len(self.probabilities), 2))
-        check_cells(self.source, cells)
-        entry = entry_level(self.source, self.cells, self.level, self.simultaneous, 2) ** 0.5
+        known = self.target == "records"
+        entry = rectangle(entry_level(self.source, self.cells, self.level, self.simultaneous, 2), 2 if known else 3)
         second = [number[:, 0].reshape(-1, 2) for number in cell_means(self.source, cells, entry)[:3]]
         second[0] = np.nan_to_num(second[0])
         first = [1 - second[0], 1 - second[2], 1 - second[1]]
-        sizes = cells.sizes.reshape(-1, 2)
+        part, *ends, _ = exact_shares(cells.sizes.reshape(-1, 2), self.cells.sizes[:, None], (1.0, 0.0), entry)
+        lower, upper = (part, part) if known else ends
         numbers = []
         for code, (value, low, high) in enumerate((first, second)):
             other = 1 - code
-            pairs = ((value[:, code], value[:, other]), (low[:, code], high[:, other]), (high[:, code], low[:, other]))
-            numbers.append([_part(sizes[:, code] * hit, sizes[:, other] * missed) for hit, missed in pairs])
+            triples = (
+                (part[:, code], value[:, code], value[:, other]),
+                (lower[:, code], low[:, code], high[:, other]),
+                (upper[:, code], high[:, code], low[:, other]),
+            )
+            numbers.append([detection(*triple)[0] for triple in triples])
         value, low, high = np.moveaxis(np.array(numbers), 0, -1)
         axes = (*self.cells.axes, ("class", self.source.names))
         low, high = np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
@@ -546,11 +609,10 @@ class Scores:
     ) -> Estimate:  # fmt: skip
         if key in ("accuracy", "precision", "calibration") and not self._exact:
             key = "share, normal"
-        more = (FEATURES,) if name == "precision" or key == "calibration" else ()
         return estimate_of(
             self.source, RULES[key], name, axes, value, np.clip(low, low_end, reach), np.clip(high, low_end, reach),
-            variance, self.level, self.simultaneous, noise, effective,
-            (self.public, *more, *self.source.conditions),
+            variance, self.level, self.simultaneous, noise, effective, (self.public, *self.source.conditions),
+            target=self.target,
         )  # fmt: skip
 
 
@@ -565,26 +627,28 @@ def _ratio(result: Means, level: float) -> tuple[Floats, Floats, Floats, Floats]
     return value, low, high, variance
 
 
-def _part(top: Floats, missed: Floats) -> Floats:
-    """Return top / (top + missed); NaN where both are 0."""
-    bottom = top + missed
-    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), np.nan)
+DIFFER_SHARE = 0.2
+"""The part of the risk of an exact comparison that goes to how often the models differ."""
 
 
-def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: float = LEVEL) -> Estimate:
-    """Estimate by how much more often one model is right than another, on records with these features.
+def compare(
+    release: Any, one: Any, other: Any, *, users: Any = None, target: str = "population", level: float = LEVEL
+) -> Estimate:
+    """Estimate by how much more often one model is right than another.
 
     Records on which both agree say nothing, noise included. Of two classes exactly one model is right where they
-    differ, so that the interval is exact.
+    differ. So two exact intervals, of how often they differ and of which one is right then, give an exact interval.
 
     Args:
         release: answers by classes, or the sums of `plan_sums("compare", …)`.
         one, other: `Public(codes, why="…")` of predicted classes, shape (n,), of models that saw none of these labels.
         users, level: see `mean`.
+        target: "population", new records like these, or "records", records with these predictions.
 
     Source: McNemar, with answers in place of labels.
     """
     check_level(level)
+    check_choice(target, "target", TARGETS)
     summed = is_sums(release)
     outcomes: Any = NoisySums.of(release) if summed else Outcomes.of(release, users, one=one, other=other)
     classes, records = len(outcomes.names), outcomes.mechanism.records if summed else outcomes.records
@@ -598,7 +662,7 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
         codes.append(numbers.astype(np.int64))
         reasons.append(why)
     if summed:
-        return comparison_of_sums(release, codes, users, reasons, level)
+        return comparison_of_sums(release, codes, users, reasons, level, target)
     differ = np.flatnonzero(codes[0] != codes[1])
     part = len(differ) / outcomes.records
     rates = outcomes.rates()
@@ -607,12 +671,22 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
     if classes == 2 and rates is not None and alike and not outcomes.clustered:
         named = outcomes.mechanism.named(outcomes.release.value[differ])
         agree = int(named[np.arange(len(differ)), codes[0][differ]].sum())
-        share, *ends, spread = exact_shares(agree, len(differ), (rates[0][0], rates[1][0]), level)
-        low, high = (2 * np.clip(ends, 0, 1) - 1) * part
-        value, variance = (2 * share - 1) * part if part else 0.0, 4 * part**2 * spread
+        parts: list[Any] = [part, part]
+        entry = level
+        if target == "population":
+            entry = 1 - (1 - level) * (1 - DIFFER_SHARE)
+            _, *parts, _ = exact_shares(len(differ), outcomes.records, (1.0, 0.0), level / entry)
+        share, *ends, spread = exact_shares(agree, len(differ), (rates[0][0], rates[1][0]), entry)
+        low, high = 2 * np.clip(ends, 0, 1) - 1
+        low, high = min(low * parts[0], low * parts[1]), max(high * parts[0], high * parts[1])
+        gain = 2 * share - 1
+        value = gain * part if part else 0.0
+        variance = 4 * part**2 * spread
+        if target == "population" and part:
+            variance += np.clip(gain, -1, 1) ** 2 * part * (1 - part) / outcomes.records
         return estimate_of(
             outcomes, RULES["comparison"], "difference of accuracies", (), value, low, high, variance, level, False,
-            None, None, conditions,
+            None, None, conditions, target=target,
         )  # fmt: skip
 
     def terms(rows: slice) -> Floats:
@@ -622,8 +696,9 @@ def compare(release: Any, one: Any, other: Any, *, users: Any = None, level: flo
 
     result = outcomes.means(terms, PublicGroups.of(None, outcomes.records))
     value, variance = result.mean[0, 0, 0], result.covariance[0, 0, 0, 0]
-    low, high = np.clip(student(value, variance, result.freedom[0], level), -part, part)
+    reach = 1.0 if target == "population" else part
+    low, high = np.clip(student(value, variance, result.freedom[0], level), -reach, reach)
     return estimate_of(
         outcomes, RULES["comparison, classes"], "difference of accuracies", (), value, low, high, variance, level,
-        False, None, None, conditions,
+        False, None, None, conditions, target=target,
     )  # fmt: skip

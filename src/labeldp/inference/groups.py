@@ -162,4 +162,12 @@ def public_column(values: Any, records: int, argument: str) -> NDArray[Any]:
     column = np.asarray(values.value if isinstance(values, Public) else values)
     if column.shape != (records,):
         raise InputError(f"must be one entry for each of the {records} records", argument=argument)
+    missing = column != column if column.dtype.kind in "fcmM" else False
+    if column.dtype.kind == "O":
+        entries = column.tolist()
+        missing = any(entry is None or entry != entry for entry in entries)
+        if not missing and len({isinstance(entry, str) for entry in entries}) > 1:
+            raise InputError("must be all texts or all numbers", argument=argument)
+    if np.any(missing):
+        raise InputError("must have no missing entry: give missing values a name of their own", argument=argument)
     return column

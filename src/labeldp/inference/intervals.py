@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtrc, betaincinv, ndtri, stdtrit
+from scipy.special import bdtrc, betaincinv, gammaincinv, ndtri, stdtrit
 
 from labeldp.privacy import Floats
 
@@ -81,25 +81,83 @@ def laplace_quantile(stddev: ArrayLike, level: float) -> Floats:
     return np.asarray(stddev) * float(-np.log(1 - level) / np.sqrt(2))
 
 
-def wilson(hits: ArrayLike, trials: ArrayLike, level: float) -> Ends:
-    """Return the score interval of binomial rates; [0, 1] without trials.
-
-    Source: Wilson.
-    """
-    hits, trials, square = np.asarray(hits, float), np.asarray(trials, float), normal_quantile(level) ** 2
-    size = np.maximum(trials, 1)
-    middle = (hits + square / 2) / (trials + square)
-    half = np.sqrt(square * (hits * (trials - hits) / size + square / 4)) / (trials + square)
-    return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
-
-
 def recovered(first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats]) -> Ends:
     """Return the interval of a difference from the value, low and high of two independent estimates.
+
+    Where a value is NaN, the ends are those of the two intervals.
 
     Source: Newcombe for two rates; Zou for any two (MOVER).
     """
     (a, low_a, high_a), (b, low_b, high_b) = first, second
-    return a - b - np.hypot(a - low_a, high_b - b), a - b + np.hypot(high_a - a, b - low_b)
+    low, high = a - b - np.hypot(a - low_a, high_b - b), a - b + np.hypot(high_a - a, b - low_b)
+    return np.where(np.isnan(low), low_a - high_b, low), np.where(np.isnan(high), high_a - low_b, high)
+
+
+def poisson(counts: ArrayLike, level: float) -> Ends:
+    """Return the exact interval of Poisson means; it holds binomial means, too.
+
+    Source: Garwood.
+    """
+    counts, tail = np.asarray(counts, dtype=np.float64), (1 - level) / 2
+    low = np.where(counts > 0, gammaincinv(np.maximum(counts, 1), tail), 0.0)
+    return low, gammaincinv(counts + 1, 1 - tail)
+
+
+def rectangle(level: float, count: int) -> float:
+    """Return the level of each of several intervals so that all hold together; each is exact given those before it."""
+    return level ** (1 / count)
+
+
+def detection(part: Any, right: Any, missed: Any) -> tuple[Any, Any]:
+    """Return recall and F1 of a class from shares; recall is NaN where the class does not occur.
+
+    Recall grows with the first two shares and falls with the third; so does F1.
+
+    Args:
+        part: the share of records for which the class is predicted.
+        right: its share among these.
+        missed: its share among the other records.
+    """
+    hit, lost = part * right, (1 - part) * missed
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(hit + lost > 0, hit / (hit + lost), np.nan), np.where(
+            part + hit + lost > 0, 2 * hit / (part + hit + lost), np.nan
+        )
+
+
+def mean_of_cells(
+    values: tuple[Floats, Floats, Floats], sizes: Any, level: float, target: str = "population"
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the mean over records of the values of their cells, with its ends and its variance from the sizes alone.
+
+    New records fall into the cells in other numbers. So the interval recovers the variance of the values, and that of
+    the sizes: each size moves the mean by the distance of its value from the mean.
+
+    Args:
+        values: value, low and high of each cell, shape (..., cells); the values of empty cells do not count.
+        sizes: the number of records in each cell, shape (..., cells).
+        level: coverage.
+        target: "records" takes the sizes as they are.
+
+    Returns:
+        Mean, low, high and the variance that is due to the sizes, each shape (...).
+
+    Source: Zou (MOVER); Garwood for the sizes.
+    """
+    value, low, high = (np.where(sizes > 0, number, 0.0) for number in values)
+    records = np.maximum(sizes.sum(axis=-1, keepdims=True), 1)
+    part = sizes / records
+    mean = (part * value).sum(axis=-1, keepdims=True)
+    inside = np.clip(value, low, high)
+    apart = inside - (part * inside).sum(axis=-1, keepdims=True)
+    if target == "records":
+        apart = np.zeros_like(apart)
+    fewer, more = (np.abs(end - sizes) / records for end in poisson(sizes, level))
+    below = (part * (value - low)) ** 2 + (apart * np.where(apart > 0, fewer, more)) ** 2
+    above = (part * (high - value)) ** 2 + (apart * np.where(apart > 0, more, fewer)) ** 2
+    spread = (part * apart**2).sum(axis=-1) / records[..., 0]
+    mean = mean[..., 0]
+    return mean, mean - np.sqrt(below.sum(axis=-1)), mean + np.sqrt(above.sum(axis=-1)), spread
 
 
 def fieller(
@@ -175,8 +233,11 @@ def earlier_variances(x: Floats) -> Floats:
 MOST_CELLS = 2048
 """Cells of a geometric law; a wider law has several integers in a cell, which moves both ends outwards."""
 
+MOST_INTEGERS = 1 << 22
+"""A sum of several noises that needs more integers has an interval without information."""
 
-def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: float) -> Ends:
+
+def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: float, terms: ArrayLike = 1) -> Ends:
     """Return the interval of rates from binomial counts with two-sided geometric noise: exact, by inverted tests.
 
     Args:
@@ -184,15 +245,48 @@ def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: flo
         trials: how many records each count is of.
         rate: noise i has probability proportional to e^(-rate |i|).
         level: coverage.
+        terms: how many such noises each count has.
     """
-    totals, trials = np.broadcast_arrays(np.asarray(totals, np.float64), np.asarray(trials, np.float64))
-    reach = ceil(40 / rate)
+    totals, trials, terms = np.broadcast_arrays(
+        np.asarray(totals, np.float64), np.asarray(trials, np.float64), np.asarray(terms)
+    )
+    low, high = np.zeros(totals.shape), np.ones(totals.shape)
+    for count in np.unique(terms).tolist():
+        chosen = terms == count
+        low[chosen], high[chosen] = _noisy_binomial(
+            totals[chosen], trials[chosen], geometric_cells(rate, count), (1 - level) / 2
+        )
+    return low, high
+
+
+def geometric_cells(rate: float, terms: int) -> tuple[Floats, Floats, Floats] | None:
+    """Return the first and last integers of at most about `MOST_CELLS` cells, and the mass of a sum of noises in each.
+
+    None where the sum of several noises reaches too far.
+    """
+    reach = ceil(40 / rate + (8 * np.sqrt(2 * terms) / rate if terms > 1 else 0))
     width = max(-(-2 * reach // MOST_CELLS), 1)
     starts = np.arange(-reach, reach + 1, width, dtype=np.float64)
     ends = starts + width - 1
-    mass = geometric_cdf(ends, rate) - geometric_cdf(starts - 1, rate)
-    mass = mass / mass.sum()
-    tail = (1 - level) / 2
+    if terms <= 1:
+        mass = geometric_cdf(ends, rate) - geometric_cdf(starts - 1, rate)
+    else:
+        if 2 * reach > MOST_INTEGERS:
+            return None
+        size, share = 1 << int(np.ceil(np.log2(4 * reach))), np.exp(-rate)
+        angles = 2 * np.pi * np.arange(size // 2 + 1) / size
+        law = np.fft.irfft(((1 - share) ** 2 / (1 - 2 * share * np.cos(angles) + share**2)) ** terms, size)
+        padded = np.zeros(len(starts) * width)
+        padded[: 2 * reach + 1] = np.maximum(np.roll(law, reach)[: 2 * reach + 1], 0)
+        mass = padded.reshape(-1, width).sum(axis=1)
+    return starts, ends, mass / mass.sum()
+
+
+def _noisy_binomial(totals: Floats, trials: Floats, cells: tuple[Floats, Floats, Floats] | None, tail: float) -> Ends:
+    """Return the ends of one-dimensional counts whose noise has the same law."""
+    if cells is None:
+        return np.zeros(totals.shape), np.ones(totals.shape)
+    starts, ends, mass = cells
 
     def above(rates: Floats) -> Floats:
         """P(count + noise >= total), at most."""
@@ -237,7 +331,18 @@ def geometric_variance(rate: float) -> float:
     return float(0.5 / np.sinh(rate / 2) ** 2)
 
 
-def geometric_quantile(rate: float, level: float) -> float:
-    """Return the smallest r with P(|noise| <= r) of at least `level`, of which i is proportional to e^(-rate |i|)."""
+def geometric_quantile(rate: float, level: float, terms: int = 1) -> float:
+    """Return an r with P(|noise| <= r) of at least `level`, for a sum of noises proportional to e^(-rate |i|).
+
+    For one noise it is the smallest.
+    """
+    if terms > 1:
+        cells = geometric_cells(rate, terms)
+        if cells is None:
+            return np.inf
+        starts, ends, mass = cells
+        reaches = np.maximum(np.abs(starts), np.abs(ends))
+        order = np.argsort(reaches)
+        return float(reaches[order][min(int(np.searchsorted(np.cumsum(mass[order]), level)), len(order) - 1)])
     share = np.exp(-rate)
     return float(max(ceil(np.log((1 - level) * (1 + share) / 2) / -rate - 1), 0))

@@ -1,6 +1,5 @@
 """Regression of a private outcome on public features, and odds ratios of a public exposure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +11,19 @@ from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
 from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student
 from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code, precision
-from labeldp.inference.sums import arms, design_matrix, is_sums, odds_of_sums, regression_of_sums
+from labeldp.inference.sums import arms, design_matrix, is_sums, odds_of_sums, orthonormal, regression_of_sums
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Flags, Floats, InputError, NotInvertibleError, check_choice
 
 FARTHEST = 15.0
-"""A log odds ratio that is not refused there is called unbounded."""
+"""A log odds ratio for a standard deviation of what is left of a column without the others; more is unbounded."""
+
+WEAK = 0.5
+"""An interval that reaches further from its estimate, in the same unit, is of answers that say little."""
 
 MODEL = "the model is right: the log odds are linear in the features"
+
+SEPARATED = "the answers admit an unbounded log odds ratio (a feature separates the classes, or answers are few)"
 
 
 def regression(
@@ -46,13 +50,13 @@ def regression(
         simultaneous: whether all intervals hold together (Bonferroni), or each by itself.
 
     Returns:
-        The constant and a coefficient for each feature. Where answers say little, the estimate may lie at an edge while
-        the interval still holds. Ends beyond a log odds ratio of 15 are infinite.
+        The constant and a coefficient for each feature; the unit and the origin of a column do not matter. Where
+        answers say little, or a feature separates the classes, an end is infinite, and an assumption names the feature.
 
     Raises:
         InputError: features that do not fit or depend on each other, or numbers with kind="logistic".
 
-    Source: Rao for score tests; the likelihood is that of the answers.
+    Source: Wilks for likelihood ratio tests; the likelihood is that of the answers.
     """
     check_choice(kind, "kind", ("logistic", "linear"))
     check_level(level)
@@ -88,30 +92,35 @@ def regression(
         )  # fmt: skip
     if code is None:
         raise InputError("must be 'linear' for a number", argument="kind")
-    likelihood = Likelihood.of(outcomes, design, code)
-    value, information, scores = likelihood.best()
-    inverse = np.linalg.pinv(information)
+    basis = orthonormal(design)
+    assert basis is not None
+    columns, back = basis
+    likelihood = Likelihood.of(outcomes, columns, code)
+    best, found = likelihood.climbed(likelihood.start)
+    _, information, scores = likelihood.parts(found)
+    inverse: Floats = np.asarray(np.linalg.pinv(information), dtype=np.float64)
+    value, variance = back @ found, np.einsum("ij,jk,ik->i", back, inverse, back)
     if outcomes.clustered:
-        covariance = inverse @ _clustered(scores, outcomes.users) @ inverse
-        half = normal_quantile(entry) * np.sqrt(np.diagonal(covariance))
-        rule, low, high, variance = RULES["logistic, users"], value - half, value + half, np.diagonal(covariance)
+        clustered, freedom = _clustered(scores, outcomes.users)
+        variance = np.einsum("ij,jk,ik->i", back, inverse @ clustered @ inverse, back)
+        rule, (low, high) = RULES["logistic, users"], student(value, variance, freedom, entry)
     else:
-        ends = [
-            likelihood.ends(index, value, np.asarray(inverse, dtype=np.float64), entry) for index in range(len(value))
-        ]
-        low, high = np.array(ends).T
-        rule, variance = RULES["logistic"], np.diagonal(inverse)
+        numbers = np.array([likelihood.ends(direction, best, found, inverse, entry) for direction in back])
+        rule, (value, low, high) = RULES["logistic"], numbers.T
+    unbounded = [name for name, end in zip(axes[0][1], np.isinf(low) | np.isinf(high), strict=True) if end]
+    notes = (f"{SEPARATED}: {', '.join(unbounded)}",) if unbounded else ()
     return estimate_of(
         outcomes, rule, "log odds ratio", axes, value, low, high, variance, level, simultaneous, None, None,
-        (MODEL, *outcomes.conditions),
+        (MODEL, *notes, *outcomes.conditions),
     )  # fmt: skip
 
 
-def _clustered(scores: Floats, users: Codes | None) -> Floats:
+def _clustered(scores: Floats, users: Codes | None) -> tuple[Floats, int]:
+    """Return the covariance of the sum of scores, and the degrees of freedom."""
     assert users is not None
     totals = np.stack([np.bincount(users, weights=column) for column in scores.T], axis=1)
     count = len(totals)
-    return np.asarray(count / (count - 1) * totals.T @ totals)
+    return np.asarray(count / (count - 1) * totals.T @ totals), count - 1
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,7 @@ class Likelihood:
     """The likelihood of answers: P(the answer names the class | x) = no + (yes - no) expit(x b).
 
     Args:
-        design: shape (n, d).
+        design: orthonormal columns, shape (n, d); see `orthonormal`.
         named: whether the answer names the class, shape (n,).
         yes, no: how often it does for the class and for others, shape (n,) or one number.
     """
@@ -141,86 +150,126 @@ class Likelihood:
         matrix = outcomes.mechanism.design.matrix
         return cls(design, named, matrix[:, code, code], matrix[:, 1 - code, code])
 
-    def parts(self, coefficients: Floats) -> tuple[float, Floats, Floats]:
-        """Return log-likelihood, Fisher information and the scores of records."""
+    @property
+    def start(self) -> Floats:
+        """The coefficients of a constant chance, shape (d,)."""
+        share = np.clip(np.mean((self.named - self.no) / (self.yes - self.no)), 0.01, 0.99)
+        return np.asarray(self.design.mean(axis=0) * np.log(share / (1 - share)))
+
+    def _terms(self, coefficients: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log-likelihood, and of each record the information and the score of its log odds, shape (n,)."""
         chance = expit(self.design @ coefficients)
         rate = np.clip(self.no + (self.yes - self.no) * chance, 1e-12, 1 - 1e-12)
         slope = (self.yes - self.no) * chance * (1 - chance)
         spread = rate * (1 - rate)
-        value = float(np.where(self.named, np.log(rate), np.log1p(-rate)).sum())
-        information = (self.design * (slope**2 / spread)[:, None]).T @ self.design
-        return value, information, self.design * (slope * (self.named - rate) / spread)[:, None]
+        value = float(np.log(np.where(self.named, rate, 1 - rate)).sum())
+        return value, slope**2 / spread, slope * (self.named - rate) / spread
 
-    def climbed(self, start: Floats, free: Flags) -> tuple[float, Floats]:
-        """Return the log-likelihood and the coefficients at a maximum, by Fisher's scoring; some are fixed."""
+    def parts(self, coefficients: Floats) -> tuple[float, Floats, Floats]:
+        """Return log-likelihood, Fisher information and the scores of records."""
+        value, information, score = self._terms(coefficients)
+        return value, (self.design * information[:, None]).T @ self.design, self.design * score[:, None]
+
+    def climbed(self, *starts: Floats, held: Floats | None = None) -> tuple[float, Floats]:
+        """Return the log-likelihood and the coefficients at the highest of several maxima: it is not concave.
+
+        Args:
+            starts: coefficients, of which those along `held` stay unchanged.
+            held: a direction of length 1, shape (d,).
+        """
+        return max((self._climbed(start, held) for start in starts), key=lambda climb: climb[0])
+
+    def _climbed(self, start: Floats, held: Floats | None) -> tuple[float, Floats]:
+        """Climb by Fisher's scoring from one start."""
+        across = np.zeros((len(start), len(start))) if held is None else np.outer(held, held)
         coefficients, (value, information, scores) = start.copy(), self.parts(start)
         for _ in range(60):
-            move = np.zeros_like(coefficients)
-            ridge = 1e-6 * np.eye(int(free.sum()))
-            move[free] = np.linalg.solve(information[np.ix_(free, free)] + ridge, scores.sum(axis=0)[free])
+            free = np.eye(len(start)) - across
+            slope = free @ scores.sum(axis=0)
+            move = free @ np.linalg.solve(free @ information @ free + across * len(self.design) + 1e-6 * free, slope)
             move *= min(1.0, 3 / max(float(np.abs(move).max()), 1e-9))
-            size = 1.0
-            after = self.parts(coefficients + move)
+            size, after = 1.0, self.parts(coefficients + move)
             while size > 1e-4 and after[0] < value - 1e-10:
                 size /= 2
                 after = self.parts(coefficients + size * move)
             coefficients = coefficients + size * move
             before, (value, information, scores) = value, after
-            if abs(value - before) < 1e-7 or float(np.abs(coefficients).max()) > FARTHEST:
+            if abs(value - before) < 1e-6 or float(np.abs(coefficients).max()) > 2 * FARTHEST:
                 break
         return value, coefficients
 
-    def best(
-        self, start: Floats | None = None, index: int | None = None, at: float = 0.0
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return coefficients, information and scores at the highest of several maxima: it is not concave.
+    def _profiled(self, move: float, held: Floats, found: Floats, inverse: Floats) -> float:
+        """Return the log-likelihood at a maximum across a direction, so far from the maximum `found`.
+
+        The information there is close to that at `found`, so few steps with its inverse suffice; if not, climb.
+        """
+        along = inverse @ held
+        width = float(held @ along)
+        if not 1e-12 < width < 1e6 / len(self.design):
+            return self._climbed(found + move * held, held)[0]
+        across = inverse - np.outer(along, along) / width
+        coefficients = found + move * along / width
+        value, _, score = self._terms(coefficients)
+        for _ in range(12):
+            step = across @ (score @ self.design)
+            after, _, further = self._terms(coefficients + step)
+            gain = after - value
+            if gain < -1e-9:
+                break
+            coefficients, value, score = coefficients + step, after, further
+            if gain < 1e-4:
+                return value
+        return self._climbed(coefficients, held)[0]
+
+    def ends(
+        self, direction: Floats, best: float, found: Floats, inverse: Floats, level: float
+    ) -> tuple[float, float, float]:
+        """Return a linear function of the coefficients, and the ends that a likelihood ratio test does not refuse.
 
         Args:
-            start: one more start.
-            index, at: a coefficient that is held, and its value.
+            direction: the weights of the function, shape (d,).
+            best, found: the largest log-likelihood and its coefficients.
+            inverse: of the information there, shape (d, d).
+            level: coverage.
         """
-        width = self.design.shape[1]
-        free = np.arange(width) != (-1 if index is None else index)
-        share = np.clip(np.mean((self.named - self.no) / (self.yes - self.no)), 0.01, 0.99)
-        plain = np.zeros(width)
-        plain[0] = np.log(share / (1 - share))
-        starts = [plain, np.zeros(width), *([] if start is None else [start])]
-        if index is not None:
-            for coefficients in starts:
-                coefficients[index] = at
-        _, coefficients = max((self.climbed(one, free) for one in starts), key=lambda climb: climb[0])
-        _, information, scores = self.parts(coefficients)
-        return coefficients, information, scores
+        length = float(np.linalg.norm(direction))
+        held = direction / length
+        center, limit = float(held @ found), normal_quantile(level)
+        step = limit * float(np.clip(np.sqrt(np.maximum(held @ inverse @ held, 0.0)), 0.02, 2.0))
 
-    def ends(self, index: int, value: Floats, inverse: Floats, level: float) -> tuple[float, float]:
-        """Return the coefficients between which a score test refuses none, by search outwards and bisection."""
-        limit = normal_quantile(level) ** 2
-        step = float(np.clip(np.sqrt(max(inverse[index, index], 0)), 0.05, 4))
-        others_of = np.arange(len(value)) != index
+        def root(at: float) -> float:
+            """Return by how much the root of the ratio exceeds its limit; weak answers can have a second maximum."""
+            value = self._profiled(at - center, held, found, inverse)
+            if step > WEAK and 2 * (best - value) > limit**2:
+                value = max(value, self._climbed(self.start + (at - held @ self.start) * held, held)[0])
+            return float(np.sqrt(max(2 * (best - value), 0.0))) - limit
 
-        def refused(at: float) -> bool:
-            _, information, scores = self.best(value.copy(), index, at)
-            across = np.linalg.pinv(information[np.ix_(others_of, others_of)]) @ information[others_of, index]
-            left = information[index, index] - information[index, others_of] @ across
-            total = scores.sum(axis=0)
-            return bool((total[index] - across @ total[others_of]) ** 2 > limit * max(float(left), 1e-12))
+        def end(sign: float) -> float:
+            inside, gap = center, -limit
+            outside = center + sign * step
+            while True:
+                if sign * outside >= FARTHEST:
+                    outside = sign * FARTHEST
+                over = root(outside)
+                if over > 0:
+                    break
+                if sign * outside >= FARTHEST:
+                    return float(sign * np.inf)
+                inside, gap, outside = outside, over, outside + sign * step
+            for _ in range(30):  # the root of the ratio is almost a line
+                if abs(outside - inside) < 1e-3 * step or over < 1e-3:
+                    break
+                middle = inside + (outside - inside) * float(np.clip(-gap / (over - gap), 0.05, 0.95))
+                value = root(middle)
+                if value > 0:
+                    outside, over = middle, value
+                else:
+                    inside, gap = middle, value
+            return outside
 
-        center = float(np.clip(value[index], -FARTHEST, FARTHEST))
-        return self._end(refused, center, -step), self._end(refused, center, step)
-
-    @staticmethod
-    def _end(refused: Callable[[float], bool], inside: float, step: float) -> float:
-        outside = inside + step
-        while abs(outside) <= FARTHEST and not refused(outside):
-            inside, outside, step = outside, outside + step, 1.5 * step
-        if abs(outside) > FARTHEST:
-            outside = float(np.copysign(FARTHEST, step))
-            if not refused(outside):
-                return float(np.copysign(np.inf, step))
-        for _ in range(16):
-            middle = (inside + outside) / 2
-            inside, outside = (inside, middle) if refused(middle) else (middle, outside)
-        return outside
+        low, high = (-np.inf if center <= -FARTHEST else end(-1.0)), (np.inf if center >= FARTHEST else end(1.0))
+        value = center if abs(center) < FARTHEST else float(np.copysign(np.inf, center))
+        return value * length, low * length, high * length
 
 
 def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = None, level: float = LEVEL) -> Estimate:

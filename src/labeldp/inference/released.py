@@ -199,6 +199,11 @@ class NoisySums:
         return self.release.mechanism
 
     @property
+    def records(self) -> int:
+        """How many records the sums are of."""
+        return int(self.mechanism.records)
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """What every interval rests on, in words."""
         return (INDEPENDENT, *self.release.certificate.assumptions)
@@ -324,6 +329,7 @@ def estimate_of(
     effective: Any = None,
     conditions: tuple[str, ...] | None = None,
     keep_axis: bool = True,
+    target: str = "population",
 ) -> Estimate:
     """Return an estimate of released outcomes; without `keep_axis` the last axis, of one entry, is dropped."""
     numbers = [value, low, high, None if variance is None else np.sqrt(np.maximum(variance, 0)), noise, effective]
@@ -341,6 +347,8 @@ def estimate_of(
         noise_share=numbers[4],
         n_effective=numbers[5],
         simultaneous=simultaneous and int(np.prod(shape)) > 1,
+        target=target,
+        records=outcomes.records,
         guarantee=rule.guarantee,
         method=f"{rule.method.removesuffix(', HC2 errors')}, {CLUSTERED}" if outcomes.clustered else rule.method,
         assumptions=outcomes.conditions if conditions is None else conditions,

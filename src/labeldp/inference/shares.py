@@ -3,8 +3,9 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
+from labeldp.inference.estimate import LEVEL, RULES, TARGETS, Estimate, Rule, check_level
 from labeldp.inference.groups import PublicGroups
 from labeldp.inference.intervals import betting, clopper_pearson, exact_shares, normal_quantile, student
 from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, outcome_code, precision
@@ -39,7 +40,8 @@ def mean(
         groups: a public group for each record, shape (n,).
         users: whose each record is, where users have several, shape (n,).
         target: "population", the law that records come from, or "records", these records alone: then only the noise
-            counts. For numbers answered one by one the interval of the population is taken, which is wider.
+            counts. With method="exact", and for numbers answered one by one, the interval of the population is taken,
+            which is wider and holds both.
         level: coverage.
         simultaneous: whether all intervals hold together with this probability, or each by itself.
         method: "auto" is the default of `RULES`; "exact" and "normal" for shares and for two outputs.
@@ -48,7 +50,7 @@ def mean(
         InputError: an outcome, groups or users that do not fit; an exact interval where users have several records.
         NotInvertibleError: answers from which no share can be computed.
     """
-    check_choice(target, "target", ("population", "records"))
+    check_choice(target, "target", TARGETS)
     check_level(level)
     if is_sums(release):
         return mean_of_sums(release, groups, outcome, users, target, level, simultaneous)
@@ -65,7 +67,7 @@ def mean(
         return _shares(outcomes, cells, outcome, target, level, simultaneous, method)
     if outcome is not None:
         raise InputError("must be left out: the outcome is a number", argument="outcome")
-    return _numbers(outcomes, cells, level, simultaneous, method)
+    return _numbers(outcomes, cells, target, level, simultaneous, method)
 
 
 def _shares(
@@ -81,14 +83,14 @@ def _shares(
         if method == "exact":
             raise InputError("cannot be exact where answers treat classes unlike each other", argument="method")
         key = "share, declared for each record" if outcomes.by_record and not outcomes.clustered else "share, normal"
-        value, variance = _debiased_shares(outcomes, cells, list(columns))
-        half = normal_quantile(entry) * np.sqrt(variance)
-        low, high, rule = value - half, value + half, RULES[key]
+        value, variance, freedom = _debiased_shares(outcomes, cells, list(columns))
+        low, high = student(value, variance, freedom[:, None], entry)
+        rule = RULES[key]
     else:
         hit, miss = (rate[list(columns)] for rate in rates)
         hits = outcomes.counts(cells)[:, list(columns)]
         value, low, high, variance = exact_shares(hits, cells.sizes[:, None], (hit, miss), entry)
-        if target == "records":
+        if target == "records" and method == "auto":
             share = np.clip(value, 0, 1)
             variance = (share * hit * (1 - hit) + (1 - share) * miss * (1 - miss)) / sizes / (hit - miss) ** 2
             half = normal_quantile(entry) * np.sqrt(variance)
@@ -103,12 +105,17 @@ def _shares(
     return estimate_of(
         outcomes, rule, name, (*cells.axes, axis), value, np.clip(low, 0, 1), np.clip(high, 0, 1), variance, level,
         simultaneous, noise if target == "population" else None, effective if target == "population" else None,
-        conditions, keep_axis=outcome is None,
+        conditions, keep_axis=outcome is None, target=target,
     )  # fmt: skip
 
 
-def _debiased_shares(outcomes: Outcomes, cells: PublicGroups, columns: list[int]) -> tuple[Floats, Floats]:
-    """Return shares and their variances, shape (G, columns), weighted if records have separate matrices."""
+def _debiased_shares(
+    outcomes: Outcomes, cells: PublicGroups, columns: list[int]
+) -> tuple[Floats, Floats, NDArray[np.signedinteger[Any]]]:
+    """Return shares and their variances, shape (G, columns), weighted if records have separate matrices.
+
+    The third value is the degrees of freedom, shape (G,).
+    """
     if outcomes.by_record and outcomes.mechanism.domain.size == 2:
         matrix = outcomes.mechanism.design.matrix
         yes, no = matrix[:, 1, 1], matrix[:, 0, 1]
@@ -122,12 +129,14 @@ def _debiased_shares(outcomes: Outcomes, cells: PublicGroups, columns: list[int]
         value = result.mean[..., 0] / result.mean[..., 1]
         left = np.stack([np.ones_like(value), -value], axis=-1)
         variance = np.einsum("gcs,gcst,gct->gc", left, result.covariance, left) / result.mean[..., 1] ** 2
-        return value, variance
+        return value, variance, result.freedom
     result = outcomes.means(lambda rows: outcomes.indicators(rows)[:, columns, None], cells)
-    return result.mean[..., 0], result.covariance[..., 0, 0]
+    return result.mean[..., 0], result.covariance[..., 0, 0], result.freedom
 
 
-def _numbers(outcomes: Outcomes, cells: PublicGroups, level: float, simultaneous: bool, method: str) -> Estimate:
+def _numbers(
+    outcomes: Outcomes, cells: PublicGroups, target: str, level: float, simultaneous: bool, method: str
+) -> Estimate:
     mechanism, entry = outcomes.mechanism, entry_level(outcomes, cells, level, simultaneous)
     domain, sizes = mechanism.domain, np.maximum(cells.sizes, 1)
     noise = effective = None
@@ -167,6 +176,7 @@ def _numbers(outcomes: Outcomes, cells: PublicGroups, level: float, simultaneous
     return estimate_of(
         outcomes, rule, "mean", cells.axes, value, np.clip(low, domain.low, domain.high),
         np.clip(high, domain.low, domain.high), variance, level, simultaneous, noise, effective, conditions,
+        target=target,
     )  # fmt: skip
 
 
@@ -205,7 +215,7 @@ def quantile(
             "by ResponseOnBins"
         )
     cells = PublicGroups.of(groups, outcomes.records)
-    entry, rates, classes = entry_level(outcomes, cells, level, simultaneous), outcomes.rates(), len(outcomes.names)
+    entry, rates = entry_level(outcomes, cells, level, simultaneous), outcomes.rates()
     single = np.ndim(outcomes.release.value) == 1
     if rates is None or outcomes.clustered or not single:
 
@@ -214,13 +224,11 @@ def quantile(
 
         result, rule = outcomes.means(cumulated, cells), RULES["quantile, normal"]
         below = result.mean[..., 0]
-        half = normal_quantile(entry) * np.sqrt(result.covariance[..., 0, 0])
-        low, high = below - half, below + half
+        low, high = student(below, result.covariance[..., 0, 0], result.freedom[:, None], entry)
     else:
-        hit, miss = rates[0][0], rates[1][0]
+        # each row of the matrix sums to 1, so the gap is the same for all classes
+        down, gap = np.cumsum(rates[1]), rates[0][0] - rates[1][0]
         counts = np.cumsum(outcomes.counts(cells), axis=1)
-        down = miss * np.arange(1, classes + 1)
-        gap = hit - miss
         below = (counts / np.maximum(cells.sizes, 1)[:, None] - down) / gap
         ends = [(end - down) / gap for end in clopper_pearson(counts, cells.sizes[:, None], entry)]
         low, high = np.minimum(*ends), np.maximum(*ends)

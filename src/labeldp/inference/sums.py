@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from labeldp.inference.estimate import RULES, Estimate
-from labeldp.inference.groups import PublicGroups
+from labeldp.inference.groups import Codes, PublicGroups
 from labeldp.inference.intervals import (
     geometric_quantile,
     geometric_variance,
+    mean_of_cells,
     noisy_binomial,
     normal_quantile,
     recovered,
@@ -27,12 +28,17 @@ from labeldp.mechanisms import (
 )
 from labeldp.privacy import Floats, InputError, NotInvertibleError, Public, Release, check_choice, check_integer
 
+BY_LOT = "arms were drawn by lot, and the treatment of one record does not change the outcome of another"
+
 QUESTIONS = ("mean", "difference", "evaluate", "compare", "auc", "regression")
 
 NOT_SEEN = "they were not computed from these labels"
 
-COUNT_SHARE = 0.3
-"""The part of epsilon that goes to the number of positives, in the two sums of an area; ranks have the other part."""
+SQUARE_SHARE = 0.15
+"""The part of epsilon that goes to the sums of squared weights of a regression, or of squared ranks of an area."""
+
+COUNT_SHARE = 0.25
+"""The part of epsilon that goes to the number of positives, in the sums of an area; ranks have what is left."""
 
 
 def plan_sums(
@@ -147,25 +153,35 @@ def is_sums(release: Any) -> bool:
     return isinstance(mechanism, LaplaceSum | LaplaceHistogram | LaplaceMoment)
 
 
-def check_cells(sums: NoisySums, cells: PublicGroups) -> None:
-    """Refuse groups that differ from the groups of the sums."""
+def sums_of_cells(sums: NoisySums, cells: PublicGroups) -> tuple[Floats, Codes]:
+    """Return noisy sums or counts as integers, shape (cells, classes or 1), and how many noises each has, (cells,).
+
+    Cells of the release add up to larger ones.
+
+    Raises:
+        InputError: cells that divide a cell of the release.
+    """
     mechanism = sums.mechanism
     if isinstance(mechanism, LaplaceMoment):
         raise InputError("must be of sums that were planned for this question: see plan_sums", argument="release")
-    planned = mechanism.partition
+    planned = mechanism.partition.of_record
     codes = np.zeros(int(cells.sizes.sum()), dtype=np.int64) if cells.codes is None else cells.codes
-    if planned.of_record is None or not np.array_equal(planned.of_record, codes):
-        raise InputError(
-            "must be the columns that plan_sums was given, such as groups: the sums are of these records alone",
-            argument="release",
-        )
-
-
-def sums_of_cells(sums: NoisySums, count: int) -> Floats:
-    """Return noisy sums or counts as integers, shape (cells, classes or 1); cells at the end may be empty."""
+    problem = InputError(
+        "must be the columns that plan_sums was given, such as groups, or coarser ones: the sums are of these records",
+        argument="release",
+    )
+    if planned is None or len(planned) != len(codes):
+        raise problem
     released = np.asarray(sums.release.value, dtype=np.float64)
     table = released[:, None] if released.ndim == 1 else released
-    return np.concatenate([table, np.zeros((count - len(table), table.shape[1]))])
+    present, firsts = np.unique(planned, return_index=True)
+    cell = np.zeros(len(table), dtype=np.int64)
+    cell[present] = codes[firsts]
+    if not np.array_equal(cell[planned], codes):
+        raise problem
+    totals = np.zeros((cells.count, table.shape[1]))
+    np.add.at(totals, cell[present], table[present])
+    return totals, np.maximum(np.bincount(cell[present], minlength=cells.count), 1)
 
 
 def cell_means(sums: NoisySums, cells: PublicGroups, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -177,17 +193,18 @@ def cell_means(sums: NoisySums, cells: PublicGroups, level: float) -> tuple[Floa
     Source: BhatiaDavis for that variance.
     """
     mechanism, sizes = sums.mechanism, np.maximum(cells.sizes, 1)[:, None]
-    totals, rate = sums_of_cells(sums, cells.count), float(mechanism.rate)
+    (totals, terms), rate = sums_of_cells(sums, cells), float(mechanism.rate)
+    each = terms[:, None] * geometric_variance(rate)
     if sums.names:
         value = totals / sizes
         share = np.clip(value, 0, 1)
         sampling = np.maximum(share * (1 - share), 1 / sizes) / sizes
-        low, high = noisy_binomial(totals, np.broadcast_to(cells.sizes[:, None], totals.shape), rate, level)
+        low, high = noisy_binomial(totals, cells.sizes[:, None], rate, level, terms[:, None])
         value = np.where(cells.sizes[:, None] > 0, value, np.nan)
-        return value, low, high, sampling + geometric_variance(rate) / sizes**2, sampling
+        return value, low, high, sampling + each / sizes**2, sampling
     domain = mechanism.domain
     value = domain.low + domain.step * totals / sizes
-    noise = domain.step**2 * geometric_variance(rate) / sizes**2
+    noise = domain.step**2 * each / sizes**2
     middle = (domain.low + domain.high) / 2
     nearer = np.clip(value, domain.low, domain.high)
     nearer = nearer + np.clip(middle - nearer, -np.sqrt(noise), np.sqrt(noise))
@@ -209,14 +226,15 @@ def mean_of_sums(
     sums = NoisySums.of(release)
     refuse_users(users)
     cells = PublicGroups.of(groups, sums.mechanism.records)
-    check_cells(sums, cells)
     names, binary = sums.names, len(sums.names) == 2
     entry = entry_level(sums, cells, level, simultaneous, len(names) if len(names) > 2 and outcome is None else 1)
     value, low, high, variance, sampling = cell_means(sums, cells, entry)
     rule, conditions = RULES["share, sums" if names else "mean, sums"], sums.conditions
     if target == "records":
         unit = 1.0 if names else sums.mechanism.domain.step
-        half = unit * geometric_quantile(float(sums.mechanism.rate), entry) / np.maximum(cells.sizes, 1)[:, None]
+        terms = sums_of_cells(sums, cells)[1]
+        reach = np.array([geometric_quantile(float(sums.mechanism.rate), entry, count) for count in terms.tolist()])
+        half = unit * (reach / np.maximum(cells.sizes, 1))[:, None]
         ends = (0.0, 1.0) if names else (sums.mechanism.domain.low, sums.mechanism.domain.high)
         low, high = np.clip(value - half, *ends), np.clip(value + half, *ends)
         variance, rule = variance - sampling, RULES["share of these records, sums"]
@@ -235,7 +253,7 @@ def mean_of_sums(
     name = "mean" if not names else "share" if outcome is None else f"share of {outcome}"
     return estimate_of(
         sums, rule, name, (*cells.axes, axis), numbers[0], numbers[1], numbers[2], numbers[3], level, simultaneous,
-        numbers[4], numbers[5], conditions, keep_axis=bool(names) and outcome is None,
+        numbers[4], numbers[5], conditions, keep_axis=bool(names) and outcome is None, target=target,
     )  # fmt: skip
 
 
@@ -248,7 +266,6 @@ def difference_of_sums(
     records = sums.mechanism.records
     by_group = PublicGroups.of(groups, records)
     cells = by_group.crossed(arms(treated, records))
-    check_cells(sums, cells)
     if not cells.sizes.all():
         raise InputError("must have a record of each arm in each group", argument="groups")
     code = outcome_code(sums, outcome) if sums.names else 0
@@ -269,7 +286,7 @@ def difference_of_sums(
     noise, effective = precision(both, sampling.sum(axis=1), np.maximum(by_group.sizes, 1))
     return estimate_of(
         sums, rule, "effect", by_group.axes, effect, np.clip(lower, -reach, reach), np.clip(upper, -reach, reach),
-        both, level, simultaneous, noise, effective,
+        both, level, simultaneous, noise, effective, (BY_LOT, *sums.conditions),
     )  # fmt: skip
 
 
@@ -285,10 +302,9 @@ def quantile_of_sums(
     if not sums.names:
         raise NotInvertibleError("sums of numbers have no quantiles: declare classes in their order, such as bins")
     cells = PublicGroups.of(groups, sums.mechanism.records)
-    check_cells(sums, cells)
     entry = entry_level(sums, cells, level, simultaneous)
     sizes, classes = np.maximum(cells.sizes, 1)[:, None], len(sums.names)
-    counts = sums_of_cells(sums, cells.count)
+    counts, noises = sums_of_cells(sums, cells)
     if counts.shape[1] == 1:
         counts = np.hstack([sizes - counts, counts])
     up, down = np.cumsum(counts, axis=1), sizes - np.cumsum(counts[:, ::-1], axis=1)[:, ::-1] + counts
@@ -296,7 +312,7 @@ def quantile_of_sums(
     below = np.where(np.arange(1, classes + 1) <= terms, up, down) / sizes
     sampling = at * (1 - at) / sizes  # a cumulated share is tested against `at` alone
     half = normal_quantile(entry) * np.sqrt(
-        sampling + terms * geometric_variance(float(sums.mechanism.rate)) / sizes**2
+        sampling + noises[:, None] * terms * geometric_variance(float(sums.mechanism.rate)) / sizes**2
     )
     return sums, cells, below, below - half, below + half
 
@@ -310,7 +326,6 @@ def odds_of_sums(
     if not sums.names:
         raise InputError("must be of classes: the outcome is a number", argument="release")
     cells, code = arms(exposed, sums.mechanism.records), outcome_code(sums, outcome)
-    check_cells(sums, cells)
     shares, low, high = cell_means(sums, cells, level)[:3]
     share, low, high = (number[:, 0 if number.shape[1] == 1 else code] for number in (shares, low, high))
     if len(sums.names) == 2 and code == 0:
@@ -318,25 +333,29 @@ def odds_of_sums(
     return sums, share, low, high
 
 
-def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level: float) -> Estimate:
+def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level: float, target: str) -> Estimate:
     """Return by how much more often one model is right, from the noisy counts of records on which two differ."""
     sums = NoisySums.of(release)
     refuse_users(users)
     require_two(sums.mechanism.domain)
     records = sums.mechanism.records
     cells = predicted_cells(codes[0], records, 2).crossed(predicted_cells(codes[1], records, 2))
-    check_cells(sums, cells)
     numbers = [number[:, 0] for number in cell_means(sums, cells, level)]
     part = cells.sizes / records
-    # the second class makes the first model right in cell 2 and the second one in cell 1
-    one, other = ([part[cell] * (2 * np.nan_to_num(number[cell]) - 1) for number in numbers[:3]] for cell in (2, 1))
-    low, high = recovered(tuple(one), tuple(other))
-    variance, sampling = (4 * part[1:3] ** 2 @ number[1:3] for number in numbers[3:])
+    # the second class makes the first model right in cell 2 and the second one in cell 1; they agree in 0 and 3
+    value, low, high = (2 * number - 1 for number in numbers[:3])
+    gains = (
+        np.array([0, -value[1], value[2], 0]),
+        np.array([0, -high[1], low[2], 0]),
+        np.array([0, -low[1], high[2], 0]),
+    )
+    gain, lower, upper, moved = mean_of_cells(gains, cells.sizes, level, target)
+    variance, sampling = (4 * part[1:3] ** 2 @ number[1:3] + moved for number in numbers[3:])
     noise, effective = precision(variance, sampling, np.asarray(records))
-    reach = part[1] + part[2]
+    reach = part[1] + part[2] if target == "records" else 1.0
     return estimate_of(
-        sums, RULES["comparison, sums"], "difference of accuracies", (), one[0] - other[0], max(low, -reach),
-        min(high, reach), variance, level, False, noise, effective, (*reasons, *sums.conditions),
+        sums, RULES["comparison, sums"], "difference of accuracies", (), gain, max(lower, -reach),
+        min(upper, reach), variance, level, False, noise, effective, (*reasons, *sums.conditions), target=target,
     )  # fmt: skip
 
 
@@ -346,14 +365,21 @@ def refuse_users(users: Any) -> None:
         raise InputError("must be left out: sums do not tell whose records they are of", argument="users")
 
 
+RANK_SHARE = 2 * (1 - COUNT_SHARE - SQUARE_SHARE)
+
+
 def area_rows(scores: Any) -> Floats:
-    """Return the public rows whose sums over positives give an area: a constant and the centered midrank, (n, 2)."""
+    """Return the public rows whose sums over positives give an area, shape (n, 3).
+
+    They are a constant, the centered midrank, and its square, which bounds the variance.
+    """
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not np.all(np.isfinite(values)):
         raise InputError("must be one finite number for each record", argument="scores")
     ordered = np.sort(values)
     ranks = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / 2 / len(values)
-    return np.column_stack([np.full(len(values), COUNT_SHARE), 2 * (1 - COUNT_SHARE) * (ranks - 0.5)])
+    middle = ranks - 0.5
+    return np.column_stack([np.full(len(values), COUNT_SHARE), RANK_SHARE * middle, 4 * SQUARE_SHARE * middle**2])
 
 
 def second_class_sums(sums: NoisySums) -> tuple[Floats, float]:
@@ -370,15 +396,16 @@ def second_class_sums(sums: NoisySums) -> tuple[Floats, float]:
 
 
 def area_of_sums(release: Any, scores: Floats, level: float) -> Estimate:
-    """Return the area under the ROC curve from a count and a rank sum."""
+    """Return the area under the ROC curve from a count and two rank sums."""
     sums = NoisySums.of(release)
     rows = area_rows(scores)
     if not isinstance(sums.mechanism, LaplaceMoment) or sums.mechanism.rows != on_grid(rows):
         raise InputError("must be of plan_sums('auc', …) with the same scores", argument="release")
-    (counted, ranked), square = second_class_sums(sums)
+    totals, square = second_class_sums(sums)
     records, rule = len(scores), RULES["area under the ROC curve, sums"]
+    squares = float(rows[:, 2].sum())
     value, low, high, variance, sampling = (
-        float(number) for number in area_ends(counted, ranked, square, records, level)
+        float(number) for number in area_ends(totals, squares, square, records, level)
     )
     if np.isnan(value):
         return estimate_of(sums, rule, "area under the ROC curve", (), value, low, high, None, level, False)
@@ -393,34 +420,44 @@ AREAS = np.linspace(0, 1, 2001)
 
 
 def area_ends(
-    counted: Any, ranked: Any, square: float, records: int, level: float
+    totals: Any, squares: float, square: float, records: int, level: float
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return value, low, high, variance and sampling variance of areas from noisy sums of `area_rows`, each shape (m,).
 
     With ranks r in (-1/2, 1/2) the area is 1/2 + n sum(y r) / (m (n - m)). Areas are tested on a grid, each with the
-    sampling variance that it implies. Where the count is not between 1 and n - 1, the value is NaN, and no area is
-    refused.
+    largest sampling variance that any law of scores can have there. The chance that a random record of the other class
+    scores lower lies in [0, 1] and has the mean A, so its variance is at most A (1 - A). It is also at most that of
+    the rank r divided by the squared share of the other class: r mixes the two chances, and both grow with the score.
+    Where the count is not between 1 and n - 1, the value is NaN, and no area is refused.
 
     Args:
-        counted, ranked: noisy sums of the two columns over records of the second class, shape (m,).
-        square: the variance of their noise.
+        totals: noisy sums of the three columns over records of the second class, shape (3, ...).
+        squares: the sum of the third column over all records.
+        square: the variance of the noise.
         records: how many there are.
         level: coverage.
 
-    Source: Hanley for the variance.
+    Source: DeLong for the variance by these chances.
     """
-    positives, total = (
-        np.asarray(number, dtype=np.float64)[..., None] / share
-        for number, share in ((counted, COUNT_SHARE), (ranked, 2 * (1 - COUNT_SHARE)))
+    shares = (COUNT_SHARE, RANK_SHARE, 4 * SQUARE_SHARE)
+    positives, total, squared = (
+        np.asarray(number, dtype=np.float64)[..., None] / share for number, share in zip(totals, shares, strict=True)
     )
-    count_noise, rank_noise = square / COUNT_SHARE**2, square / (2 * (1 - COUNT_SHARE)) ** 2
+    count_noise, rank_noise, more = square / shares[0] ** 2, square / shares[1] ** 2, np.sqrt(square) / shares[2]
     inside = (positives >= 1) & (positives <= records - 1)
     positives = np.where(inside, positives, 1.0)
     pairs = positives * (records - positives)
-    fewer = np.maximum(positives - np.sqrt(count_noise), 1.0)
-    q1, q2 = AREAS / (2 - AREAS), 2 * AREAS**2 / (1 + AREAS)
-    sampling = AREAS * (1 - AREAS) + (fewer - 1) * (q1 - AREAS**2) + (records - fewer - 1) * (q2 - AREAS**2)
-    sampling = sampling / (fewer * (records - fewer))
+    fewer = np.clip(positives - np.sqrt(count_noise), 1.0, records - 1)
+    negatives, chance = np.maximum(records - positives - np.sqrt(count_noise), 1.0), AREAS * (1 - AREAS)
+    of_positives, of_negatives = (
+        np.maximum((part + more) / size - (total / size) ** 2, 0) * (records / other) ** 2
+        for part, size, other in ((squared, fewer, negatives), (squares / shares[2] - squared, negatives, fewer))
+    )
+    sampling = (
+        np.minimum(chance, of_positives) / fewer
+        + np.minimum(chance, of_negatives) / negatives
+        + chance / (fewer * negatives)
+    )
     spread = (
         sampling * pairs**2 + records**2 * rank_noise + ((AREAS - 0.5) * (records - 2 * positives)) ** 2 * count_noise
     )
@@ -450,29 +487,74 @@ def design_matrix(features: Any) -> Floats:
     if table.ndim != 2 or table.dtype.kind not in "biuf" or not np.all(np.isfinite(table)):
         raise InputError("must be finite numbers, shape (n, d)", argument="features")
     design = np.column_stack([np.ones(len(table)), table]).astype(np.float64)
-    if np.linalg.matrix_rank(design) < design.shape[1]:
+    if orthonormal(design) is None:
         raise InputError("must have columns that do not depend on each other, and no constant", argument="features")
     return design
 
 
-def influence_rows(design: Floats) -> tuple[Floats, Floats]:
-    """Return the weights of least squares, each coefficient's scaled to at most 1, (n, d), and the scales, (d,)."""
-    weights = np.linalg.solve(design.T @ design, design.T).T
+def orthonormal(design: Floats) -> tuple[Floats, Floats] | None:
+    """Return columns U with the span of a design and UᵀU = n, and the A with coefficients A g of the design for g of U.
+
+    So results do not depend on the unit or the origin of a column. Return None if columns depend on each other.
+
+    Args:
+        design: a constant and other columns, shape (n, d).
+    """
+    count, means = len(design), design[:, 1:].mean(axis=0)
+    centered = design[:, 1:] - means
+    widths = np.sqrt((centered**2).mean(axis=0))
+    if count < design.shape[1] or (widths <= 1e-13 * np.abs(means)).any():
+        return None
+    centered /= widths
+    base, triangle = np.linalg.qr(np.column_stack([np.ones(count), centered]))
+    if np.linalg.matrix_rank(triangle, tol=1e-9 * np.sqrt(count)) < design.shape[1]:
+        return None
+    back = np.eye(design.shape[1])  # from coefficients of standardized columns
+    back[0, 1:], back[1:, 1:] = -means / widths, np.diag(1 / widths)
+    return base * np.sqrt(count), back @ np.linalg.inv(triangle) * np.sqrt(count)
+
+
+def influence_rows(design: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the weights of least squares and their squares, (n, 2 d), with both scales, each (d,).
+
+    Each coefficient's weights are scaled to at most 1, and so are the squares. The sum of the labels times the squares
+    bounds the variance; see `regression_of_sums`.
+    """
+    basis = orthonormal(design)
+    assert basis is not None
+    weights = basis[0] @ basis[1].T / len(design)
     scales = np.abs(weights).max(axis=0)
-    return weights / scales, scales
+    weights /= scales
+    rows = np.hstack([(1 - SQUARE_SHARE) * weights, SQUARE_SHARE * weights**2])
+    return rows, scales / (1 - SQUARE_SHARE), scales**2 / SQUARE_SHARE
 
 
 def regression_of_sums(release: Any, features: Any, level: float) -> tuple[NoisySums, Floats, Floats, Floats]:
-    """Return least-squares coefficients from noisy sums, with their total variance and their sampling variance."""
+    """Return least-squares coefficients from noisy sums, with their total variance and their sampling variance.
+
+    With labels y in [0, 1], fitted values f and squared weights w, the sampling variance is the sum of w (y - f)². It
+    is bounded for every law of y: by y² ≤ y from the released sum of w y, from that of w (1 - y), or by the largest
+    (y - f)² that is possible. The smallest bound is taken.
+    """
     sums, design = NoisySums.of(release), design_matrix(features)
-    rows, scales = influence_rows(design)
-    mechanism = sums.mechanism
+    rows, scales, square_scales = influence_rows(design)
+    mechanism, width = sums.mechanism, design.shape[1]
     if not isinstance(mechanism, LaplaceMoment) or mechanism.rows != on_grid(rows):
         raise InputError("must be of plan_sums('regression', …) with the same features", argument="release")
     totals, square = second_class_sums(sums)
-    value = totals * scales
+    value = totals[:width] * scales
     domain = mechanism.domain
     low, high = (0.0, 1.0) if isinstance(domain, Classes) else (float(domain.low), float(domain.high))
-    fitted = np.clip(design @ value, low, high)
-    sampling = ((rows * scales) ** 2).T @ ((fitted - low) * (high - fitted))
+    weights = rows[:, width:] * square_scales
+    whole = weights.sum(axis=0)
+    fitted = np.clip((design @ value - low) / (high - low), 0, 1)
+    noise = np.sqrt(square) * square_scales / (high - low)
+    upper = (totals[width:] * square_scales - low * whole) / (high - low)
+    one, other = np.clip(upper + noise, 0, whole), np.clip(whole - upper + noise, 0, whole)
+    bounds = (
+        one * max(1 - 2 * float(fitted.min()), 0) + weights.T @ fitted**2,
+        other * max(2 * float(fitted.max()) - 1, 0) + weights.T @ (1 - fitted) ** 2,
+        weights.T @ np.maximum(fitted, 1 - fitted) ** 2,
+    )
+    sampling = np.minimum.reduce(bounds) * (high - low) ** 2
     return sums, value, sampling + square * scales**2, sampling

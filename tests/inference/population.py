@@ -1,0 +1,396 @@
+"""Populations with a known truth, records drawn from them, and noise: what every interval is held against.
+
+Nothing here is taken from an estimator. A cell draws its records anew in each run, so that the sizes of groups, arms
+and predictions vary as they do among people. Answers are randomized by the few lines below, sums by their mechanism.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import norm
+
+import labeldp as ldp
+from labeldp import inference
+from labeldp.inference import designs
+from labeldp.mechanisms import UnbiasedNumbers
+
+Drawn = tuple[Any, Any]
+"""An estimate, and the truth for its entries."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One estimator on one population.
+
+    Args:
+        name: of the estimator and the population.
+        records: how many are drawn in a run.
+        epsilon: of the release.
+        run: draws records and noise, and returns an estimate with the truth; takes a generator and the level.
+    """
+
+    name: str
+    records: int
+    epsilon: float
+    run: Callable[[np.random.Generator, float], Drawn]
+
+    @property
+    def title(self) -> str:
+        """Its name in a list."""
+        return f"{self.name}, n = {self.records:,}, ε = {self.epsilon:g}"
+
+    def coverage(self, runs: int, seed: int, level: float = 0.95) -> tuple[int, str, float]:
+        """Return in how many runs all entries hold the truth, what is guaranteed, and the mean width."""
+        rng = np.random.default_rng([seed, *self.title.encode()])
+        held, widths, guarantee = 0, [], ""
+        for _ in range(runs):
+            estimate, truth = self.run(rng, level)
+            low, high = np.asarray(estimate.low), np.asarray(estimate.high)
+            assert not np.isnan(low).any() and not np.isnan(high).any(), f"{self.title}: an end is NaN"
+            held += bool(np.all((low <= truth) & (truth <= high)))
+            widths.append(float(np.mean(high - low)))
+            guarantee = estimate.guarantee
+        return held, guarantee, float(np.mean(widths))
+
+
+@cache
+def template(mechanism: Any) -> Any:
+    """A release by a mechanism of classes, whose value a run replaces."""
+    labels = np.zeros(4, dtype=np.int64)
+    curator = ldp.Curator(labels, domain=mechanism.domain, budget=ldp.Budget(epsilon=1e3))
+    return curator.release(mechanism, rng=np.random.default_rng(0))
+
+
+def answers(rng: np.random.Generator, labels: Any, classes: int, epsilon: float) -> Any:
+    """Randomized response of labels 0 … K - 1, drawn here."""
+    lie = rng.random(len(labels)) >= np.exp(epsilon) / (np.exp(epsilon) + classes - 1)
+    other = rng.integers(0, classes - 1, len(labels))
+    noisy = np.where(lie, other + (other >= labels), labels)
+    mechanism = ldp.RandomizedResponse(domain=ldp.Classes(classes), epsilon=epsilon)
+    return replace(template(mechanism), value=noisy.astype(mechanism.domain.dtype))
+
+
+def sums(rng: np.random.Generator, labels: Any, plan: Any) -> Any:
+    """Noisy sums of labels by a planned mechanism."""
+    curator = ldp.Curator(labels, domain=plan.domain, budget=ldp.Budget(epsilon=1e3))
+    return curator.release(plan, rng=rng)
+
+
+def public(values: Any) -> Any:
+    return ldp.Public(values, why="drawn before the labels")
+
+
+TWO = ldp.Classes(2)
+
+
+# ---- shares, means, quantiles
+
+
+def shares(records: int, epsilon: float, rates: tuple[float, ...], kind: str) -> Callable[..., Drawn]:
+    law = np.array(rates)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        labels = rng.choice(len(law), records, p=law)
+        if kind == "sums":
+            plan = inference.plan_sums("mean", ldp.Classes(len(law)), epsilon, records=records)
+            return inference.mean(sums(rng, labels, plan), level=level), law
+        return inference.mean(answers(rng, labels, len(law), epsilon), level=level), law
+
+    return run
+
+
+def groups(records: int, epsilon: float) -> Callable[..., Drawn]:
+    chance, part = np.array([0.02, 0.4, 0.9]), np.array([0.03, 0.27, 0.7])
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        # all groups are named, so that one without records is an error of the run and not of the estimator
+        group = np.concatenate([[0, 1, 2], rng.choice(3, records - 3, p=part)])
+        labels = (rng.random(records) < chance[group]).astype(int)
+        estimate = inference.mean(answers(rng, labels, 2, epsilon), outcome=1, groups=group, level=level)
+        return estimate, chance
+
+    return run
+
+
+def users(people: int, epsilon: float) -> Callable[..., Drawn]:
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        own = rng.beta(1.2, 2.8, people)  # mean .3
+        user = np.repeat(np.arange(people), 5)
+        labels = (rng.random(len(user)) < own[user]).astype(int)
+        return inference.mean(answers(rng, labels, 2, epsilon), outcome=1, users=user, level=level), 0.3
+
+    return run
+
+
+def quantile(records: int, epsilon: float, at: float) -> Callable[..., Drawn]:
+    law = np.array([0.35, 0.1, 0.02, 0.13, 0.3, 0.1])
+    truth = int((np.cumsum(law) >= at).argmax())
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        labels = rng.choice(len(law), records, p=law)
+        return inference.quantile(answers(rng, labels, len(law), epsilon), at=at, level=level), truth
+
+    return run
+
+
+def quantile_of_design(records: int) -> Callable[..., Drawn]:
+    """A die decides which class is said in place of the truth."""
+    matrix, law = 0.6 * np.eye(3) + 0.4 * np.array([0.7, 0.2, 0.1]), np.array([0.2, 0.35, 0.45])
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        labels = rng.choice(3, records, p=law)
+        said = (np.cumsum(matrix[labels], axis=1) < rng.random(records)[:, None]).sum(axis=1)
+        release = inference.answers(said, designs.matrix(matrix), domain=ldp.Classes(3))
+        return inference.quantile(release, level=level), 1
+
+    return run
+
+
+def numbers(records: int, epsilon: float, law: str, kind: str) -> Callable[..., Drawn]:
+    domain = ldp.Interval(0, 100, grid=101, clip=True)
+
+    def labels_of(rng: np.random.Generator, size: int) -> Any:
+        if law == "claims":
+            return np.where(rng.random(size) < 0.05, np.rint(np.minimum(np.exp(rng.normal(2.5, 1, size)), 100)), 0.0)
+        return np.rint(rng.uniform(20, 80, size)) if law == "even" else np.where(rng.random(size) < 0.5, 0.0, 100.0)
+
+    truth = float(np.mean(labels_of(np.random.default_rng(77), 4_000_000)))
+    mechanism = UnbiasedNumbers(domain, epsilon=epsilon)
+    plan = inference.plan_sums("mean", domain, epsilon, records=records) if kind == "sums" else mechanism
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        return inference.mean(sums(rng, labels_of(rng, records), plan), level=level), truth
+
+    return run
+
+
+# ---- scores of a rule: how often it says yes, and the share of positives where it does and where it does not
+
+RULES = {
+    "screening": (0.3, 0.1, 0.001),
+    "rare and precise": (0.002, 0.9, 0.01),
+    "even": (0.4, 0.8, 0.15),
+    "few positives": (0.1, 0.035, 0.0017),
+}
+
+
+def rule(rng: np.random.Generator, records: int, name: str) -> tuple[Any, Any]:
+    part, right, missed = RULES[name]
+    flagged = rng.random(records) < part
+    return flagged.astype(int), (rng.random(records) < np.where(flagged, right, missed)).astype(int)
+
+
+def truth_of(name: str, score: str) -> Any:
+    part, right, missed = RULES[name]
+    hit, lost = part * right, (1 - part) * missed
+    negatives = part * (1 - right), (1 - part) * (1 - missed)
+    return {
+        "accuracy": hit + negatives[1],
+        "precision": np.array([1 - missed, right]),
+        "recall": np.array([negatives[1] / sum(negatives), hit / (hit + lost)]),
+        "f1": np.array([2 * negatives[1] / (1 - part + sum(negatives)), 2 * hit / (part + hit + lost)]),
+    }[score]
+
+
+def score(records: int, epsilon: float, name: str, metric: str, kind: str) -> Callable[..., Drawn]:
+    truth = truth_of(name, metric)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        flagged, labels = rule(rng, records, name)
+        if kind == "sums":
+            plan = inference.plan_sums("evaluate", TWO, epsilon, predictions=public(flagged))
+            release = sums(rng, labels, plan)
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        scores = inference.evaluate(release, public(np.where(flagged, 0.8, 0.2)), level=level)
+        return getattr(scores, metric)(), truth
+
+    return run
+
+
+def gap(records: int, epsilon: float) -> Callable[..., Drawn]:
+    """Equal opportunity of two groups, 5 % positives."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        group = (rng.random(records) < 0.2).astype(int)
+        labels = (rng.random(records) < 0.05).astype(int)
+        hit = rng.random(records) < np.where(labels == 1, np.where(group, 0.5, 0.8), 0.1)
+        scores = inference.evaluate(
+            answers(rng, labels, 2, epsilon), public(np.where(hit, 0.9, 0.1)), groups=group, level=level
+        )
+        return scores.gap("recall", reference=0).at(**{"class": 1}), -0.3
+
+    return run
+
+
+def compared(records: int, epsilon: float, part: float, right: float, kind: str) -> Callable[..., Drawn]:
+    """Two models differ on a part of the records, and one of them is right there with some probability."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        labels, differ = rng.integers(0, 2, records), rng.random(records) < part
+        one = np.where(~differ | (rng.random(records) < right), labels, 1 - labels)
+        other = np.where(differ, 1 - one, one)
+        if kind == "sums":
+            plan = inference.plan_sums("compare", TWO, epsilon, predictions=public(one), rival=public(other))
+            release = sums(rng, labels, plan)
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.compare(release, public(one), public(other), level=level), part * (2 * right - 1)
+
+    return run
+
+
+def area(records: int, epsilon: float, law: str, positives: float, kind: str) -> Callable[..., Drawn]:
+    truth = {"shifted": float(norm.cdf(1 / np.sqrt(2))), "two groups": 0.85, "ties": 0.75, "none": 0.5}[law]
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        labels = (rng.random(records) < positives).astype(int)
+        if law == "two groups":  # a part of the positives lies below all negatives
+            scores = rng.random(records) + labels * np.where(rng.random(records) < 0.85, 1, -1)
+        elif law == "ties":
+            scores = (rng.random(records) < np.where(labels == 1, 0.75, 0.25)).astype(float)
+        else:
+            scores = rng.normal(size=records) + labels * (law == "shifted")
+        chances = expit(scores)
+        if kind == "sums":
+            release = sums(rng, labels, inference.plan_sums("auc", TWO, epsilon, scores=public(chances)))
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.evaluate(release, public(chances), level=level).auc(), truth
+
+    return run
+
+
+# ---- effects
+
+
+def effect(records: int, epsilon: float, treated: float, rates: tuple[float, float], kind: str) -> Callable[..., Drawn]:
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        mail = rng.random(records) < treated
+        mail[:4] = [True, True, False, False]
+        labels = (rng.random(records) < np.where(mail, rates[1], rates[0])).astype(int)
+        if kind == "sums":
+            release = sums(rng, labels, inference.plan_sums("difference", TWO, epsilon, treated=public(mail)))
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.difference(release, mail, level=level), rates[1] - rates[0]
+
+    return run
+
+
+def adjusted(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
+    """The effect of the treatment has another sign for half of the people; its mean is 0."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        x = rng.normal(size=records)
+        mail = rng.random(records) < 0.5
+        labels = (rng.random(records) < expit(np.where(mail, 3 * x, -3 * x))).astype(int)
+        more = {"propensity": public(0.5)} if kind == "propensity" else {}
+        return inference.difference(answers(rng, labels, 2, epsilon), mail, covariates=x, level=level, **more), 0.0
+
+    return run
+
+
+# ---- regressions
+
+
+def logistic(records: int, epsilon: float, unit: float, origin: float, slope: float) -> Callable[..., Drawn]:
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        x = rng.normal(size=records)
+        labels = (rng.random(records) < expit(-1 + slope * x)).astype(int)
+        estimate = inference.regression(answers(rng, labels, 2, epsilon), origin + unit * x, level=level)
+        return estimate.at(feature="x1"), slope / unit
+
+    return run
+
+
+def linear(records: int, epsilon: float, law: str, kind: str) -> Callable[..., Drawn]:
+    """A line through a law that is no line: the truth is the best line of the population."""
+
+    def drawn(rng: np.random.Generator, size: int) -> tuple[Any, Any]:
+        if law == "U":
+            x = rng.uniform(-1, 1, size)
+            return x, (rng.random(size) < x**2).astype(int)
+        x = rng.exponential(size=size)
+        return x, (rng.random(size) < expit(x - 3)).astype(int)
+
+    x, labels = drawn(np.random.default_rng(78), 4_000_000)
+    truth = float(np.cov(x, labels)[0, 1] / x.var())
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        x, labels = drawn(rng, records)
+        if kind == "sums":
+            release = sums(rng, labels, inference.plan_sums("regression", TWO, epsilon, features=public(x)))
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.regression(release, x, kind="linear", level=level).at(feature="x1"), truth
+
+    return run
+
+
+def odds(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
+    rates = (0.05, 0.15)
+    truth = (0.15 / 0.85) / (0.05 / 0.95)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        exposed = rng.random(records) < 0.3
+        exposed[:2] = [True, False]
+        labels = (rng.random(records) < np.where(exposed, rates[1], rates[0])).astype(int)
+        if kind == "sums":
+            release = sums(rng, labels, inference.plan_sums("difference", TWO, epsilon, treated=public(exposed)))
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.odds_ratio(release, exposed, level=level), truth
+
+    return run
+
+
+def cells(brief: bool) -> Iterator[Cell]:
+    """All cells, or those that `make test` runs: the ones that failed once, and one of each estimator."""
+    sizes = (800, 2000) if brief else (50, 200, 800, 5000, 50_000)
+    epsilons = (3.0,) if brief else (0.5, 1.0, 3.0, 8.0)
+    for records in sizes:
+        for epsilon in epsilons:
+
+            def cell(name: str, run: Callable[..., Drawn], records: int = records, epsilon: float = epsilon) -> Cell:
+                return Cell(name, records, epsilon, run)
+
+            for kind in ("answers", "sums"):
+                yield cell(f"share of 1 %, {kind}", shares(records, epsilon, (0.99, 0.01), kind))
+                yield cell(f"shares of three classes, {kind}", shares(records, epsilon, (0.9, 0.095, 0.005), kind))
+                for law in ("claims", "even", "ends"):
+                    yield cell(f"mean of numbers ({law}), {kind}", numbers(records, epsilon, law, kind))
+                for name in RULES:
+                    for metric in ("accuracy", "precision", "recall", *(("f1",) if kind == "answers" else ())):
+                        yield cell(f"{metric} of a rule ({name}), {kind}", score(records, epsilon, name, metric, kind))
+                for part, right in ((0.05, 1.0), (0.3, 0.55), (0.01, 0.8)):
+                    yield cell(
+                        f"comparison, {part:g} differ, {right:g} right, {kind}",
+                        compared(records, epsilon, part, right, kind),
+                    )
+                for law, positives in (("shifted", 0.1), ("two groups", 0.1), ("two groups", 0.5), ("ties", 0.3)):
+                    yield cell(
+                        f"AUC ({law}), {positives:g} positive, {kind}", area(records, epsilon, law, positives, kind)
+                    )
+                for treated, rates in ((0.5, (0.05, 0.1)), (0.03, (0.01, 0.02))):
+                    yield cell(f"effect, {treated:g} treated, {kind}", effect(records, epsilon, treated, rates, kind))
+                for law in ("U", "rare"):
+                    yield cell(f"linear regression ({law}), {kind}", linear(records, epsilon, law, kind))
+                yield cell(f"odds ratio, {kind}", odds(records, epsilon, kind))
+            yield cell("shares of groups, answers", groups(records, epsilon))
+            for at in (0.1, 0.5):
+                yield cell(f"quantile {at:g}, answers", quantile(records, epsilon, at))
+            yield cell("gap of recall, answers", gap(records, epsilon))
+            for kind in ("regression", "propensity"):
+                yield cell(f"effect adjusted by {kind}, answers", adjusted(records, epsilon, kind))
+            for unit, origin, slope in ((1.0, 0.0, 0.8), (0.01, 2015.0, 0.8), (1.0, 0.0, 3.0)):
+                name = f"logistic regression, unit {unit:g}, origin {origin:g}, slope {slope:g}, answers"
+                yield cell(name, logistic(records, epsilon, unit, origin, slope))
+        yield Cell("median of a die, answers", records, float("nan"), quantile_of_design(records))
+    for people in (10, 20, 50, 500):
+        for epsilon in epsilons:
+            yield Cell("share of users with five records each, answers", people, epsilon, users(people, epsilon))
