@@ -1,4 +1,6 @@
-"""How often the intervals of `labeldp.inference` hold the truth, and how wide they are.
+"""How often the intervals of `labeldp.inference` hold the truth, and how wide they are, for groups of fixed sizes.
+
+`benchmarks/population.py` draws the sizes, too, and calls the estimators themselves.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/estimates.py [--only PART …] [--write]
 
@@ -36,7 +38,6 @@ from labeldp.inference.intervals import (
     sidak,
 )
 from labeldp.inference.sequences import look_times, mixture_ends
-from labeldp.inference.sums import area_ends, area_rows
 from labeldp.privacy import Release
 
 LEVEL = 0.95
@@ -173,7 +174,7 @@ def effects() -> Iterator[Cell]:
 
 
 def summed() -> Iterator[Cell]:
-    """The median of ten ordered classes from noisy counts, and a comparison of two models that differ on a tenth."""
+    """The median of ten ordered classes from noisy counts."""
     certificate = plain(response(10, 1.0)[0])
     for records, epsilon in product(RECORDS, EPSILONS):
         rng, block = generator(records, epsilon, "median"), 400_000 // records
@@ -188,18 +189,6 @@ def summed() -> Iterator[Cell]:
             ends.append([found.low, found.high])
         low, high = np.concatenate(ends, axis=1)
         yield cell("median, noisy counts", "asymptotic", (records, epsilon, "", 10), low, high, 5)
-    for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
-        where, runs = (records, epsilon, rate), ENOUGH
-        rng = generator("comparison", *where)
-        sizes = (records // 15, records // 30)
-        parts = []
-        for size, share in zip(sizes, (1 - rate, 0.5), strict=True):
-            total = rng.binomial(size, share, runs) + geometric(epsilon, runs, rng)
-            distinct, index = np.unique(total, return_inverse=True)
-            ends = noisy_binomial(distinct, size, epsilon, LEVEL)
-            parts.append([size / records * (2 * end - 1) for end in (total / size, ends[0][index], ends[1][index])])
-        truth = sizes[0] / records * (1 - 2 * rate)
-        yield cell("comparison, two sums", "asymptotic", (*where, 2), *recovered(*parts), truth)
 
 
 def geometric(epsilon: float, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -230,47 +219,8 @@ def simultaneous() -> Iterator[Cell]:
             yield cell(name, promise, (records, epsilon, "", classes), *np.clip(ends, 0, 1), truth)
 
 
-def recalls() -> Iterator[Cell]:
-    """Recall of a rare class where a tenth of the records is flagged, and half of the class among them."""
-    runs = ENOUGH
-    for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
-        where, flagged = (records, epsilon, rate), max(records // 10, int(rate * records))
-        rng = generator("recall", *where)
-        _, hit, miss = response(2, epsilon)
-        gap = hit - miss
-        shares_of = np.array([0.5 * rate * records / flagged, 0.5 * rate * records / (records - flagged)])
-        truth = 0.5
-        sizes = np.array([flagged, records - flagged])
-        named = np.stack(
-            [rng.binomial(size, miss + gap * share, runs) for size, share in zip(sizes, shares_of, strict=True)]
-        )
-        means, covariances = ratio_moments(named, sizes, hit, miss)
-        low, high = fieller(means, covariances, LEVEL)
-        yield cell("recall, Fieller", "asymptotic", (*where, 2), np.clip(low, 0, 1), np.clip(high, 0, 1), truth)
-        top, bottom = means[:, 0], means[:, 1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = top / bottom
-            slope = np.stack([np.ones_like(ratio), -ratio], axis=1)
-            half = normal_quantile(LEVEL) * np.sqrt(np.einsum("rs,rst,rt->r", slope, covariances, slope)) / bottom
-        low, high = (
-            np.where(bottom > 0, np.clip(end, 0, 1), border) for end, border in ((ratio - half, 0), (ratio + half, 1))
-        )
-        yield cell("recall, delta method", "naive", (*where, 2), low, high, truth)
-
-
-def ratio_moments(named: np.ndarray, sizes: np.ndarray, hit: float, miss: float) -> tuple[np.ndarray, np.ndarray]:
-    """Means and their covariance of indicator times flag, and of the indicator, from counts of answers, (2, runs)."""
-    records = sizes.sum()
-    values = np.array([(1 - miss) / (hit - miss), -miss / (hit - miss)])  # the answer names the class, or does not
-    counts = np.stack([named, sizes[:, None] - named], axis=1)  # (flagged or not, named or not, runs)
-    first, second = (np.einsum("far,a->fr", counts, values**power) / records for power in (1, 2))
-    means = np.stack([first[0], first.sum(axis=0)], axis=1)
-    squares = np.stack([np.stack([second[0], second[0]], 1), np.stack([second[0], second.sum(axis=0)], 1)], axis=1)
-    return means, (squares - means[:, :, None] * means[:, None, :]) / (records - 1)
-
-
 def areas() -> Iterator[Cell]:
-    """Areas under the ROC and the precision-recall curve (the average precision), from answers and from two sums."""
+    """Areas under the ROC and the precision-recall curve (the average precision), from answers."""
     for records, epsilon, rate in product(RECORDS, EPSILONS, RATES):
         where = (records, epsilon, rate, 2)
         rng, block = generator("area", *where), 200_000 // records
@@ -281,30 +231,19 @@ def areas() -> Iterator[Cell]:
         area = (chances * below).sum() / chances.sum() / (1 - chances).sum()
         truths = (area, (chances @ precision) / chances.sum())
         _, hit, miss = response(2, epsilon)
-        plan, ranks = summed_area(records, epsilon)
         ends: dict[str, list[Any]] = {}
         for _ in range(ENOUGH // block):
             x = np.sort(rng.normal(size=(block, records)), axis=1)
             labels = rng.random(x.shape) < expit(offset + 1.5 * x)
             answers = rng.random(x.shape) < np.where(labels, hit, miss)
-            noise = rng.laplace(0, plan.noise_stddev / 2**0.5, (2, 2, block)).mean(axis=0)
-            counted, ranked = (labels @ ranks).T + noise
-            summed = area_ends(counted, ranked, plan.noise_stddev**2 / 2, records, LEVEL)
             names = ("area", "average precision")
             for name, drawn in zip(names, curve_ends((answers - miss) / (hit - miss)), strict=True):
                 ends.setdefault(name, []).append(drawn)
             for name, drawn in zip(names, curve_ends(answers.astype(float), skewed=False), strict=True):
                 ends.setdefault(f"{name}, answers taken as true", []).append(drawn)
-            ends.setdefault("area, two sums", []).append(np.stack(summed[1:3], axis=1))
         for method, drawn in ends.items():
             promise = "naive" if "taken as true" in method else "asymptotic"
             yield cell(method, promise, where, *np.concatenate(drawn).T, truths["precision" in method])
-
-
-def summed_area(records: int, epsilon: float) -> tuple[Any, np.ndarray]:
-    """The mechanism of an area as two sums, and the rows that it adds up, of records in order."""
-    scores = ldp.Public(np.arange(records) / records, why="drawn")
-    return inference.plan_sums("auc", ldp.Classes(2), epsilon, scores=scores), area_rows(scores.value)
 
 
 def curve_ends(second: np.ndarray, skewed: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -428,30 +367,19 @@ def thresholds() -> Iterator[Cell]:
 
 
 def check_moments() -> None:
-    """The vectorized recall, and both areas, are those of `evaluate`."""
+    """The vectorized areas are those of `evaluate`."""
     mechanism, hit, miss = response(2, 1.0)
     rng = np.random.default_rng(0)
-    flags, noisy = np.arange(500) < 50, rng.integers(0, 2, 500).astype(np.uint8)
-    model = ldp.Public(np.where(flags, 0.9, 0.1), why="made up")
-    found = inference.evaluate(Release(noisy, plain(mechanism), mechanism), model, simultaneous=False).recall()
-    named = np.array([[noisy[flags].sum()], [noisy[~flags].sum()]])
-    ends = fieller(*ratio_moments(named, np.array([50, 450]), hit, miss), LEVEL)
-    assert np.allclose([found.low[1], found.high[1]], np.clip(np.ravel(ends), 0, 1), atol=1e-3)
-    x = rng.random(500)
+    noisy, x = rng.integers(0, 2, 500).astype(np.uint8), rng.random(500)
     scores = inference.evaluate(Release(noisy, plain(mechanism), mechanism), ldp.Public(x, why="made up"))
     both = curve_ends(((noisy - miss) / (hit - miss))[np.argsort(x)][None])
     for found, [ends] in zip((scores.auc(), scores.average_precision()), both, strict=True):
         assert np.allclose([found.low, found.high], ends)
-    plan, _ = summed_area(500, 1.0)
-    release = Release(plan.randomize(noisy, rng=rng), plain(mechanism), plan)
-    found = inference.evaluate(release, ldp.Public(np.arange(500) / 500, why="drawn")).auc()
-    sums = (plan.moment(release.value)[:, 1] + plan.rows.total * plan.rows.unit - plan.moment(release.value)[:, 0]) / 2
-    assert np.allclose([found.low, found.high], area_ends(*sums, plan.noise_stddev**2 / 2, 500, LEVEL)[1:3])
 
 
 PARTS: dict[str, Callable[[], Iterator[Cell]]] = {
     "Shares": shares, "Sums": sums, "Questions of sums": summed, "Several shares": simultaneous, "Effects": effects,
-    "Recall": recalls, "Areas": areas, "Numbers": numbers, "Looks": sequences, "Prediction sets": thresholds,
+    "Areas": areas, "Numbers": numbers, "Looks": sequences, "Prediction sets": thresholds,
 }  # fmt: skip
 
 
@@ -464,7 +392,6 @@ NAIVE = {
     "exact, one sum": "noise left out, one sum",
     "all groups and classes": "each at 95 %",
     "effect": "effect, answers taken as true",
-    "recall, Fieller": "recall, delta method",
     "area": "area, answers taken as true",
     "average precision": "average precision, answers taken as true",
     "sequence, all looks": "95 % intervals at every look",
@@ -476,9 +403,7 @@ NAMES = {
     "exact, one sum": "share, one sum",
     "all groups and classes": "all classes in five groups",
     "effect": "effect, answers",
-    "recall, Fieller": "recall",
     "area": "ROC AUC, answers",
-    "area, two sums": "ROC AUC, two sums",
     "average precision": "average precision",
     "sequence, all looks": "share at 100 looks",
     "conformal, bets": "prediction sets",
@@ -488,7 +413,7 @@ NAMES = {
 
 SHOWN = (
     "exact", "exact, one sum", "all groups and classes", "sequence, all looks", "mean of numbers", "conformal, bets",
-    "effect", "effect, two sums", "recall, Fieller", "area", "average precision", "area, two sums",
+    "effect", "effect, two sums", "area", "average precision",
 )  # fmt: skip
 """The intervals of the page; the file of all cells has the others."""
 

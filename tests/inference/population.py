@@ -150,20 +150,27 @@ def quantile_of_design(records: int) -> Callable[..., Drawn]:
     return run
 
 
+def draw_numbers(rng: np.random.Generator, size: int, law: str) -> Any:
+    if law == "claims":
+        return np.where(rng.random(size) < 0.05, np.rint(np.minimum(np.exp(rng.normal(2.5, 1, size)), 100)), 0.0)
+    return np.rint(rng.uniform(20, 80, size)) if law == "even" else np.where(rng.random(size) < 0.5, 0.0, 100.0)
+
+
+@cache
+def mean_number(law: str) -> float:
+    """The mean of the population, from four million draws."""
+    return float(np.mean(draw_numbers(np.random.default_rng(77), 4_000_000, law)))
+
+
 def numbers(records: int, epsilon: float, law: str, kind: str) -> Callable[..., Drawn]:
     domain = ldp.Interval(0, 100, grid=101, clip=True)
 
-    def labels_of(rng: np.random.Generator, size: int) -> Any:
-        if law == "claims":
-            return np.where(rng.random(size) < 0.05, np.rint(np.minimum(np.exp(rng.normal(2.5, 1, size)), 100)), 0.0)
-        return np.rint(rng.uniform(20, 80, size)) if law == "even" else np.where(rng.random(size) < 0.5, 0.0, 100.0)
-
-    truth = float(np.mean(labels_of(np.random.default_rng(77), 4_000_000)))
+    truth = mean_number(law)
     mechanism = UnbiasedNumbers(domain, epsilon=epsilon)
     plan = inference.plan_sums("mean", domain, epsilon, records=records) if kind == "sums" else mechanism
 
     def run(rng: np.random.Generator, level: float) -> Drawn:
-        return inference.mean(sums(rng, labels_of(rng, records), plan), level=level), truth
+        return inference.mean(sums(rng, draw_numbers(rng, records, law), plan), level=level), truth
 
     return run
 
@@ -308,21 +315,28 @@ def logistic(records: int, epsilon: float, unit: float, origin: float, slope: fl
     return run
 
 
+def draw_line(rng: np.random.Generator, size: int, law: str) -> tuple[Any, Any]:
+    if law == "U":
+        x = rng.uniform(-1, 1, size)
+        return x, (rng.random(size) < x**2).astype(int)
+    x = rng.exponential(size=size)
+    return x, (rng.random(size) < expit(x - 3)).astype(int)
+
+
+@cache
+def best_slope(law: str) -> float:
+    """The slope of the best line of the population, from four million draws."""
+    x, labels = draw_line(np.random.default_rng(78), 4_000_000, law)
+    return float(np.cov(x, labels)[0, 1] / x.var())
+
+
 def linear(records: int, epsilon: float, law: str, kind: str) -> Callable[..., Drawn]:
     """A line through a law that is no line: the truth is the best line of the population."""
 
-    def drawn(rng: np.random.Generator, size: int) -> tuple[Any, Any]:
-        if law == "U":
-            x = rng.uniform(-1, 1, size)
-            return x, (rng.random(size) < x**2).astype(int)
-        x = rng.exponential(size=size)
-        return x, (rng.random(size) < expit(x - 3)).astype(int)
-
-    x, labels = drawn(np.random.default_rng(78), 4_000_000)
-    truth = float(np.cov(x, labels)[0, 1] / x.var())
+    truth = best_slope(law)
 
     def run(rng: np.random.Generator, level: float) -> Drawn:
-        x, labels = drawn(rng, records)
+        x, labels = draw_line(rng, records, law)
         if kind == "sums":
             release = sums(rng, labels, inference.plan_sums("regression", TWO, epsilon, features=public(x)))
         else:

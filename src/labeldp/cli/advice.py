@@ -162,7 +162,9 @@ Examples:
 @click.option("--classes", metavar="A,B,…|K", help="Classification: the class names, or how many.")
 @click.option("--range", "interval", metavar="LOW,HIGH", help="Regression: the range of the labels.")
 @click.option("--moments", metavar="P", help="Labels without a range: how many moments are bounded, at least 2.")
-@click.option("--epsilon", required=True, metavar="NUMBERS", help="One or more, separated by commas.")
+@click.option(
+    "--epsilon", default="0.5,1,2", show_default=True, metavar="NUMBERS", help="One or more, separated by commas."
+)
 @click.option("--trust", default="local,central", show_default=True, metavar="NAMES", help="local, central or both.")
 @click.option(
     "--protection", default="label", show_default=True, metavar="NAMES", help="label, full (features too) or both."
