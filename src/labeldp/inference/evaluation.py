@@ -285,12 +285,12 @@ class Scores:
             entry: coverage.
             key: "recall" or "F1".
         """
-        others, root = records - predicted, rectangle(entry, 3)
-        few = np.minimum.reduce([right, predicted - right, missed, others - missed]) < FEW
+        unflagged, root = records - predicted, rectangle(entry, 3)
+        few = np.minimum.reduce([right, predicted - right, missed, unflagged - missed]) < FEW
         part = exact_shares(predicted, records, (1.0, 0.0), root)[1:3]
         inside, outside = (
             np.clip(exact_shares(hits, sizes, self._rates_of_answers, root)[1:3], 0, 1)
-            for hits, sizes in ((right, predicted), (missed, others))
+            for hits, sizes in ((right, predicted), (missed, unflagged))
         )
         score = 0 if key == "recall" else 1
         low, high = (detection(part[end], inside[end], outside[1 - end])[score] for end in (0, 1))
@@ -570,13 +570,13 @@ class Scores:
         if len(self.source.names) != 2:
             raise InputError("must be of two classes for recall from sums: release answers", argument="release")
         cells = self.cells.crossed(predicted_cells(self.predictions, len(self.probabilities), 2))
-        known = self.target == "records"
-        entry = rectangle(entry_level(self.source, self.cells, self.level, self.simultaneous, 2), 2 if known else 3)
+        fixed = self.target == "records"
+        entry = rectangle(entry_level(self.source, self.cells, self.level, self.simultaneous, 2), 2 if fixed else 3)
         second = [number[:, 0].reshape(-1, 2) for number in cell_means(self.source, cells, entry)[:3]]
         second[0] = np.nan_to_num(second[0])
         first = [1 - second[0], 1 - second[2], 1 - second[1]]
         part, *ends, _ = exact_shares(cells.sizes.reshape(-1, 2), self.cells.sizes[:, None], (1.0, 0.0), entry)
-        lower, upper = (part, part) if known else ends
+        lower, upper = (part, part) if fixed else ends
         numbers = []
         for code, (value, low, high) in enumerate((first, second)):
             other = 1 - code

@@ -169,5 +169,5 @@ def public_column(values: Any, records: int, argument: str) -> NDArray[Any]:
         if not missing and len({isinstance(entry, str) for entry in entries}) > 1:
             raise InputError("must be all texts or all numbers", argument=argument)
     if np.any(missing):
-        raise InputError("must have no missing entry: give missing values a name of their own", argument=argument)
+        raise InputError("must have no missing entry: name missing values, too", argument=argument)
     return column

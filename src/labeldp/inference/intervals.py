@@ -234,7 +234,7 @@ MOST_CELLS = 2048
 """Cells of a geometric law; a wider law has several integers in a cell, which moves both ends outwards."""
 
 MOST_INTEGERS = 1 << 22
-"""A sum of several noises that needs more integers has an interval without information."""
+"""A sum of several draws that needs more integers has an interval without information."""
 
 
 def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: float, terms: ArrayLike = 1) -> Ends:
@@ -245,7 +245,7 @@ def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: flo
         trials: how many records each count is of.
         rate: noise i has probability proportional to e^(-rate |i|).
         level: coverage.
-        terms: how many such noises each count has.
+        terms: how many such draws each count has.
     """
     totals, trials, terms = np.broadcast_arrays(
         np.asarray(totals, np.float64), np.asarray(trials, np.float64), np.asarray(terms)
@@ -260,9 +260,9 @@ def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: flo
 
 
 def geometric_cells(rate: float, terms: int) -> tuple[Floats, Floats, Floats] | None:
-    """Return the first and last integers of at most about `MOST_CELLS` cells, and the mass of a sum of noises in each.
+    """Return the first and last integers of at most about `MOST_CELLS` cells, and the mass of a sum of draws in each.
 
-    None where the sum of several noises reaches too far.
+    None where the sum of several draws reaches too far.
     """
     reach = ceil(40 / rate + (8 * np.sqrt(2 * terms) / rate if terms > 1 else 0))
     width = max(-(-2 * reach // MOST_CELLS), 1)
@@ -332,7 +332,7 @@ def geometric_variance(rate: float) -> float:
 
 
 def geometric_quantile(rate: float, level: float, terms: int = 1) -> float:
-    """Return an r with P(|noise| <= r) of at least `level`, for a sum of noises proportional to e^(-rate |i|).
+    """Return an r with P(|noise| <= r) of at least `level`, for a sum of noise draws proportional to e^(-rate |i|).
 
     For one noise it is the smallest.
     """

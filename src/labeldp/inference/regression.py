@@ -96,16 +96,16 @@ def regression(
     assert basis is not None
     columns, back = basis
     likelihood = Likelihood.of(outcomes, columns, code)
-    best, found = likelihood.climbed(likelihood.start)
-    _, information, scores = likelihood.parts(found)
+    best, optimum = likelihood.climbed(likelihood.start)
+    _, information, scores = likelihood.parts(optimum)
     inverse: Floats = np.asarray(np.linalg.pinv(information), dtype=np.float64)
-    value, variance = back @ found, np.einsum("ij,jk,ik->i", back, inverse, back)
+    value, variance = back @ optimum, np.einsum("ij,jk,ik->i", back, inverse, back)
     if outcomes.clustered:
         clustered, freedom = _clustered(scores, outcomes.users)
         variance = np.einsum("ij,jk,ik->i", back, inverse @ clustered @ inverse, back)
         rule, (low, high) = RULES["logistic, users"], student(value, variance, freedom, entry)
     else:
-        numbers = np.array([likelihood.ends(direction, best, found, inverse, entry) for direction in back])
+        numbers = np.array([likelihood.ends(direction, best, optimum, inverse, entry) for direction in back])
         rule, (value, low, high) = RULES["logistic"], numbers.T
     unbounded = [name for name, end in zip(axes[0][1], np.isinf(low) | np.isinf(high), strict=True) if end]
     notes = (f"{SEPARATED}: {', '.join(unbounded)}",) if unbounded else ()
@@ -198,17 +198,17 @@ class Likelihood:
                 break
         return value, coefficients
 
-    def _profiled(self, move: float, held: Floats, found: Floats, inverse: Floats) -> float:
-        """Return the log-likelihood at a maximum across a direction, so far from the maximum `found`.
+    def _profiled(self, move: float, held: Floats, optimum: Floats, inverse: Floats) -> float:
+        """Return the log-likelihood at a maximum across a direction, so far from the `optimum`.
 
-        The information there is close to that at `found`, so few steps with its inverse suffice; if not, climb.
+        The information there is close to that at `optimum`, so few steps with its inverse suffice; if not, climb.
         """
         along = inverse @ held
         width = float(held @ along)
         if not 1e-12 < width < 1e6 / len(self.design):
-            return self._climbed(found + move * held, held)[0]
+            return self._climbed(optimum + move * held, held)[0]
         across = inverse - np.outer(along, along) / width
-        coefficients = found + move * along / width
+        coefficients = optimum + move * along / width
         value, _, score = self._terms(coefficients)
         for _ in range(12):
             step = across @ (score @ self.design)
@@ -222,24 +222,24 @@ class Likelihood:
         return self._climbed(coefficients, held)[0]
 
     def ends(
-        self, direction: Floats, best: float, found: Floats, inverse: Floats, level: float
+        self, direction: Floats, best: float, optimum: Floats, inverse: Floats, level: float
     ) -> tuple[float, float, float]:
         """Return a linear function of the coefficients, and the ends that a likelihood ratio test does not refuse.
 
         Args:
             direction: the weights of the function, shape (d,).
-            best, found: the largest log-likelihood and its coefficients.
+            best, optimum: the largest log-likelihood and its coefficients.
             inverse: of the information there, shape (d, d).
             level: coverage.
         """
         length = float(np.linalg.norm(direction))
         held = direction / length
-        center, limit = float(held @ found), normal_quantile(level)
+        center, limit = float(held @ optimum), normal_quantile(level)
         step = limit * float(np.clip(np.sqrt(np.maximum(held @ inverse @ held, 0.0)), 0.02, 2.0))
 
         def root(at: float) -> float:
             """Return by how much the root of the ratio exceeds its limit; weak answers can have a second maximum."""
-            value = self._profiled(at - center, held, found, inverse)
+            value = self._profiled(at - center, held, optimum, inverse)
             if step > WEAK and 2 * (best - value) > limit**2:
                 value = max(value, self._climbed(self.start + (at - held @ self.start) * held, held)[0])
             return float(np.sqrt(max(2 * (best - value), 0.0))) - limit

@@ -154,7 +154,7 @@ def is_sums(release: Any) -> bool:
 
 
 def sums_of_cells(sums: NoisySums, cells: PublicGroups) -> tuple[Floats, Codes]:
-    """Return noisy sums or counts as integers, shape (cells, classes or 1), and how many noises each has, (cells,).
+    """Return noisy sums or counts as integers, shape (cells, classes or 1), and how many draws each has, (cells,).
 
     Cells of the release add up to larger ones.
 
@@ -194,17 +194,17 @@ def cell_means(sums: NoisySums, cells: PublicGroups, level: float) -> tuple[Floa
     """
     mechanism, sizes = sums.mechanism, np.maximum(cells.sizes, 1)[:, None]
     (totals, terms), rate = sums_of_cells(sums, cells), float(mechanism.rate)
-    each = terms[:, None] * geometric_variance(rate)
+    spread = terms[:, None] * geometric_variance(rate)
     if sums.names:
         value = totals / sizes
         share = np.clip(value, 0, 1)
         sampling = np.maximum(share * (1 - share), 1 / sizes) / sizes
         low, high = noisy_binomial(totals, cells.sizes[:, None], rate, level, terms[:, None])
         value = np.where(cells.sizes[:, None] > 0, value, np.nan)
-        return value, low, high, sampling + each / sizes**2, sampling
+        return value, low, high, sampling + spread / sizes**2, sampling
     domain = mechanism.domain
     value = domain.low + domain.step * totals / sizes
-    noise = domain.step**2 * each / sizes**2
+    noise = domain.step**2 * spread / sizes**2
     middle = (domain.low + domain.high) / 2
     nearer = np.clip(value, domain.low, domain.high)
     nearer = nearer + np.clip(middle - nearer, -np.sqrt(noise), np.sqrt(noise))
@@ -304,7 +304,7 @@ def quantile_of_sums(
     cells = PublicGroups.of(groups, sums.mechanism.records)
     entry = entry_level(sums, cells, level, simultaneous)
     sizes, classes = np.maximum(cells.sizes, 1)[:, None], len(sums.names)
-    counts, noises = sums_of_cells(sums, cells)
+    counts, draws = sums_of_cells(sums, cells)
     if counts.shape[1] == 1:
         counts = np.hstack([sizes - counts, counts])
     up, down = np.cumsum(counts, axis=1), sizes - np.cumsum(counts[:, ::-1], axis=1)[:, ::-1] + counts
@@ -312,7 +312,7 @@ def quantile_of_sums(
     below = np.where(np.arange(1, classes + 1) <= terms, up, down) / sizes
     sampling = at * (1 - at) / sizes  # a cumulated share is tested against `at` alone
     half = normal_quantile(entry) * np.sqrt(
-        sampling + noises[:, None] * terms * geometric_variance(float(sums.mechanism.rate)) / sizes**2
+        sampling + draws[:, None] * terms * geometric_variance(float(sums.mechanism.rate)) / sizes**2
     )
     return sums, cells, below, below - half, below + half
 
@@ -546,11 +546,11 @@ def regression_of_sums(release: Any, features: Any, level: float) -> tuple[Noisy
     domain = mechanism.domain
     low, high = (0.0, 1.0) if isinstance(domain, Classes) else (float(domain.low), float(domain.high))
     weights = rows[:, width:] * square_scales
-    whole = weights.sum(axis=0)
+    total_weight = weights.sum(axis=0)
     fitted = np.clip((design @ value - low) / (high - low), 0, 1)
     noise = np.sqrt(square) * square_scales / (high - low)
-    upper = (totals[width:] * square_scales - low * whole) / (high - low)
-    one, other = np.clip(upper + noise, 0, whole), np.clip(whole - upper + noise, 0, whole)
+    upper = (totals[width:] * square_scales - low * total_weight) / (high - low)
+    one, other = np.clip(upper + noise, 0, total_weight), np.clip(total_weight - upper + noise, 0, total_weight)
     bounds = (
         one * max(1 - 2 * float(fitted.min()), 0) + weights.T @ fitted**2,
         other * max(2 * float(fitted.max()) - 1, 0) + weights.T @ (1 - fitted) ** 2,
