@@ -3,10 +3,12 @@
 import dataclasses
 import inspect
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from architecture.source import exports, room, room_names
 
@@ -113,3 +115,44 @@ def test_a_dataclass_that_prints_an_array_is_seen() -> None:
     leaky = dataclasses.make_dataclass("Leaky", [("labels", np.ndarray), ("epsilon", float)])
     assert shown(leaky) == ["labels"]
     assert str(SENTINEL) in repr(leaky(LABELS, 1.0))
+
+
+def refusing() -> list[Any]:
+    """Every public class whose constructor may refuse: estimators of scikit-learn check nothing before `fit`."""
+    found: dict[str, Any] = {}
+    for name in room_names():
+        for key, each in exports(name).items():
+            own = inspect.isclass(each) and each.__module__.startswith("labeldp")
+            if own and not issubclass(each, Enum | BaseException | BaseEstimator | tuple):
+                found[f"{each.__module__}.{key}"] = each
+    return [pytest.param(each, id=name) for name, each in sorted(found.items()) if not inspect.isabstract(each)]
+
+
+@pytest.mark.parametrize("kind", refusing())
+def test_what_a_constructor_refused_can_be_shown(kind: Any) -> None:
+    """Tools that print the variables of an error call `repr` on an object that was not finished."""
+    started = kind.__new__(kind)
+    if dataclasses.is_dataclass(kind):  # its fields are set before anything is checked
+        for part in dataclasses.fields(kind):
+            if part.init or part.default is not dataclasses.MISSING:
+                object.__setattr__(started, part.name, "")
+    elif "__init__" not in vars(kind) and kind.__init__ is object.__init__:
+        return
+    assert isinstance(repr(started), str)
+
+
+def test_the_variables_of_a_refusal_can_be_printed() -> None:
+    mechanisms, p = room("mechanisms"), room("privacy")
+    domain = mechanisms.Classes(("a", "b"))
+    for refuse in (
+        lambda: room("curator").Curator(["x"], domain=domain, budget=p.Budget(1)),
+        lambda: mechanisms.LaplaceHistogram(domain=domain, epsilon=1, groups=[0]),
+        lambda: mechanisms.GaussianMoment(domain=domain, epsilon=1, delta=1e-6, features=[[1.0]]),
+    ):
+        with pytest.raises(p.LabelDPError) as refusal:
+            refuse()
+        frame, shown = refusal.tb, []
+        while frame is not None:
+            shown += [repr(value) for value in frame.tb_frame.f_locals.values()]
+            frame = frame.tb_next
+        assert shown

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Domain, Groups, GroupSizes, Mechanism, PublicInput, public_value, real_matrix
-from labeldp.privacy import Floats, InputError, PrivacyLoss, Public, Release, Trust, check_integer, set_fields
+from labeldp.privacy import (
+    UNTIL_MADE,
+    Floats,
+    InputError,
+    PrivacyLoss,
+    Public,
+    Release,
+    Trust,
+    check_integer,
+    set_fields,
+)
 
 Keys = NDArray[np.int64]
 
@@ -41,7 +51,7 @@ class Bagged(Mechanism):
     bags: InitVar[Any] = "median"
     features: InitVar[Any] = None
     seed: InitVar[int] = 0
-    partition: Any = field(init=False)
+    partition: Any = field(init=False, default=UNTIL_MADE)
     owners: Groups | None = field(init=False, default=None, repr=False)
     moves: tuple[int, int, int] = field(init=False, default=(1, 1, 1), repr=False, compare=False)
     """Maxima over users of: their records, the sum of squares of their records by bag, and their bags."""

@@ -14,6 +14,7 @@ from labeldp.bags.base import Bagged, ReleasedSums
 from labeldp.bags.losses import ENDS, MAX_BAG, HiddenWeights
 from labeldp.mechanisms import Domain, Groups, PublicInput, public_value, real_matrix
 from labeldp.privacy import (
+    UNTIL_MADE,
     Floats,
     InputError,
     Integers,
@@ -219,7 +220,7 @@ class WeightedLBA(Bagged):
     assumed_residual_square: float = 0.0
     weights: InitVar[Any] = None
     table: Floats = field(init=False, repr=False, compare=False)
-    digest: str = field(init=False)
+    digest: str = field(init=False, default=UNTIL_MADE)
     leverages: Leverages = field(init=False, repr=False, compare=False)
     residual_square: float = field(init=False, repr=False, compare=False)
     units: Floats = field(init=False, repr=False, compare=False)

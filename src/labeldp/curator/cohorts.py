@@ -21,6 +21,7 @@ from labeldp.privacy import (
     add_digests,
     derive_key,
     did_you_mean,
+    even_if_refused,
     has_repeats,
     hidden_ids,
 )
@@ -216,6 +217,7 @@ class SortedIds:
         """Remove the temporary file."""
         self._buckets.close()
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"SortedIds({self.records})"
 

@@ -37,6 +37,7 @@ from labeldp.privacy import (
     as_randomness,
     common_unit,
     derive_key,
+    even_if_refused,
     integer_ids,
     record_words,
     refuse_repeats,
@@ -150,6 +151,7 @@ class Fingerprint:
             analyst=ledger.scope.analyst,
         )
 
+    @even_if_refused
     def __repr__(self) -> str:
         return "Fingerprint(<secret>)"
 
@@ -537,6 +539,7 @@ class Curator(NotCopyable):
             self._fingerprints[key].update(self._ids, self._codes)
         return self._fingerprints[key]
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"Curator(records={self.records}, domain={self._domain!r}, ledger={self._ledger!r})"
 

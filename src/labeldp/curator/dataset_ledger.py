@@ -97,6 +97,7 @@ from labeldp.privacy import (
     Unit,
     UnreadableRows,
     derive_key,
+    even_if_refused,
     gather,
     largest_of,
     read_stored,
@@ -789,6 +790,7 @@ class DatasetLedger(NotCopyable):
         certificates = {entry.certificate.entries[0].id: entry.certificate for entry in self.entries}
         return gather([Release(None, certificates[charge]) for charge in charges], lambda *_: None).certificate
 
+    @even_if_refused
     def __repr__(self) -> str:
         names = {name: getattr(self.scope, name) for name in ("revision", "cohort", "analyst")}
         words = "".join(f", {name}={value!r}" for name, value in names.items() if value)

@@ -43,6 +43,7 @@ from labeldp.privacy import (
     Unit,
     decimal,
     derive_key,
+    even_if_refused,
     numbers_of,
 )
 
@@ -344,6 +345,7 @@ class LedgerFile(NotCopyable):
             raise LedgerError(f"the dataset {name!r} must be added first: a share is a part of its budget")
         return DatasetLedger(self._store, scope, secrets.token_bytes(SECRET_BYTES), budget)
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"LedgerFile({str(self.path)!r})"
 

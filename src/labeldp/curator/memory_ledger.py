@@ -19,6 +19,7 @@ from labeldp.privacy import (
     SingleProcess,
     Step,
     Unit,
+    even_if_refused,
     numbers_of,
     warn_of_weak_budget,
 )
@@ -170,5 +171,6 @@ class Ledger(SingleProcess):
         yield draw
         draw.certificate = request.certificate(charge, mechanism, self.scope.name)
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"Ledger(name={self.scope.name!r}, budget=({self.budget}), charges={len(self._charges)})"

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError, check_growth
+from labeldp.privacy import InputError, check_growth, even_if_refused
 from labeldp.tables import first_names
 
 SOURCES_NEEDED = (
@@ -42,6 +42,7 @@ class LabeledArrays:
         """Shape of the features."""
         return self.features.shape
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"LabeledArrays(features of shape {self.shape}, labels private)"
 

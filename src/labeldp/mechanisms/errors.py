@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import Mechanism, word_stream
 from labeldp.mechanisms.domains import Interval, require_domain
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
-from labeldp.privacy import Floats, InputError, PrivacyLoss, RandomSource, Trust, positive_epsilon, set_fields
+from labeldp.privacy import (
+    UNTIL_MADE,
+    Floats,
+    InputError,
+    PrivacyLoss,
+    RandomSource,
+    Trust,
+    positive_epsilon,
+    set_fields,
+)
 from labeldp.sampling import MIN_RATE, discrete_laplace, laplace_law
 
 MAX_ERROR = 1 << 20
@@ -45,8 +54,8 @@ class SquaredErrors(Mechanism):
     stored: ClassVar[str] = "predictions"
     predictions: InitVar[Any]
     predicted: Groups = field(init=False, repr=False)
-    unit: int = field(init=False)
-    sensitivity: int = field(init=False)
+    unit: int = field(init=False, default=UNTIL_MADE)
+    sensitivity: int = field(init=False, default=UNTIL_MADE)
     trust: ClassVar[Trust] = Trust.CENTRAL
     contract: ClassVar[str] = "labeldp.testing.checks:check_errors"
 

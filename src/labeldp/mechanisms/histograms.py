@@ -15,6 +15,7 @@ from labeldp.mechanisms.base import Mechanism, word_stream, words_of
 from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
+    UNTIL_MADE,
     Floats,
     InputError,
     NotInvertibleError,
@@ -55,7 +56,7 @@ class CountMechanism(Mechanism):
     epsilon: float = field(kw_only=False)
     stored: ClassVar[str] = "groups"
     groups: InitVar[Any]
-    partition: Groups | GroupSizes = field(init=False)
+    partition: Groups | GroupSizes = field(init=False, default=UNTIL_MADE)
     trust: ClassVar[Trust] = Trust.CENTRAL
     contract: ClassVar[str] = "labeldp.testing.checks:check_counts"
     domain_wanted: ClassVar[str] = "Classes, such as Classes(10)"

@@ -28,6 +28,7 @@ from labeldp.mechanisms.inputs import (
     rounded,
 )
 from labeldp.privacy import (
+    UNTIL_MADE,
     Floats,
     InputError,
     Integers,
@@ -170,7 +171,7 @@ class CrossMoment(_NoisySums):
     centers: InitVar[Any] = None
     reach: int = field(default=0, repr=False)
     bins: int = field(default=0, repr=False)
-    rows: GridRows | GridTotals = field(init=False)
+    rows: GridRows | GridTotals = field(init=False, default=UNTIL_MADE)
     places: Groups | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int, users: Any, centers: Any) -> None:
@@ -491,7 +492,7 @@ class GaussianChoice(_GaussianSums):
     rows: InitVar[Any]
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
-    choices: GridChoices = field(init=False)
+    choices: GridChoices = field(init=False, default=UNTIL_MADE)
 
     def __post_init__(self, rows: Any, clip: float | None, resolution: int) -> None:
         super().__post_init__()

@@ -15,6 +15,7 @@ from labeldp.mechanisms.domains import Classes, Codes, Domain, require_domain
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.privacy import (
     BLOCK,
+    UNTIL_MADE,
     WORD,
     Floats,
     Ids,
@@ -314,7 +315,7 @@ class RandomizedResponseTopK(_CandidateResponse):
     plain: ClassVar[tuple[str, ...]] = ("epsilon", "k")
     prior: InitVar[Any]
     k: int = field(repr=False, compare=False)
-    candidates: CandidateSets = field(init=False)
+    candidates: CandidateSets = field(init=False, default=UNTIL_MADE)
     laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, prior: Any) -> None:
@@ -360,7 +361,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
 
     stored: ClassVar[str] = "prior"
     prior: InitVar[Any]
-    candidates: CandidateSets = field(init=False)
+    candidates: CandidateSets = field(init=False, default=UNTIL_MADE)
     laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, prior: Any) -> None:

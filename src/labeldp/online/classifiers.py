@@ -27,6 +27,7 @@ from labeldp.privacy import (
     Unit,
     as_successive,
     check_positive,
+    even_if_refused,
 )
 
 RATE = 0.1
@@ -178,6 +179,7 @@ class OnlineSoftmax:
     def _probabilities(self, places: NDArray[np.intp], values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(softmax(values @ self._weights[places]))
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"OnlineSoftmax(response={self.response!r}, features={len(self._places)})"
 
@@ -365,5 +367,6 @@ class StreamClassifier(SingleProcess):
         """Return the probability of each class of a record; see `OnlineSoftmax`."""
         return self.model.predict_proba_one(x)
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"StreamClassifier(classes={len(self.classes)}, run={self.run!r}, labels={self._labels})"

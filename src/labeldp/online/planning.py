@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from labeldp.online.convex.base import NEEDS_SAMPLER, NORM_SLACK, Body, ConvexKernel, Sampler, real
 from labeldp.online.experts.accounting import SWINGS, PrivacyTarget, nonprivate_bound
-from labeldp.privacy import InputError, Unit, check_integer, decimal, float_above, positive_epsilon
+from labeldp.privacy import InputError, Unit, check_integer, decimal, even_if_refused, float_above, positive_epsilon
 
 NEIGHBORS = {"replace": Unit.ONE_LOSS, "zero-out": Unit.ZERO_OUT}
 """The relations by name: one round's losses become any others, or zero."""
@@ -89,6 +89,7 @@ class OnlinePlan:
     expected_switches: float = math.inf
     alternatives: tuple[Alternative, ...] = ()
 
+    @even_if_refused
     def __repr__(self) -> str:
         promise = f"epsilon={float_above(self.task.epsilon)}, delta={float_above(self.task.delta)}"
         values = ", ".join(f"{name}={float(value):.4g}" for name, value in self.parameters.items() if value is not None)

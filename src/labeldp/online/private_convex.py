@@ -21,7 +21,7 @@ from labeldp.online.convex.gradient import NoisyLeader
 from labeldp.online.convex.regularized import SampledWeights
 from labeldp.online.learner import ChargedLearner, OnlineLedger, Settings, floats_below
 from labeldp.online.planning import OnlinePlan, plan_convex
-from labeldp.privacy import Budget, Floats, InputError, RandomSource
+from labeldp.privacy import Budget, Floats, InputError, RandomSource, even_if_refused
 
 _BODIES: dict[str, type[Body]] = {kind.__name__: kind for kind in (Unbounded, Ball, Box)}
 
@@ -176,6 +176,7 @@ class PrivateOnlineConvex(ChargedLearner):
                 raise InputError("gradients must have shape (dimension,) where a function gives them")
         return checked_gradients(gradients, kernel.body.dimension, kernel.lipschitz, clip=self._settings.clip)
 
+    @even_if_refused
     def __repr__(self) -> str:
         settings = (self._settings.horizon, self._rounds, self.plan.method)
         return "PrivateOnlineConvex(horizon={}, rounds={}, method={!r})".format(*settings)

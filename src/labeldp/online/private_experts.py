@@ -9,7 +9,7 @@ from labeldp.online.convex.base import finite_array
 from labeldp.online.experts.kernel import Actions, Losses, check_levels, paired, quantize
 from labeldp.online.learner import ChargedLearner, OnlineLedger, Settings, floats_below
 from labeldp.online.planning import OnlinePlan, plan_experts
-from labeldp.privacy import Budget, InputError, RandomSource
+from labeldp.privacy import Budget, InputError, RandomSource, even_if_refused
 
 _cached_plan = lru_cache(maxsize=64)(plan_experts)
 
@@ -125,6 +125,7 @@ class PrivateExperts(ChargedLearner):
         with self._lock:
             return self._advance(levels)
 
+    @even_if_refused
     def __repr__(self) -> str:
         s = self._settings
         return f"PrivateExperts(d={s.d}, horizon={s.horizon}, rounds={self._rounds}, method={self.plan.method!r})"

@@ -37,6 +37,7 @@ from .composition import failures as failures
 from .composition import gaussian_delta as gaussian_delta
 from .composition import loss_lattice as loss_lattice
 from .composition import max_loss as max_loss
+from .errors import UNTIL_MADE as UNTIL_MADE
 from .errors import Argument as Argument
 from .errors import BudgetExceeded as BudgetExceeded
 from .errors import DomainError as DomainError
@@ -48,6 +49,7 @@ from .errors import NotInvertibleError as NotInvertibleError
 from .errors import PrivacyWarning as PrivacyWarning
 from .errors import UnreadableRows as UnreadableRows
 from .errors import did_you_mean as did_you_mean
+from .errors import even_if_refused as even_if_refused
 from .errors import explain_full_disk as explain_full_disk
 from .exact import WORD as WORD
 from .exact import decimal as decimal

@@ -1,10 +1,12 @@
 """One tree of errors. Messages name the argument and what would be right, and never a label."""
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import wraps
+from typing import Any
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -124,3 +126,20 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     spelled = {text.casefold(): text for text in names}
     near = get_close_matches(name.casefold(), spelled, n=1)
     return f"did you mean {spelled[near[0]]!r}?" if near else ""
+
+
+def even_if_refused(method: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return a `__repr__` that tools can call on an object whose constructor refused: they print it with the error."""
+
+    @wraps(method)
+    def text(instance: Any) -> str:
+        try:
+            return method(instance)
+        except AttributeError:
+            return f"{type(instance).__name__}(<refused>)"
+
+    return text
+
+
+UNTIL_MADE: Any = None
+"""The value of a field that a constructor computes, as long as it may still refuse."""

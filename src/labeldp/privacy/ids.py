@@ -11,7 +11,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from labeldp.privacy.errors import InputError, explain_full_disk
+from labeldp.privacy.errors import InputError, even_if_refused, explain_full_disk
 from labeldp.privacy.validate import without_traceback
 
 Words = NDArray[np.uint64]
@@ -164,6 +164,7 @@ class Texts(Sequence[bytes]):
         signed = np.where(minus, np.uint64(0) - value, value).view(np.int64)
         numbers[rows], integer[rows] = np.where(sound, signed, 0), sound
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"Texts({len(self)})"
 
@@ -281,6 +282,7 @@ class RecordIds:
         chosen = rows if self._rows is None else self._rows[rows]
         return [] if self._texts is None else [self._texts[row] for row in chosen.tolist()]
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"RecordIds({len(self)})"
 
@@ -440,6 +442,7 @@ class RecordDigest:
         """Number of records so far."""
         return self._count
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"{type(self).__name__}(<secret>)"
 

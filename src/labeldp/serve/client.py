@@ -27,6 +27,7 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     SystemRandomness,
+    even_if_refused,
 )
 from labeldp.serve.wire import described, described_steps, encoded, order_digest, packed, unpacked, unpacked_rows
 
@@ -131,6 +132,7 @@ class ServerConnection:
             argument="address",
         )
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"ServerConnection({self._address!r})"
 
@@ -355,5 +357,6 @@ class RemoteCurator:
         splits = [{"parts": packed(parts), "part": part, "why": why} for parts, part, why in self._splits]
         return self._server.ask(call, {"dataset": self._dataset, "run": self._run or "", "splits": splits, **content})
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"RemoteCurator({self._dataset!r}, records={self._records}, domain={self._domain!r})"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final
 
-from labeldp.privacy import LedgerError, derive_key
+from labeldp.privacy import LedgerError, derive_key, even_if_refused
 from labeldp.tables import sync
 
 LOG, KEY = "log.jsonl", "log.key"
@@ -103,6 +103,7 @@ class Log:
         if "charge" in entry:
             self._charges.setdefault(entry["dataset"], set()).add(entry["charge"])
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"Log({self.count} lines)"
 

@@ -29,6 +29,7 @@ from labeldp.privacy import (
     Release,
     SingleProcess,
     decimal,
+    even_if_refused,
     float_above,
     gather,
     rounded_up_text,
@@ -189,6 +190,7 @@ class HeldDataset:
         value: Kept = self._curators[key]
         return value
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"HeldDataset({self.config.name!r})"
 
@@ -436,6 +438,7 @@ class Vault(SingleProcess):
         self.log.append({"what": "stop", "late": self.late})
         self.log.close()
 
+    @even_if_refused
     def __repr__(self) -> str:
         return f"Vault({', '.join(self._datasets)})"
 

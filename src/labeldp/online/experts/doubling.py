@@ -13,6 +13,7 @@ from labeldp.online.experts.softmax import plan_softmax
 from labeldp.online.planning import ExpertsTask, OnlinePlan, best_plan, experts_plan, methods_of
 from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
+    UNTIL_MADE,
     Argument,
     InputError,
     Integers,
@@ -157,9 +158,9 @@ class BetterOfTwo(Kernel[BothState]):
     first: Kernel[Any]
     second: Kernel[Any]
     chooser: Kernel[Any]
-    experts: int = field(init=False)
-    levels: int = field(init=False)
-    neighbors: Unit = field(init=False)
+    experts: int = field(init=False, default=UNTIL_MADE)
+    levels: int = field(init=False, default=UNTIL_MADE)
+    neighbors: Unit = field(init=False, default=UNTIL_MADE)
 
     def __post_init__(self) -> None:
         if self.first.experts != self.second.experts or self.chooser.experts != 2:

@@ -21,6 +21,7 @@ from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, check_t
 from labeldp.online.planning import ExpertsTask, OnlinePlan, experts_plan
 from labeldp.online.snapshots import KernelState
 from labeldp.privacy import (
+    UNTIL_MADE,
     InputError,
     Integers,
     PrivacyLoss,
@@ -251,8 +252,8 @@ class L2P(Kernel[LazyState[Any]]):
     batch: int
     redraw: Fraction
     neighbors: Unit = Unit.ONE_LOSS
-    experts: int = field(init=False)
-    levels: int = field(init=False)
+    experts: int = field(init=False, default=UNTIL_MADE)
+    levels: int = field(init=False, default=UNTIL_MADE)
 
     def __post_init__(self) -> None:
         if self.measure.failure:
