@@ -1,5 +1,6 @@
 """Learning from released labels and scoring on them, by scikit-learn's conventions."""
 
+from collections.abc import Hashable
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -78,7 +79,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         candidates = as_candidates(self.estimator, X, argument="estimator")
         guess = cross_fit(X, evidence, candidates, recipe)
         self.model_ = learn(X, evidence, guess, recipe, domain)
-        self.classes_ = np.asarray(domain.names)
+        self.classes_ = domain.decode(np.arange(domain.size))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -104,7 +105,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             sample_weight: weights of labels, shape (n,), not of a release.
         """
         if not isinstance(y, Release):
-            return float(super().score(X, y, sample_weight))
+            domain = Classes(self.classes_.tolist())
+            hits = domain.encode(y) == self.predict_proba(X).argmax(axis=1)
+            return float(np.average(hits, weights=sample_weight))
         if sample_weight is not None:
             raise InputError("sample_weight cannot go with a release: its records count alike")
         if y.mechanism is None or y.mechanism.domain.names != tuple(self.classes_.tolist()):
@@ -120,13 +123,18 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return y.mechanism.domain, evidence
         if self.mechanism is not None and likelihood is None and are_sets(self.mechanism):
             return self.mechanism.domain, Evidence.made_by(self.mechanism, y)
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
-        names = self.classes
+        # Of a list numpy would make texts of numbers beside texts, and round integers of more than 64 bits.
+        labels = column_or_1d(y if hasattr(y, "__array__") else np.array([*y, None], dtype=object)[:-1], warn=True)
+        listed, names = labels.tolist(), self.classes
         if self.mechanism is not None:
             domain: Classes = self.mechanism.domain
+        elif names is not None:
+            domain = Classes(names)
         else:
-            domain = Classes(np.unique(labels).tolist() if names is None else names)
+            if labels.dtype.kind != "O":
+                check_classification_targets(labels)
+            distinct = {(type(label), label): label for label in listed if isinstance(label, Hashable)}
+            domain = Classes(list(distinct.values()) if len(distinct) else listed)
         codes = released_codes(domain, labels)
         if likelihood is not None:
             rows = np.asarray(likelihood, dtype=np.float64)
@@ -258,6 +266,8 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     names = mechanism.domain if mechanism is not None else domain
     if not isinstance(names, Classes):
         raise InputError("the domain must be Classes")
+    if len(set(map(type, names.names))) > 1:
+        raise InputError("must have names of one type, which scikit-learn can sort: declare texts", argument="classes")
     if metric in ("recall", "precision", "f1") and names.size != 2:
         raise InputError(f"must be {metric}_macro for more than two classes", argument="metric")
     if mechanism is not None:

@@ -80,7 +80,8 @@ def row_table(features: Any) -> Any:
     if isinstance(features, np.ma.MaskedArray):
         features = number_table(features)
     kinds = getattr(features, "dtypes", None)
-    kinds = kinds if hasattr(kinds, "__iter__") else [getattr(features, "dtype", None)]
+    if kinds is None or not hasattr(kinds, "__iter__"):
+        kinds = [getattr(features, "dtype", None)]
     if any(getattr(kind, "kind", None) == "c" for kind in kinds):
         raise InputError(COMPLEX_ERROR)
     return features
@@ -159,7 +160,7 @@ def real_array(features: Any) -> NDArray[Any]:
         raise InputError(SPARSE_ERROR)
     try:
         if isinstance(features, np.ma.MaskedArray):
-            features = features.astype(np.float64).filled(np.nan)
+            features = np.ma.filled(np.ma.asarray(features, dtype=np.float64), np.nan)
         table = np.asarray(features)
         if table.dtype.kind in "mM":
             raise TypeError("NumPy would count dates in days or nanoseconds")

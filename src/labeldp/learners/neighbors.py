@@ -140,7 +140,7 @@ class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
             NotInvertibleError: the noise has no inverse.
         """
         self._learn(X, release, Classes)
-        self.classes_ = np.asarray(self.domain_.names)
+        self.classes_ = self.domain_.decode(np.arange(self.domain_.size))
         return self
 
     def predict_proba(self, X: Any) -> Probabilities:

@@ -329,6 +329,11 @@ class Classes(Domain):
         return {name: code for code, name in enumerate(self.names) if not isinstance(name, bool)}
 
     @cached_property
+    def _truths(self) -> dict[bool, int]:
+        """The code of each name that is a truth value."""
+        return {name: code for code, name in enumerate(self.names) if isinstance(name, bool)}
+
+    @cached_property
     def _texts(self) -> dict[str, int]:
         """The code of each name's text, where it is the text of one name alone."""
         return _unique((str(name), code) for code, name in enumerate(self.names))
@@ -341,6 +346,8 @@ class Classes(Domain):
 
     def _alike(self, label: Any) -> int | None:
         """Return the code of a label that is not itself a name: by its text in a file, else by its value."""
+        if isinstance(label, _BOOL_TYPES) and bool(label) in self._truths:
+            return self._truths[bool(label)]
         text = _text(label)
         if text is None or text in self._texts:
             return self._texts.get(text or "")

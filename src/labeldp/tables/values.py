@@ -1,5 +1,6 @@
 """Cells of a table as texts, numbers, record ids and labels; labels as a mechanism answered them."""
 
+import re
 import secrets
 from types import TracebackType
 from typing import Any, final
@@ -156,9 +157,16 @@ def as_text(values: Any, column: str) -> Any:
         unsigned_zero = pc.add(values.cast(pa.float64()), 0.0)
         return unsigned_zero.cast(pa.large_string())
     if is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind) or pa.types.is_null(kind):
-        problem = f"column {column!r} holds {kind}, which cannot be written as text: is its time zone known here?"
+        problem = (
+            f"column {column!r} holds {type_name(kind)}, which cannot be written as text: is its time zone known here?"
+        )
         return without_values(lambda: values.cast(pa.large_string()), lambda error: problem)
-    raise InputError(f"column {column!r} holds {kind}; texts, numbers, booleans or dates are needed")
+    raise InputError(f"column {column!r} holds {type_name(kind)}; texts, numbers, booleans or dates are needed")
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Return the name of a type without its fields and parameters: of a table in memory they come from cells."""
+    return re.split(r"[<\[(]", str(kind))[0]
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -210,7 +218,7 @@ def record_ids(batch: pa.RecordBatch, column: str) -> RawIds:
     if is_text(kind):
         values = values.cast(pa.large_string())
     elif not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)):
-        raise InputError(f"the id column {column!r} must hold integers or texts, and it holds {kind}")
+        raise InputError(f"the id column {column!r} must hold integers or texts, and it holds {type_name(kind)}")
     texts = values.cast(pa.large_binary())
     _, edges, data = texts.buffers()
     places = np.frombuffer(edges, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -355,7 +363,9 @@ def user_column(content: pa.Table, column: str) -> Any:
     if values.null_count or empty:
         raise InputError(NO_USER, argument=f"--user: the column {column!r}")
     if not (pa.types.is_integer(values.type) or is_text(values.type)):
-        raise InputError(f"--user: the column {column!r} must hold integers or texts, and it holds {values.type}")
+        raise InputError(
+            f"--user: the column {column!r} must hold integers or texts, and it holds {type_name(values.type)}"
+        )
     return joined_ids([record_ids(batch, column) for batch in content.select([column]).to_batches()])
 
 

@@ -183,7 +183,7 @@ class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
             likelihood = Evidence.of(release).likelihood
             shares = [likeliest_shares(likelihood, column, len(counts)) for column, counts in sizes]
         self.values_ = [projected(answer) for answer in shares]
-        self.classes_ = np.asarray(domain.names)
+        self.classes_ = domain.decode(np.arange(domain.size))
         return self
 
     def predict_proba(self, X: Any) -> Probabilities:
