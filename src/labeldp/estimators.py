@@ -5,8 +5,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from itertools import product
-from typing import Any, Self, cast
+from typing import Any, ParamSpec, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
@@ -80,6 +81,21 @@ RANDOM_STATE = (
 )
 
 
+P = ParamSpec("P")
+
+
+def _refuse_seed(init: Callable[P, None]) -> Callable[P, None]:
+    """Return an `__init__` with the same signature that says why it takes no seed."""
+
+    @wraps(init)
+    def declare(*args: P.args, **parameters: P.kwargs) -> None:
+        if "random_state" in parameters:
+            raise InputError(RANDOM_STATE, argument="random_state")
+        init(*args, **parameters)
+
+    return declare
+
+
 class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
     """What the two estimators share: they differ in the domain of the labels."""
 
@@ -94,12 +110,6 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
     records: Any
     n_jobs: Any
     representation: str | None
-
-    def __new__(cls, *_: Any, **options: Any) -> Self:
-        """Refuse a seed. Copies come this way, too, so that the right to fit is made in `__init__`."""
-        if "random_state" in options:
-            raise InputError(RANDOM_STATE, argument="random_state")
-        return super().__new__(cls)
 
     def _declare(self, parameters: dict[str, Any]) -> None:
         """Store the parameters of `__init__` unchanged, as scikit-learn does, and create a right to fit."""
@@ -416,6 +426,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         2.0
     """
 
+    @_refuse_seed
     def __init__(
         self,
         *,
@@ -479,6 +490,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         2.0
     """
 
+    @_refuse_seed
     def __init__(
         self,
         *,

@@ -2,8 +2,10 @@
 
 import inspect
 from collections.abc import Iterator
+from enum import Enum
 from functools import cached_property
 from types import FunctionType
+from typing import Any
 
 import pytest
 
@@ -59,3 +61,24 @@ def test_names_on_top_are_few_and_hide_no_room() -> None:
     names = [name for name in labeldp.__all__ if not inspect.ismodule(getattr(labeldp, name))]
     assert len(names) <= 41
     assert not set(names) & set(room_names())
+
+
+@pytest.mark.parametrize("name", ["", *room_names()])
+def test_a_class_and_an_empty_subclass_have_the_signature_of_init(name: str) -> None:
+    """Editors and scikit-learn read it; a `__new__` in any base would hide it before Python 3.11.4."""
+    classes = exports(name) if name else {symbol: getattr(labeldp, symbol) for symbol in labeldp.__all__}
+    for symbol, thing in classes.items():
+        if not inspect.isclass(thing) or issubclass(thing, Enum):
+            continue
+        if not inspect.isfunction(_defined(thing).get("__init__")):  # of an exception or a tuple
+            continue
+        assert not inspect.isfunction(_defined(thing).get("__new__")), symbol
+        _, *parameters = inspect.signature(thing.__init__).parameters.values()  # type: ignore[misc]
+        heir = type(symbol, (thing,), {})
+        for kind in (thing, heir):
+            assert list(inspect.signature(kind).parameters.values()) == parameters, symbol
+
+
+def _defined(kind: type) -> dict[str, Any]:
+    """The members of a class and of its bases, without those of `object`."""
+    return {name: value for base in reversed(kind.__mro__[:-1]) for name, value in vars(base).items()}

@@ -10,7 +10,7 @@ import pytest
 
 from architecture.source import PACKAGE, ROOT
 
-sys.path.append(str(ROOT / "benchmarks"))  # last: tests have modules of the same names
+sys.path.append(str(ROOT / "benchmarks"))  # last: tests come first
 
 import pages
 

@@ -273,6 +273,7 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     if mechanism is not None:
         inverse_table(mechanism)  # refuses noise without an inverse
     function = partial(_score, metric=metric, domain=names, mechanism=mechanism)
+    function.__name__ = f"debiased_{metric}"  # type: ignore[attr-defined]  # scikit-learn before 1.6.1 prints it
     return make_scorer(function, response_method=RESPONSES[metric], greater_is_better=metric != "neg_log_loss")
 
 

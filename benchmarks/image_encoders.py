@@ -2,7 +2,7 @@
 
 How accurate is `labeldp fit --encoder imagenet`?
 
-    OMP_NUM_THREADS=1 python benchmarks/encoders.py --store docs/results/data/imagenet-features.csv \\
+    OMP_NUM_THREADS=1 python benchmarks/image_encoders.py --store docs/results/data/imagenet-features.csv \\
         --write docs/results/imagenet-features.md
 
 The program needs the extra `image-encoder`, and data in the folder LABELDP_DATA, by default ../shared/data. It computes

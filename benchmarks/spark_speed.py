@@ -1,6 +1,6 @@
 """What a release in Spark costs beside Spark itself: an identity `mapInArrow` of the same columns, in one run.
 
-    python benchmarks/spark.py [--rows 1e7] [--repeats 3] [--cores 2] [--write]
+    python benchmarks/spark_speed.py [--rows 1e7] [--repeats 3] [--cores 2] [--write]
 
 Spark on some cores of this machine, rows in Parquet; wall time, and processor time of Java, its workers and the driver
 together, medians. The check of the ids, which is a shuffle of that column, is counted apart.
@@ -166,7 +166,7 @@ def main() -> None:
     options = parser.parse_args()
     spark = lds.start_session(f"local[{options.cores}]")
     spark.sparkContext.setLogLevel("ERROR")
-    command = f"python benchmarks/spark.py --rows {options.rows:.0e} --repeats {options.repeats}"
+    command = f"python benchmarks/spark_speed.py --rows {options.rows:.0e} --repeats {options.repeats}"
     import pyspark
 
     lines = [

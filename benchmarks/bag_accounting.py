@@ -1,6 +1,6 @@
 """How fast the accounting of bags is, as a ratio to `scipy.integrate.quad` of the same integrand in the same run.
 
-    python benchmarks/accounting.py [--repeats 15] [--write]
+    python benchmarks/bag_accounting.py [--repeats 15] [--write]
 
 One thread. `quad` adds up one integral for each number of noisy labels of a bag that has a probability above 1e-16, to
 a relative 1e-8 (its own estimate); ours is a bracket that holds for certain, of a relative width of 1e-10 for published
@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--write", action="store_true", help="store the tables in docs/results/data")
     options = parser.parse_args()
-    command = f"python benchmarks/accounting.py --repeats {options.repeats}"
+    command = f"python benchmarks/bag_accounting.py --repeats {options.repeats}"
     head = [
         "# Accounting of bags",
         "",
