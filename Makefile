@@ -19,12 +19,15 @@
 PYTHON      ?= python3
 CONSTRAINTS ?= constraints.txt
 
-BIN         := .venv/bin
+# make VENV=.venv-3.13 PYTHON=python3.13 test: the same with another Python, in a folder of its own.
+VENV        ?= .venv
+BIN         := $(VENV)/bin
 TORCH       := .venv-torch/bin
 SPARK       := .venv-spark/bin
 DOCS        := .venv-docs/bin
 INSTALL     := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %)
 SOURCES     := pyproject.toml $(CONSTRAINTS)
+LOWEST_TOOLS := pytest hypothesis pandas polars dp-accounting mpmath python-flint jsonschema pyyaml
 
 # Two workers share two cores, so each keeps to one thread; matplotlib's cache stays inside the checkout.
 export OMP_NUM_THREADS := 1
@@ -33,20 +36,20 @@ export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 # Without bytecode each process that a test starts compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-papers test-torch test-spark docs pythons check format-check lint spelling types arrows tests format proofs stamps words reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
+.PHONY: demo test test-all test-papers test-torch test-spark docs pythons pythons-quick tests-quick lowest check format-check lint spelling types arrows tests format proofs stamps words reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
 
-demo: .venv/package
+demo: $(VENV)/package
 	$(BIN)/labeldp demo
 
-test: .venv/tools
+test: $(VENV)/tools
 	@$(MAKE) --no-print-directory check
 
 # Durations are printed and never asserted.
-test-all: .venv/tools
+test-all: $(VENV)/tools
 	$(BIN)/pytest -q -n 2 --dist worksteal -m slow --durations=15
 
 # Outside of the package; what needs torch is in test-torch.
-test-papers: .venv/tools
+test-papers: $(VENV)/tools
 	$(BIN)/pytest -q -n 2 --dist worksteal papers --durations=15
 
 # Networks are checked where torch is; everything else runs without it.
@@ -66,49 +69,73 @@ docs: .venv-docs/tools
 
 check: format-check lint spelling types arrows tests
 
-format-check: .venv/tools
+format-check: $(VENV)/tools
 	$(BIN)/ruff format --quiet --check .
 
-lint: .venv/tools
+lint: $(VENV)/tools
 	$(BIN)/ruff check --quiet .
 
-spelling: .venv/tools
+spelling: $(VENV)/tools
 	$(BIN)/codespell *.md docs src papers tests benchmarks tools
 
-types: .venv/tools
+types: $(VENV)/tools
 	$(BIN)/mypy
 
-arrows: .venv/tools
+arrows: $(VENV)/tools
 	$(BIN)/lint-imports --no-logo
 
-tests: .venv/tools
+tests: $(VENV)/tools
 	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not slow' --durations=15
 
-format: .venv/tools
+format: $(VENV)/tools
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
 # Words and sentences to write otherwise; a report, which fails nothing.
-words: .venv/tools
+words: $(VENV)/tools
 	PYTHONPATH=tests $(BIN)/python tests/architecture/words.py
 
 # The API page, from what the subpackages export.
-reference: .venv/tools
+reference: $(VENV)/tools
 	$(BIN)/python tests/architecture/reference.py --write
 
 # The index of the papers' tables and figures, from its list.
-papers: .venv/tools
+papers: $(VENV)/tools
 	$(BIN)/python -m papers.index
 	$(BIN)/python benchmarks/pages.py
 
-# No constraints: what a user gets who installs it today.
-pythons: $(foreach version,3.11 3.12 3.13 3.14,$(if $(shell python$(version) -c 'print(1)' 2>/dev/null),.venv-$(version)/tested))
+# The two commands of the README with each Python; CONSTRAINTS= takes the newest of what labeldp needs.
+pythons:
+	@mkdir -p build
+	$(PYTHON) tests/trial/pythons.py >build/pythons
+	while read -r version path; do \
+		echo "Python $$version: $$path"; \
+		$(MAKE) --no-print-directory VENV=.venv-$$version PYTHON=$$path demo test </dev/null || exit 1; \
+	done <build/pythons
 
-.venv-%/tested: $(SOURCES) $(shell find src tests -name '*.py')
-	python$* -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
-	.venv-$*/bin/labeldp demo --out build/demo-$*
-	.venv-$*/bin/pytest -q -n 2 tests/privacy tests/sampling tests/mechanisms tests/curator tests/tables tests/report tests/cli
+# What depends most on the version of Python, with the distribution's and the newest.
+pythons-quick:
+	@mkdir -p build
+	$(PYTHON) tests/trial/pythons.py --ends >build/pythons
+	while read -r version path; do \
+		echo "Python $$version: $$path"; \
+		$(MAKE) --no-print-directory VENV=.venv-$$version PYTHON=$$path tests-quick </dev/null || exit 1; \
+	done <build/pythons
+
+tests-quick: $(VENV)/tools
+	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not slow' tests/learners/test_conventions.py tests/architecture/test_exports.py tests/cli tests/tables
+
+# The oldest versions that pyproject.toml names.
+lowest: .venv-lowest/tools
+	.venv-lowest/bin/labeldp demo --out build/demo-lowest
+	.venv-lowest/bin/pytest -q -m 'not slow' tests/privacy tests/mechanisms tests/curator tests/tables tests/learners tests/fit tests/cli
+
+.venv-lowest/tools: $(SOURCES)
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e .
+	.venv-lowest/bin/python -m pip freeze --disable-pip-version-check --exclude-editable >.venv-lowest/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/lowest.txt $(LOWEST_TOOLS)
 	@touch $@
 
 # The first day of three users, with torch, on a table of 80,000 stays; writes docs/results/first-day.md.
@@ -116,27 +143,27 @@ trial: .venv-torch/tools
 	$(TORCH)/python tests/trial/day.py --out docs/results/first-day.md
 
 # The checklist of a release: versions agree, builds are the same bytes twice, the wheel installs and runs on its own.
-release-check: .venv/bin/python
+release-check: $(VENV)/bin/python
 	$(BIN)/python tests/trial/release.py
 
 # The same, and wheel and sdist in dist.
-dist: .venv/bin/python
+dist: $(VENV)/bin/python
 	$(BIN)/python tests/trial/release.py dist
 
 # Two hundred kills of a server that 64 clients ask; fills docs/results/faults.md.
-serve-faults: .venv/tools
+serve-faults: $(VENV)/tools
 	mkdir -p build
 	PYTHONPATH=tests $(BIN)/python tests/serve/storm.py --page build/serve.md
 	$(BIN)/python benchmarks/pages.py --store build/serve.md serve
 
 # Ten thousand kills, and other faults; fills docs/results/faults.md. An hour on one core.
-faults: .venv/tools
+faults: $(VENV)/tools
 	PYTHONPATH=tests $(BIN)/python tests/faults/run.py --log build/faults.jsonl
 	PYTHONPATH=tests $(BIN)/python tests/faults/run.py --log build/faults.jsonl --page build/faults.md
 	$(BIN)/python benchmarks/pages.py --store build/faults.md faults faults-other
 
 # Licenses of all four environments, the bill of materials of the wheel, and the hashes that PyPI has.
-supply: .venv/tools .venv-torch/tools .venv-spark/tools .venv-docs/tools
+supply: $(VENV)/tools .venv-torch/tools .venv-spark/tools .venv-docs/tools
 	$(BIN)/python tests/trial/supply.py $(wildcard $(foreach room,$(BIN) $(TORCH) $(SPARK) $(DOCS),$(room)/../lib/python3*/site-packages))
 
 # Fresh each time; no other index, no folder of wheels, and no file whose hash is not in the list.
@@ -148,7 +175,7 @@ locked:
 	.venv-locked/bin/labeldp --version
 
 # Three hundred changed files for each kind of file and of change.
-hostile: .venv/tools
+hostile: $(VENV)/tools
 	HOSTILE_EXAMPLES=300 $(BIN)/pytest -q tests/hostile
 
 # An interrupted run resumes; the findings are in .cache/mutation.
@@ -158,29 +185,29 @@ mutation: .venv-mutation/tools
 	.venv-mutation/bin/python benchmarks/mutation.py show
 
 # The proofs whose code changed since they were read; a step of the release checklist.
-proofs: .venv/tools
+proofs: $(VENV)/tools
 	$(BIN)/python tests/architecture/stamps.py
 
 # After a proof was read again beside the code that it proves.
-stamps: .venv/tools
+stamps: $(VENV)/tools
 	$(BIN)/python tests/architecture/stamps.py --write
 
 clean:
-	rm -rf .venv .venv-torch .venv-spark .venv-docs .venv-locked .venv-mutation .venv-3.* .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/api
+	rm -rf .venv .venv-torch .venv-spark .venv-docs .venv-locked .venv-lowest .venv-mutation .venv-3.* .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/api
 	find src papers tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The two stamps: `pip` runs again only when a requirement or a pin changed.
-.venv/bin/python:
+$(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 
-.venv/package: .venv/bin/python $(SOURCES)
+$(VENV)/package: $(VENV)/bin/python $(SOURCES)
 	$(INSTALL) -e .
 	@touch $@
 
-.venv/tools: .venv/bin/python $(SOURCES)
+$(VENV)/tools: $(VENV)/bin/python $(SOURCES)
 	$(INSTALL) -e '.[dev,papers]'
-	@touch $@ .venv/package
+	@touch $@ $(VENV)/package
 
 .venv-torch/tools: $(SOURCES) constraints-torch.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'

@@ -129,7 +129,8 @@ def test_a_damaged_ledger_has_no_backup(path: Path, tmp_path: Path) -> None:
 @pytest.mark.guarantee("labeldp.curator:move", "one_place")
 def test_a_moved_ledger_says_where_it_is(path: Path, tmp_path: Path) -> None:
     stream, account = keyed(path), people(path)
-    secret = sqlite3.connect(path).execute("SELECT secret FROM dataset").fetchone()[0]
+    with closing(sqlite3.connect(path)) as connection:
+        secret = connection.execute("SELECT secret FROM dataset").fetchone()[0]
     new = move(path, tmp_path / "new.db")
     for ask in (lambda: LedgerFile(path), lambda: account.spent, lambda: curator(path, budget=9)):
         with pytest.raises(ldp.privacy.LedgerError, match=f"was moved: it is {tmp_path / 'new.db'} now"):
