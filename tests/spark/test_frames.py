@@ -44,6 +44,23 @@ def charges(path: Path) -> int:
     return len(LedgerFile(path).dataset("people").charges)
 
 
+def test_parts_of_an_output_follow_the_ids_whatever_parts_its_source_has(
+    spark: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark cuts its source by bytes, with the labels: neither files nor partitions of a release may show it."""
+    monkeypatch.setattr("labeldp.spark.table.PART_ROWS", 100)
+    written, kept = set(), set()
+    for number, partitions in enumerate((1, 13)):
+        source = frame(spark, partitions=partitions, seed=number)
+        release(path, source, out=path.parent / f"out{number}", in_place=True)
+        files = sorted((path.parent / f"out{number}").glob("part-*.parquet"))
+        written.add(tuple((file.name, file.read_bytes()) for file in files))
+        lazy = release(path, source).value
+        kept.add(tuple(tuple(row.id for row in part) for part in lazy.rdd.glom().collect()))
+    assert len(written) == len(kept) == 1
+    assert len(next(iter(kept))) == 6 and len(next(iter(written))) == 6
+
+
 @pytest.mark.guarantee("labeldp.spark:release", "same_bits")
 def test_partitions_and_actions_give_the_bits_of_one_machine(spark: Any, path: Path) -> None:
     expected = alone(path, rows())

@@ -46,6 +46,7 @@ class Grant:
         label: the private column.
         ids: names the records.
         certificate: of the release.
+        records: how many there are.
     """
 
     mechanism: FiniteMechanism
@@ -55,6 +56,7 @@ class Grant:
     release_key: bytes = field(repr=False)
     check_key: bytes = field(repr=False)
     check: str = field(repr=False)
+    records: int = 0
 
     @property
     def released(self) -> str:
@@ -168,7 +170,9 @@ def charge(
     certificate = with_conditions(account.charge_stream(pending, mechanism), pending.conditions)
     certificate = replace(certificate, request=request)
     release_key = account.randomness.bind(pending.context()).release_key
-    return Grant(mechanism, label, ids, certificate, release_key, check_key, survey.check.hexdigest())
+    return Grant(
+        mechanism, label, ids, certificate, release_key, check_key, survey.check.hexdigest(), survey.ids.records
+    )
 
 
 def request_of(

@@ -69,6 +69,8 @@ class PartTask:
 def write_parts(data: Any, grant: Grant, out: str | os.PathLike[str], *, columns: tuple[str, ...] = ()) -> None:
     """Write a released table to a folder of Parquet parts with one certificate: completely or not at all.
 
+    Records are in parts, and in order, by their ids: parts of the engine may follow the lengths of labels.
+
     Each worker writes to a hidden folder beside `out`, which the driver and all workers must see under the same path.
     Of a part that was computed several times only the file that the engine reports counts.
 
@@ -86,7 +88,7 @@ def write_parts(data: Any, grant: Grant, out: str | os.PathLike[str], *, columns
         LabelDPError: the labels are not those that were charged; nothing was published, and the release stays charged.
     """
     target = check_new_folder(Path(out))
-    table = open_table(data)
+    table = open_table(data).placed(grant.ids.column, grant.records)
     hidden = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     hidden.mkdir(mode=0o700)
     try:

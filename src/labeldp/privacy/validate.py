@@ -235,15 +235,15 @@ def most_bytes(stored: int) -> int:
     return max(ALWAYS_FINE, MOST_GROWTH * stored)
 
 
-def check_growth(what: object, stored: int, size: int) -> None:
+def check_growth(what: object, stored: int, size: int, refusal: type[InputError] = InputError) -> None:
     """Refuse what would fill the memory: more than 256 MiB, and more than 200 times its bytes on disk.
 
     Raises:
         InputError: it would grow by more.
     """
     if size > most_bytes(stored):
-        raise InputError(
-            f"{what} would grow from {stored:,} bytes to at least {size:,}, which no plain data do: it was not read"
+        raise refusal(
+            f"{what} would grow beyond 256 MiB and 200 times its bytes, which no plain data do: it was not read"
         )
 
 

@@ -200,7 +200,8 @@ def _lazy(source: SparkTable, grant: Grant, schema: Any) -> Any:
             yield answered.set_column(number, grant.released, answered.column(number).cast(kind))
 
     read = [grant.ids.column, grant.label, *schema.names[2:]]
-    return source.frame.select(*map(quoted, read)).mapInArrow(labeldp_release, schema)
+    placed = SparkTable(source.frame.select(*map(quoted, read))).placed(grant.ids.column, grant.records)
+    return placed.frame.mapInArrow(labeldp_release, schema)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

@@ -12,6 +12,9 @@ import pyarrow as pa
 from labeldp.privacy import InputError, LabelDPError
 from labeldp.tables import Join, Table, Task
 
+PART_ROWS = 1 << 20
+"""Records of a part of an output, on average."""
+
 
 @final
 class SparkTable(Table):
@@ -37,6 +40,12 @@ class SparkTable(Table):
         schema = pa.schema([(column.name, arrow_type(column.dataType)) for column in frame.schema.fields])
         super().__init__(Path("the data frame"), schema)
         self.frame = frame
+
+    def placed(self, ids: str, records: int) -> "SparkTable":
+        """Return the table in parts by a hash of the ids, sorted by them; how many follows from the records."""
+        key = self.frame[quoted(ids)]
+        parts = max(1, -(-records // PART_ROWS))  # a number that is named is not changed by the sizes of parts
+        return SparkTable(self.frame.repartition(parts, key).sortWithinPartitions(key))
 
     def run(
         self, task: Task, columns: Sequence[str], *, join: Join | None = None, by: str | None = None

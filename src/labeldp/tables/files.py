@@ -383,7 +383,7 @@ class ArrowFile(Table):
         self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         explain = partial(_problem, self.path, ARROW)
-        check_growth(self.path, *without_values(lambda: _sizes(self.path), explain))
+        check_growth(self.path, *without_values(lambda: _sizes(self.path), explain), UnreadableRows)
         with without_values(lambda: os_file(self.path), explain) as file:
             # Only these columns are read.
             options = pa.ipc.IpcReadOptions(included_fields=[self.columns.index(name) for name in columns])

@@ -135,6 +135,18 @@ class Table:
             raise LabelDPError(f"{self.path} changed while it was being read")
         return [result]
 
+    def placed(self, ids: str, records: int) -> "Table":
+        """Return the table with its parts and their order by public ids alone.
+
+        Engines split files by bytes, in which labels count: what leaves must not have such parts. Of a file or a folder
+        the parts are public, and this is the table itself.
+
+        Args:
+            ids: the column of record ids.
+            records: how many there are.
+        """
+        return self
+
     def is_unchanged(self) -> bool:
         """Return whether the files are unchanged since they were opened, and a folder holds no others."""
         return self.stamp is None or stamp_of(self.path) == self.stamp
@@ -153,7 +165,7 @@ class Table:
         for block in blocks:
             size += block.nbytes
             if None not in stamps:
-                check_growth(self.path, stored, size)
+                check_growth(self.path, stored, size, UnreadableRows)
             yield block
 
     def _chosen(self, columns: Sequence[str] | None) -> tuple[str, ...]:
