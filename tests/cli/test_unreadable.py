@@ -13,7 +13,7 @@ from pyarrow import parquet
 import labeldp as ldp
 from cli.conftest import Ran
 from labeldp.bags import bag_sum, release_bags
-from labeldp.cluster import charge, open_account
+from labeldp.cluster import charge
 from labeldp.curator import LedgerFile
 from labeldp.fit import release_file
 from labeldp.learners import MedianPartition
@@ -53,9 +53,7 @@ def in_folder(data: str) -> Any:
 
 def charged(data: str) -> Any:
     mechanism = RandomizedResponse(domain=CLASSES, epsilon=1)
-    return charge(
-        data, label="bought", id="id", mechanism=mechanism, account=open_account(mechanism, *ACCOUNT.values())
-    )
+    return charge(data, label="bought", id="id", mechanism=mechanism, **ACCOUNT)
 
 
 def of_cells(data: str) -> Any:
