@@ -220,7 +220,7 @@ def _normal(values: Floats, users: Any, risk: float) -> bool:
 
 
 def _of_class(outcomes: Outcomes, scores: Floats, code: int, goal: float, risk: float, count: int) -> float:
-    indicator = np.concatenate([outcomes.indicators(rows)[:, code] for rows in outcomes.blocks()])
+    indicator = np.concatenate([outcomes.indicators(rows, code) for rows in outcomes.blocks()])
     return _lowest(
         lambda threshold: _normal(indicator * ((scores <= threshold) - goal), outcomes.users, risk), scores, count
     )

@@ -80,7 +80,7 @@ def difference(
 
 def values_of(outcomes: Outcomes, code: int | None, rows: slice) -> Floats:
     """Return unbiased indicators of a class, or unbiased numbers, of a block, shape (m,)."""
-    return outcomes.numbers(rows) if code is None else outcomes.indicators(rows)[:, code]
+    return outcomes.numbers(rows) if code is None else outcomes.indicators(rows, code)
 
 
 def _by_arm(

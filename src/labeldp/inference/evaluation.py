@@ -213,7 +213,7 @@ class Scores:
         """Return whether answers of a block name the chosen class, shape (m,)."""
         if self.source.release.value.ndim == 1 and self.source.mechanism.domain.size == len(self.source.names):
             return self.source.release.value[rows] == chosen[rows]
-        return self.source.named(rows)[np.arange(rows.stop - rows.start), chosen[rows]]
+        return self.source.names_of(rows, chosen[rows])
 
     def precision(self) -> Estimate:
         """Estimate for each class how often it is the true one where it is predicted."""
@@ -309,7 +309,7 @@ class Scores:
             hit = (chosen[rows, None] == np.arange(classes)).astype(np.float64)
             return (self.source.indicators(rows)[:, :, None] * hit[:, None, :]).reshape(-1, classes**2, 1)
 
-        result = self.source.means(of_block, self.cells)
+        result = self.source.means(of_block, self.cells, classes**2)
         value, variance = result.mean[..., 0], result.covariance[..., 0, 0]
         ends = student(value, variance, result.freedom[:, None], entry)
         return self._estimate("confusion, normal", "share", axes, value, *ends, variance)
@@ -391,7 +391,7 @@ class Scores:
         """Return unbiased indicators of the second class of chosen records."""
         second = np.empty(len(self.probabilities))
         for rows in self.source.blocks():
-            second[rows] = self.source.indicators(rows)[:, 1]
+            second[rows] = self.source.indicators(rows, 1)
         return second[chosen]
 
     def roc(self, points: int = 20) -> ThresholdCurve:
@@ -411,7 +411,7 @@ class Scores:
         """Return the part of a class that is flagged at each threshold, its ends and variance, shape (T,)."""
 
         def of_block(rows: slice) -> Floats:
-            indicator, flag = self.source.indicators(rows)[:, code, None], flags(rows)
+            indicator, flag = self.source.indicators(rows, [code]), flags(rows)
             return np.stack([indicator * flag, np.broadcast_to(indicator, flag.shape)], axis=2)
 
         value, low, high, variance = self._rates(of_block)

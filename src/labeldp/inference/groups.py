@@ -83,8 +83,21 @@ class Means:
     freedom: Codes
 
 
-def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: int) -> Means:
-    """Return means of terms by group, and the covariance of these means; see `Means`."""
+def rows_at_once(width: int) -> int:
+    """Return how many records make a block, where each has so many numbers: at most `BLOCK`, and 32 MiB."""
+    return min(max((1 << 22) // width, 1), BLOCK)
+
+
+def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: int, width: int = 1) -> Means:
+    """Return means of terms by group, and the covariance of these means; see `Means`.
+
+    Args:
+        terms: of a block of records, shape (m, c, t).
+        groups: of the records.
+        users: whose each record is, shape (n,), or None.
+        records: how many there are.
+        width: how many numbers of each record `terms` has in memory.
+    """
     clusters = None
     if users is not None:
         cells = groups.block(slice(None), records) * (int(users.max()) + 1) + users
@@ -94,8 +107,9 @@ def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: i
     sums: Any = None
     squares: Any = None
     shift: Any = None
-    for start in range(0, records, BLOCK):
-        rows = slice(start, min(start + BLOCK, records))
+    step = rows_at_once(width)
+    for start in range(0, records, step):
+        rows = slice(start, min(start + step, records))
         block = terms(rows)
         shift = block.mean(axis=0) if start == 0 else shift  # a covariance of numbers far from 0 would cancel
         block = block - shift

@@ -141,7 +141,7 @@ class Likelihood:
     @classmethod
     def of(cls, outcomes: Outcomes, design: Floats, code: int) -> "Likelihood":
         """Return the likelihood for a class."""
-        named = np.concatenate([outcomes.named(rows)[:, code] for rows in outcomes.blocks()])
+        named = np.concatenate([outcomes.named(rows, code) for rows in outcomes.blocks()])
         rates = outcomes.rates()
         if rates is not None:
             return cls(design, named, np.asarray(rates[0][code]), np.asarray(rates[1][code]))

@@ -1,6 +1,6 @@
 """Released outcomes as estimators read them: in blocks, as sums by group, with or without users of several records."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -8,7 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.inference.estimate import CLUSTERED, CLUSTERS, INDEPENDENT, Estimate, Rule, check_level
-from labeldp.inference.groups import BLOCK, Codes, Means, PublicGroups, Terms, distinct, means_of, public_column
+from labeldp.inference.groups import (
+    BLOCK,
+    Codes,
+    Means,
+    PublicGroups,
+    Terms,
+    distinct,
+    means_of,
+    public_column,
+    rows_at_once,
+)
 from labeldp.inference.intervals import sidak
 from labeldp.inference.reuse import refuse_reused
 from labeldp.mechanisms import Classes, FiniteMechanism
@@ -104,6 +114,10 @@ class Outcomes:
             misses = (matrix.sum(axis=0) - hits) / (len(matrix) - 1)
             spread = np.abs(np.where(np.eye(len(matrix)), misses, matrix) - misses).max()
             return (hits.copy(), misses) if spread < 1e-12 else None
+        alike = self.mechanism.naming_rates()
+        if alike is not None:
+            return np.full(len(self.names), alike[0]), np.full(len(self.names), alike[1])
+        # An arbitrary table holds as many numbers.
         table = np.asarray(self.mechanism.unbiased(self.mechanism.singles()).values)
         gap = 1 / (table[0, 0] - table[0, 1])
         miss = -table[0, 1] * gap
@@ -115,18 +129,39 @@ class Outcomes:
         """Return blocks of records in their order."""
         return (slice(start, min(start + BLOCK, self.records)) for start in range(0, self.records, BLOCK))
 
-    def named(self, rows: slice) -> Any:
-        """Return which classes the answers of a block name, shape (m, K)."""
-        return self.mechanism.named(self.release.value[rows])
+    def named(self, rows: slice, columns: Any = slice(None)) -> Any:
+        """Return which of some classes the answers of a block name, shape (m, columns)."""
+        return self._some(lambda part: self.mechanism.named(self.release.value[part]), rows, columns)
 
-    def indicators(self, rows: slice) -> Floats:
-        """Return unbiased class indicators of a block, shape (m, K)."""
+    def names_of(self, rows: slice, codes: Codes) -> Any:
+        """Return whether each answer of a block names a class that is given for its record, shape (m,)."""
+        step, flags = rows_at_once(len(self.names) or 1), np.empty(len(codes), dtype=np.bool_)
+        for first in range(0, len(codes), step):
+            some = codes[first : first + step]
+            part = self.release.value[rows.start + first : rows.start + first + len(some)]
+            flags[first : first + step] = self.mechanism.named(part)[np.arange(len(some)), some]
+        return flags
+
+    def indicators(self, rows: slice, columns: Any = slice(None)) -> Floats:
+        """Return unbiased indicators of some classes for a block, shape (m, columns)."""
+        return np.asarray(self._some(self._indicators, rows, columns))
+
+    def _indicators(self, rows: slice) -> Floats:
         if self.by_record:
             return np.asarray(self.mechanism.unbiased(self.release.value[rows], rows.start or 0).values)
         if self.bins is not None:
             keep, lie = self.mechanism.likelihood([0])[0, :2]
-            return np.asarray((self.named(rows) - lie) / (keep - lie))
+            return np.asarray((self.mechanism.named(self.release.value[rows]) - lie) / (keep - lie))
         return np.asarray(self.mechanism.unbiased(self.release.value[rows]).values)
+
+    def _some(self, of: Callable[[slice], Any], rows: slice, columns: Any) -> Any:
+        """Return columns of what is computed for all classes, in blocks of few records."""
+        start, stop, _ = rows.indices(self.records)
+        step = rows_at_once(len(self.names) or 1)
+        if stop - start <= step:
+            return of(rows)[:, columns]
+        parts = [of(slice(first, min(first + step, stop)))[:, columns] for first in range(start, stop, step)]
+        return np.concatenate(parts)
 
     def numbers(self, rows: slice) -> Floats:
         """Return unbiased numbers of a block, in the unit of the labels, shape (m,)."""
@@ -157,14 +192,17 @@ class Outcomes:
                 flat = np.bincount(cells * classes + values, minlength=groups.count * classes)
                 total += flat.reshape(groups.count, classes)
                 continue
-            named = self.named(rows)
-            for code in range(classes):
-                total[:, code] += np.bincount(cells, weights=named[:, code], minlength=groups.count)
+            step = rows_at_once(classes)
+            for first in range(rows.start, rows.stop, step):
+                part = slice(first, min(first + step, rows.stop))
+                named, places = self.named(part), cells[first - rows.start : part.stop - rows.start]
+                for code in range(classes):
+                    total[:, code] += np.bincount(places, weights=named[:, code], minlength=groups.count)
         return total
 
-    def means(self, terms: Terms, groups: PublicGroups) -> Means:
+    def means(self, terms: Terms, groups: PublicGroups, width: int = 0) -> Means:
         """Return means of terms by group, with their covariance: clustered where users have several records."""
-        return means_of(terms, groups, self.users, self.records)
+        return means_of(terms, groups, self.users, self.records, width or len(self.names) or 1)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def monitor(
     domain = outcomes.mechanism.domain
     if rates is not None and code is not None:
         start, end = rates[1][code], rates[0][code]
-        named = np.concatenate([outcomes.named(rows)[:, code] for rows in outcomes.blocks()])
+        named = np.concatenate([outcomes.named(rows, code) for rows in outcomes.blocks()])
         name, reach = f"share of {outcomes.names[code]}", (0.0, 1.0)
     elif code is None and outcomes.two_outputs:
         lowest, highest = outcomes.outputs

@@ -122,7 +122,7 @@ def _debiased_shares(
         weights = (yes - no) ** 2 / np.maximum(no * (1 - no) + yes * (1 - yes), 1e-12)
 
         def weighted(rows: slice) -> Floats:
-            block = outcomes.indicators(rows)[:, columns]
+            block = outcomes.indicators(rows, columns)
             return np.stack([block * weights[rows, None], np.repeat(weights[rows, None], len(columns), axis=1)], axis=2)
 
         result = outcomes.means(weighted, cells)
@@ -130,7 +130,7 @@ def _debiased_shares(
         left = np.stack([np.ones_like(value), -value], axis=-1)
         variance = np.einsum("gcs,gcst,gct->gc", left, result.covariance, left) / result.mean[..., 1] ** 2
         return value, variance, result.freedom
-    result = outcomes.means(lambda rows: outcomes.indicators(rows)[:, columns, None], cells)
+    result = outcomes.means(lambda rows: outcomes.indicators(rows, columns)[:, :, None], cells)
     return result.mean[..., 0], result.covariance[..., 0, 0], result.freedom
 
 

@@ -33,6 +33,9 @@ FOLDS, SEARCHES = 5, 2
 SIGNALS = (0.0, *np.geomspace(3e-4, 10, 7))
 """What columns of a kind may explain, in units of the noise of a value."""
 
+TINY = 1e-200
+"""A square that counts as zero: values that differ have larger ones."""
+
 BELIEF, SPREAD = (1.0, 0.0), 0.3
 """Weights of regression and trees before there are answers, and how far they are expected to move."""
 
@@ -226,13 +229,15 @@ def _posterior(gram: Floats, moment: Floats, variances: Floats) -> Floats:
 def _log_likelihood(gram: Floats, moment: Floats, square: float, variances: Floats, count: int) -> float:
     """Return the logarithm of the likelihood of all values, at the noise under which it is largest."""
     factor, scaled = _scaled(gram, moment, variances)
-    left = max(square - float(scaled @ cho_solve(factor, scaled)), 1e-12 * square)
+    # Where all values are equal nothing is left, and every choice explains them as well.
+    left = max(square - float(scaled @ cho_solve(factor, scaled)), 1e-12 * square, TINY)
     return -count / 2 * float(np.log(left)) - float(np.log(np.diag(factor[0])).sum())
 
 
 def _shares(held_out: Floats, values: Floats, weights: Floats) -> Floats:
     """Return nonnegative weights of predictions, shape (m, parts), with a sum of at most 1."""
-    root = np.sqrt(weights / np.average((values - held_out[:, 0]) ** 2, weights=weights))
+    noise = float(np.average((values - held_out[:, 0]) ** 2, weights=weights))
+    root = np.sqrt(weights / max(noise, TINY))
     design = np.vstack([held_out * root[:, None], np.eye(len(BELIEF)) / SPREAD])
     shares = nnls(design, np.append(values * root, np.array(BELIEF) / SPREAD))[0]
     return np.asarray(shares / max(shares.sum(), 1.0))

@@ -227,6 +227,8 @@ def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
     moment = (rows.T @ targets).astype(np.float64) / len(rows)
     noise = float(targets.var(axis=0).mean()) / len(rows)
     found = max(float(np.mean(moment**2, axis=1).sum()) - noise * len(signal), noise) * signal / signal.sum()
+    if not found.any():  # all targets are equal
+        return np.zeros_like(moment)
     weights = moment * (found / (found + noise))[:, None]
     scores = rows @ weights.astype(rows.dtype)
     return weights * likeliest_factor(

@@ -91,7 +91,9 @@ class SetAnswers:
         """Unbiased class indicators, shape (n, K): averaged over noise and public partitions, they are the truth."""
         named, gap = self.named(noisy), self.own - self.other
         worst = (self.sizes * (1 - self.other) + (self.classes - self.sizes) * self.other).max()
-        return Debiased(np.asarray((named - self.other) / gap, dtype=np.float64), float(worst / gap))
+        values = np.subtract(named, self.other, dtype=np.float64)
+        values /= gap  # in place: there is one array of this size
+        return Debiased(values, float(worst / gap))
 
     def gradient_weights(self, noisy: Any) -> Floats:
         """Return unbiased indicators, shifted so that each row sums to 1, shape (n, K).
@@ -416,6 +418,16 @@ class FiniteMechanism(Mechanism):
         if self.answers is not None:
             return self.answers.named(noisy)
         return self.domain.check_codes(noisy)[:, None] == np.arange(self.domain.size)
+
+    def naming_rates(self) -> tuple[float, float] | None:
+        """Return P(an answer names the class of the label) and P(it names a given other class).
+
+        None where these are not the same for all classes, as in an arbitrary table.
+
+        Raises:
+            NotInvertibleError: some record had fewer candidates than classes.
+        """
+        return None if self.answers is None else (self.answers.own, self.answers.other)
 
     def singles(self) -> NDArray[Any]:
         """Return an answer for each class that names it alone."""

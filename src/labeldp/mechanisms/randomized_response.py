@@ -147,6 +147,9 @@ class RandomizedResponse(FiniteMechanism):
         """Return unbiased class indicators, shape (n, K)."""
         return _indicators(self.domain.check_codes(noisy), self.law)
 
+    def naming_rates(self) -> tuple[float, float]:
+        return self.law.keep / WORD, self.law.lie / WORD
+
     def gradient_weights(self, noisy: Any) -> Floats:
         """See `FiniteMechanism.gradient_weights`. Source: Ghazi, eq. (7), as weights of the K gradients."""
         return self.unbiased(noisy).values
@@ -238,12 +241,20 @@ class _CandidateResponse(FiniteMechanism):
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Return unbiased class indicators, shape (n, K), where every class is a candidate of every record."""
+        return _indicators(self.domain.check_codes(noisy), self._full_law())
+
+    def naming_rates(self) -> tuple[float, float]:
+        law = self._full_law()
+        return law.keep / WORD, law.lie / WORD
+
+    def _full_law(self) -> ResponseLaw:
+        """Return the one law of all records, where every class is a candidate of every record."""
         if set(self.laws) != {self.domain.size}:
             raise NotInvertibleError(
                 "the noise has no inverse: some records had fewer candidates than classes; "
                 "evaluate on records that were released by RandomizedResponse"
             )
-        return _indicators(self.domain.check_codes(noisy), self.laws[self.domain.size])
+        return self.laws[self.domain.size]
 
     def likelihood(self, noisy: Any) -> Floats:
         """Return P(answer | class), shape (n, K)."""
@@ -401,8 +412,9 @@ def _places(codes: Codes, sets: CandidateSets) -> tuple[NDArray[np.bool_], NDArr
 def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
     """(1{z = j} - lie) / (keep - lie): averaged over the noise, the indicator of the truth."""
     lie, gap = law.lie / WORD, (law.keep - law.lie) / WORD
-    hits = codes[:, None] == np.arange(law.size)
-    return Debiased((hits - lie) / gap, (1 + (law.size - 2) * lie) / gap)
+    values = np.full((len(codes), law.size), -lie / gap)
+    values[np.arange(len(codes)), codes] = (1 - lie) / gap
+    return Debiased(values, (1 + (law.size - 2) * lie) / gap)
 
 
 def require_classes(domain: Any) -> None:
@@ -487,4 +499,6 @@ class UnaryEncoding(FiniteMechanism):
     def unbiased(self, noisy: Any) -> Debiased:
         """Return unbiased class indicators, shape (n, K), from packed bits."""
         flip, gap = self.law.lie / WORD, (self.law.keep - self.law.lie) / WORD
-        return Debiased(np.asarray((self.named(noisy) - flip) / gap), 1 / gap)
+        values = np.subtract(self.named(noisy), flip, dtype=np.float64)
+        values /= gap  # in place: there is one array of this size
+        return Debiased(values, 1 / gap)
