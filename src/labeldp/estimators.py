@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from itertools import product
+from pathlib import Path
 from typing import Any, ParamSpec, Self, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from labeldp import encoders
-from labeldp.curator import DatasetLedger, Ledger, LedgerFile
+from labeldp.curator import DatasetLedger, Ledger, LedgerFile, add_command
 from labeldp.fit import (
     FREE,
     NO_RIGHT,
@@ -72,7 +73,7 @@ CLONE = (
     "must be given: this is a clone, as cross_val_score and GridSearchCV fit to folds, and the ledger does not know "
     "how many records the dataset has. A fold would be charged, and all records refused from then on. Nothing was "
     f"charged. {FREE}. To fit all records, fit the estimator that you made, or declare how many they are: "
-    "records=N, or labeldp ledger add LEDGER --dataset NAME --records N"
+    "records=N, or "
 )
 
 RANDOM_STATE = (
@@ -336,7 +337,10 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         try:
             job = prepare(settings, rows, os.fspath(self.ledger), learner=learner)  # type: ignore[arg-type]
             if self._is_clone and self.records is None and cast(DatasetLedger, job.account).records is None:
-                raise InputError(CLONE, argument="records")
+                account = cast(DatasetLedger, job.account)
+                budget = " --epsilon …" if account.is_new else ""
+                command = f"{add_command(Path(os.fspath(self.ledger)), account.scope.dataset)} --records N{budget}"
+                raise InputError(f"{CLONE}{command}", argument="records")
             job.require_budget()
             return job, job.learn(on_release)
         except LedgerError as error:

@@ -1,9 +1,9 @@
 """The public part of a ledger, for people who compare certificates with it and must not hold its keys."""
 
-import shlex
+from pathlib import Path
 from typing import Any
 
-from labeldp.curator import LedgerFile
+from labeldp.curator import LedgerFile, add_command
 from labeldp.privacy import Budget, LedgerError, numbers_of
 
 FORMAT = "labeldp ledger export 1"
@@ -17,7 +17,7 @@ def existing_ledger(path: str) -> LedgerFile:
     """
     ledger = LedgerFile(path)
     if not ledger.exists:
-        command = f"labeldp ledger add {shlex.quote(path)} --dataset NAME --epsilon …"
+        command = f"{add_command(Path(path), 'NAME')} --epsilon …"
         raise LedgerError(f"there is no ledger {path}. Check the path, or create it: {command}")
     return ledger
 

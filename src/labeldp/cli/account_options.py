@@ -83,7 +83,7 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
 
     If the epsilon of the budget is missing, a terminal asks for it. The delta of the budget is that of the release.
     """
-    from labeldp.curator import LedgerFile
+    from labeldp.curator import LedgerFile, add_command
     from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal, positive_epsilon
 
     ledger, table = LedgerFile(path), Scope.parse(dataset).dataset
@@ -95,8 +95,7 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
         if epsilon is not None and positive_epsilon(epsilon, "new_budget") not in former:
             raise LedgerError(
                 f"--new-budget: {path} has a budget for {name!r} already ({budgets[0]}). Leave it out, or change "
-                f"the budget: labeldp ledger add {shlex.quote(path)} --dataset {shlex.quote(name)} --change "
-                f"--epsilon {epsilon}"
+                f"the budget: {add_command(Path(path), name)} --change --epsilon {shlex.quote(epsilon)}"
             )
         return None
     if epsilon is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -353,13 +353,11 @@ def ledger_restore(backup: str, out: str) -> None:
     else to less by all that was. Certificates name this condition. If you find the lost ledger, never
     use both.
     """
-    from labeldp.curator import restore
+    from labeldp.curator import add_command, restore
 
-    names = ", ".join(restore(backup, out).datasets())
-    click.echo(
-        f"{out} is a ledger again. Closed until their budgets are set: {names}. For each: labeldp ledger add "
-        f"{shlex.quote(out)} --dataset NAME --change --epsilon E. {SECRECY}"
-    )
+    names = restore(backup, out).datasets()
+    commands = "".join(f"\n  {add_command(Path(out), name)} --change --epsilon …" for name in names)
+    click.echo(f"{out} is a ledger again. Closed until their budgets are set: {', '.join(names)}.{commands}\n{SECRECY}")
 
 
 @ledger.command("move", epilog="\b\nExample:\n  labeldp ledger move people.ledger --out /safe/people.ledger\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -146,14 +145,14 @@ def flags_in_errors(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 @contextmanager
 def suggest_budget_change(ledger: Any, dataset: Any) -> Iterator[None]:
     """Add the command that changes a budget to any BudgetExceeded of the body."""
-    from labeldp.curator import LedgerFile
+    from labeldp.curator import LedgerFile, add_command
     from labeldp.privacy import BudgetExceeded, Scope
 
     try:
         yield
     except BudgetExceeded as error:
         name = dataset if dataset in LedgerFile(ledger).datasets() else Scope.parse(dataset).dataset
-        words = f"labeldp ledger add {shlex.quote(str(ledger))} --dataset {shlex.quote(name)}"
+        words = add_command(Path(ledger), name)
         end = f"Use a smaller --epsilon, or raise the budget: {words} --change --epsilon … --reason …"
         raise BudgetExceeded(f"{str(error).removesuffix('.')}. {end}") from None
 

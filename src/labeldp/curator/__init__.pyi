@@ -9,6 +9,7 @@ from .curator import records_digest as records_digest
 from .dataset_ledger import DatasetLedger as DatasetLedger
 from .datasets import IDS_KIND as IDS_KIND
 from .datasets import LOSSES as LOSSES
+from .datasets import add_command as add_command
 from .datasets import times as times
 from .ledger_file import LedgerFile as LedgerFile
 from .ledger_file import copy_ledger as copy_ledger

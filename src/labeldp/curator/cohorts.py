@@ -157,13 +157,17 @@ def scope_of(
     )
 
 
-def unknown_cohort(path: Path, name: str, cohort: str, cohorts: Sequence[Cohort]) -> LedgerError:
-    """Return the error for a name that no cohort has, with a similar name if there is one."""
+def unknown_cohort(path: Path, name: str, cohort: str, cohorts: Sequence[Cohort], *, new: bool = False) -> LedgerError:
+    """Return the error for a name that no cohort has, with a similar name if there is one.
+
+    Args:
+        new: whether the dataset is not in the ledger yet, so that it needs a budget.
+    """
     names = [member.name for member in cohorts]
     hint = did_you_mean(cohort, names) or f"it has {named(names) or 'none'}."
     return LedgerError(
         f"the dataset {name!r} has no cohort {cohort!r}; {hint} Add records that came later with their ids: "
-        f"{cohort_command(path, name)}"
+        f"{cohort_command(path, name)}{' --epsilon …' if new else ''}"
     )
 
 

@@ -443,7 +443,7 @@ class DatasetLedger(NotCopyable):
         for member in cohorts:
             if member.name == cohort:
                 return self._with(scope=replace(self.scope, cohort=cohort), _cohort=member, _records=None)
-        raise unknown_cohort(self._store.path, self.scope.name, cohort, cohorts)
+        raise unknown_cohort(self._store.path, self.scope.dataset, cohort, cohorts)
 
     def of_records(self, records: str | None) -> "DatasetLedger":
         """Return the ledger as it charges these records (`records_digest`), and as their other requests find them.
@@ -499,7 +499,7 @@ class DatasetLedger(NotCopyable):
     def _refuse_others(self, digests: set[str]) -> None:
         """Raise LedgerError if these records are not those on record; an empty digest stands for unknown ones."""
         if self._records is not None and not digests <= {self._records, ""}:
-            raise LedgerError(_OTHER_RECORDS.format(self._called, add_command(self._store.path, self.scope.name)))
+            raise LedgerError(_OTHER_RECORDS.format(self._called, add_command(self._store.path, self.scope.dataset)))
 
     @property
     def _called(self) -> str:
@@ -509,13 +509,13 @@ class DatasetLedger(NotCopyable):
     def _cohort_span(self, cohorts: Sequence[Cohort] | None = None) -> CohortSpan:
         """Return whose labels these are; raise LedgerError if they are neither of the cohort nor of the dataset."""
         members = self.cohorts if cohorts is None else cohorts
-        return scope_of(members, self.scope.cohort or None, self._records, (self._store.path, self.scope.name))
+        return scope_of(members, self.scope.cohort or None, self._records, (self._store.path, self.scope.dataset))
 
     def check_domain(self, domain: Domain | Declared) -> None:
         """Raise LedgerError if another domain was declared; no label is read, and nothing is declared."""
         declared = domain if isinstance(domain, Declared) else as_declared(domain)
         domains = dict(self._rows("SELECT form, words FROM domain", "AND label_column = ?", self.scope.column))
-        refuse_undeclared(declared, domains, self._store.path, self.scope.dataset)
+        refuse_undeclared(declared, domains, self._store.path, self.scope.name)
 
     def comparing(self, domain: Domain | Declared) -> AbstractContextManager[None]:
         """Let the body compare labels with a domain that is on disk; the outcome is on disk before it is disclosed.

@@ -104,7 +104,8 @@ def unknown_dataset(path: Path, name: str, names: Sequence[str]) -> LedgerError:
 
 def add_command(path: Path, name: str) -> str:
     """Return the command that adds or changes a dataset."""
-    return f"labeldp ledger add {shlex.quote(str(path))} --dataset {shlex.quote(name)}"
+    words = str(path) if not str(path).startswith("-") else f"./{path}"
+    return f"labeldp ledger add {shlex.quote(words)} --dataset {shlex.quote(name)}"
 
 
 def insert_dataset(connection: Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:

@@ -42,6 +42,7 @@ from labeldp.privacy import (
     Scope,
     Unit,
     decimal,
+    decimal_text,
     derive_key,
     even_if_refused,
     numbers_of,
@@ -143,7 +144,8 @@ class LedgerFile(NotCopyable):
             elif numbers_of(row.budget) != numbers_of(budget):
                 raise LedgerError(
                     f"the dataset {name!r} has a budget already ({row.budget}); "
-                    "to change it, use LedgerFile.change or labeldp ledger add --change"
+                    "to change it, use LedgerFile.change, or "
+                    f"{add_command(self.path, name)} --change {_options(budget)}"
                 )
             dataset = known_dataset(connection, self.path, name)
             if unit is not None:
@@ -340,7 +342,7 @@ class LedgerFile(NotCopyable):
         if budget is None or names:
             raise unknown_dataset(self.path, name, names)
         if cohort is not None:
-            raise unknown_cohort(self.path, name, cohort, ())
+            raise unknown_cohort(self.path, scope.dataset, cohort, (), new=True)
         if analyst:
             raise LedgerError(f"the dataset {name!r} must be added first: a share is a part of its budget")
         return DatasetLedger(self._store, scope, secrets.token_bytes(SECRET_BYTES), budget)
@@ -425,6 +427,12 @@ def _protect_first(connection: Connection, dataset: Dataset, unit: Unit) -> None
         raise LedgerError(f"users do not go with cohorts, and {dataset.name!r} has some. It protects single records")
     if account is None:
         write_protection(connection, dataset.id, Protection(unit))
+
+
+def _options(budget: Budget) -> str:
+    """Return a budget as options of a command line."""
+    epsilon, delta = (decimal_text(float(number)) for number in numbers_of(budget))
+    return f"--epsilon {epsilon}" + (f" --delta {delta}" if delta != "0" else "")
 
 
 def _require_count(records: Any) -> None:
