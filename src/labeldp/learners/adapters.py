@@ -7,13 +7,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import make_scorer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from labeldp.inference import RATIO_TERMS, log_losses
 from labeldp.learners.cells.local import domain_of, unbiased
-from labeldp.learners.classifiers import as_candidates, boosted_regression
+from labeldp.learners.classifiers import as_candidates, boosted_regression, without_rare_columns
 from labeldp.learners.evaluation import auc_estimate, debiased_accuracy
 from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, refuse_reused, released_codes
 from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
@@ -191,7 +192,8 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         inner = boosted_regression(rows_of(X)) if self.estimator is None else clone(self.estimator)
         weights = record_weights(sample_weight, len(release.value), [inner])
         arguments = {} if weights is None else {weight_name(inner) or "": weights}
-        self.estimator_ = inner.fit(X, unbiased(release), **arguments)
+        table = without_rare_columns(X) if isinstance(inner, HistGradientBoostingRegressor) else X
+        self.estimator_ = inner.fit(table, unbiased(release), **arguments)
         self.certificate_ = release.certificate
         return self
 

@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from labeldp.learners.classifiers import boosted_regression
+from labeldp.learners.classifiers import boosted_regression, without_rare_columns
 from labeldp.learners.features import check_columns, number_table
 from labeldp.learners.linear import LinearRegressor
 from labeldp.learners.representations import TableMap
@@ -167,7 +167,9 @@ class Blend:
         for fold in range(FOLDS):
             training, held = folds != fold, folds == fold
             learner = boosted_regression(int(training.sum()), self.mask if self.mask.any() else None)
-            trees.append(learner.fit(table[training], values[training], sample_weight=weights[training]))
+            trees.append(
+                learner.fit(without_rare_columns(table[training]), values[training], sample_weight=weights[training])
+            )
             forest[held] = trees[-1].predict(table[held]) - mean
         shares = _shares(np.column_stack([line, forest]), centered, weights)
         offset = mean * (1 - float(shares[1]))

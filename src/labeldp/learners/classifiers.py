@@ -47,6 +47,23 @@ def default_classifiers(features: Any, categorical: Any = None) -> list[Any]:
     return [MixtureClassifier(None if categorical is None else np.asarray(categorical, dtype=bool))]
 
 
+FEW_VALUES, FEW_SHARE, MANY_RECORDS = 20, 1e-4, 1000
+"""A column of many records with fewer values, or a smaller share of them, tells trees nothing."""
+
+
+def without_rare_columns(features: Any) -> Any:
+    """Return features for boosted trees: columns whose values are all missing, or nearly all of many, are zero.
+
+    Trees of scikit-learn refuse a column without a value, and a fold, or the records on which they choose their bins,
+    may hold none of a rare one.
+    """
+    if not isinstance(features, np.ndarray) or features.dtype.kind != "f" or features.ndim != 2:
+        return features
+    known = np.count_nonzero(~np.isnan(features), axis=0)
+    rare = known < (1 if len(features) < MANY_RECORDS else max(FEW_VALUES, FEW_SHARE * len(features)))
+    return np.where(rare, features.dtype.type(0), features) if rare.any() else features
+
+
 def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> HistGradientBoostingClassifier:
     """Return boosted trees with a small learning rate for `count` records with noisy labels.
 
@@ -145,7 +162,7 @@ class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit_soft(self, features: Any, soft: Any, sample_weight: Any = None) -> Self:
         """Learn from class weights, shape (n, K), whose rows sum to 1, and weights of the records, shape (n,)."""
-        table, targets = row_table(features), np.asarray(soft, dtype=np.float64)
+        table, targets = without_rare_columns(row_table(features)), np.asarray(soft, dtype=np.float64)
         check_columns(self, features, fit=True)
         self.classes_ = np.arange(targets.shape[1])
         columns = targets.T[1:] if len(self.classes_) == 2 else targets.T

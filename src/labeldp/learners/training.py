@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from labeldp import encoders
-from labeldp.learners.classifiers import SoftTrees, as_candidates
+from labeldp.learners.classifiers import SoftTrees, as_candidates, without_rare_columns
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import (
     TEMPERATURES,
@@ -354,6 +354,8 @@ def fit_codes(classifier: Any, features: Any, codes: NDArray[Any], weights: Any 
         rows = np.concatenate([np.arange(len(targets)), once])
         features, targets = take_rows(features, rows), targets[rows]
         weights = None if weights is None else weights[rows]
+    if isinstance(classifier, HistGradientBoostingClassifier):
+        features = without_rare_columns(features)
     name, arguments = weight_name(classifier), {}
     if weights is not None:
         if name is None:
