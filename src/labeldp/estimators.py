@@ -339,7 +339,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             if self._is_clone and self.records is None and cast(DatasetLedger, job.account).records is None:
                 account = cast(DatasetLedger, job.account)
                 budget = " --epsilon …" if account.is_new else ""
-                command = f"{add_command(Path(os.fspath(self.ledger)), account.scope.dataset)} --records N{budget}"
+                command = f"{add_command(Path(cast(str, self.ledger)), account.scope.dataset)} --records N{budget}"
                 raise InputError(f"{CLONE}{command}", argument="records")
             job.require_budget()
             return job, job.learn(on_release)
