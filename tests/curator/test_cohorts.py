@@ -20,7 +20,7 @@ from curator.ledgers import DOMAIN, SYSTEM, response
 from curator.test_ledger_store import run_processes
 from labeldp.curator import Curator, DatasetLedger, LedgerFile, cohorts
 from labeldp.curator.cohorts import CONDITION, SortedIds, refuse_known
-from labeldp.privacy import RecordIds, gather, total_loss
+from labeldp.privacy import PendingCharge, RandomnessKind, RecordIds, gather, total_loss
 
 JANUARY, MAY, JUNE = np.arange(100), np.arange(100, 160), np.arange(160, 200)
 BOTH, ALL = np.arange(160), np.arange(200)
@@ -153,19 +153,23 @@ def test_a_plan_of_a_cohort_counts_for_its_records_alone(grown: Path) -> None:
 def test_steps_and_mechanisms_are_found_by_cohort_before_a_run(grown: Path) -> None:
     """What January released is free for January, and for nobody else."""
     LedgerFile(grown).change("bought", budget=ldp.Budget(1))
-    bought(grown).afford(response(1))  # nobody knows yet whose labels
+    asked = PendingCharge(
+        response(1).specification(), response(1).privacy_loss(), scheme="ids", randomness=RandomnessKind.KEYED
+    )
+    little = PendingCharge({}, response("0.1").privacy_loss())
+    bought(grown).afford(asked)  # nobody knows yet whose labels
     for ids, cohort in ((JANUARY, None), (JANUARY, "january"), (MAY, "may")):
-        holder(grown, ids, cohort).ledger.afford(response(1))
+        holder(grown, ids, cohort).ledger.afford(asked)
         holder(grown, ids, cohort).require({"step": response(1)})
     for refuse in (
-        lambda: holder(grown, BOTH).ledger.afford(response(1)),
+        lambda: holder(grown, BOTH).ledger.afford(asked),
         lambda: holder(grown, BOTH).require({"step": response(1)}),
         lambda: holder(grown, JANUARY, "january").require({"step": response(1), "another": response(1)}),
-        lambda: bought(grown, "january").afford(response("0.1")),
+        lambda: bought(grown, "january").afford(little),
     ):
         with pytest.raises(ldp.BudgetExceeded):
             refuse()
-    bought(grown, "may").afford(response("0.1"))
+    bought(grown, "may").afford(little)
     own = [len(holder(grown, *which).ledger.own_entries) for which in ((JANUARY,), (MAY, "may"), (BOTH,))]
     assert own == [1, 0, 0]
 

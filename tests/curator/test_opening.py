@@ -270,6 +270,82 @@ def test_a_request_is_charged_with_what_it_asked(place: Place, name: str) -> Non
         assert request.domain == DOMAIN.to_json() and request.epsilon == "1"
 
 
+def by_system(mechanism: Any, **more: Any) -> Callable[[Place], Any]:
+    """A release whose noise nobody draws again, so that no other request finds it."""
+
+    def release(place: Place) -> None:
+        account = LedgerFile(place.ledger).dataset("people")
+        curator = ldp.Curator(GOOD, domain=DOMAIN, ledger=account, **more)
+        curator.release(mechanism, rng=ldp.SystemRandomness())
+
+    return release
+
+
+RESPONSE = ldp.RandomizedResponse(domain=DOMAIN, epsilon=EPSILON)
+IDS = np.arange(ROWS)
+
+
+def for_users(place: Place, table: Any, out: Path) -> None:
+    """Each answer costs as much as one for a record: two records a user, and twice the epsilon."""
+    release_file(table, id_column="id", user_column="user", out=out, **place.account | {"epsilon": 2 * EPSILON})
+
+
+def summed_for_users(place: Place, table: Any, out: Path) -> None:
+    release_bags(
+        table, id_column="id", user_column="user", out=out, mechanism="bag-sum", size=10, bags="group", **place.account
+    )
+
+
+def under_other_ids(place: Place, table: Any, out: Path) -> None:
+    release_file(table, id_column=None, out=out, other_ids=True, **place.account)
+
+
+def fit_of_users(place: Place, table: Any, out: Path) -> None:
+    settings = FitSettings.parse(
+        label="bought", classes="no,yes", epsilon="2", delta="0", dataset=place.dataset, features=",".join(FEATURES),
+        id_column="id", user_column="user", per_user=2, trust="local", model="linear", stages=1,
+    )  # fmt: skip
+    fit_file(csv_of(place, table), settings, ledger=str(place.ledger), out=str(out))
+
+
+HISTORIES: dict[str, tuple[Callable[[Place], Any], Door]] = {
+    "records, then users": (lambda place: other_release(place, people(GOOD)), for_users),
+    "records, then a fit of users": (lambda place: other_release(place, people(GOOD)), fit_of_users),
+    "bags of records, then of users": (
+        lambda place: DOORS["bags"](place, people(GOOD), place.out("first.csv")),
+        summed_for_users,
+    ),
+    "ids, then row numbers": (lambda place: other_release(place, people(GOOD)), under_other_ids),
+    "system noise, then a file": (by_system(RESPONSE, ids=IDS), DOORS["release"]),
+    "system noise, then a grant": (by_system(RESPONSE, ids=IDS), DOORS["grant"]),
+    "system noise, then a fit": (by_system(RESPONSE, ids=IDS), DOORS["fit"]),
+}
+
+
+@pytest.mark.guarantee("labeldp.curator:open_account", "labels_last")
+@pytest.mark.parametrize("history", HISTORIES)
+def test_an_earlier_release_that_answers_another_request_pays_for_nothing(place: Place, history: str) -> None:
+    """The mechanism was charged before, but for another unit, other ids or other noise: labels are not read."""
+    before, door = HISTORIES[history]
+    LedgerFile(place.ledger).change("people", budget=ldp.Budget(EPSILON))
+    before(place)
+    paid = state(place)
+    answers = {refused(door, place, people(labels), place.out("second.csv")) for labels in LABELS.values()}
+    assert len(answers) == 1, answers
+    assert answers.pop()[0] == "BudgetExceeded"
+    assert state(place) == paid
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_the_same_request_is_found_when_the_budget_is_used_up(place: Place, name: str) -> None:
+    LedgerFile(place.ledger).change("people", budget=ldp.Budget(EPSILON))
+    DOORS[name](place, people(GOOD), out(place, name))
+    paid = LedgerFile(place.ledger).dataset("people").charges
+    again = place.out("again.csv" if name in HAVE_OUTPUT else "again")
+    DOORS[name](place, people(GOOD), again)
+    assert LedgerFile(place.ledger).dataset("people").charges == paid
+
+
 def losses(place: Place, value: str) -> str:
     path = place.folder / "losses.csv"
     path.write_text("a,b\n" + "0,1\n" * 20 + f"{value},1\n")

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.curator.datasets import ANY_KIND, IDS_KIND
+from labeldp.curator.datasets import ANY_KIND, IDS_KIND, ROWS_KIND
 from labeldp.curator.memory_ledger import Ledger
 from labeldp.curator.users import ONE_USER, PUBLIC_USERS, WHOSE, first_records, numbered, user_names, users_digest
 from labeldp.mechanisms import Domain, Groups, LabelSource, Mechanism
@@ -630,4 +630,4 @@ def _texts(ids: Any) -> list[bytes]:
 
 def kind_of_ids(ids: Any) -> str:
     """Return the kind of ids, as traces name it."""
-    return "row numbers" if ids is None else IDS_KIND
+    return ROWS_KIND if ids is None else IDS_KIND

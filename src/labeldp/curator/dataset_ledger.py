@@ -576,10 +576,15 @@ class DatasetLedger(NotCopyable):
             changes = self._rows("SELECT what, before FROM change", OPENS)
             refuse_closed(closed_by(changes), self._store.path, self.scope.dataset)
 
-    def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
-        """Raise BudgetExceeded if the budget cannot admit more charges of parts of these records, at most so costly."""
+    def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]], unit: Unit) -> None:
+        """Raise BudgetExceeded if the budget cannot admit more charges of parts of these records, at most so costly.
+
+        Args:
+            more: the parts, and what each release costs.
+            unit: the unit of protection that the costs are for.
+        """
         span = self._cohort_span().span
-        steps = [Step("", loss, path, 1, span) for path, loss in more]
+        steps = [Step("", loss, path, 1, span, unit) for path, loss in more]
         self._refuse_closed(steps)
         if steps:
             Declarations().add(self._books(), steps)
@@ -589,32 +594,34 @@ class DatasetLedger(NotCopyable):
         with self._transaction(request, keep=False):
             pass
 
-    def afford(self, mechanism: Any, times: int = 1) -> None:
-        """Raise BudgetExceeded if the budget does not admit a mechanism on all records, before any label is read.
+    def afford(self, request: PendingCharge) -> None:
+        """Raise BudgetExceeded if the budget does not admit a release of all records, before any label is read.
 
-        A mechanism that was charged before is admitted, since its release may be found again. As long as it is not
-        known which records they are (`of_records`), the cohort that is in all of them counts.
+        What was charged before is admitted, since its release may be found again. As long as it is not known which
+        records they are (`of_records`), the cohort that is in all of them counts.
 
         Args:
-            mechanism: the mechanism that would be released.
-            times: the number of its answers that one user pays for.
+            request: what would be released, without labels.
         """
-        first = 0 if self._cohort is None else self._cohort.number
-        span = (first, first) if self._records is None else self._cohort_span().span
-        if not self._has_made(span, mechanism.specification()):
-            step = Step("", mechanism.privacy_loss() * times, span=span)
+        if not self.has_made(request):
+            step = Step("", request.loss, span=self._known_span(), unit=request.unit)
             self._refuse_closed([step])
             self._books().charge(step, self._declared.plans)
 
-    def _has_made(self, span: Span, specification: Any) -> bool:
-        """Return whether this revision has a release of all of some records by such a mechanism.
+    def has_made(self, request: PendingCharge) -> bool:
+        """Return whether this revision has a release of all records that may answer a request, whatever its labels.
 
         Of records that are not known yet only the first cohort is: then a release of more of them counts, too.
         """
-        where = "AND made = ? AND low = ? AND analyst = ?"
-        values = made_digest(specification), span[0], self.scope.analyst
+        span, where = self._known_span(), "AND made = ? AND cost = ? AND low = ? AND analyst = ?"
+        cost = cost_digest((), request.loss, request.unit)
+        values = made_digest(request), cost, span[0], self.scope.analyst
         ends = self._state_rows("SELECT high FROM release", where, *values)
         return any(self._records is None or high == span[1] for (high,) in ends)
+
+    def _known_span(self) -> Span:
+        first = 0 if self._cohort is None else self._cohort.number
+        return (first, first) if self._records is None else self._cohort_span().span
 
     @contextmanager
     def charging(self, request: PendingCharge, mechanism: Any) -> Iterator[Draw]:

@@ -191,9 +191,10 @@ def cost_digest(path: ChargePath, loss: PrivacyLoss, unit: Unit) -> str:
     return _digest(json.dumps(path), json.dumps(loss.to_json(), sort_keys=True), unit.name)
 
 
-def made_digest(specification: Any) -> str:
-    """Return a digest of a mechanism's public specification."""
-    return _digest(json.dumps(specification, sort_keys=True))
+def made_digest(request: PendingCharge) -> str:
+    """Return a digest of all that the answer to a request depends on beside the records and their labels."""
+    names = request.scheme, request.randomness.name, request.unit.name, request.users or ""
+    return _digest(json.dumps(dict(request.mechanism), sort_keys=True), *names)
 
 
 def _digest(*texts: str) -> str:
@@ -306,6 +307,9 @@ ANY_KIND = "any"
 IDS_KIND = "ids"
 """The kind of ids that tell records apart in another file, too. As the kind of labels it marks a trace of ids alone,
 whose digest is empty where some release did not say whose labels it was about."""
+
+ROWS_KIND = "row numbers"
+"""The kind of ids of records without ids."""
 
 Kinds = tuple[str, str]
 """Kind of ids and kind of labels."""

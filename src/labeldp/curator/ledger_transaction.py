@@ -130,7 +130,7 @@ class LedgerTransaction:
             "arrays": None if arrays is None else pack(by_id(arrays, request)),
             "created": now(),
             "cost": cost_digest(request.path, charge.loss, charge.unit),
-            "made": None if request.path else made_digest(dict(charge.mechanism)),
+            "made": None if request.path else made_digest(request),
             "low": self.scope.span[0],
             "high": self.scope.span[1],
             "analyst": request.analyst,

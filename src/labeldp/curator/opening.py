@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.curator.dataset_ledger import DatasetLedger
-from labeldp.curator.datasets import LOSSES
+from labeldp.curator.datasets import IDS_KIND, LOSSES, ROWS_KIND
 from labeldp.curator.ledger_file import LedgerFile
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, InputError, Request, stored_fraction
+from labeldp.privacy import Budget, InputError, PendingCharge, RandomnessKind, Request, stored_fraction
 
 OfAccount = Callable[[DatasetLedger], Any]
 """Returns what is known of the records without their labels; the keys of the account give their ids names."""
@@ -75,7 +75,8 @@ def open_account(
     account.refuse_private(public)
     if out is not None and Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
-    account.check_unit(scope.unit, None if users is None else users(account))
+    whose = None if users is None else users(account)
+    account.check_unit(scope.unit, whose)
     account.check_ids(named)
     if records is not None:
         account = account.of_records(records(account))
@@ -83,7 +84,13 @@ def open_account(
     if count is not None and account.records is not None:
         account.check_count(count())
     if mechanism is not None:
-        account.afford(mechanism(account), times)
+        made, scheme = mechanism(account), IDS_KIND if named else ROWS_KIND
+        specification, loss = made.specification(), made.privacy_loss() * times
+        account.afford(
+            PendingCharge(
+                specification, loss, scheme=scheme, randomness=RandomnessKind.KEYED, unit=scope.unit, users=whose
+            )
+        )
     if account.is_new and note is not None:
         note(account.creation(ledger))
     return account

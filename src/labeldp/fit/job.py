@@ -18,6 +18,7 @@ from labeldp.curator import (
     Ledger,
     LedgerFile,
     Recorded,
+    kind_of_ids,
     open_account,
     records_digest,
     user_names,
@@ -56,7 +57,9 @@ from labeldp.privacy import (
     InputError,
     LedgerError,
     NamedFile,
+    PendingCharge,
     Public,
+    RandomnessKind,
     Release,
     Request,
     Scope,
@@ -262,15 +265,32 @@ class Job:
         charges = [
             ((entry.step or "").rpartition(": "), replace(entry.certificate.entries[0], path=entry.part))
             for entry in self.account.own_entries
-            if (entry.certificate.entries[0].unit is Unit.ONE_USER) == (self.owners is not None)
+            if entry.certificate.entries[0].unit is self._unit
         ]
         by_step = {step: charge for (run, _, step), charge in charges if run == self.run}
         for step, mechanism in self.learner.answers(self.task).items():
-            specification, loss = mechanism.specification(), mechanism.privacy_loss() * self.times
+            request = self._asking(mechanism)
             for _, charge in charges:
-                if not charge.path and charge.mechanism == specification and charge.loss == loss:
+                same = charge.mechanism == request.mechanism and charge.loss == request.loss
+                if not charge.path and same and self.account.has_made(request):
                     by_step.setdefault(step, charge)
         return by_step
+
+    @property
+    def _unit(self) -> Unit:
+        return Unit.ONE_LABEL if self.owners is None else Unit.ONE_USER
+
+    def _asking(self, mechanism: Mechanism) -> PendingCharge:
+        """Return the request of a release of all records by a mechanism that answers them one by one."""
+        rows, account = self.all_rows or self.rows, self.account
+        return PendingCharge(
+            mechanism.specification(),
+            mechanism.privacy_loss() * self.times,
+            scheme=kind_of_ids(rows.ids),
+            randomness=RandomnessKind.KEYED,
+            unit=self._unit,
+            users=None if self.owners is None else _users(account, rows),
+        )
 
     def holds_choice(self) -> bool:
         """Return whether the ledger was charged for this run. Then the choice stays, even if a newer rule differs.
@@ -290,7 +310,7 @@ class Job:
         if isinstance(self.account, RemoteAccount):
             return  # the learner asks, as soon as it knows the parts of the records
         unpaid = remaining(self.learner.plan(self.task), self.charged())
-        self.account.foresee([(charge.path, charge.loss * self.times) for charge in unpaid])
+        self.account.foresee([(charge.path, charge.loss * self.times) for charge in unpaid], self._unit)
 
     def learn(
         self,

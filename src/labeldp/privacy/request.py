@@ -185,6 +185,8 @@ class Request:
 
         Its unit of protection is `unit`, or all labels of a user where the source has users.
         """
+        if empty := [name for name, text in (("cohort", cohort), ("revision", revision)) if text == ""]:
+            raise InputError("must be a printable text that is not empty, such as '2026-02'", argument=empty[0])
         unit = Unit.ONE_USER if source.users else unit
         scope = Scope.parse(dataset, cohort=cohort or "", revision=revision or "", unit=unit)
         numbers = number_text(epsilon, "epsilon"), number_text(delta, "delta")
