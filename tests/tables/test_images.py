@@ -15,8 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+import labeldp as ldp
+from labeldp.curator import LedgerFile
+from labeldp.fit import FitSettings, fit_file
 from labeldp.images import ImageData, LabeledArrays, open_images
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, UnreadableRows
 from tables.image_files import CODE, CODES, COLOR, GRAY, SECRET, archive, cifar, class_folders, idx, mnist, rng
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -309,6 +312,36 @@ def png(image: np.ndarray) -> bytes:
 def test_an_image_folder_is_refused_without_naming_a_class(tmp_path: Path, content: bytes, message: str) -> None:
     written(class_folders(tmp_path) / f"{SECRET}-{CODE}" / f"{SECRET}.png", content)
     assert message in refusal(tmp_path)
+
+
+def test_of_several_images_that_cannot_be_read_the_message_does_not_follow_their_classes(tmp_path: Path) -> None:
+    """The first class folder with one would tell which class of two images comes first."""
+    said = set()
+    for number, (first, second) in enumerate(((b"broken", b"broken too"), (b"broken too", b"broken"))):
+        folder = tmp_path / str(number)
+        for name, content in (("cat", first), ("dog", second)):
+            written(folder / name / f"{len(content)}.png", content)
+            written(folder / name / "good.png", png(GRAY[0] if name == "cat" else GRAY[1]))
+        said.add(refusal(folder).replace(str(folder), ""))
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("name", ["a.npz", "mnist"])
+def test_labels_of_images_that_cannot_be_read_count_as_a_rejection(tmp_path: Path, name: str) -> None:
+    ledger = LedgerFile(tmp_path / "l.ledger")
+    ledger.add("images", ldp.Budget(1), ldp.Classes(10))
+    if name == "a.npz":  # texts of equal size: their longest one is what grows
+        np.savez_compressed(
+            tmp_path / name, images=np.zeros((200, 4, 4), np.uint8), labels=["0"] * 199 + ["1" * 400_000]
+        )
+    else:
+        mnist(tmp_path / name)
+        path = tmp_path / name / "train-labels-idx1-ubyte.gz"
+        path.write_bytes(path.read_bytes()[:-3])
+    settings = FitSettings("labels", ldp.Classes(10), 1.0, 0.0, "images")
+    with pytest.raises(UnreadableRows):
+        fit_file(str(tmp_path / name), settings, ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "model"))
+    assert ledger.dataset("images").domains[0].refused == 1
 
 
 def test_what_is_nothing_of_all_this_is_refused(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labeldp.mechanisms import Classes
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables import (
     DistinctIds,
     TableEncoder,
+    codes_of,
     label_numbers,
     record_ids,
 )
@@ -49,7 +51,7 @@ def texts_of(batch: pa.RecordBatch, column: str) -> Any:
 )
 def test_labels_have_one_text_form(values: Any, texts: list[str]) -> None:
     labels = texts_of(block(values), "y")
-    assert labels.dtype.kind == "U" and labels.tolist() == texts
+    assert labels.dtype == object and labels.tolist() == texts
 
 
 @given(st.lists(st.sampled_from(["no", "yes", "maybe"])))
@@ -158,3 +160,14 @@ def test_integers_and_the_texts_that_they_print_as_are_one_id() -> None:
                 assert not repeated
             except InputError:
                 assert repeated
+
+
+def test_one_long_label_among_many_is_outside_of_the_domain_like_any_other() -> None:
+    """As texts of numpy they would take 80 GB, and its error tells their number and the length of the longest."""
+    labels = pa.array(["x" * 1_000_000, *(f"label {number}" for number in range(20_000))])
+    said = set()
+    for column in (labels, labels.dictionary_encode(), labels.slice(1)):
+        with pytest.raises(DomainError) as caught:
+            codes_of(block(column), "y", Classes(("no", "yes")))
+        said.add(str(caught.value))
+    assert len(said) == 1

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from sqlite3 import Connection
 from types import TracebackType
-from typing import Any, Literal, final
+from typing import Any, Literal, NoReturn, final
 
 from labeldp._version import __version__
 from labeldp.accounting import Account, Books, Cost, Declarations, Spent, totals_within
@@ -804,6 +804,21 @@ class DatasetLedger(NotCopyable):
         return f"DatasetLedger(name={self.scope.name!r}{words}, file={str(self._store.path)!r})"
 
 
+_UNCOMPARED = (
+    "the labels of {!r} could not be compared with their domain: an object among them fails, or memory is too small. "
+    "Nothing was charged. The ledger counts this rejection, and later certificates report it"
+)
+
+
+def raise_alone(error: Exception) -> NoReturn:
+    """Raise an error without the one that is being handled, whose words and frames may tell of labels."""
+    try:
+        raise error
+    except Exception:
+        error.__context__ = None
+        raise
+
+
 @final
 class _Comparison(AbstractContextManager[None]):
     """Labels compared with a domain of a ledger: see `DatasetLedger.comparing`."""
@@ -837,6 +852,9 @@ class _Comparison(AbstractContextManager[None]):
             link.__context__ = None  # else the refusal would stand behind the failure
             del error, trace  # this frame is one of the failure's: it must not lead to the refusal
             raise
+        if error is not None and not isinstance(error, LabelDPError):
+            del error, trace
+            raise_alone(LabelDPError(_UNCOMPARED.format(self._ledger.scope.name)))
         if isinstance(error, UnreadableRows):
             error.counted = True
         if isinstance(error, DomainError | UnreadableRows):  # neither its sentence nor its frames may tell of labels

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError, check_growth, even_if_refused
+from labeldp.privacy import InputError, UnreadableRows, check_growth, even_if_refused
 from labeldp.tables import first_names
 
 SOURCES_NEEDED = (
@@ -188,7 +188,9 @@ def labeled_images(features: NDArray[Any], labels: NDArray[Any], source: Path) -
     return LabeledArrays(np.ascontiguousarray(features, dtype=np.uint8), native)
 
 
-def parse_or_refuse(what: object, action: Callable[[], Result], needed: str) -> Result:
+def parse_or_refuse(
+    what: object, action: Callable[[], Result], needed: str, refusal: type[InputError] = InputError
+) -> Result:
     """Return the result of `action`, which reads `what`; hide the messages of parsers, since they quote the file."""
     try:
         return action()
@@ -198,7 +200,7 @@ def parse_or_refuse(what: object, action: Callable[[], Result], needed: str) -> 
         problem = f"cannot be read: {error.strerror}" if error.errno else None
     except Exception:
         problem = None  # a parser may raise anything on a damaged file, and quotes the file
-    raise InputError(f"{what} {problem or f'is damaged, truncated or too large for the memory; {needed}'}")
+    raise refusal(f"{what} {problem or f'is damaged, truncated or too large for the memory; {needed}'}")
 
 
 def fill(stream: BinaryIO, array: NDArray[np.uint8]) -> None:
@@ -239,7 +241,7 @@ def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | Non
         return None
     if (len(images), len(labels)) != (1, 1):
         raise _unclear(path, label)
-    return labeled_images(read_array(path, images[0]), read_array(path, labels[0]), path)
+    return labeled_images(read_array(path, images[0]), read_array(path, labels[0], UnreadableRows), path)
 
 
 def images_of_archive(path: Path) -> NDArray[Any]:
@@ -270,8 +272,13 @@ def array_names(path: Path) -> list[str]:
     return parse_or_refuse(path, names, ARCHIVE_NEEDED)
 
 
-def read_array(path: Path, name: str) -> NDArray[Any]:
-    """Return one array of an archive; refuse arrays of Python objects, which would be pickles."""
+def read_array(path: Path, name: str, refusal: type[InputError] = InputError) -> NDArray[Any]:
+    """Return one array of an archive; refuse arrays of Python objects, which would be pickles.
+
+    Args:
+        path, name: of the archive and the array in it.
+        refusal: the kind of error for an array that cannot be read: of labels, it counts as a rejection.
+    """
 
     def read() -> NDArray[Any]:
         with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as stream:
@@ -283,14 +290,14 @@ def read_array(path: Path, name: str) -> NDArray[Any]:
                     f"{path}: {name!r} are Python objects, which are not read: save labels with .astype(str)"
                 )
             stored = archive.getinfo(f"{name}.npy").compress_size
-            check_growth(f"{path}: {name!r}", stored, prod(shape) * kind.itemsize)
+            check_growth(f"{path}: {name!r}", stored, prod(shape) * kind.itemsize, refusal)
             stream.seek(0)
             array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
             if stream.read(1):  # zipfile checks the checksum at the end of the stream
                 raise EOFError
             return array
 
-    return parse_or_refuse(path, read, ARCHIVE_NEEDED)
+    return parse_or_refuse(path, read, ARCHIVE_NEEDED, refusal)
 
 
 IDX_IMAGES = re.compile(
@@ -332,7 +339,7 @@ def _pair(images: Path) -> LabeledArrays:
     labels = _beside(images, name)
     if labels is None:
         raise InputError(f"the labels of {images} must lie next to it, named {name}")
-    return labeled_images(_read(images, 3), _read(labels, 1), images)
+    return labeled_images(_read(images, 3), _read(labels, 1, UnreadableRows), images)
 
 
 def _beside(path: Path, name: str) -> Path | None:
@@ -341,11 +348,11 @@ def _beside(path: Path, name: str) -> Path | None:
     return next((path.with_name(n) for n in (name, plain, f"{plain}.gz") if path.with_name(n).is_file()), None)
 
 
-def _read(path: Path, dimensions: int) -> NDArray[Any]:
+def _read(path: Path, dimensions: int, refusal: type[InputError] = InputError) -> NDArray[Any]:
     if path.suffix == ".npz":
-        return read_array(path, next(iter(array_names(path)), "arr_0"))
+        return read_array(path, next(iter(array_names(path)), "arr_0"), refusal)
     needed = f"an idx file of unsigned bytes with {dimensions} dimension{'s' * (dimensions > 1)} is needed"
-    return parse_or_refuse(path, lambda: _read_idx(path, dimensions, needed), needed)
+    return parse_or_refuse(path, lambda: _read_idx(path, dimensions, needed), needed, refusal)
 
 
 def _read_idx(path: Path, dimensions: int, needed: str) -> NDArray[np.uint8]:
@@ -447,7 +454,14 @@ def _folder_part(folder: Path) -> LabeledArrays:
             f"{folder} holds nothing to read: files of MNIST's format, CIFAR's binary version, or folders of PNG or "
             "JPEG images, one for each class, are needed"
         )
-    images = [_pixels(file, folder) for file in files]
+    images, problems = [], []
+    for file in files:  # by class: the first one that cannot be read would tell which class comes first
+        try:
+            images.append(_pixels(file, folder))
+        except InputError as error:
+            problems.append(str(error))
+    if problems:
+        raise InputError(min(problems))
     if len({image.shape[:2] for image in images}) > 1:
         raise InputError(f"the images in {folder} must all have the same height and width")
     if len({image.ndim for image in images}) > 1:

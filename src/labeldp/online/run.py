@@ -37,7 +37,16 @@ from labeldp.privacy import (
     set_fields,
     stored_fraction,
 )
-from labeldp.tables import ReleaseWriter, Table, atomic_write, label_numbers, lock_directory, open_table, release_writer
+from labeldp.tables import (
+    ReleaseWriter,
+    Table,
+    atomic_write,
+    label_numbers,
+    lock_directory,
+    open_table,
+    release_writer,
+    type_name,
+)
 
 Progress = Callable[[str, float], None]
 """Called with a description of the progress and the completed share."""
@@ -471,7 +480,7 @@ def experts_of(table: Table, named: tuple[str, ...] | None) -> tuple[str, ...]:
         raise InputError("must be the names of at least two columns", argument="experts")
     for name, kind in zip(names, table.types(names).types, strict=True):
         if table.declares_names and not any(test(kind) for test in _NUMERIC):
-            raise InputError(f"column {name!r} holds {kind}, and losses must be numbers; ", *_TAKE)
+            raise InputError(f"column {name!r} holds {type_name(kind)}, and losses must be numbers; ", *_TAKE)
         if name == PANDAS_INDEX and named is None:
             raise InputError(f"column {name!r} is an index that pandas wrote, and no expert; ", *_TAKE)
     return names
@@ -483,15 +492,15 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, level
     Raises:
         DomainError: a loss is missing, not a number or out of range; the message says neither which nor where.
     """
+    top = 2**bits - 1
     try:
         matrix = np.column_stack([_numbers(batch, name) for name in names])
         if not levels:
             return np.asarray(quantize(matrix, bits))
-        if np.isfinite(matrix).all() and (matrix == np.rint(matrix)).all():
+        if (matrix == np.clip(np.rint(matrix), 0, top)).all():  # a cast of others would warn of some
             return np.asarray(check_levels(matrix.astype(np.int64), bits))
     except InputError:
         pass
-    top = 2**bits - 1
     wanted = f"integers from 0 to {top}" if levels else "numbers in [0, 1]"
     hint = () if levels else (Argument("levels"), f" takes integers from 0 to {top}, and ")
     raise DomainError(f"losses must be {wanted}, in every row of every column, none of them missing; ", *hint, *_TAKE)

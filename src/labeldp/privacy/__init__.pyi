@@ -135,6 +135,7 @@ from .validate import json_value as json_value
 from .validate import label_width as label_width
 from .validate import most_bytes as most_bytes
 from .validate import path_text as path_text
+from .validate import private_array as private_array
 from .validate import read_stored as read_stored
 from .validate import set_fields as set_fields
 from .validate import stored_fraction as stored_fraction

@@ -163,13 +163,32 @@ Result = TypeVar("Result")
 
 
 def without_traceback(action: Callable[[], Result]) -> Result | None:
-    """Return what an action on labels returns, or None where it fails: its exception would hold a label."""
+    """Return what an action on labels returns, or None where it fails: its exception would hold a label.
+
+    Nor does numpy warn of numbers that overflow or are none.
+    """
     try:
-        return action()
+        with np.errstate(all="ignore"):
+            return action()
     except MemoryError:
         raise
     except Exception:  # labels may be objects of any kind, and raise what they like
         return None
+
+
+def private_array(values: Any) -> NDArray[Any] | None:
+    """Return private numbers as an array; None where they make none, or where a list holds one that is masked."""
+
+    def array() -> NDArray[Any] | None:
+        if isinstance(values, list | tuple):
+            rows = (row if isinstance(row, list | tuple) else (row,) for row in values)
+            if any(number is np.ma.masked for row in rows for number in row):  # numpy would warn of it
+                return None
+        numbers = np.asarray(values)
+        is_masked = numbers.dtype.kind == "O" and any(number is np.ma.masked for number in numbers.flat)
+        return None if is_masked else numbers
+
+    return without_traceback(array)
 
 
 MOST_GROWTH = 200

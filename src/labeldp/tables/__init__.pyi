@@ -49,6 +49,7 @@ from .values import record_ids as record_ids
 from .values import released_column as released_column
 from .values import released_values as released_values
 from .values import take_ids as take_ids
+from .values import type_name as type_name
 from .values import user_column as user_column
 from .writing import CERTIFICATE_SUFFIX as CERTIFICATE_SUFFIX
 from .writing import ColumnDigest as ColumnDigest

@@ -81,14 +81,15 @@ def _bits(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(bits.tobytes())])
 
 
-def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_], NDArray[np.int32]]:
+def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.object_], NDArray[np.int32]]:
     """Return the distinct labels of a block as texts and, for each row, the index of its text.
 
     `domain.encode(texts)[places]` are the codes. Integers read '0', booleans 'true' and 'false', whole floats '1';
     texts are unchanged, spaces included. Both arrays are as private as the labels.
 
     Returns:
-        texts, shape (d,), in order of appearance, and places, shape (batch.num_rows,), in [0, d).
+        texts, shape (d,), in order of appearance, as objects: numpy's texts would take d times the room of the longest
+        one, and tell of both if there is none. And places, shape (batch.num_rows,), in [0, d).
 
     Raises:
         DomainError: a label is missing (null, an empty cell, NaN). The message says neither where nor how many.
@@ -107,10 +108,10 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
         texts, numbers = distinct_labels(block, column)
         return texts, numbers[renumbered[places]]
     encoded = as_text(_whole_column(batch, column), column).dictionary_encode()
-    labels = encoded.dictionary.to_pylist()
-    if any("\0" in text for text in labels):  # numpy would drop it at the end of a text
+    labels = np.array(encoded.dictionary.to_pylist(), dtype=np.object_)
+    if any("\0" in text for text in labels):
         raise InputError(f"column {column!r} holds NUL characters")
-    return np.array(labels, dtype=np.str_), encoded.indices.to_numpy(zero_copy_only=False)
+    return labels, encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:

@@ -19,7 +19,9 @@ from labeldp.privacy import (
     check_integer,
     check_loss_neighbors,
     exact_positive,
+    private_array,
     set_fields,
+    without_traceback,
 )
 
 GRADIENT_BITS = 22
@@ -271,10 +273,11 @@ def finite_array(values: Any, name: str, *dimensions: int) -> Floats:
     Raises:
         InputError: not numbers, not finite, or of another number of axes.
     """
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be numbers") from None
+    raw = private_array(values)
+    # A cast would drop the imaginary part of complex numbers.
+    array = None if raw is None or raw.dtype.kind == "c" else without_traceback(lambda: raw.astype(np.float64))
+    if array is None:
+        raise InputError(f"{name} must be numbers")
     if array.ndim not in dimensions or not np.isfinite(array).all():
         raise InputError(f"{name} must be finite numbers, with {' or '.join(map(str, dimensions))} axes")
     return array

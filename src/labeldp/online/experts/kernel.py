@@ -19,7 +19,9 @@ from labeldp.privacy import (
     Unit,
     check_integer,
     check_loss_neighbors,
+    private_array,
     set_fields,
+    without_traceback,
 )
 
 Losses = Any
@@ -167,7 +169,8 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Losse
     levels = np.empty(values.shape, dtype=dtype)
     step = max(1, BLOCK_LOSSES // max(1, values[:1].size))
     for start in range(0, len(values), step):
-        part = values[start : start + step].astype(np.float64)
+        with np.errstate(all="ignore"):  # a warning would tell of a loss
+            part = values[start : start + step].astype(np.float64)
         if not (part.min() >= 0 and part.max() <= 1):
             raise InputError(_INTEGERS if kind in "iu" else _FLOATS)
         levels[start : start + step] = np.rint(part * np.iinfo(dtype).max)
@@ -221,10 +224,9 @@ def paired(losses: Any, experts: int) -> Any:
         "losses that are a tuple must be (indices, values) of one round: numbers of one shape (n,), with integers for "
         "indices. Without indices give an array or a list"
     )
-    try:
-        indices, values = np.asarray(losses[0]), np.asarray(losses[1])
-    except (TypeError, ValueError):
-        raise wrong from None
+    indices, values = map(private_array, losses)
+    if indices is None or values is None:
+        raise wrong
     if indices.shape == values.shape == (0,):  # nobody loses; an empty list is one of floats
         indices, values = indices.astype(np.intp), values.astype(np.uint8)
     kinds = indices.dtype.kind in "iu" and values.dtype.kind in "fiub"
@@ -247,10 +249,10 @@ def _matrix(name: str, losses: Any, experts: int | None) -> tuple[NDArray[Any], 
     """Return losses as a matrix and None; or the entries of a sparse array, and the array in canonical CSR format."""
     if np.ma.isMaskedArray(losses):
         raise InputError(f"{name} must not be a masked array: none of them may be missing")
-    try:
-        rows = _canonical(losses) if hasattr(losses, "tocsr") else np.asarray(losses)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers, as many in every round") from None
+    sparse = without_traceback(lambda: _canonical(losses)) if hasattr(losses, "tocsr") else None
+    rows = private_array(losses) if sparse is None else sparse
+    if rows is None:
+        raise InputError(f"{name} must be an array of numbers, as many in every round")
     shape = rows.shape
     if isinstance(rows, np.ndarray) and rows.ndim == 1:
         rows = rows[np.newaxis]
