@@ -76,7 +76,7 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
         (["conformal", "--probabilities", "score"], "--why must be given with --probabilities"),
         (["conformal", "--out", "sets.csv"], "--out goes with --probabilities"),
         (["mean", "--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
-        (["odds-ratio", "--exposure", "mail", "--user", "channel"], "--user must be left out: an exact odds ratio"),
+        (["odds-ratio", "--exposure", "mail", "--user", "channel"], "--user must be left out: an odds ratio"),
         (["difference", "--treated", "score"], "--treated must be true or false"),
         (["difference", "--treated", "channel"], "--treated must be a column of numbers, or of true and false"),
         (["evaluate", "--probabilities", "mail", "--why", " "], "--why is required: state why"),

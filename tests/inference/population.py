@@ -126,6 +126,20 @@ def users(people: int, epsilon: float) -> Callable[..., Drawn]:
     return run
 
 
+def unequal_users(people: int, epsilon: float, share: float, law: str) -> Callable[..., Drawn]:
+    """All records of a user have the same label; some users have many records."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        sizes = np.full(people, 5)
+        if law == "unequal":
+            sizes = np.minimum(1 + (2 * rng.pareto(1.2, people)).astype(int), 300)
+        user = np.repeat(np.arange(people), sizes)
+        labels = (rng.random(people) < share).astype(int)[user]
+        return inference.mean(answers(rng, labels, 2, epsilon), outcome=1, users=user, level=level), share
+
+    return run
+
+
 def quantile(records: int, epsilon: float, at: float) -> Callable[..., Drawn]:
     law = np.array([0.35, 0.1, 0.02, 0.13, 0.3, 0.1])
     truth = int((np.cumsum(law) >= at).argmax())
@@ -150,9 +164,24 @@ def quantile_of_design(records: int) -> Callable[..., Drawn]:
     return run
 
 
+def rare_class_of_design(records: int) -> Callable[..., Drawn]:
+    """Only the third class is ever said to be the third."""
+    matrix, law = np.array([[0.8, 0.2, 0], [0.2, 0.8, 0], [0.1, 0.1, 0.8]]), np.array([0.5, 0.495, 0.005])
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        labels = rng.choice(3, records, p=law)
+        said = (np.cumsum(matrix[labels], axis=1) < rng.random(records)[:, None]).sum(axis=1)
+        release = inference.answers(said, designs.matrix(matrix), domain=ldp.Classes(3))
+        return inference.mean(release, outcome=2, level=level), law[2]
+
+    return run
+
+
 def draw_numbers(rng: np.random.Generator, size: int, law: str) -> Any:
     if law == "claims":
         return np.where(rng.random(size) < 0.05, np.rint(np.minimum(np.exp(rng.normal(2.5, 1, size)), 100)), 0.0)
+    if law == "atom":
+        return np.where(rng.random(size) < 0.005, 100.0, 0.0)
     return np.rint(rng.uniform(20, 80, size)) if law == "even" else np.where(rng.random(size) < 0.5, 0.0, 100.0)
 
 
@@ -171,6 +200,22 @@ def numbers(records: int, epsilon: float, law: str, kind: str) -> Callable[..., 
 
     def run(rng: np.random.Generator, level: float) -> Drawn:
         return inference.mean(sums(rng, draw_numbers(rng, records, law), plan), level=level), truth
+
+    return run
+
+
+def effect_on_numbers(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
+    """Few are treated, and few numbers are not 0."""
+    domain = ldp.Interval(0, 100, grid=101, clip=True)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        mail = rng.random(records) < 0.05
+        mail[:4] = [True, True, False, False]
+        labels = np.where(rng.random(records) < np.where(mail, 0.05, 0.02), 100.0, 0.0)
+        mechanism = UnbiasedNumbers(domain, epsilon=epsilon)
+        if kind == "sums":
+            mechanism = inference.plan_sums("difference", domain, epsilon, treated=public(mail))
+        return inference.difference(sums(rng, labels, mechanism), mail, level=level), 3.0
 
     return run
 
@@ -234,6 +279,56 @@ def gap(records: int, epsilon: float) -> Callable[..., Drawn]:
     return run
 
 
+def gap_of_users(people: int, epsilon: float) -> Callable[..., Drawn]:
+    """Each user has a record in both groups, and is right in one of them."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        first = rng.integers(0, 2, people)
+        labels, user = np.stack([first, 1 - first], axis=1).ravel(), np.repeat(np.arange(people), 2)
+        scores = inference.evaluate(
+            answers(rng, labels, 2, epsilon), public(np.full(2 * people, 0.9)), groups=np.tile([0, 1], people),
+            users=user, level=level,
+        )  # fmt: skip
+        return scores.gap("accuracy", reference=0), 0.0
+
+    return run
+
+
+def confusion(records: int, epsilon: float) -> Callable[..., Drawn]:
+    law = np.array([[0.9, 0.02, 0.005], [0.03, 0.02, 0.005], [0.005, 0.005, 0.01]])
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        cell = rng.choice(9, records, p=law.ravel())
+        chances = np.where(np.arange(3) == (cell % 3)[:, None], 0.8, 0.1)
+        return inference.evaluate(answers(rng, cell // 3, 3, epsilon), public(chances), level=level).confusion(), law
+
+    return run
+
+
+def compared_classes(records: int, epsilon: float, part: float) -> Callable[..., Drawn]:
+    """One model is always right, the other one seldom wrong."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        labels = rng.integers(0, 3, records)
+        other = np.where(rng.random(records) < part, (labels + 1) % 3, labels)
+        return inference.compare(answers(rng, labels, 3, epsilon), public(labels), public(other), level=level), part
+
+    return run
+
+
+def compared_records(records: int, epsilon: float) -> Callable[..., Drawn]:
+    """The truth is that of the records, and noise is far larger than the counts."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        labels = rng.integers(0, 2, records)
+        one, other = (np.where(rng.random(records) < part, 1 - labels, labels) for part in (0.05, 0.15))
+        plan = inference.plan_sums("compare", TWO, epsilon, predictions=public(one), rival=public(other))
+        estimate = inference.compare(sums(rng, labels, plan), public(one), public(other), target="records", level=level)
+        return estimate, np.mean(one == labels) - np.mean(other == labels)
+
+    return run
+
+
 def compared(records: int, epsilon: float, part: float, right: float, kind: str) -> Callable[..., Drawn]:
     """Two models differ on a part of the records, and one of them is right there with some probability."""
 
@@ -252,12 +347,12 @@ def compared(records: int, epsilon: float, part: float, right: float, kind: str)
 
 
 def area(records: int, epsilon: float, law: str, positives: float, kind: str) -> Callable[..., Drawn]:
-    truth = {"shifted": float(norm.cdf(1 / np.sqrt(2))), "two groups": 0.85, "ties": 0.75, "none": 0.5}[law]
+    truth = {"two groups": 0.85, "apart": 0.97, "ties": 0.75, "none": 0.5}.get(law, float(norm.cdf(1 / np.sqrt(2))))
 
     def run(rng: np.random.Generator, level: float) -> Drawn:
         labels = (rng.random(records) < positives).astype(int)
-        if law == "two groups":  # a part of the positives lies below all negatives
-            scores = rng.random(records) + labels * np.where(rng.random(records) < 0.85, 1, -1)
+        if law in ("two groups", "apart"):  # a part of the positives lies below all negatives
+            scores = rng.random(records) + labels * np.where(rng.random(records) < truth, 1, -1)
         elif law == "ties":
             scores = (rng.random(records) < np.where(labels == 1, 0.75, 0.25)).astype(float)
         else:
@@ -320,6 +415,13 @@ def draw_line(rng: np.random.Generator, size: int, law: str) -> tuple[Any, Any]:
         x = rng.uniform(-1, 1, size)
         return x, (rng.random(size) < x**2).astype(int)
     x = rng.exponential(size=size)
+    if law == "few exposed":
+        x = (rng.random(size) < 0.01).astype(float)
+        x[:2] = 1.0
+        return x, (rng.random(size) < np.where(x == 1, 0.1, 0.03)).astype(int)
+    if law == "long tail":
+        x = np.minimum(x**2, 60)
+        return x, (rng.random(size) < np.minimum(x / 8, 1)).astype(int)
     return x, (rng.random(size) < expit(x - 3)).astype(int)
 
 
@@ -405,6 +507,35 @@ def cells(brief: bool) -> Iterator[Cell]:
                 name = f"logistic regression, unit {unit:g}, origin {origin:g}, slope {slope:g}, answers"
                 yield cell(name, logistic(records, epsilon, unit, origin, slope))
         yield Cell("median of a die, answers", records, float("nan"), quantile_of_design(records))
+        if records < 2000:
+            yield Cell("rare class of a design, answers", records, float("nan"), rare_class_of_design(records))
+            yield Cell("difference of classifiers of these records, sums", records, 0.1, compared_records(records, 0.1))
+    for records, epsilon in ((300, 10.0), (800, 8.0)) if brief else ((300, 10.0), (800, 8.0), (800, 3.0), (5000, 8.0)):
+        for kind in ("answers", "sums"):
+            yield Cell(f"mean of numbers (atom), {kind}", records, epsilon, numbers(records, epsilon, "atom", kind))
+            run = effect_on_numbers(records, epsilon, kind)
+            yield Cell(f"effect on numbers, few treated, {kind}", records, epsilon, run)
+            for positives in (0.02, 0.05):
+                run = area(records, epsilon, "apart", positives, kind)
+                yield Cell(f"AUC (apart), {positives:g} positive, {kind}", records, epsilon, run)
+            run = compared(records, epsilon, 1 / records, 1.0, kind)
+            yield Cell(f"comparison, one record differs, {kind}", records, epsilon, run)
+            # of answers, a long tail needs thousands of records: a handful of them decides the slope
+            for law in ("few exposed", "long tail") if kind == "sums" or records >= 5000 else ("few exposed",):
+                yield Cell(f"linear regression ({law}), {kind}", records, epsilon, linear(records, epsilon, law, kind))
+        run = compared_classes(records, epsilon, 1 / records)
+        yield Cell("comparison of three classes, answers", records, epsilon, run)
+        yield Cell("confusion of three classes, answers", records, epsilon, confusion(records, epsilon))
+        yield Cell("gap of users in both groups, answers", records, epsilon, gap_of_users(records, epsilon))
+    for people, share, law in (
+        (50, 0.02, "equal"),
+        (50, 0.3, "unequal"),
+        (200, 0.3, "unequal"),
+        (500, 0.02, "unequal"),
+    ):
+        for epsilon in (8.0,) if brief else (1.0, 8.0):
+            name = f"share of {share:g}, users with one label, {law}"
+            yield Cell(name, people, epsilon, unequal_users(people, epsilon, share, law))
     for people in (10, 20, 50, 500):
         for epsilon in epsilons:
             yield Cell("share of users with five records each, answers", people, epsilon, users(people, epsilon))

@@ -63,7 +63,7 @@ def test_least_squares_of_numbers_and_of_sums(mechanism: Any) -> None:
     plan = inference.plan_sums("regression", domain, 1.0, features=ldp.Public(X, why="bought"))
     release = released(labels, plan)
     sums = inference.regression(release, X, kind="linear", level=SURE)
-    assert held(sums, truth) and (sums.noise_share < 0.2).all()
+    assert held(sums, truth) and sums.noise_share is sums.n_effective is None, "a bound of the variance does not tell"
     assert release.certificate.epsilon(0) == 1
     with pytest.raises(InputError, match="the same features"):
         inference.regression(release, X[:, ::-1], kind="linear")
@@ -77,16 +77,18 @@ def test_two_classes_by_sums() -> None:
     assert held(estimate, np.linalg.lstsq(np.column_stack([np.ones(N), X]), LABELS, rcond=None)[0])
 
 
-def test_an_odds_ratio_is_exact_and_says_when_it_has_no_upper_end() -> None:
+def test_an_odds_ratio_is_as_narrow_as_that_of_a_regression_and_says_when_it_has_no_upper_end() -> None:
     exposed = np.random.default_rng(4).random(N) < 0.4
     labels = (np.random.default_rng(5).random(N) < np.where(exposed, 0.5, 0.25)).astype(int)
     release = released(labels, response(2, 2.0))
     estimate = inference.odds_ratio(release, exposed)
-    assert held(estimate, 3) and estimate.guarantee == "exact" and estimate.high < 9
+    assert held(estimate, 3)
+    slope = inference.regression(release, exposed.astype(float)).at(feature="x1")
+    assert np.log(estimate.high / estimate.low) == pytest.approx(slope.high - slope.low, rel=0.1)
     assert inference.odds_ratio(release, ~exposed).value == pytest.approx(1 / estimate.value)
     rare = inference.odds_ratio(released(labels[:60] * 0, response(2, 1.0)), exposed[:60])
-    assert np.isinf(rare.high)
-    with pytest.raises(InputError, match="users must be left out: an exact odds ratio needs records"):
+    assert np.isinf(rare.high) and rare.low == 0
+    with pytest.raises(InputError, match="users must be left out: an odds ratio needs records"):
         inference.odds_ratio(release, exposed, users=np.arange(N) // 2)
 
 

@@ -549,6 +549,8 @@ def conformal(data: str, probabilities: str | None, why: str | None, **options: 
             raise InputError("--why must be given with --probabilities: why these labels did not make them")
         table = np.column_stack([source.numbers(name, "--probabilities") for name in probabilities.split(",")])
         table = np.column_stack([1 - table, table]) if table.shape[1] == 1 else table
+        if table.min() < 0 or np.abs(table.sum(axis=1) - 1).max() > 1e-3:
+            raise InputError("--probabilities must be at least 0, in rows that sum to 1")
         scores = Public(1 - table, why=why)
     elif options["out"] is not None:
         raise InputError("--out goes with --probabilities: sets are of classes")

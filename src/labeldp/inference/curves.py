@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.inference.groups import BLOCK, Codes, covariance_of
-from labeldp.inference.intervals import fieller
+from labeldp.inference.intervals import ratio_within
 from labeldp.privacy import Floats
 
 
@@ -18,12 +18,14 @@ class PairTerms(NamedTuple):
         of: the terms of a block of records in their order here, whose sums the statistics are about, shape (m, 2).
         statistics: shape (2,).
         order: the index of the record at each place, shape (n,).
+        more: the second term of one more record of the class that matters more.
         noise_skew: what products of the noise of two records add to the sum of cubed terms of a ratio.
     """
 
     of: Callable[[slice], Floats]
     statistics: Floats
     order: NDArray[np.int32]
+    more: float
     noise_skew: float = 0.0
 
 
@@ -55,7 +57,8 @@ def area_terms(second: Floats, scores: Any) -> PairTerms:
     # each pair is in the terms of both of its records
     inside = sum(float(of(rows)[:, 0].sum()) for rows in _blocks(count)) * count / 2
     statistics = np.array([inside - alone / 2, total * (count - total) - alone]) / pairs
-    return PairTerms(_of_any(of, count), statistics, order)
+    more = min(max(total, count - total, 0.0), count) / count
+    return PairTerms(_of_any(of, count), statistics, order, more)
 
 
 def precision_terms(second: Floats, scores: Any) -> PairTerms:
@@ -106,7 +109,7 @@ def precision_terms(second: Floats, scores: Any) -> PairTerms:
             slope, flagged = slopes(rows)[0] - ratio, ranks.through(rows)[:, 0]
             sums = above.through(rows)[:, 0] - ratio * flagged - slope
             skew += 4 * noise**2 * float(slope / flagged @ sums)
-    return PairTerms(_of_any(of, count), np.array([value, share]), order, skew)
+    return PairTerms(_of_any(of, count), np.array([value, share]), order, 1.0, skew)
 
 
 def ratio_of_pairs(pairs: PairTerms, users: Codes | None, level: float) -> tuple[float, float, float, float]:
@@ -136,7 +139,11 @@ def ratio_of_pairs(pairs: PairTerms, users: Codes | None, level: float) -> tuple
     freedom = 2 * units / (kurtosis - 1) if kurtosis > 1 else np.inf
     alone, joint = (skew / (second * units) if second > 0 else 0.0 for skew in (third, third + pairs.noise_skew))
     slopes = (min(alone, joint, 0.0), max(alone, joint, 0.0))
-    low, high = (float(end) for end in fieller(pairs.statistics, covariance, level, freedom, slopes))
+    terms = sum((pairs.of(rows).sum(axis=0) for rows in _blocks(len(pairs.order))), np.zeros(2)) / len(pairs.order)
+    low, high = (
+        float(end)
+        for end in ratio_within(pairs.statistics, terms, covariance, units, pairs.more, level, freedom, slopes)
+    )
     slope = np.array([1, -ratio])
     return ratio, low, high, float(slope @ covariance @ slope) / bottom**2
 

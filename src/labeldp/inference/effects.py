@@ -6,7 +6,13 @@ import numpy as np
 
 from labeldp.inference.estimate import LEVEL, RULES, Estimate
 from labeldp.inference.groups import Codes, PublicGroups, means_of
-from labeldp.inference.intervals import clopper_pearson, normal_quantile, recovered, student
+from labeldp.inference.intervals import (
+    clopper_pearson,
+    recovered,
+    spread_of,
+    student_or_more,
+    student_within,
+)
 from labeldp.inference.released import (
     Outcomes,
     entry_level,
@@ -117,10 +123,12 @@ def _by_arm(
     assert control is not None
     if not outcomes.clustered:
         result = outcomes.means(lambda rows: values_of(outcomes, code, rows)[:, None, None], crossed)
-        mean = result.mean[:, 0, 0].reshape(-1, 2)
-        squares = result.covariance[:, 0, 0, 0].reshape(-1, 2)
-        value, variance = mean[:, 1] - mean[:, 0], squares.sum(axis=1)
-        freedom = variance**2 / np.maximum((squares**2 / (crossed.sizes.reshape(-1, 2) - 1)).sum(axis=1), 1e-300)
+        mean, squares = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
+        reach = (0.0, 1.0) if code is not None else tuple(outcomes.outputs.tolist())
+        ends = student_within(mean, squares, result.units, result.freedom, (reach[0], reach[1]), entry)
+        control_arm, treated_arm = np.moveaxis(np.stack([mean, *ends]).reshape(3, -1, 2), 2, 0)
+        value, variance = treated_arm[0] - control_arm[0], squares.reshape(-1, 2).sum(axis=1)
+        low, high = recovered(tuple(treated_arm), tuple(control_arm))
     else:  # both arms may hold records of one user: ratios of sums, linearized
 
         def arm_terms(rows: slice) -> Floats:
@@ -133,8 +141,9 @@ def _by_arm(
         value = a / b - c / d
         slope = np.stack([1 / b, -a / b**2, -1 / d, c / d**2], axis=1)
         variance = np.einsum("gs,gst,gt->g", slope, result.covariance[:, 0], slope)
-        freedom = result.freedom
-    low, high = student(value, variance, freedom, entry)
+        low, high = student_within(
+            value, variance, result.units * np.minimum(b, d), result.freedom, _reach_of(outcomes, code), entry
+        )
     return _stated(
         outcomes, "difference, numbers", cells, value, low, high, variance, level, simultaneous, None, None, code,
     )  # fmt: skip
@@ -145,34 +154,41 @@ def _adjusted(
     level: float, simultaneous: bool,
 ) -> Estimate:  # fmt: skip
     table, number = _covariates(covariates, outcomes.records), values_of(outcomes, code, slice(None))
-    value, variance, freedom = (np.zeros(cells.count) for _ in range(3))
+    value, variance, freedom, more = (np.zeros(cells.count) for _ in range(4))
     for group in range(cells.count):
         rows = slice(None) if cells.codes is None else cells.codes == group
         centered = table[rows] - table[rows].mean(axis=0)
         mail = flags[rows].astype(np.float64)
         design = np.column_stack([np.ones(len(mail)), mail, centered, centered * mail[:, None]])
         users = None if outcomes.users is None else outcomes.users[rows]
-        coefficients, covariance, freedom[group] = least_squares(design, number[rows], users)
+        coefficients, spread, degrees, added = least_squares(design, number[rows], users)
+        freedom[group], more[group] = degrees[1], added[1]
         moved = centered @ coefficients[2 + table.shape[1] :] / len(mail)  # by covariates of other records
         if users is not None:
             moved = np.bincount(users, weights=moved)
-        value[group], variance[group] = coefficients[1], covariance[1, 1] + moved @ moved
-    low, high = student(value, variance, freedom, entry)
+        value[group], variance[group] = coefficients[1], spread[1] + moved @ moved
+    reach = _reach_of(outcomes, code)[1]
+    low, high = student_or_more(value, variance, reach**2 * more, freedom, entry)
     return _stated(
         outcomes, "difference, adjusted", cells, value, low, high, variance, level, simultaneous, None, None, code,
         (BY_LOT, MEASURED_BEFORE),
     )  # fmt: skip
 
 
-def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[Floats, Floats, float]:
-    """Return coefficients of least squares, their covariance and degrees of freedom; the first column is constant.
+def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return coefficients of least squares, their variances, and what `spread_of` says, each shape (d,).
 
-    Errors are HC2, or clustered by user.
+    Errors are HC2, or clustered by user. A coefficient that few records decide has few degrees of freedom.
+
+    Args:
+        design: shape (n, d).
+        number: shape (n,).
+        users: the user of each record, if users have several.
 
     Raises:
         InputError: fewer records than columns, or columns that depend on each other.
 
-    Source: MacKinnon, the estimator HC2.
+    Source: MacKinnon, the estimator HC2; Satterthwaite for the degrees of freedom.
     """
     basis = orthonormal(design) if len(design) > design.shape[1] else None
     if basis is None:
@@ -182,14 +198,33 @@ def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[
     columns, back = basis
     fit = columns.T @ number / len(design)
     residual = number - columns @ fit
+    leverage, weights = (columns**2).sum(axis=1) / len(design), columns @ back.T / len(design)
     if users is None:
-        leverage = (columns**2).sum(axis=1) / len(design)
         scores = columns * (residual / np.sqrt(np.maximum(1 - leverage, 1e-9)) / len(design))[:, None]
-        return back @ fit, back @ (scores.T @ scores) @ back.T, float(len(design) - design.shape[1])
-    totals = [np.bincount(users, weights=column) for column in (columns * residual[:, None] / len(design)).T]
-    clusters = len(np.unique(users))
-    scale = clusters / (clusters - 1) * (len(design) - 1) / (len(design) - design.shape[1])
-    return back @ fit, scale * back @ (np.stack(totals) @ np.stack(totals).T) @ back.T, float(clusters - 1)
+        shares, most = weights**2, float(len(design) - design.shape[1])
+    else:
+        scores, _ = _by_user(columns * residual[:, None] / len(design), users)
+        clusters = int(np.count_nonzero(np.bincount(users)))
+        if clusters < 2:
+            raise InputError("must be several in each group", argument="users")
+        scores *= np.sqrt(clusters / (clusters - 1) * (len(design) - 1) / (len(design) - design.shape[1]))
+        total, alone = _by_user(weights, users)
+        shares, most = np.maximum(total**2, alone), float(clusters - 1)
+    freedom, more = spread_of(shares)
+    moves = scores @ back.T
+    # a variance that few residuals make is as uncertain as their kurtosis says
+    second, fourth = ((moves**power).sum(axis=0) for power in (2, 4))
+    units = len(moves) if users is None else most + 1
+    excess = np.maximum(units * fourth / np.maximum(second, 1e-300) ** 2 - 1, 1e-9)
+    return back @ fit, second, np.minimum.reduce([freedom, 2 * units / excess, np.full(len(freedom), most)]), more
+
+
+def _by_user(columns: Floats, users: Codes) -> tuple[Floats, Floats]:
+    """Return the sums of columns by user, and of their squares, each shape (users, d)."""
+    sums, squares = np.zeros((2, int(users.max()) + 1, columns.shape[1]))
+    np.add.at(sums, users, columns)
+    np.add.at(squares, users, columns**2)
+    return sums, squares
 
 
 def _weighted(
@@ -224,9 +259,13 @@ def _weighted(
     scores = fitted[1] - fitted[0] + weight * (number - np.where(flags, fitted[1], fitted[0]))
     result = means_of(lambda rows: scores[rows, None, None], cells, outcomes.users, records)
     value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
-    width = normal_quantile(entry) * np.sqrt(variance)
+    codes = cells.block(slice(None), records)
+    squares, fourths = (np.bincount(codes, weight**power, minlength=cells.count) for power in (2, 4))
+    more = _reach_of(outcomes, code)[1] ** 2 * fourths / squares / cells.sizes**2
+    freedom = np.minimum(result.freedom, np.maximum(squares**2 / fourths - 1, 1.0))
+    low, high = student_or_more(value, variance, more, freedom, entry)
     return _stated(
-        outcomes, "difference, propensity", cells, value, value - width, value + width, variance, level, simultaneous,
+        outcomes, "difference, propensity", cells, value, low, high, variance, level, simultaneous,
         None, None, code, (PROPER, public),
     )  # fmt: skip
 
@@ -254,13 +293,18 @@ def _covariates(covariates: Any, records: int) -> Floats:
     return table / np.maximum(np.abs(table).max(axis=0), np.finfo(np.float64).tiny)  # unit and origin have no effect
 
 
+def _reach_of(outcomes: Outcomes, code: int | None) -> tuple[float, float]:
+    """Return the lowest and the highest effect that is possible."""
+    width = 1.0 if code is not None else float(outcomes.mechanism.domain.high - outcomes.mechanism.domain.low)
+    return -width, width
+
+
 def _stated(
     outcomes: Outcomes, key: str, cells: PublicGroups, value: Floats, low: Floats, high: Floats, variance: Floats,
     level: float, simultaneous: bool, noise: Any, effective: Any, code: int | None, more: tuple[str, ...] = (BY_LOT,),
 ) -> Estimate:  # fmt: skip
-    domain = outcomes.mechanism.domain
-    reach = 1.0 if code is not None else domain.high - domain.low
+    reach = _reach_of(outcomes, code)
     return estimate_of(
-        outcomes, RULES[key], "effect", cells.axes, value, np.clip(low, -reach, reach), np.clip(high, -reach, reach),
+        outcomes, RULES[key], "effect", cells.axes, value, np.clip(low, *reach), np.clip(high, *reach),
         variance, level, simultaneous, noise, effective, (*more, *outcomes.conditions),
     )  # fmt: skip

@@ -27,9 +27,9 @@ class Rule(NamedTuple):
 
 RULES: Mapping[str, Rule] = {
     "share": Rule("Clopper-Pearson interval of the answers", "exact"),
-    "share, normal": Rule("normal interval of debiased answers", "asymptotic"),
+    "share, normal": Rule("Student's interval of debiased answers", "asymptotic"),
     "share of these records": Rule("normal interval of the noise", "asymptotic"),
-    "share, declared for each record": Rule("normal interval of weighted answers", "asymptotic"),
+    "share, declared for each record": Rule("Student's interval of weighted answers", "asymptotic"),
     "share, sums": Rule("test of a binomial count with geometric noise, inverted", "exact"),
     "share of these records, sums": Rule("quantile of geometric noise", "exact"),
     "mean, two outputs": Rule("Clopper-Pearson interval of the answers", "exact"),
@@ -40,11 +40,13 @@ RULES: Mapping[str, Rule] = {
     "quantile, normal": Rule("normal tests of cumulated shares, inverted", "asymptotic"),
     "quantile, sums": Rule("normal tests of noisy cumulated counts, inverted", "asymptotic"),
     "difference": Rule("two Clopper-Pearson intervals of the answers, variances recovered", "asymptotic"),
-    "difference, numbers": Rule("Welch's interval of debiased numbers", "asymptotic"),
+    "difference, numbers": Rule("two Student's intervals of debiased numbers, variances recovered", "asymptotic"),
     "difference, adjusted": Rule("regression with interactions, HC2 errors", "asymptotic"),
-    "difference, propensity": Rule("augmented inverse propensity weighting, normal interval", "asymptotic"),
+    "difference, propensity": Rule("augmented inverse propensity weighting, Student's interval", "asymptotic"),
     "difference, sums": Rule("two exact intervals, variances recovered", "asymptotic"),
-    "difference, number sums": Rule("normal interval with the largest variance that the range admits", "asymptotic"),
+    "difference, number sums": Rule(
+        "two normal intervals with the largest variance that the range admits, variances recovered", "asymptotic"
+    ),
     "accuracy": Rule("Clopper-Pearson interval of the answers", "exact"),
     "precision": Rule("Clopper-Pearson interval of the answers", "exact"),
     "recall": Rule("Fieller's interval; where answers are few, three exact intervals", "asymptotic"),
@@ -69,8 +71,10 @@ RULES: Mapping[str, Rule] = {
     "logistic, users": Rule("sandwich errors", "asymptotic"),
     "linear": Rule("least squares, HC2 errors", "asymptotic"),
     "linear, sums": Rule("normal interval with the largest variance that the sums admit", "asymptotic"),
-    "odds ratio": Rule("two Clopper-Pearson intervals at the root of the level", "exact"),
-    "odds ratio, sums": Rule("two exact intervals of binomial counts with geometric noise", "exact"),
+    "odds ratio": Rule("two Clopper-Pearson tests, combined and inverted", "asymptotic"),
+    "odds ratio, sums": Rule(
+        "two exact tests of binomial counts with geometric noise, combined and inverted", "asymptotic"
+    ),
     "sequence": Rule("beta-binomial confidence sequence of the answers", "anytime"),
     "sequence, numbers": Rule("betting confidence sequence", "anytime"),
     "sequence of a difference": Rule("betting confidence sequence of pairs", "anytime"),
@@ -129,7 +133,7 @@ class Estimate:
             numbers = getattr(self, name)
             if numbers is not None:
                 array = np.broadcast_to(np.asarray(numbers, dtype=np.float64), shape)
-                set_fields(self, **{name: array.copy() if shape else float(array)})
+                set_fields(self, **{name: array + 0.0 if shape else float(array) + 0.0})  # a zero has no sign
 
     def __str__(self) -> str:
         """Return the estimate as one sentence; a value outside of its interval is shown at the nearer end."""

@@ -14,12 +14,12 @@ from labeldp.inference.intervals import (
     Ends,
     detection,
     exact_shares,
-    fieller,
     mean_of_cells,
+    ratio_within,
     recovered,
     rectangle,
     sidak,
-    student,
+    student_within,
 )
 from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, precision, public_numbers
 from labeldp.inference.reuse import refuse_reused
@@ -81,7 +81,7 @@ def evaluate(
     check_level(level)
     check_choice(target, "target", TARGETS)
     public = {"groups": groups, "probabilities": probabilities}
-    source = NoisySums.of(release) if is_sums(release) else Outcomes.of(release, users, **public)
+    source = NoisySums.of(release, **public) if is_sums(release) else Outcomes.of(release, users, **public)
     if isinstance(source, NoisySums):
         refuse_users(users)
     records = source.mechanism.records if isinstance(source, NoisySums) else source.records
@@ -195,7 +195,7 @@ class Scores:
 
         result = self.source.means(debiased, cells)
         value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
-        return value, *student(value, variance, result.freedom, entry), variance
+        return value, *student_within(value, variance, result.units, result.freedom, (0, 1), entry), variance
 
     @property
     def _exact(self) -> bool:
@@ -311,7 +311,7 @@ class Scores:
 
         result = self.source.means(of_block, self.cells, classes**2)
         value, variance = result.mean[..., 0], result.covariance[..., 0, 0]
-        ends = student(value, variance, result.freedom[:, None], entry)
+        ends = student_within(value, variance, result.units[:, None], result.freedom[:, None], (0, 1), entry)
         return self._estimate("confusion, normal", "share", axes, value, *ends, variance)
 
     def _exact_confusion(self, entry: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -330,7 +330,9 @@ class Scores:
         part = np.where(totals > 0, part, 0.0)
         inside = np.clip(part, 0, 1)
         below = np.hypot((part - part_low) * share, inside * (share - share_low))
+        # where both are small, so is the product of both distances, but not beside the others
         above = np.hypot((part_high - part) * share, inside * (share_high - share))
+        above += (part_high - part) * (share_high - share)
         high = np.minimum(part * share + np.where(totals > 0, above, share_high), share_high)
         return part * share, part * share - below, high, part_variance * share**2 + inside**2 * share_variance
 
@@ -351,7 +353,8 @@ class Scores:
         result = self.source.means(of_block, self.cells)
         value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
-        ends = student(value, variance, result.freedom, entry)
+        worst = max(float(losses(self._rows(rows)).max()) for rows in self.source.blocks())
+        ends = student_within(value, variance, result.units, result.freedom, (0, worst), entry)
         reach = float(-np.log(FLOOR)) if key == "log loss" else 2.0
         return self._estimate(key, key, self.cells.axes, value, *ends, variance, reach=reach)
 
@@ -526,7 +529,7 @@ class Scores:
         first, second = (
             (overall.value[rows], overall.low[rows], overall.high[rows]) for rows in (other, [base] * len(other))
         )
-        low, high = recovered(first, second)
+        low, high = recovered(first, second, dependent=self.source.clustered)
         variance = (
             None if overall.stderr is None else overall.stderr[other] ** 2 + overall.stderr[[base] * len(other)] ** 2
         )
@@ -537,11 +540,11 @@ class Scores:
             "gap", title, axes, first[0] - second[0], low, high, variance, low_end=-reach, reach=reach
         )
 
-    def _of_cells(self, cells: PublicGroups, entry: float) -> list[Floats]:
+    def _of_cells(self, cells: PublicGroups, entry: float, *, within: bool = True) -> list[Floats]:
         """Return numbers of the predicted class in each cell of group and predicted class, from sums."""
         classes = len(self.source.names)
         chosen = np.tile(np.arange(classes), self.cells.count)
-        value, low, high, variance, sampling = cell_means(self.source, cells, entry)
+        value, low, high, variance, sampling = cell_means(self.source, cells, entry, within=within)
         if value.shape[1] == 1:  # of two classes the share of the second one
             flip = chosen == 0
             value, low, high = value[:, 0], low[:, 0], high[:, 0]
@@ -555,9 +558,9 @@ class Scores:
         classes = len(self.source.names)
         cells = self.cells.crossed(predicted_cells(self.predictions, len(self.probabilities), classes))
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
-        numbers = [number.reshape(-1, classes) for number in self._of_cells(cells, entry)]
+        numbers = [number.reshape(-1, classes) for number in self._of_cells(cells, entry, within=False)]
         sizes, (value, low, high, variance, sampling) = cells.sizes.reshape(-1, classes), numbers
-        total, lower, upper, moved = mean_of_cells((value, low, high), sizes, entry, self.target)
+        total, lower, upper, moved = mean_of_cells((value, low, high), sizes, entry, (0.0, 1.0), self.target)
         part = sizes / np.maximum(self.cells.sizes, 1)[:, None]
         spread, without = ((part**2 * number).sum(axis=1) + moved for number in (variance, sampling))
         noise, effective = precision(spread, without, np.maximum(self.cells.sizes, 1))
@@ -618,7 +621,9 @@ class Scores:
 
 def _ratio(result: Means, level: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the ratio of both means of each group and column, Fieller's interval, and the variance, shape (G, C)."""
-    low, high = fieller(result.mean, result.covariance, level)
+    low, high = ratio_within(
+        result.mean, result.mean, result.covariance, result.units[:, None], 1.0, level, result.freedom[:, None]
+    )
     bottom = result.mean[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(bottom > 0, result.mean[..., 0] / bottom, np.nan)
@@ -650,7 +655,9 @@ def compare(
     check_level(level)
     check_choice(target, "target", TARGETS)
     summed = is_sums(release)
-    outcomes: Any = NoisySums.of(release) if summed else Outcomes.of(release, users, one=one, other=other)
+    outcomes: Any = (
+        NoisySums.of(release, one=one, other=other) if summed else Outcomes.of(release, users, one=one, other=other)
+    )
     classes, records = len(outcomes.names), outcomes.mechanism.records if summed else outcomes.records
     if not classes:
         raise InputError("must be of classes: the outcome is a number", argument="release")
@@ -697,7 +704,8 @@ def compare(
     result = outcomes.means(terms, PublicGroups.of(None, outcomes.records))
     value, variance = result.mean[0, 0, 0], result.covariance[0, 0, 0, 0]
     reach = 1.0 if target == "population" else part
-    low, high = np.clip(student(value, variance, result.freedom[0], level), -reach, reach)
+    within = student_within(value, variance, result.units[0], result.freedom[0], (-1, 1), level)
+    low, high = np.clip(within, -reach, reach)
     return estimate_of(
         outcomes, RULES["comparison, classes"], "difference of accuracies", (), value, low, high, variance, level,
         False, None, None, conditions, target=target,

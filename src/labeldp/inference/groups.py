@@ -74,13 +74,15 @@ class Means:
         records: in each group, shape (G,).
         mean: shape (G, columns, terms).
         covariance: shape (G, columns, terms, terms), of the means; infinite where there are less than two users.
-        freedom: degrees of freedom, shape (G,).
+        units: how many users of equal size would have the same precision, shape (G,); records without users.
+        freedom: degrees of freedom, shape (G,); less where users have unequal numbers of records.
     """
 
     records: Codes
     mean: Floats
     covariance: Floats
-    freedom: Codes
+    units: Floats
+    freedom: Floats
 
 
 def rows_at_once(width: int) -> int:
@@ -97,6 +99,8 @@ def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: i
         users: whose each record is, shape (n,), or None.
         records: how many there are.
         width: how many numbers of each record `terms` has in memory.
+
+    Source: BellMcCaffrey for users with unequal numbers of records.
     """
     clusters = None
     if users is not None:
@@ -135,20 +139,48 @@ def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: i
     if clusters is None:
         mean = sums / count
         spread = squares - count[..., None] * mean[..., :, None] * mean[..., None, :]
-        units = sizes
+        spread *= (sizes / np.where(sizes > 1, sizes - 1, np.nan))[:, None, None, None]
+        units, freedom = sizes.astype(np.float64), sizes - 1.0
     else:
         totals = np.zeros((groups.count, *sums.shape[1:]))
         np.add.at(totals, group_of, sums)
         mean = totals / count
-        apart = sums - np.bincount(clusters, minlength=len(firsts))[:, None, None] * mean[group_of]
+        counts = np.bincount(clusters, minlength=len(firsts)).astype(np.float64)
+        apart = sums - counts[:, None, None] * mean[group_of]
+        # the mean is nearer to the records of a user who has many of them
+        share = counts / sizes[group_of]
+        apart /= np.sqrt(np.where(share < 1, 1 - share, np.nan))[:, None, None]
         spread = np.zeros((groups.count, *squares.shape[1:]))
         np.add.at(spread, group_of, apart[..., :, None] * apart[..., None, :])
-        units = np.bincount(group_of, minlength=groups.count)
-    less = np.where(units > 1, units - 1, np.nan)
-    scale = units / less / np.maximum(sizes, 1) ** 2
-    covariance = spread * scale[:, None, None, None]
+        second, fourth = (np.bincount(group_of, share**power, minlength=groups.count) for power in (2, 4))
+        units, freedom = 1 / np.maximum(second, 1e-300), second**2 / np.maximum(fourth, 1e-300) - 1
+        freedom = np.where(np.bincount(group_of, minlength=groups.count) > 1, np.maximum(freedom, 1.0), 0.0)
+    covariance = spread / count[..., None] ** 2
     covariance = np.where(np.isnan(covariance), np.inf, covariance)
-    return Means(sizes, np.where(sizes[:, None, None] > 0, mean + shift, np.nan), covariance, units - 1)
+    return Means(
+        sizes, np.where(sizes[:, None, None] > 0, mean + shift, np.nan), covariance, units, np.asarray(freedom)
+    )
+
+
+def refuse_other_index(**columns: Any) -> None:
+    """Refuse pandas columns with unlike indexes: entries are matched by their place alone.
+
+    Raises:
+        InputError: two columns that differ in their index.
+    """
+    first: tuple[str, Any] | None = None
+    for name, column in columns.items():
+        index: Any = getattr(column.value if isinstance(column, Public) else column, "index", None)
+        if not hasattr(index, "equals"):  # lists have a method of this name
+            continue
+        if first is None:
+            first = name, index
+        elif not index.equals(first[1]):
+            raise InputError(
+                f"must have the index of {first[0]}: entries are matched by their place. Reindex it, or pass "
+                ".to_numpy() if both are in the order of the release",
+                argument=name,
+            )
 
 
 def covariance_of(terms: Callable[[slice], Floats], records: int, users: Codes | None) -> Floats:

@@ -72,8 +72,72 @@ def student_quantile(level: float, freedom: ArrayLike) -> Floats:
 
 def student(mean: Floats | float, variance: ArrayLike, freedom: ArrayLike, level: float) -> Ends:
     """Return Student's interval of means with an estimated variance: all numbers without a degree of freedom."""
-    half = student_quantile(level, freedom) * np.sqrt(variance)
+    half = student_quantile(level, freedom) * np.sqrt(np.maximum(variance, 0.0))
     return np.asarray(mean - half), np.asarray(mean + half)
+
+
+def more_units(level: float) -> float:
+    """Return how many units of an extreme value an end is computed with, so that rare values count that did not occur.
+
+    A normal end of a Poisson mean is then that of `poisson` where nothing was counted.
+
+    Source: Agresti, for the addition of units.
+    """
+    quantile = normal_quantile(level)
+    return float((np.sqrt(quantile**2 - 4 * np.log((1 - level) / 2)) - quantile) ** 2 / 4)
+
+
+def student_within(
+    mean: Floats,
+    variance: Floats,
+    units: ArrayLike,
+    freedom: ArrayLike,
+    reach: tuple[ArrayLike, ArrayLike],
+    level: float,
+) -> Ends:
+    """Return the ends of means of numbers in a range: Student's, or those with `more_units` if they lie further out.
+
+    The first ones hold where few units decide. The second ones are normal, with more units at that end of the range.
+
+    Args:
+        mean: shape (...).
+        variance: of the means.
+        units: how many independent units of equal size have this precision.
+        freedom: degrees of freedom of the variance; without any the interval has all numbers.
+        reach: the lowest and the highest number.
+        level: coverage.
+
+    Source: Agresti for one rate.
+    """
+    more, quantile = more_units(level), normal_quantile(level)
+    total, variance = np.asarray(units) + more, np.maximum(variance, 0.0)
+    ends = []
+    for sign, end, usual in zip((-1, 1), reach, student(mean, variance, freedom, level), strict=True):
+        apart = np.asarray(end) - mean
+        apart = np.where(sign * apart > 0, apart, 0.0)
+        limit = mean + more * apart / total + sign * quantile * np.sqrt(variance + more * (apart / total) ** 2)
+        limit = sign * np.maximum(sign * limit, sign * usual)
+        ends.append(np.where(np.isnan(limit), sign * np.inf, limit))
+    return ends[0], ends[1]
+
+
+def student_or_more(mean: Floats, variance: Floats, more: Floats, freedom: Floats, level: float) -> Ends:
+    """Return Student's ends, or normal ones with `more` variance if they lie further out; see `student_within`."""
+    half = normal_quantile(level) * np.sqrt(variance + more_units(level) * more)
+    low, high = student(mean, variance, freedom, level)
+    return np.minimum(low, mean - half), np.maximum(high, mean + half)
+
+
+def spread_of(shares: Floats) -> tuple[Floats, Floats]:
+    """Return the degrees of freedom of a variance, and by how much one more unit of the range would raise it.
+
+    Args:
+        shares: squared weights of records, or of users, in a weighted sum of their numbers, shape (n, ...).
+
+    Source: Satterthwaite.
+    """
+    total, squares = shares.sum(axis=0), np.maximum((shares**2).sum(axis=0), 1e-300)
+    return np.maximum(total**2 / squares - 1, 1.0), squares / np.maximum(total, 1e-300)
 
 
 def laplace_quantile(stddev: ArrayLike, level: float) -> Floats:
@@ -81,14 +145,18 @@ def laplace_quantile(stddev: ArrayLike, level: float) -> Floats:
     return np.asarray(stddev) * float(-np.log(1 - level) / np.sqrt(2))
 
 
-def recovered(first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats]) -> Ends:
+def recovered(
+    first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats], *, dependent: bool = False
+) -> Ends:
     """Return the interval of a difference from the value, low and high of two independent estimates.
 
-    Where a value is NaN, the ends are those of the two intervals.
+    Where a value is NaN, or estimates may depend on each other in any way, the ends are those of the two intervals.
 
     Source: Newcombe for two rates; Zou for any two (MOVER).
     """
     (a, low_a, high_a), (b, low_b, high_b) = first, second
+    if dependent:
+        return low_a - high_b, high_a - low_b
     low, high = a - b - np.hypot(a - low_a, high_b - b), a - b + np.hypot(high_a - a, b - low_b)
     return np.where(np.isnan(low), low_a - high_b, low), np.where(np.isnan(high), high_a - low_b, high)
 
@@ -126,17 +194,23 @@ def detection(part: Any, right: Any, missed: Any) -> tuple[Any, Any]:
 
 
 def mean_of_cells(
-    values: tuple[Floats, Floats, Floats], sizes: Any, level: float, target: str = "population"
+    values: tuple[Floats, Floats, Floats],
+    sizes: Any,
+    level: float,
+    reach: tuple[float, float],
+    target: str = "population",
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the mean over records of the values of their cells, with its ends and its variance from the sizes alone.
 
     New records fall into the cells in other numbers. So the interval recovers the variance of the values, and that of
-    the sizes: each size moves the mean by the distance of its value from the mean.
+    the sizes: a size moves the mean by the distance of its value from the mean. More records of a cell have its least
+    value where the low end is computed, so that a cell without records counts, too.
 
     Args:
-        values: value, low and high of each cell, shape (..., cells); the values of empty cells do not count.
+        values: value, low and high of each cell, shape (..., cells); an empty cell has the ends of what is possible.
         sizes: the number of records in each cell, shape (..., cells).
         level: coverage.
+        reach: between which a true value of a cell lies.
         target: "records" takes the sizes as they are.
 
     Returns:
@@ -144,17 +218,18 @@ def mean_of_cells(
 
     Source: Zou (MOVER); Garwood for the sizes.
     """
-    value, low, high = (np.where(sizes > 0, number, 0.0) for number in values)
+    low, high = values[1:]
+    value = np.where(sizes > 0, values[0], (low + high) / 2)
     records = np.maximum(sizes.sum(axis=-1, keepdims=True), 1)
     part = sizes / records
     mean = (part * value).sum(axis=-1, keepdims=True)
-    inside = np.clip(value, low, high)
-    apart = inside - (part * inside).sum(axis=-1, keepdims=True)
+    middle = (part * np.clip(value, *reach)).sum(axis=-1, keepdims=True)
+    apart, least, most = (np.clip(number, *reach) - middle for number in (value, low, high))
     if target == "records":
-        apart = np.zeros_like(apart)
+        apart, least, most = (np.zeros_like(apart) for _ in range(3))
     fewer, more = (np.abs(end - sizes) / records for end in poisson(sizes, level))
-    below = (part * (value - low)) ** 2 + (apart * np.where(apart > 0, fewer, more)) ** 2
-    above = (part * (high - value)) ** 2 + (apart * np.where(apart > 0, more, fewer)) ** 2
+    below = (part * (value - low)) ** 2 + np.maximum(apart * fewer, -least * more) ** 2
+    above = (part * (high - value)) ** 2 + np.maximum(-apart * fewer, most * more) ** 2
     spread = (part * apart**2).sum(axis=-1) / records[..., 0]
     mean = mean[..., 0]
     return mean, mean - np.sqrt(below.sum(axis=-1)), mean + np.sqrt(above.sum(axis=-1)), spread
@@ -184,14 +259,49 @@ def fieller(
     """
     square = student_quantile(level, freedom) ** 2
     top, bottom = means[..., 0], means[..., 1]
+    known = np.isfinite(square) & np.isfinite(covariances).all(axis=(-2, -1))
+    square, covariances = np.where(known, square, 0.0), np.where(known[..., None, None], covariances, 0.0)
     lead = bottom**2 - square * covariances[..., 1, 1]
-    bounded = (lead > 0) & (bottom > 0)
+    bounded = known & (lead > 0) & (bottom > 0)
     ends = []
     for sign, slope in zip((-1, 1), map(np.asarray, slopes), strict=True):
         middle = top * bottom - square * (covariances[..., 0, 1] - slope * bottom / 2)
         last = top**2 - square * (covariances[..., 0, 0] - slope * top)
         root = np.sqrt(np.maximum(middle**2 - lead * last, 0.0))
         ends.append(np.where(bounded, (middle + sign * root) / np.where(bounded, lead, 1.0), sign * np.inf))
+    return ends[0], ends[1]
+
+
+def ratio_within(
+    means: Floats,
+    terms: Floats,
+    covariances: Floats,
+    units: ArrayLike,
+    more: ArrayLike,
+    level: float,
+    freedom: ArrayLike = np.inf,
+    slopes: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
+) -> Ends:
+    """Return the ends of ratios in [0, 1]: Fieller's, or normal ones with `more_units` if they lie further out.
+
+    The units that are counted at an end have the ratio 0 or 1.
+
+    Args:
+        means, covariances, level, freedom, slopes: see `fieller`.
+        terms: the means of the terms of units that move the means, shape (..., 2).
+        units: how many units there are.
+        more: the bottom term of one more unit.
+
+    Source: Fieller, Section 3; Agresti for one rate.
+    """
+    added, units = more_units(level), np.asarray(units, dtype=np.float64)[..., None]
+    usual = fieller(means, covariances, level, freedom, slopes)
+    ends = []
+    for end, outer in ((0, np.minimum), (1, np.maximum)):
+        extreme = np.stack(np.broadcast_arrays(end * np.asarray(more, dtype=np.float64), more), axis=-1)
+        move = (extreme - terms) / (units + added)
+        spread = covariances + added * move[..., :, None] * move[..., None, :]
+        ends.append(outer(usual[end], fieller(means + added * move, spread, level)[end]))
     return ends[0], ends[1]
 
 
@@ -256,7 +366,7 @@ def noisy_binomial(totals: ArrayLike, trials: ArrayLike, rate: float, level: flo
         low[chosen], high[chosen] = _noisy_binomial(
             totals[chosen], trials[chosen], geometric_cells(rate, count), (1 - level) / 2
         )
-    return low, high
+    return np.where(trials > 0, low, 0.0), np.where(trials > 0, high, 1.0)
 
 
 def geometric_cells(rate: float, terms: int) -> tuple[Floats, Floats, Floats] | None:

@@ -1,16 +1,17 @@
 """Regression of a private outcome on public features, and odds ratios of a public exposure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit, ndtr
 
 from labeldp.inference.effects import least_squares, values_of
 from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
 from labeldp.inference.groups import Codes
-from labeldp.inference.intervals import clopper_pearson, normal_quantile, sidak, student
-from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code, precision
+from labeldp.inference.intervals import Ends, exact_shares, normal_quantile, sidak, spread_of, student, student_or_more
+from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code
 from labeldp.inference.sums import arms, design_matrix, is_sums, odds_of_sums, orthonormal, regression_of_sums
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Flags, Floats, InputError, NotInvertibleError, check_choice
@@ -71,12 +72,11 @@ def regression(
     if is_sums(release):
         if kind != "linear" or users is not None:
             raise InputError("must be 'linear', without users, for sums", argument="kind")
-        sums, value, variance, sampling = regression_of_sums(release, features, level)
+        sums, value, variance = regression_of_sums(release, features, level)
         half = normal_quantile(entry) * np.sqrt(variance)
-        noise, effective = precision(variance, sampling, np.asarray(len(design)))
         return estimate_of(
             sums, RULES["linear, sums"], "coefficient", axes, value, value - half, value + half, variance, level,
-            simultaneous, noise, effective,
+            simultaneous,
         )  # fmt: skip
     outcomes = Outcomes.of(release, users, features=features)
     if len(design) != outcomes.records:
@@ -84,10 +84,12 @@ def regression(
     code = outcome_code(outcomes, outcome) if outcomes.names else None
     if kind == "linear":
         number = np.concatenate([values_of(outcomes, code, rows) for rows in outcomes.blocks()])
-        value, covariance, freedom = least_squares(design, number, outcomes.users)
-        variance = np.diagonal(covariance)
+        domain = outcomes.mechanism.domain
+        reach = 1.0 if code is not None else float(domain.high - domain.low)
+        value, variance, freedom, more = least_squares(design, number, outcomes.users)
+        low, high = student_or_more(value, variance, reach**2 * more, freedom, entry)
         return estimate_of(
-            outcomes, RULES["linear"], "coefficient", axes, value, *student(value, variance, freedom, entry), variance,
+            outcomes, RULES["linear"], "coefficient", axes, value, low, high, variance,
             level, simultaneous,
         )  # fmt: skip
     if code is None:
@@ -101,9 +103,15 @@ def regression(
     inverse: Floats = np.asarray(np.linalg.pinv(information), dtype=np.float64)
     value, variance = back @ optimum, np.einsum("ij,jk,ik->i", back, inverse, back)
     if outcomes.clustered:
-        clustered, freedom = _clustered(scores, outcomes.users)
+        clustered, most = _clustered(scores, outcomes.users)
+        assert outcomes.users is not None
+        weights = columns * np.sqrt(likelihood.information(optimum))[:, None] @ inverse @ back.T
+        total = np.zeros((int(outcomes.users.max()) + 1, weights.shape[1]))
+        np.add.at(total, outcomes.users, weights**2)
+        freedom = np.minimum(spread_of(total)[0], most)
         variance = np.einsum("ij,jk,ik->i", back, inverse @ clustered @ inverse, back)
         rule, (low, high) = RULES["logistic, users"], student(value, variance, freedom, entry)
+        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
     else:
         numbers = np.array([likelihood.ends(direction, best, optimum, inverse, entry) for direction in back])
         rule, (value, low, high) = RULES["logistic"], numbers.T
@@ -164,6 +172,10 @@ class Likelihood:
         spread = rate * (1 - rate)
         value = float(np.log(np.where(self.named, rate, 1 - rate)).sum())
         return value, slope**2 / spread, slope * (self.named - rate) / spread
+
+    def information(self, coefficients: Floats) -> Floats:
+        """Return the information of each record about its log odds, shape (n,)."""
+        return self._terms(coefficients)[1]
 
     def parts(self, coefficients: Floats) -> tuple[float, Floats, Floats]:
         """Return log-likelihood, Fisher information and the scores of records."""
@@ -273,28 +285,31 @@ class Likelihood:
 
 
 def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = None, level: float = LEVEL) -> Estimate:
-    """Estimate the odds ratio of a class for a public exposure: exact, and therefore wide.
+    """Estimate the odds ratio of a class for a public exposure.
 
-    `regression` with the exposure as its feature is narrower, and holds for many records.
+    Exact tests of both shares are combined as a likelihood ratio test combines them, so that the interval is about as
+    wide as that of a logistic `regression` on the exposure.
 
     Args:
         release: answers by classes, or the sums of `plan_sums("difference", …)`.
         exposed: true or false, shape (n,).
         outcome: the class; of two classes the second one by default.
-        users: see `mean`; an exact interval is refused where users have several records.
+        users: see `mean`; refused where users have several records.
         level: coverage.
 
     Returns:
         The ratio; its upper end is infinite where answers do not show that the class occurs without the exposure.
+
+    Source: Wilks for the combination of two tests.
     """
-    root = check_level(level) ** 0.5
+    check_level(level)
     if is_sums(release):
-        source, share, low, high = odds_of_sums(release, exposed, outcome, users, root)
-        return _odds(source, RULES["odds ratio, sums"], share, low, high, level)
+        source, share, ends_of = odds_of_sums(release, exposed, outcome, users)
+        return _odds(source, RULES["odds ratio, sums"], share, ends_of, level)
     outcomes = Outcomes.of(release, users, treated=exposed)
     if outcomes.clustered:
         raise InputError(
-            "must be left out: an exact odds ratio needs records that are independent of each other; regression has "
+            "must be left out: an odds ratio needs records that are independent of each other; regression has "
             "errors clustered by user",
             argument="users",
         )
@@ -306,20 +321,38 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
     cells = arms(exposed, outcomes.records)
     hit, miss = rates[0][code], rates[1][code]
     hits = outcomes.counts(cells)[:, code]
-    ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, cells.sizes, root)]
-    low, high = np.clip(np.minimum(*ends), 0, 1), np.clip(np.maximum(*ends), 0, 1)
     share = (hits / cells.sizes - miss) / (hit - miss)
-    return _odds(outcomes, RULES["odds ratio"], share, low, high, level)
+
+    def ends_of_answers(level: float) -> Ends:
+        return exact_shares(hits, cells.sizes, (hit, miss), level)[1:3]
+
+    return _odds(outcomes, RULES["odds ratio"], share, ends_of_answers, level)
 
 
-def _odds(source: Outcomes | NoisySums, rule: Rule, share: Floats, low: Floats, high: Floats, level: float) -> Estimate:
-    """Return the odds ratio of two shares, each at the root of the level, shape (2,): without and with exposure."""
+ANGLES = 13
+"""Ways to divide the risk of a test of two shares between them."""
+
+
+def _odds(
+    source: Outcomes | NoisySums, rule: Rule, share: Floats, ends_of: Callable[[float], Ends], level: float
+) -> Estimate:
+    """Return the odds ratio of two shares, without and with exposure.
+
+    A ratio is refused if, for all two shares with this ratio, the squares of the normal quantiles at which their
+    intervals end sum to more than that of the level.
+
+    Args:
+        source: what the shares are from.
+        rule: see `Rule`.
+        share: shape (2,).
+        ends_of: their ends at a level, each shape (2,).
+        level: coverage.
+    """
+    quantiles = normal_quantile(level) * np.sin(np.linspace(0, np.pi / 2, ANGLES))
     with np.errstate(divide="ignore", invalid="ignore"):
-        value, lower, upper = (
-            a / (1 - a) / (b / (1 - b)) for a, b in ((share[1], share[0]), (low[1], high[0]), (high[1], low[0]))
-        )
-    shown = value if np.all((share > 0) & (share < 1)) else np.nan
-    return estimate_of(
-        source, rule, "odds ratio", (), shown, np.nan_to_num(lower, nan=0.0),
-        np.nan_to_num(upper, nan=np.inf, posinf=np.inf), None, level, False,
-    )  # fmt: skip
+        low, high = np.stack([logit(np.clip(ends_of(float(2 * ndtr(at) - 1)), 0, 1)) for at in quantiles], axis=1)
+        value = np.exp(logit(share[1]) - logit(share[0])) if np.all((share > 0) & (share < 1)) else np.nan
+        least, most = low[:, 1] - high[::-1, 0], high[:, 1] - low[::-1, 0]
+        lower = np.exp(np.min(np.where(least < np.inf, least, -np.inf)))  # of two empty intervals nothing follows
+        upper = np.exp(np.max(np.where(most > -np.inf, most, np.inf)))
+    return estimate_of(source, rule, "odds ratio", (), value, lower, upper, None, level, False)

@@ -17,6 +17,7 @@ from labeldp.inference.groups import (
     distinct,
     means_of,
     public_column,
+    refuse_other_index,
     rows_at_once,
 )
 from labeldp.inference.intervals import sidak
@@ -52,6 +53,7 @@ class Outcomes:
             raise InputError(RELEASE, argument="release")
         if not len(release.value):
             raise InputError("must hold at least one record", argument="release")
+        refuse_other_index(**columns, users=users)
         refuse_reused(mechanism, release.value, users=users, **columns)
         return cls(release, check_users(release.certificate, users, len(release.value)))
 
@@ -217,11 +219,12 @@ class NoisySums:
     clustered: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, release: Any) -> "NoisySums":
-        """Return what may be estimated from.
+    def of(cls, release: Any, **columns: Any) -> "NoisySums":
+        """Return what may be estimated from, next to public columns, by argument.
 
         Raises:
-            InputError: sums that protect users with several records: they do not tell how these depend on each other.
+            InputError: columns with unlike indexes; sums that protect users with several records: they do not tell how
+                these depend on each other.
         """
         if _of_users(release.certificate):
             raise InputError(
@@ -229,6 +232,7 @@ class NoisySums:
                 "Limit each user to one record, or release answers one by one",
                 argument="release",
             )
+        refuse_other_index(**columns)
         return cls(release)
 
     @property

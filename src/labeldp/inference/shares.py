@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.inference.estimate import LEVEL, RULES, TARGETS, Estimate, Rule, check_level
 from labeldp.inference.groups import PublicGroups
-from labeldp.inference.intervals import betting, clopper_pearson, exact_shares, normal_quantile, student
+from labeldp.inference.intervals import betting, clopper_pearson, exact_shares, normal_quantile, student_within
 from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, outcome_code, precision
 from labeldp.inference.sums import is_sums, mean_of_sums, quantile_of_sums
 from labeldp.mechanisms import DiscreteLaplace, Interval, ResponseOnBins
@@ -83,8 +82,11 @@ def _shares(
         if method == "exact":
             raise InputError("cannot be exact where answers treat classes unlike each other", argument="method")
         key = "share, declared for each record" if outcomes.by_record and not outcomes.clustered else "share, normal"
-        value, variance, freedom = _debiased_shares(outcomes, cells, list(columns))
-        low, high = student(value, variance, freedom[:, None], entry)
+        value, variance, units, freedom = (
+            number[:, None] if number.ndim == 1 else number
+            for number in _debiased_shares(outcomes, cells, list(columns))
+        )
+        low, high = student_within(value, variance, units, freedom, (0, 1), entry)
         rule = RULES[key]
     else:
         hit, miss = (rate[list(columns)] for rate in rates)
@@ -111,10 +113,10 @@ def _shares(
 
 def _debiased_shares(
     outcomes: Outcomes, cells: PublicGroups, columns: list[int]
-) -> tuple[Floats, Floats, NDArray[np.signedinteger[Any]]]:
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Return shares and their variances, shape (G, columns), weighted if records have separate matrices.
 
-    The third value is the degrees of freedom, shape (G,).
+    Then follow units and degrees of freedom, each shape (G,); see `Means`.
     """
     if outcomes.by_record and outcomes.mechanism.domain.size == 2:
         matrix = outcomes.mechanism.design.matrix
@@ -129,9 +131,9 @@ def _debiased_shares(
         value = result.mean[..., 0] / result.mean[..., 1]
         left = np.stack([np.ones_like(value), -value], axis=-1)
         variance = np.einsum("gcs,gcst,gct->gc", left, result.covariance, left) / result.mean[..., 1] ** 2
-        return value, variance, result.freedom
+        return value, variance, result.units, result.freedom
     result = outcomes.means(lambda rows: outcomes.indicators(rows, columns)[:, :, None], cells)
-    return result.mean[..., 0], result.covariance[..., 0, 0], result.freedom
+    return result.mean[..., 0], result.covariance[..., 0, 0], result.units, result.freedom
 
 
 def _numbers(
@@ -151,16 +153,16 @@ def _numbers(
             raise InputError("is exact for shares and for two outputs alone; take method='auto'", argument="method")
         result = outcomes.means(lambda rows: outcomes.numbers(rows)[:, None, None], cells)
         value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
-        (low, high), rule = student(value, variance, result.freedom, entry), RULES["mean"]
+        ends = (float(outcomes.outputs[0]), float(outcomes.outputs[1]))
+        low, high = student_within(value, variance, result.units, result.freedom, ends, entry)
+        rule = RULES["mean"]
         few = cells.sizes < FEW
         if few.any() and not outcomes.clustered and method == "auto":
             rule = RULES["mean, few records"] if few.all() else Rule(MIXED, RULES["mean"].guarantee)
             for group in np.flatnonzero(few):
                 rows = slice(None) if cells.codes is None else cells.codes == group
                 numbers = np.asarray(mechanism.unbiased(outcomes.release.value[rows]).values)
-                low[group], high[group] = betting(
-                    numbers, float(outcomes.outputs[0]), float(outcomes.outputs[1]), entry
-                )
+                low[group], high[group] = betting(numbers, *ends, entry)
         if isinstance(mechanism, DiscreteLaplace):
             # the variance of the labels, without a bias: squared distances from the middle of the range
             middle = (domain.low + domain.high) / 2
@@ -224,7 +226,9 @@ def quantile(
 
         result, rule = outcomes.means(cumulated, cells), RULES["quantile, normal"]
         below = result.mean[..., 0]
-        low, high = student(below, result.covariance[..., 0, 0], result.freedom[:, None], entry)
+        low, high = student_within(
+            below, result.covariance[..., 0, 0], result.units[:, None], result.freedom[:, None], (0, 1), entry
+        )
     else:
         # each row of the matrix sums to 1, so the gap is the same for all classes
         down, gap = np.cumsum(rates[1]), rates[0][0] - rates[1][0]

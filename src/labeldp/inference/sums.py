@@ -1,18 +1,23 @@
 """Sums of a trusted curator: one mechanism with the sums for a question, and estimates from its release."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from labeldp.inference.estimate import RULES, Estimate
-from labeldp.inference.groups import Codes, PublicGroups
+from labeldp.inference.groups import Codes, PublicGroups, refuse_other_index
 from labeldp.inference.intervals import (
+    Ends,
     geometric_quantile,
     geometric_variance,
     mean_of_cells,
+    more_units,
     noisy_binomial,
     normal_quantile,
     recovered,
+    spread_of,
+    student_within,
 )
 from labeldp.inference.released import NoisySums, entry_level, estimate_of, outcome_code, precision, treated_column
 from labeldp.mechanisms import (
@@ -94,6 +99,7 @@ def plan_sums(
             raise InputError(
                 f'must be Public(array, why="…"): say why {name} do not depend on the private labels', argument=name
             )
+    refuse_other_index(**columns)
     why = "; ".join(dict.fromkeys(column.why for column in columns.values() if column is not None)) or "all records"
     if question == "auc":
         assert scores is not None
@@ -184,11 +190,20 @@ def sums_of_cells(sums: NoisySums, cells: PublicGroups) -> tuple[Floats, Codes]:
     return totals, np.maximum(np.bincount(cell[present], minlength=cells.count), 1)
 
 
-def cell_means(sums: NoisySums, cells: PublicGroups, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def cell_means(
+    sums: NoisySums, cells: PublicGroups, level: float, *, within: bool = True
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return value, low, high, variance and sampling variance of each cell, shape (cells, classes or 1).
 
     Of two classes it is the share of the second one; of a number its mean, whose sampling variance is the largest that
     the range admits at a mean that is one standard deviation of the noise nearer to the middle.
+
+    Args:
+        sums: what was released.
+        cells: those of the release, or coarser ones.
+        level: coverage.
+        within: whether the ends lie within what is possible. Ends of a part of a larger mean, or of a difference, must
+            not: they reach as far from the value as the noise does.
 
     Source: BhatiaDavis for that variance.
     """
@@ -200,6 +215,11 @@ def cell_means(sums: NoisySums, cells: PublicGroups, level: float) -> tuple[Floa
         share = np.clip(value, 0, 1)
         sampling = np.maximum(share * (1 - share), 1 / sizes) / sizes
         low, high = noisy_binomial(totals, cells.sizes[:, None], rate, level, terms[:, None])
+        if not within:
+            reach = np.array([geometric_quantile(rate, level, count) for count in terms.tolist()])[:, None] / sizes
+            occupied = cells.sizes[:, None] > 0
+            low = np.where(occupied, np.minimum(low, value - reach), low)
+            high = np.where(occupied, np.maximum(high, value + reach), high)
         value = np.where(cells.sizes[:, None] > 0, value, np.nan)
         return value, low, high, sampling + spread / sizes**2, sampling
     domain = mechanism.domain
@@ -209,14 +229,11 @@ def cell_means(sums: NoisySums, cells: PublicGroups, level: float) -> tuple[Floa
     nearer = np.clip(value, domain.low, domain.high)
     nearer = nearer + np.clip(middle - nearer, -np.sqrt(noise), np.sqrt(noise))
     sampling = (nearer - domain.low) * (domain.high - nearer) / sizes
-    half = normal_quantile(level) * np.sqrt(sampling + noise)
-    return (
-        value,
-        np.clip(value - half, domain.low, domain.high),
-        np.clip(value + half, domain.low, domain.high),
-        (sampling + noise),
-        sampling,
-    )
+    low, high = student_within(value, sampling + noise, sizes, np.inf, (domain.low, domain.high), level)
+    low, high = (np.where(cells.sizes[:, None] > 0, *ends) for ends in ((low, domain.low), (high, domain.high)))
+    if within:
+        low, high = (np.clip(end, domain.low, domain.high) for end in (low, high))
+    return np.where(cells.sizes[:, None] > 0, value, np.nan), low, high, sampling + noise, sampling
 
 
 def mean_of_sums(
@@ -243,7 +260,7 @@ def mean_of_sums(
         value, low, high = np.hstack([1 - value, value]), np.hstack([1 - high, low]), np.hstack([1 - low, high])
         variance, sampling = np.hstack([variance] * 2), np.hstack([sampling] * 2)
     noise, effective = (None, None)
-    if target == "population":
+    if target == "population" and names:  # the sum of numbers does not tell their variance
         noise, effective = precision(variance, sampling, np.maximum(cells.sizes, 1)[:, None])
     numbers = [value, low, high, variance, noise, effective]
     if names and outcome is not None:
@@ -261,7 +278,7 @@ def difference_of_sums(
     release: Any, treated: Any, groups: Any, outcome: Any, users: Any, level: float, simultaneous: bool
 ) -> Estimate:
     """Return effects by group from the noisy sums of both arms; see `difference`."""
-    sums = NoisySums.of(release)
+    sums = NoisySums.of(release, treated=treated, groups=groups)
     refuse_users(users)
     records = sums.mechanism.records
     by_group = PublicGroups.of(groups, records)
@@ -271,19 +288,20 @@ def difference_of_sums(
     code = outcome_code(sums, outcome) if sums.names else 0
     entry = entry_level(sums, by_group, level, simultaneous)
     value, low, high, variance, sampling = (
-        number[:, 0 if number.shape[1] == 1 else code].reshape(-1, 2) for number in cell_means(sums, cells, entry)
+        number[:, 0 if number.shape[1] == 1 else code].reshape(-1, 2)
+        for number in cell_means(sums, cells, entry, within=False)
     )
     effect, both = value[:, 1] - value[:, 0], variance.sum(axis=1)
+    lower, upper = recovered((value[:, 1], low[:, 1], high[:, 1]), (value[:, 0], low[:, 0], high[:, 0]))
     if sums.names:
-        lower, upper = recovered((value[:, 1], low[:, 1], high[:, 1]), (value[:, 0], low[:, 0], high[:, 0]))
         if len(sums.names) == 2 and code == 0:
             effect, lower, upper = -effect, -upper, -lower
         rule, reach = RULES["difference, sums"], 1.0
     else:
-        half = normal_quantile(entry) * np.sqrt(both)
-        lower, upper = effect - half, effect + half
         rule, reach = RULES["difference, number sums"], sums.mechanism.domain.high - sums.mechanism.domain.low
-    noise, effective = precision(both, sampling.sum(axis=1), np.maximum(by_group.sizes, 1))
+    noise, effective = (
+        precision(both, sampling.sum(axis=1), np.maximum(by_group.sizes, 1)) if sums.names else (None, None)
+    )
     return estimate_of(
         sums, rule, "effect", by_group.axes, effect, np.clip(lower, -reach, reach), np.clip(upper, -reach, reach),
         both, level, simultaneous, noise, effective, (BY_LOT, *sums.conditions),
@@ -318,19 +336,22 @@ def quantile_of_sums(
 
 
 def odds_of_sums(
-    release: Any, exposed: Any, outcome: Any, users: Any, level: float
-) -> tuple[NoisySums, Floats, Floats, Floats]:
-    """Return the shares of a class without and with an exposure, and their ends, each shape (2,)."""
+    release: Any, exposed: Any, outcome: Any, users: Any
+) -> tuple[NoisySums, Floats, Callable[[float], Ends]]:
+    """Return the shares of a class without and with an exposure, shape (2,), and what gives their ends at a level."""
     sums = NoisySums.of(release)
     refuse_users(users)
     if not sums.names:
         raise InputError("must be of classes: the outcome is a number", argument="release")
     cells, code = arms(exposed, sums.mechanism.records), outcome_code(sums, outcome)
-    shares, low, high = cell_means(sums, cells, level)[:3]
-    share, low, high = (number[:, 0 if number.shape[1] == 1 else code] for number in (shares, low, high))
-    if len(sums.names) == 2 and code == 0:
-        share, low, high = 1 - share, 1 - high, 1 - low
-    return sums, share, low, high
+
+    def numbers_at(level: float) -> Any:
+        share, low, high = (
+            number[:, 0 if number.shape[1] == 1 else code] for number in cell_means(sums, cells, level)[:3]
+        )
+        return (1 - share, 1 - high, 1 - low) if len(sums.names) == 2 and code == 0 else (share, low, high)
+
+    return sums, numbers_at(0.5)[0], lambda level: numbers_at(level)[1:]
 
 
 def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level: float, target: str) -> Estimate:
@@ -340,7 +361,7 @@ def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level
     require_two(sums.mechanism.domain)
     records = sums.mechanism.records
     cells = predicted_cells(codes[0], records, 2).crossed(predicted_cells(codes[1], records, 2))
-    numbers = [number[:, 0] for number in cell_means(sums, cells, level)]
+    numbers = [number[:, 0] for number in cell_means(sums, cells, level, within=False)]
     part = cells.sizes / records
     # the second class makes the first model right in cell 2 and the second one in cell 1; they agree in 0 and 3
     value, low, high = (2 * number - 1 for number in numbers[:3])
@@ -349,7 +370,7 @@ def comparison_of_sums(release: Any, codes: Any, users: Any, reasons: Any, level
         np.array([0, -high[1], low[2], 0]),
         np.array([0, -low[1], high[2], 0]),
     )
-    gain, lower, upper, moved = mean_of_cells(gains, cells.sizes, level, target)
+    gain, lower, upper, moved = mean_of_cells(gains, cells.sizes, level, (-1.0, 1.0), target)
     variance, sampling = (4 * part[1:3] ** 2 @ number[1:3] + moved for number in numbers[3:])
     noise, effective = precision(variance, sampling, np.asarray(records))
     reach = part[1] + part[2] if target == "records" else 1.0
@@ -404,15 +425,9 @@ def area_of_sums(release: Any, scores: Floats, level: float) -> Estimate:
     totals, square = second_class_sums(sums)
     records, rule = len(scores), RULES["area under the ROC curve, sums"]
     squares = float(rows[:, 2].sum())
-    value, low, high, variance, sampling = (
-        float(number) for number in area_ends(totals, squares, square, records, level)
-    )
-    if np.isnan(value):
-        return estimate_of(sums, rule, "area under the ROC curve", (), value, low, high, None, level, False)
-    noise, effective = precision(np.asarray(variance), np.asarray(sampling), np.asarray(records))
-    return estimate_of(
-        sums, rule, "area under the ROC curve", (), value, low, high, variance, level, False, noise, effective
-    )
+    value, low, high, variance = (float(number) for number in area_ends(totals, squares, square, records, level))
+    spread = None if np.isnan(value) else variance
+    return estimate_of(sums, rule, "area under the ROC curve", (), value, low, high, spread, level, False)
 
 
 AREAS = np.linspace(0, 1, 2001)
@@ -421,8 +436,8 @@ AREAS = np.linspace(0, 1, 2001)
 
 def area_ends(
     totals: Any, squares: float, square: float, records: int, level: float
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return value, low, high, variance and sampling variance of areas from noisy sums of `area_rows`, each shape (m,).
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return value, low, high and variance of areas from noisy sums of `area_rows`, each shape (m,).
 
     With ranks r in (-1/2, 1/2) the area is 1/2 + n sum(y r) / (m (n - m)). Areas are tested on a grid, each with the
     largest sampling variance that any law of scores can have there. The chance that a random record of the other class
@@ -457,6 +472,7 @@ def area_ends(
         np.minimum(chance, of_positives) / fewer
         + np.minimum(chance, of_negatives) / negatives
         + chance / (fewer * negatives)
+        + more_units(level) * (1 / fewer**2 + 1 / negatives**2)  # low scores that these records do not have
     )
     spread = (
         sampling * pairs**2 + records**2 * rank_noise + ((AREAS - 0.5) * (records - 2 * positives)) ** 2 * count_noise
@@ -465,9 +481,9 @@ def area_ends(
     holds |= ~(inside & holds.any(axis=-1, keepdims=True))
     value = np.clip(0.5 + records * total / pairs, 0, 1)
     at = np.rint(value * (len(AREAS) - 1)).astype(np.int64)
-    variance, sampling = (np.take_along_axis(number, at, -1)[..., 0] for number in (spread / pairs**2, sampling))
+    variance = np.take_along_axis(spread / pairs**2, at, -1)[..., 0]
     low, high = AREAS[holds.argmax(axis=-1)], AREAS[::-1][holds[..., ::-1].argmax(axis=-1)]
-    return np.where(inside, value, np.nan)[..., 0], low, high, variance, sampling
+    return np.where(inside, value, np.nan)[..., 0], low, high, variance
 
 
 def on_grid(rows: Floats) -> GridRows | GridTotals:
@@ -515,46 +531,54 @@ def orthonormal(design: Floats) -> tuple[Floats, Floats] | None:
 
 
 def influence_rows(design: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the weights of least squares and their squares, (n, 2 d), with both scales, each (d,).
+    """Return public rows (n, 2 d - 1), the scales of their columns, (2 d - 1,), and squared weights, shape (n, d).
 
-    Each coefficient's weights are scaled to at most 1, and so are the squares. The sum of the labels times the squares
-    bounds the variance; see `regression_of_sums`.
+    The rows are the weights of the mean label and of the slopes of least squares, and the squares of the latter, each
+    column scaled to at most its part of epsilon. The mean stands for the constant: so rows, and noise, depend neither
+    on the unit nor on the origin of a feature.
     """
     basis = orthonormal(design)
     assert basis is not None
     weights = basis[0] @ basis[1].T / len(design)
-    scales = np.abs(weights).max(axis=0)
-    weights /= scales
-    rows = np.hstack([(1 - SQUARE_SHARE) * weights, SQUARE_SHARE * weights**2])
-    return rows, scales / (1 - SQUARE_SHARE), scales**2 / SQUARE_SHARE
+    weights[:, 0] = 1 / len(design)
+    squares = weights**2
+    rows = np.hstack([weights, squares[:, 1:]])
+    parts = np.repeat([1 - SQUARE_SHARE, SQUARE_SHARE], [design.shape[1], design.shape[1] - 1])
+    scales = np.abs(rows).max(axis=0) / parts
+    return rows / scales, scales, squares
 
 
-def regression_of_sums(release: Any, features: Any, level: float) -> tuple[NoisySums, Floats, Floats, Floats]:
-    """Return least-squares coefficients from noisy sums, with their total variance and their sampling variance.
+def regression_of_sums(release: Any, features: Any, level: float) -> tuple[NoisySums, Floats, Floats]:
+    """Return least-squares coefficients from noisy sums, with a bound of their variance.
 
     With labels y in [0, 1], fitted values f and squared weights w, the sampling variance is the sum of w (y - f)². It
     is bounded for every law of y: by y² ≤ y from the released sum of w y, from that of w (1 - y), or by the largest
-    (y - f)² that is possible. The smallest bound is taken.
+    (y - f)² that is possible. The smallest bound is taken. The constant is the mean label less the slopes times the
+    means of the features; its standard error is at most the sum of theirs.
     """
     sums, design = NoisySums.of(release), design_matrix(features)
-    rows, scales, square_scales = influence_rows(design)
+    rows, scales, squares = influence_rows(design)
     mechanism, width = sums.mechanism, design.shape[1]
     if not isinstance(mechanism, LaplaceMoment) or mechanism.rows != on_grid(rows):
         raise InputError("must be of plan_sums('regression', …) with the same features", argument="release")
     totals, square = second_class_sums(sums)
-    value = totals[:width] * scales
-    domain = mechanism.domain
+    totals, noises = totals * scales, square * scales**2
+    value, middles, domain = totals[:width].copy(), design[:, 1:].mean(axis=0), mechanism.domain
     low, high = (0.0, 1.0) if isinstance(domain, Classes) else (float(domain.low), float(domain.high))
-    weights = rows[:, width:] * square_scales
-    total_weight = weights.sum(axis=0)
-    fitted = np.clip((design @ value - low) / (high - low), 0, 1)
-    noise = np.sqrt(square) * square_scales / (high - low)
-    upper = (totals[width:] * square_scales - low * total_weight) / (high - low)
-    one, other = np.clip(upper + noise, 0, total_weight), np.clip(total_weight - upper + noise, 0, total_weight)
+    fitted = (value[0] + (design[:, 1:] - middles) @ value[1:] - low) / (high - low)
+    total_weight = squares.sum(axis=0)
+    # the sum of all labels, each with the square of 1 / n, and the released sums
+    sizes = np.concatenate([[len(design)], np.ones(width - 1)])
+    weighted, more = (np.append(number[0], number[width:]) / sizes for number in (totals, np.sqrt(noises)))
+    upper, more = (weighted - low * total_weight) / (high - low), more / (high - low)
+    one, other = np.clip(upper + more, 0, total_weight), np.clip(total_weight - upper + more, 0, total_weight)
     bounds = (
-        one * max(1 - 2 * float(fitted.min()), 0) + weights.T @ fitted**2,
-        other * max(2 * float(fitted.max()) - 1, 0) + weights.T @ (1 - fitted) ** 2,
-        weights.T @ np.maximum(fitted, 1 - fitted) ** 2,
+        one * max(1 - 2 * float(fitted.min()), 0) + squares.T @ fitted**2,
+        other * max(2 * float(fitted.max()) - 1, 0) + squares.T @ (1 - fitted) ** 2,
+        squares.T @ np.maximum(np.abs(fitted), np.abs(1 - fitted)) ** 2,
     )
-    sampling = np.minimum.reduce(bounds) * (high - low) ** 2
-    return sums, value, sampling + square * scales**2, sampling
+    sampling = (np.minimum.reduce(bounds) + more_units(level) * spread_of(squares)[1]) * (high - low) ** 2
+    errors = np.sqrt(sampling + noises[:width])
+    value[0] -= middles @ value[1:]
+    errors[0] += np.abs(middles) @ errors[1:]
+    return sums, value, errors**2

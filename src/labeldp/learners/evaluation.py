@@ -17,6 +17,7 @@ from labeldp.inference import (
     laplace_quantile,
     normal_quantile,
     student,
+    student_within,
 )
 from labeldp.learners.evidence import Probabilities, inverse_table, normalized, refuse_reused
 from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, debias
@@ -255,7 +256,7 @@ def debiased_difference(release: Release[Any], predictions: Any, others: Any, *,
     """Estimate by how much predictions are right more often than others of the same records, on the true labels.
 
     Records on which both agree cancel, noise included, so that the interval is narrower than those of two accuracies.
-    It is Student's.
+    It is Student's, widened for differences that are too rare to have occurred.
 
     Args:
         release: n released codes, or packed bits.
@@ -270,7 +271,7 @@ def debiased_difference(release: Release[Any], predictions: Any, others: Any, *,
     records = np.arange(len(indicators))
     one, other = (predicted_codes(each, release) for each in (predictions, others))
     refuse_reused(release.mechanism, release.value, predictions=one, others=other)
-    return mean_estimate(indicators[records, one] - indicators[records, other], level)
+    return mean_estimate(indicators[records, one] - indicators[records, other], level, (-1.0, 1.0))
 
 
 def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
@@ -282,11 +283,17 @@ def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> f
     return float(ordered / pairs) if pairs > 0 else 0.5
 
 
-def mean_estimate(values: NDArray[np.float64], level: float) -> ScoreEstimate:
-    """Return the mean of independent numbers with Student's interval, which is infinite for one number."""
+def mean_estimate(values: NDArray[np.float64], level: float, reach: tuple[float, float] | None = None) -> ScoreEstimate:
+    """Return the mean of independent numbers with Student's interval, which is infinite for one number.
+
+    With the `reach` of the true values the interval is that of `student_within`.
+    """
     value, count = float(values.mean()), len(values)
     variance = values.var(ddof=1) / count if count > 1 else np.inf
-    low, high = student(value, variance, count - 1, level)
+    if reach is None:
+        low, high = student(value, variance, count - 1, level)
+    else:
+        low, high = student_within(np.asarray(value), np.asarray(variance), count, count - 1, reach, level)
     return ScoreEstimate(value, float(low), float(high), level)
 
 
