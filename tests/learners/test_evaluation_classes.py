@@ -64,7 +64,7 @@ def test_a_class_that_is_never_predicted_or_does_not_occur() -> None:
     assert np.isnan(never.value[1:]).all() and (never.low[1:] == 0).all() and (never.high[1:] == 1).all()
     recall = scored("recall", found, np.zeros(600, dtype=int))
     assert recall.low[2] == 0 and recall.high[2] == 1
-    assert recall.value[1] == 0 and recall.high[1] < 0.01
+    assert recall.value[1] == 0 and recall.high[1] < 0.03, "new records may be predicted as it"
 
 
 def test_calibration_finds_a_model_that_is_too_sure() -> None:

@@ -225,14 +225,15 @@ def cell_means(
     domain = mechanism.domain
     value = domain.low + domain.step * totals / sizes
     noise = domain.step**2 * spread / sizes**2
-    middle = (domain.low + domain.high) / 2
-    nearer = np.clip(value, domain.low, domain.high)
+    ends = (float(domain.low), float(domain.high))
+    middle = (ends[0] + ends[1]) / 2
+    nearer = np.clip(value, *ends)
     nearer = nearer + np.clip(middle - nearer, -np.sqrt(noise), np.sqrt(noise))
-    sampling = (nearer - domain.low) * (domain.high - nearer) / sizes
-    low, high = student_within(value, sampling + noise, sizes, np.inf, (domain.low, domain.high), level)
-    low, high = (np.where(cells.sizes[:, None] > 0, *ends) for ends in ((low, domain.low), (high, domain.high)))
+    sampling = (nearer - ends[0]) * (ends[1] - nearer) / sizes
+    low, high = student_within(value, sampling + noise, sizes, np.inf, ends, level)
+    low, high = (np.where(cells.sizes[:, None] > 0, *pair) for pair in ((low, ends[0]), (high, ends[1])))
     if within:
-        low, high = (np.clip(end, domain.low, domain.high) for end in (low, high))
+        low, high = (np.clip(end, *ends) for end in (low, high))
     return np.where(cells.sizes[:, None] > 0, value, np.nan), low, high, sampling + noise, sampling
 
 
