@@ -9,10 +9,10 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.online import dump_state, load_state
+from labeldp.online import Ball, PrivateExperts, PrivateOnlineConvex, dump_state, load_state
 from labeldp.online import learner as learners
 from labeldp.online.snapshots import SnapshotClaims
-from labeldp.privacy import total_loss
+from labeldp.privacy import Budget, DomainError, InputError, total_loss
 from online.kinds import BUDGET, KINDS, Kind
 
 
@@ -226,3 +226,18 @@ def test_a_snapshot_of_the_other_kind_is_refused() -> None:
         for other in states.keys() - {name}:
             with pytest.raises(ldp.privacy.InputError, match="state is not one that state_dict"):
                 kind.resumed(states[other])
+
+
+@pytest.mark.parametrize("bad", [[2.0, 0.0, 0.0], [float("nan"), 0.0, 0.0], ["7731773", 0.0, 0.0]])
+def test_a_ledger_file_counts_losses_that_are_refused(tmp_path: Path, bad: list[Any]) -> None:
+    """Each refusal may tell one bit of the losses: it is on disk before it is told, and a wrong shape is none."""
+    account = LedgerFile(tmp_path / "l.ledger").dataset("losses", budget=Budget(4, 1e-5))
+    experts = PrivateExperts(d=3, horizon=9, epsilon=1, delta=1e-6, ledger=account)
+    convex = PrivateOnlineConvex(Ball(3, 1.0), 9, epsilon=1, delta=1e-6, ledger=account)
+    for number, update in enumerate((experts.update, convex.update), start=1):
+        with pytest.raises(InputError):
+            update([0.0] * 4)
+        with pytest.raises(DomainError) as caught:
+            update(bad)
+        assert caught.value.__context__ is None and "7731773" not in str(caught.value)
+        assert [declared.refused for declared in account.domains] == [number]

@@ -3,22 +3,23 @@
 import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self, final
+from typing import Any, ClassVar, Protocol, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.accounting import Policy
-from labeldp.curator import Ledger
+from labeldp.curator import LOSSES, Ledger
 from labeldp.online.planning import OnlinePlan
 from labeldp.online.snapshots import NOT_A_STATE, SECRET_WARNING, SnapshotClaims, from_plain, to_plain
 from labeldp.privacy import (
     Budget,
     Certificate,
     Charge,
+    DomainError,
     InputError,
     LedgerLike,
     Path,
@@ -37,6 +38,8 @@ from labeldp.privacy import (
     float_below,
     total_loss,
 )
+
+Result = TypeVar("Result")
 
 CLAIM_NAME = "going on from a snapshot"
 _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
@@ -314,6 +317,15 @@ class ChargedLearner(SingleProcess):
 
     _settings: Any
     _epoch: Epoch
+
+    def _compared(self, check: Callable[[], Result]) -> Result:
+        """Return losses that were checked; if the losses themselves are refused, a ledger file counts that first."""
+        try:
+            return check()
+        except DomainError as error:
+            refused = error.with_traceback(None)
+        with self._ledger.comparing(LOSSES):
+            raise refused
 
     def _open(
         self, settings: Any, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str

@@ -161,7 +161,7 @@ class PrivateOnlineConvex(ChargedLearner):
         """
         self.check_process()
         with self._lock:
-            return self._advance(self._checked(gradients))
+            return self._advance(self._compared(lambda: self._checked(gradients)))
 
     def _checked(self, gradients: Any) -> Any:
         """Return what the kernel takes: rows of gradients, or the losses of a sampler."""

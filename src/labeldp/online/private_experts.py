@@ -110,7 +110,7 @@ class PrivateExperts(ChargedLearner):
             BudgetExceeded: the ledger does not admit the next epoch, since others have charged it meanwhile.
         """
         s = self._settings
-        return self._played(quantize(paired(losses, s.d), s.loss_bits, experts=s.d))
+        return self._played(self._compared(lambda: quantize(paired(losses, s.d), s.loss_bits, experts=s.d)))
 
     def update_levels(self, levels: Any) -> Actions:
         """Do the same as `update` with losses that are rounded already: integers from 0 to 2^loss_bits - 1.
@@ -118,7 +118,7 @@ class PrivateExperts(ChargedLearner):
         Here 1 means 1/255, or 1/65535: give losses that are 0 or 1, such as clicks, to `update`.
         """
         s = self._settings
-        return self._played(check_levels(paired(levels, s.d), s.loss_bits, experts=s.d))
+        return self._played(self._compared(lambda: check_levels(paired(levels, s.d), s.loss_bits, experts=s.d)))
 
     def _played(self, levels: Losses) -> Actions:
         """Play rounds whose losses were checked."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from labeldp._version import __version__
 from labeldp.accounting import PROMISE
-from labeldp.curator import Curator, LedgerFile
+from labeldp.curator import Curator, LedgerFile, counting_unreadable
 from labeldp.mechanisms import Domain, LabelSource, Mechanism, restore
 from labeldp.privacy import (
     BudgetExceeded,
@@ -127,7 +127,9 @@ class HeldDataset:
         columns = [table.require(config.label, "label")]
         if config.id is not None:
             columns.append(table.require(config.id, "id"))
-        rows = table.read([*columns, *(table.require(name, "features") for name in config.features)]).combine_chunks()
+        columns += [table.require(name, "features") for name in config.features]
+        with counting_unreadable(lambda: self._file.dataset(config.name), config.domain.in_file()):
+            rows = table.read(columns).combine_chunks()
         self.features = with_numbers(rows.select(config.features))
         [batch] = rows.to_batches() or [None]
         if batch is None:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import numpy as np
 
 from labeldp.privacy import (
+    DomainError,
     Floats,
     InputError,
     Integers,
@@ -258,7 +259,7 @@ def checked_gradients(gradients: Any, dimension: int, lipschitz: float, *, clip:
     scaled = rows / np.where(largest > 0, largest, 1.0)
     sizes = np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0)
     if not clip and bool((largest > lipschitz / sizes * (1 + NORM_SLACK / 2)).any()):
-        raise InputError(f"gradients must not be longer than lipschitz = {lipschitz:g}: scale losses, or clip=True")
+        raise DomainError(f"gradients must not be longer than lipschitz = {lipschitz:g}: scale losses, or clip=True")
     return np.where(largest > lipschitz / sizes, scaled * (lipschitz / sizes), rows)
 
 
@@ -277,9 +278,9 @@ def finite_array(values: Any, name: str, *dimensions: int) -> Floats:
     # A cast would drop the imaginary part of complex numbers.
     array = None if raw is None or raw.dtype.kind == "c" else without_traceback(lambda: raw.astype(np.float64))
     if array is None:
-        raise InputError(f"{name} must be numbers")
+        raise DomainError(f"{name} must be numbers")
     if array.ndim not in dimensions or not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite numbers, with {' or '.join(map(str, dimensions))} axes")
+        raise DomainError(f"{name} must be finite numbers, with {' or '.join(map(str, dimensions))} axes")
     return array
 
 

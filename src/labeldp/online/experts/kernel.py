@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from labeldp.online.experts.accounting import Blocks, MeanRegret, Regret
 from labeldp.privacy import (
+    DomainError,
     InputError,
     Integers,
     PrivacyLoss,
@@ -165,14 +166,14 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Losse
     values, sparse = _matrix("losses", losses, experts)
     kind = values.dtype.kind
     if kind not in "fbiu":
-        raise InputError(f"losses must be numbers in [0, 1]; these are {_KINDS.get(kind, 'objects of another kind')}")
+        raise DomainError(f"losses must be numbers in [0, 1]; these are {_KINDS.get(kind, 'objects of another kind')}")
     levels = np.empty(values.shape, dtype=dtype)
     step = max(1, BLOCK_LOSSES // max(1, values[:1].size))
     for start in range(0, len(values), step):
         with np.errstate(all="ignore"):  # a warning would tell of a loss
             part = values[start : start + step].astype(np.float64)
         if not (part.min() >= 0 and part.max() <= 1):
-            raise InputError(_INTEGERS if kind in "iu" else _FLOATS)
+            raise DomainError(_INTEGERS if kind in "iu" else _FLOATS)
         levels[start : start + step] = np.rint(part * np.iinfo(dtype).max)
     return _like(sparse, levels)
 
@@ -204,9 +205,9 @@ def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> L
     kind = values.dtype.kind
     if kind not in "iu":
         kind_words = _KINDS.get(kind, "objects of another kind")
-        raise InputError(f"levels must be integers from 0 to {top}; these are {kind_words}, and losses go to update")
+        raise DomainError(f"levels must be integers from 0 to {top}; these are {kind_words}, and losses go to update")
     if values.size and values.dtype != dtype and not 0 <= values.min() <= values.max() <= top:
-        raise InputError(f"levels must be integers from 0 to {top}")
+        raise DomainError(f"levels must be integers from 0 to {top}")
     return _like(sparse, values.astype(dtype, copy=False))
 
 
@@ -252,7 +253,7 @@ def _matrix(name: str, losses: Any, experts: int | None) -> tuple[NDArray[Any], 
     sparse = without_traceback(lambda: _canonical(losses)) if hasattr(losses, "tocsr") else None
     rows = private_array(losses) if sparse is None else sparse
     if rows is None:
-        raise InputError(f"{name} must be an array of numbers, as many in every round")
+        raise DomainError(f"{name} must be an array of numbers, as many in every round")
     shape = rows.shape
     if isinstance(rows, np.ndarray) and rows.ndim == 1:
         rows = rows[np.newaxis]
