@@ -221,3 +221,27 @@ def test_losses_that_cannot_be_read_are_counted(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(UnreadableRows):
             run_online("losses.csv", OnlineRun(epsilon=1, delta=0.01), out="out.csv", ledger="l.db", dataset="clicks")
         assert counted(dataset="clicks") == number
+
+
+def test_a_block_that_is_too_large_is_a_rejection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's texts end at 2 GiB in an array: whether labels do is no error of its own, and counts."""
+
+    def overflow(arrays: Any) -> Any:
+        raise pa.ArrowInvalid("offset overflow, 7731773")
+
+    table = pa.table({"x": range(40), "y": ["no", "yes"] * 20})
+    chunks = pa.concat_tables([table.slice(0, 7), table.slice(7)])
+    monkeypatch.setattr("labeldp.tables.table.pa.concat_arrays", overflow)
+    ledger = tmp_path / "l.ledger"
+    with pytest.raises(UnreadableRows) as caught:
+        release_file(
+            chunks,
+            label="y",
+            domain=ldp.Classes(("no", "yes")),
+            epsilon=1,
+            ledger=ledger,
+            dataset="d",
+            out=tmp_path / "o.csv",
+        )
+    assert caught.value.__context__ is None and "7731773" not in str(caught.value)
+    assert LedgerFile(ledger).dataset("d").domains[0].refused == 1

@@ -441,3 +441,9 @@ def test_features_are_public_columns_in_pages(tmp_path: Path, monkeypatch: pytes
         assert ask(one, "features", start=start)[0] == 400
     assert not one._datasets["people"].charges
     one.close()
+
+
+def test_labels_that_cannot_be_read_count_as_a_rejection(tmp_path: Path) -> None:
+    with pytest.raises(ldp.privacy.UnreadableRows):
+        vault(tmp_path, ["no", "a\0b"] * 10)
+    assert LedgerFile(tmp_path / "people.db").dataset("people").domains[0].refused == 1

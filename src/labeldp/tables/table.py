@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -350,8 +351,18 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     for number, kind in enumerate(first.schema.types):
         pieces = [batch.column(number) for batch in batches]
         alike = all(piece.type == kind for piece in pieces)
-        columns.append(pa.concat_arrays(pieces if alike else [plain(piece) for piece in pieces]))
+        columns.append(_concatenated(pieces if alike else [plain(piece) for piece in pieces]))
     return pa.RecordBatch.from_arrays(columns, names=first.schema.names)
+
+
+def _concatenated(pieces: list[Any]) -> Any:
+    """Return arrays as one; raise UnreadableRows if it would be too large."""
+    with suppress(pa.ArrowException, MemoryError):
+        return pa.concat_arrays(pieces)
+    raise UnreadableRows(
+        f"{sum(map(len, pieces)):,} rows of the table hold more than 2 GiB in one column, or than the memory: shorten "
+        "their texts"
+    )
 
 
 def plain(values: Any) -> Any:
