@@ -360,8 +360,7 @@ def _concatenated(pieces: list[Any]) -> Any:
     with suppress(pa.ArrowException, MemoryError):
         return pa.concat_arrays(pieces)
     raise UnreadableRows(
-        f"{sum(map(len, pieces)):,} rows of the table hold more than 2 GiB in one column, or than the memory: shorten "
-        "their texts"
+        "a block of rows holds more than 2 GiB in one column, or than the memory: shorten the texts of the table"
     )
 
 
