@@ -346,6 +346,31 @@ def test_the_same_request_is_found_when_the_budget_is_used_up(place: Place, name
     assert LedgerFile(place.ledger).dataset("people").charges == paid
 
 
+class Unread:
+    """Labels whose number is public, and which nobody may read."""
+
+    def __len__(self) -> int:
+        return ROWS
+
+    def __getitem__(self, index: Any) -> Any:
+        raise AssertionError("a label was read")
+
+    __iter__ = __array__ = __getitem__
+
+
+@pytest.mark.parametrize("refusal", ["users", "kind of ids", "domain", "number of records"])
+def test_a_curator_refuses_before_it_reads_labels(place: Place, refusal: str) -> None:
+    prepare, words = REFUSALS[refusal]
+    prepare(place)
+    with pytest.raises(ldp.privacy.LedgerError, match=words):
+        ldp.Curator(Unread(), domain=DOMAIN, ledger=LedgerFile(place.ledger).dataset("people"), ids=IDS)
+
+
+def test_a_curator_counts_users_before_it_reads_labels() -> None:
+    with pytest.raises(ldp.privacy.InputError, match="users"):
+        ldp.Curator(Unread(), domain=DOMAIN, budget=ldp.Budget(1), users=np.arange(7))
+
+
 def losses(place: Place, value: str) -> str:
     path = place.folder / "losses.csv"
     path.write_text("a,b\n" + "0,1\n" * 20 + f"{value},1\n")

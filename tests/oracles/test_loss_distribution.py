@@ -97,7 +97,7 @@ def test_a_sum_and_a_budget_are_those_of_the_worst_mechanism() -> None:
     exported = read(content["distributions"][0])
     assert exported.get_delta_for_epsilon(2.0) == pytest.approx(0, abs=1e-15)
     assert exported.get_delta_for_epsilon(0.0) == pytest.approx(math.tanh(1), rel=1e-9)
-    given: dict[str, Any] = {"account": "a", "budgets": ((3, 0), (2, "1e-6"))}
+    given: dict[str, Any] = {"account": "a", "budgets": ((3, 0), (2, "1e-6")), "keeps": Unit.ONE_LABEL}
     many = [Charge(name, (), PrivacyLoss.gaussian(0.1), {"mechanism": "M"}, **given) for name in "ab"]
     many = [Charge.from_json(json.loads(json.dumps(charge.to_json()))) for charge in many]
     exported = read(loss_distributions(certificate(*many), "1e-6")["distributions"][0])

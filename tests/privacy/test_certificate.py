@@ -1,11 +1,13 @@
 """Receipts, releases and what is public."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+import labeldp as ldp
 from labeldp.privacy import (
     Certificate,
     Charge,
@@ -314,3 +316,12 @@ def test_public_needs_a_reason(why: object) -> None:
 def test_reprs_show_no_value() -> None:
     secret = np.array([987654321])
     assert "987654321" not in repr(Public(secret, why="w")) + repr(release(secret)) + str(release(secret))
+
+
+def test_one_charge_is_stated_in_one_way() -> None:
+    curator = ldp.Curator(["no", "yes"] * 20, domain=ldp.Classes(("no", "yes")), budget=ldp.Budget(20))
+    release = curator.release(ldp.RandomizedResponse(domain=curator.domain, epsilon=20), rng=ldp.SystemRandomness())
+    [charge] = release.certificate.entries
+    cheap = replace(release.certificate, entries=(replace(charge, loss=ldp.PrivacyLoss.pure(1)),))
+    with pytest.raises(InputError, match="state one charge in two ways"):
+        gather([release, ldp.Release(None, cheap)], lambda *_: None)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import labeldp as ldp
 from labeldp.bags.losses import HiddenWeights, NoisyBag
 from labeldp.online.experts.renyi import Switching
-from labeldp.privacy import InputError, PrivacyLoss
+from labeldp.privacy import InputError, PrivacyLoss, composition, convolutions
 from labeldp.privacy.atoms import BoundedRange, Discrete, Failure, Gaussian, Response
 from labeldp.privacy.charges import Block, Step, joint_loss
+from labeldp.privacy.composition import MAX_LATTICE_POINTS, MOST_PRODUCTS, _lattice
 from labeldp.privacy.exact import decimal, exp_bounds, log_bounds
 from labeldp.privacy.loss import Largest
 
@@ -278,3 +279,20 @@ def check_that_no_part_costs_more(counted: list[tuple[Any, int]], epsilon: Fract
     for delta in ("1e-6", "0.01"):
         if (largest := whole.epsilon(delta)) < math.inf:
             assert max(atom.least(decimal(largest, "epsilon")) for atom, _ in counted) <= float(delta)
+
+
+def test_many_unlike_losses_are_composed_on_fewer_points_and_never_below_a_part() -> None:
+    """A file may hold any number of them: the work is bounded, and each bound stays one."""
+    part = PrivacyLoss.response("0.5", 2)
+    hostile = PrivacyLoss.total((PrivacyLoss.response(Fraction(1, 1000 + i), 2 + i % 5), 10**9) for i in range(100))
+    together = part + hostile
+    assert convolutions(together.atoms) * MAX_LATTICE_POINTS**2 > MOST_PRODUCTS
+    assert together.delta(0.1) >= part.delta(0.1)
+    few = PrivacyLoss.total((PrivacyLoss.response(Fraction(1, 10 + i), 3), 2) for i in range(5))
+    fine = few.delta(0.3)
+    _lattice.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(composition, "MOST_PRODUCTS", 1)
+        coarse = few.delta(0.3)
+    _lattice.cache_clear()
+    assert fine <= coarse <= 1.05 * fine

@@ -2,27 +2,29 @@
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from labeldp.privacy import (
+    MOST_CONVOLUTIONS,
+    SMALLEST,
     Certificate,
     Floats,
-    Gaussian,
     InputError,
     PrivacyLoss,
     Promise,
     RandomnessKind,
     Trust,
+    convolutions,
     decimal,
     failures,
     float_above,
     loss_lattice,
     promised,
     rounded_up_text,
+    total_mu,
 )
 
 FORMAT = "labeldp privacy loss 1"
@@ -89,15 +91,18 @@ def _losses(promise: Promise) -> tuple[PrivacyLoss, ...]:
 
 def loss_distribution(loss: PrivacyLoss) -> dict[str, Any]:
     """Return one privacy loss distribution, which dominates the outputs in both orders of two labels."""
-    gaussian = [count * Fraction(atom.mu) ** 2 for atom, count in loss.atoms if isinstance(atom, Gaussian)]
-    failure, square = float_above(failures(loss.atoms)), sum(gaussian, Fraction(0))
-    if square:
-        step, cells, masses, tail = _connected(_with_gaussian(loss, math.sqrt(float_above(square)) * (1 + 2.0**-51)))
+    failure, mu = float_above(failures(loss.atoms)), total_mu(loss.atoms)
+    too_many = InputError("the releases are too many to compose: read one of them, or the budget of their account")
+    if convolutions(loss.atoms) > MOST_CONVOLUTIONS:
+        raise too_many
+    lattice = loss_lattice(loss.atoms)
+    if math.isinf(lattice.most):
+        raise too_many
+    if mu:
+        step, cells, masses, tail = _connected(_with_gaussian(lattice, mu))
     else:
-        lattice = loss_lattice(loss.atoms)
         cells = lattice.first + np.flatnonzero(lattice.masses)
-        error = lattice.relative_error + 2.0**-50 * (len(lattice.masses) + 1)
-        masses = lattice.masses[lattice.masses > 0] * (1 + error)
+        masses = lattice.masses[lattice.masses > 0] * lattice.most
         # Two steps above the nearest double: no product with a count of cells is rounded below the loss.
         step, tail = math.nextafter(math.nextafter(float_above(lattice.step), math.inf), math.inf), lattice.lost
     return {
@@ -113,18 +118,16 @@ def loss_distribution(loss: PrivacyLoss) -> dict[str, Any]:
     }
 
 
-def _with_gaussian(loss: PrivacyLoss, mu: float) -> Curve:
+def _with_gaussian(lattice: Any, mu: float) -> Curve:
     """Return the curve of finite atoms and a Gaussian: the Gaussian's curve at each of their losses."""
-    lattice = loss_lattice(loss.atoms)
     masses, losses = lattice.masses[lattice.masses > 0], lattice.losses()[lattice.masses > 0]
-    slack = 1 + lattice.relative_error + 2.0**-50 * (len(lattice.masses) + 1)
 
     def curve(epsilons: Floats) -> Floats:
-        deltas = np.full(epsilons.shape, lattice.lost)
+        deltas = np.full(epsilons.shape, lattice.lost + SMALLEST)
         for mass, value in zip(masses.tolist(), losses.tolist(), strict=True):
             gaps = epsilons - value - 2.0**-50 * (np.abs(epsilons) + abs(value))
             gained, missed = ndtr(mu / 2 - gaps / mu), np.exp(gaps) * ndtr(-mu / 2 - gaps / mu)
-            deltas += mass * slack * np.maximum(gained * (1 + _CDF_ERROR) - missed * (1 - _CDF_ERROR), 0.0)
+            deltas += mass * lattice.most * np.maximum(gained * (1 + _CDF_ERROR) - missed * (1 - _CDF_ERROR), 0.0)
         return deltas
 
     return curve

@@ -273,6 +273,10 @@ class Curator(NotCopyable):
         self._map = None if whose is None else users_digest(names, whose, key)
         alone = Unit.FULL if account.protection.unit is Unit.FULL else Unit.ONE_LABEL  # its mechanisms come later
         account.check_unit(alone if whose is None else Unit.ONE_USER, self._map)
+        if count is not None:
+            if whose is not None and len(whose) != count:
+                raise InputError(ONE_USER, argument="users")
+            account.check_count(count)
         with account.comparing(domain):
             if isinstance(labels, LabelSource):
                 codes = domain.check_codes(labels.codes(domain))

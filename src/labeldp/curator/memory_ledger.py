@@ -103,6 +103,9 @@ class Ledger(SingleProcess):
         """See `Protection.admit`."""
         self._protection.admit(unit, users, self.scope.dataset)
 
+    def check_count(self, records: int) -> None:
+        """Refuse nothing: a ledger in memory does not know how many records there are."""
+
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Do nothing: a ledger in memory remembers neither domains nor refusals."""
         return nullcontext()

@@ -1,4 +1,5 @@
 from .atoms import NEGLIGIBLE_DELTA as NEGLIGIBLE_DELTA
+from .atoms import SMALLEST as SMALLEST
 from .atoms import Atom as Atom
 from .atoms import BoundedRange as BoundedRange
 from .atoms import Discrete as Discrete
@@ -33,10 +34,13 @@ from .charges import largest_of as largest_of
 from .charges import most_met as most_met
 from .charges import promised as promised
 from .charges import total_loss as total_loss
+from .composition import MOST_CONVOLUTIONS as MOST_CONVOLUTIONS
+from .composition import convolutions as convolutions
 from .composition import failures as failures
 from .composition import gaussian_delta as gaussian_delta
 from .composition import loss_lattice as loss_lattice
 from .composition import max_loss as max_loss
+from .composition import total_mu as total_mu
 from .errors import UNTIL_MADE as UNTIL_MADE
 from .errors import Argument as Argument
 from .errors import BudgetExceeded as BudgetExceeded

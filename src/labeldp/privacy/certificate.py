@@ -346,7 +346,10 @@ def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
     Raises:
         InputError: they share no unit of protection, such as labels and losses of rounds.
     """
-    entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
+    entries: dict[str, Charge] = {}
+    for entry in (entry for certificate in certificates for entry in certificate.entries):
+        if entries.setdefault(entry.id, entry) != entry:
+            raise InputError("certificates state one charge in two ways: one of them was changed by hand")
     datasets = dict.fromkeys([certificate.dataset for certificate in certificates])
     units = [certificate.neighbors for certificate in certificates]
     parts = len(datasets) == 1 and all(certificate.cohorts for certificate in certificates)

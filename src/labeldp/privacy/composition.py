@@ -1,7 +1,7 @@
 """The curve delta(epsilon) of one sequence of atoms, every rounding against us."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import chain
@@ -26,6 +26,12 @@ Sequence = tuple[tuple[Atom, int], ...]
 
 MAX_LATTICE_POINTS = 1 << 15
 """Lattices with more points are coarsened, losses rounded up."""
+
+MOST_PRODUCTS = 1 << 35
+"""Where composing would take more products of masses, lattices have fewer points."""
+
+MOST_CONVOLUTIONS = 1 << 16
+"""Losses that need more convolutions are not composed."""
 
 FEW_MASSES = 256
 """At most so many masses are convolved one by one."""
@@ -64,6 +70,7 @@ class _Lattice:
     masses: Floats
     relative_error: float
     lost: float = 0.0
+    limit: int = MAX_LATTICE_POINTS
 
     @property
     def most(self) -> float:
@@ -88,7 +95,7 @@ class _Lattice:
         error = left.relative_error + right.relative_error + 1.01 * (terms + 1) * 2.0**-53
         lost = 1.001 * (left.lost * max(1.0, right.total) + right.lost * max(1.0, left.total))
         masses = _convolved(left.masses, right.masses)
-        return _Lattice(step, left.first + right.first, masses, error, lost).trimmed()
+        return _Lattice(step, left.first + right.first, masses, error, lost, self.limit).trimmed()
 
     def on(self, step: Fraction) -> "_Lattice":
         """Return the same on a step that is this one times a power of two, losses rounded up."""
@@ -102,7 +109,8 @@ class _Lattice:
         padded = np.concatenate([np.zeros(1 - self.first % 2), self.masses])
         padded = np.concatenate([padded, np.zeros(len(padded) % 2)])
         masses = padded.reshape(-1, 2).sum(axis=1)
-        return _Lattice(2 * self.step, -(-self.first // 2), masses, self.relative_error + 2.0**-52, self.lost)
+        error = self.relative_error + 2.0**-52
+        return _Lattice(2 * self.step, -(-self.first // 2), masses, error, self.lost, self.limit)
 
     def trimmed(self) -> "_Lattice":
         """Return a long lattice without its negligible ends, on a coarser step where it is still too long."""
@@ -114,8 +122,8 @@ class _Lattice:
         masses = self.masses[bottom : len(self.masses) - top].copy()
         masses[0] += below[bottom - 1] if bottom else 0.0
         lost = self.lost + (1.001 * float(above[top - 1]) if top else 0.0)
-        lattice = _Lattice(self.step, self.first + bottom, masses, self.relative_error + 2.0**-52, lost)
-        while len(lattice.masses) > MAX_LATTICE_POINTS:
+        lattice = _Lattice(self.step, self.first + bottom, masses, self.relative_error + 2.0**-52, lost, self.limit)
+        while len(lattice.masses) > self.limit:
             lattice = lattice.coarser()
         return lattice
 
@@ -173,9 +181,10 @@ def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> 
     single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
     if len(single) == 1 and isinstance(single[0], NumericAtom):
         return min(1.0, single[0].delta(epsilon) + _float_up(failure) + SMALLEST)
-    if sum(count for atom, count in sequence if not isinstance(atom, Gaussian | Failure)) > MOST_COMPOSED:
+    composed = sum(count for atom, count in sequence if not isinstance(atom, Gaussian | Failure))
+    if composed > MOST_COMPOSED or convolutions(sequence) > MOST_CONVOLUTIONS:
         return 1.0
-    lattice, mu = loss_lattice(sequence), _total_mu(sequence)
+    lattice, mu = loss_lattice(sequence), total_mu(sequence)
     gaps = float(epsilon) - lattice.losses()
     slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
     if mu > 0:
@@ -266,7 +275,7 @@ def _float_up(value: Fraction) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def _total_mu(sequence: Sequence) -> float:
+def total_mu(sequence: Sequence) -> float:
     """Return the mu of all Gaussian parts together, rounded up. Source: Dong, Roth, Su (2019), Corollary 3.3."""
     squares = [count * Fraction(atom.mu) ** 2 for atom, count in sequence if isinstance(atom, Gaussian)]
     total = min(sum(squares, Fraction(0)), _MAX_SQUARE)
@@ -287,13 +296,22 @@ def _lattice(sequence: Sequence) -> _Lattice:
     """Return the loss distribution of all finite atoms of a sequence on one lattice."""
     if not sequence:
         return _Lattice(Fraction(1), 0, np.ones(1), 0.0)
-    step = _step(sequence)
-    return reduce(
-        lambda left, right: left @ right, (_power(_atom_lattice(atom, step), count) for atom, count in sequence)
-    )
+    limit = MAX_LATTICE_POINTS
+    while convolutions(sequence) * limit**2 > MOST_PRODUCTS and limit > MIN_TRIMMED_POINTS:
+        limit //= 2
+    step = _step(sequence, limit)
+    lattices = (replace(_atom_lattice(atom, step), limit=limit) for atom, _ in sequence)
+    powers = (_power(lattice, count) for lattice, (_, count) in zip(lattices, sequence, strict=True))
+    return reduce(lambda left, right: left @ right, powers)
 
 
-def _step(sequence: Sequence) -> Fraction:
+def convolutions(sequence: Sequence) -> int:
+    """Return how many convolutions of lattices the finite losses and curves of a sequence take."""
+    counts = [count for atom, count in sequence if not isinstance(atom, Gaussian | Failure)]
+    return sum(count.bit_length() + count.bit_count() - 1 for count in counts)
+
+
+def _step(sequence: Sequence, limit: int = MAX_LATTICE_POINTS) -> Fraction:
     """Return the largest step that all losses are multiples of; a coarser one if an atom needs too many points.
 
     Curves have no step of their own: it is halved until it is fine enough for them, or as fine as the largest bears.
@@ -301,13 +319,13 @@ def _step(sequence: Sequence) -> Fraction:
     lists = [[loss for loss, _ in atom.masses()] for atom, _ in sequence if isinstance(atom, Response | Discrete)]
     curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, NumericAtom)]
     reach = max([max(losses) - min(losses) for losses in lists] + [2 * curve for curve in curves])
-    floor, step = 4 * reach / MAX_LATTICE_POINTS, Fraction(0)
+    floor, step = 4 * reach / limit, Fraction(0)
     for loss in filter(None, chain(*lists)):
         step = _common_step(step, loss)
         if step <= floor:
             break
     step = max(step or Fraction(1), floor)
-    while curves and step * MIN_CURVE_STEPS > min(curves) and step * MAX_LATTICE_POINTS > reach:
+    while curves and step * min(MIN_CURVE_STEPS, limit // 4) > min(curves) and step * limit > reach:
         step /= 2
     return step
 

@@ -157,6 +157,9 @@ class LedgerLike(Protocol):
     def check_unit(self, unit: Unit, users: str | None = None) -> None:
         """Refuse a unit of protection, or users, that the account does not keep; see `Protection.admit`."""
 
+    def check_count(self, records: int) -> None:
+        """Refuse another number of records than a durable ledger knows, before labels are compared."""
+
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Let the body compare labels with a declared domain; a ledger file remembers that and the outcome."""
 
