@@ -11,6 +11,7 @@ import labeldp as ldp
 from labeldp.curator import Curator, copy_ledger
 from labeldp.privacy import CuratorLike
 from labeldp.serve import connect
+from labeldp.serve.client import RemoteCurator, ServerConnection
 from serve.server import CLASSES, Server, labels
 from slow import slow_cases
 
@@ -154,3 +155,19 @@ def test_a_socket_that_does_not_exist_is_reported_at_once(tmp_path: Path, monkey
         ldp.LabelDPError, match=r"no server is at unix:.*: No such file or directory. Check the address"
     ):
         connect(f"unix:{tmp_path / 'none.sock'}", token="ldp_x")
+
+
+@pytest.mark.parametrize("answer", [{}, {"value": 1}, {"released": {}}, {"released": None}, {"datasets": [{}]}])
+def test_an_answer_without_its_parts_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> None:
+    monkeypatch.setattr(ServerConnection, "ask", lambda self, call, content: answer)
+    server, domain = ServerConnection("unix:nowhere", "token"), ldp.Classes(("no", "yes"))
+    curator, mechanism = RemoteCurator(server, "people", domain, 10), ldp.RandomizedResponse(domain=domain, epsilon=1)
+    for ask in (
+        lambda: connect("unix:nowhere", token="token"),
+        lambda: curator.release(mechanism, rng=ldp.SystemRandomness()),
+        lambda: curator.has_released(mechanism, step="a"),
+        lambda: curator.certificate("charge"),
+        lambda: curator.check_ids([1]),
+    ):
+        with pytest.raises(ldp.LabelDPError, match="sent an answer without"):
+            ask()

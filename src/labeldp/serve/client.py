@@ -146,6 +146,13 @@ def _checked(status: int, answer: dict[str, Any]) -> dict[str, Any]:
     raise kinds.get(str(answer.get("error")), LabelDPError)(message)
 
 
+def _part(answer: Any, name: str) -> Any:
+    """Return a part of an answer; raise LabelDPError where a server sent none."""
+    if not isinstance(answer, Mapping) or name not in answer:
+        raise LabelDPError(f"the server sent an answer without {name!r}: check the address, and that versions agree")
+    return answer[name]
+
+
 def connect(
     address: str,
     *,
@@ -173,13 +180,15 @@ def connect(
         LabelDPError: the server cannot be reached, or does not know the token.
     """
     server = ServerConnection(address, token, certificate=certificate)
-    shares = {entry["dataset"]: entry for entry in server.ask("datasets", {})["datasets"]}
+    shares = {_part(entry, "dataset"): entry for entry in _part(server.ask("datasets", {}), "datasets")}
     name = next(iter(shares)) if dataset is None and len(shares) == 1 else dataset
     if name is None or name not in shares:
         listed = ", ".join(map(repr, shares)) or "none"
         raise InputError(f"must be one that you have a share of: {listed}", argument="dataset")
     about = shares[name]
-    curator = RemoteCurator(server, name, Domain.from_json(about["domain"]), int(about["records"]), run, reason)
+    curator = RemoteCurator(
+        server, name, Domain.from_json(_part(about, "domain")), int(_part(about, "records")), run, reason
+    )
     if ids is not None:
         curator.check_ids(ids)
     return curator
@@ -268,7 +277,7 @@ class RemoteCurator:
         Raises:
             InputError: they are others, or stand in another order.
         """
-        order = self.budget["order"]
+        order = _part(self.budget, "order")
         if order is None:
             raise InputError("must be left out: the server has labels without ids", argument="ids")
         if order_digest(ids) != order:
@@ -293,7 +302,7 @@ class RemoteCurator:
 
     def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
         """Return whether such a release would be found again; see `Curator.has_released`."""
-        return bool(self._ask("released", described_steps({step: mechanism}))["released"][step])
+        return bool(_part(_part(self._ask("released", described_steps({step: mechanism})), "released"), step))
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Have the server charge a mechanism and draw from it; see `Curator.release`.
@@ -315,10 +324,10 @@ class RemoteCurator:
         self._subscribers.before(step, mechanism)
         request = {"mechanism": described(mechanism), "step": step or "", "reason": self._reason}
         answer = self._ask("release", request)
-        certificate = Certificate.from_json(answer["certificate"])
-        restored = answer["restored"]
+        certificate = Certificate.from_json(_part(answer, "certificate"))
+        restored = _part(answer, "restored")
         restored_mechanism = mechanism if restored is None else mechanism.restored(unpacked(restored, "restored"))
-        release = Release(unpacked(answer["value"], "value"), certificate, restored_mechanism)
+        release = Release(unpacked(_part(answer, "value"), "value"), certificate, restored_mechanism)
         self._subscribers.after(step, release, lambda: self._rows)
         return release
 
@@ -330,7 +339,7 @@ class RemoteCurator:
 
     def certificate(self, charge: str) -> Certificate:
         """Return the certificate of an earlier release to the same analyst, by the id of its charge."""
-        return Certificate.from_json(self._ask("certificate", {"charge": charge})["certificate"])
+        return Certificate.from_json(_part(self._ask("certificate", {"charge": charge}), "certificate"))
 
     def split(self, parts: Public[Any]) -> list["RemoteCurator"]:
         """Return one curator for each part of the records; see `Curator.split`."""
