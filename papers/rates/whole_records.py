@@ -205,7 +205,7 @@ class FullSelection(_Full):
     def release_counts(self, counts: Integers, *, rng: RandomSource) -> NDArray[Any]:
         """Return the same for counts (cells, K) that are given."""
         again = self.rule == "exponential"
-        return select(word_stream(rng, len(counts)), counts, self.unit, again=again).astype(self.domain.labels.dtype)
+        return select(counts, self.unit, again=again, rng=rng).astype(self.domain.labels.dtype)
 
     def law(self, counts: Any) -> NDArray[np.float64]:
         """Return P(class) for the counts (K,) of one cell: for tests and planning."""

@@ -2,7 +2,7 @@
 
 import io
 import itertools
-import pickle
+import json
 import random
 import struct
 import sys
@@ -299,7 +299,8 @@ def read_state(program: Any, reader: Reader) -> None:
                 reader.read(
                     {part: item for part, item in parts.items() if of_program or part in names}, f"{name} {key}"
                 )
-    seeds = pickle.dumps((random.getstate(), np.random.get_bit_generator().state))  # type: ignore[attr-defined]
+    state = np.random.get_bit_generator().state  # type: ignore[attr-defined]
+    seeds = json.dumps([random.getstate(), state], default=lambda array: array.tolist()).encode()
     reader.read(sha256(seeds).hexdigest(), "seeds")
 
 

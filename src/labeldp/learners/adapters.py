@@ -134,7 +134,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         else:
             if labels.dtype.kind != "O":
                 check_classification_targets(labels)
-            distinct = {(type(label), label): label for label in listed if isinstance(label, Hashable)}
+            distinct: dict[Any, Any] = {(type(label), label): label for label in listed if isinstance(label, Hashable)}
             domain = Classes(list(distinct.values()) if len(distinct) else listed)
         codes = released_codes(domain, labels)
         if likelihood is not None:
