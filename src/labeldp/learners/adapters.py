@@ -1,6 +1,6 @@
 """Learning from released labels and scoring on them, by scikit-learn's conventions."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -125,8 +125,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self.mechanism is not None and likelihood is None and are_sets(self.mechanism):
             return self.mechanism.domain, Evidence.made_by(self.mechanism, y)
         # Of a list numpy would make texts of numbers beside texts, and round integers of more than 64 bits.
-        labels = column_or_1d(y if hasattr(y, "__array__") else np.array([*y, None], dtype=object)[:-1], warn=True)
-        listed, names = labels.tolist(), self.classes
+        listed = not hasattr(y, "__array__") and isinstance(y, Iterable) and not isinstance(y, str)
+        labels = column_or_1d(np.array([*y, None], dtype=object)[:-1] if listed else y, warn=True)
+        entries, names = labels.tolist(), self.classes
         if self.mechanism is not None:
             domain: Classes = self.mechanism.domain
         elif names is not None:
@@ -134,8 +135,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         else:
             if labels.dtype.kind != "O":
                 check_classification_targets(labels)
-            distinct: dict[Any, Any] = {(type(label), label): label for label in listed if isinstance(label, Hashable)}
-            domain = Classes(list(distinct.values()) if len(distinct) else listed)
+            distinct: dict[Any, Any] = {(type(label), label): label for label in entries if isinstance(label, Hashable)}
+            domain = Classes(list(distinct.values()) if len(distinct) else entries)
         codes = released_codes(domain, labels)
         if likelihood is not None:
             rows = np.asarray(likelihood, dtype=np.float64)

@@ -87,11 +87,16 @@ def row_table(features: Any) -> Any:
     return features
 
 
+_TABLES = ("shape", "__len__", "__array__")
+"""What a table has one of."""
+
+
 def check_table(features: Any) -> None:
     """Raise an `InputError` for what has no rows: mappings, generators, queries, rows of unlike length."""
     if hasattr(features, "collect") and not hasattr(features, "shape"):
         raise InputError("features must be in memory, and these are a query: take features.collect()")
-    if isinstance(features, Mapping | Iterator) or not (hasattr(features, "shape") or hasattr(features, "__len__")):
+    mapping = isinstance(features, Mapping) and not issparse(features)  # scipy's dictionaries of keys are both
+    if mapping or isinstance(features, Iterator) or not any(hasattr(features, name) for name in _TABLES):
         raise InputError("features must be a table with one row for each record")
     if not hasattr(features, "shape") and without_traceback(lambda: np.asarray(features)) is None:
         raise InputError("features must be a table with as many columns in each row")

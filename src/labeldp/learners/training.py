@@ -149,7 +149,9 @@ def fit_noisy(
     check_rows(features, len(evidence))
     recipe, releases = Training.of(training), [prior] if isinstance(prior, Release) else []
     rows = None if prior is None else prior_rows(prior, len(evidence), evidence.classes)
-    refuse_reused(release.mechanism, release.value, features=features, prior=rows, sample_weight=sample_weight)
+    inputs = getattr(release.mechanism, "public_inputs", ())
+    compared = None if any(source.name == "prior" for source in inputs) else rows  # answers by a prior agree with it
+    refuse_reused(release.mechanism, release.value, features=features, prior=compared, sample_weight=sample_weight)
     candidates = as_candidates(classifier, features)
     check_evaluation(evaluation)
     held = kept_apart(len(evidence), evaluation, partition_seed)
