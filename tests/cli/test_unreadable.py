@@ -78,20 +78,21 @@ DOORS: dict[str, Callable[[str], Any]] = {
     "histogram": lambda data: histogram(data, label="bought", domain=CLASSES, **BY_ID),
     "cells": of_cells,
     "moments": lambda data: moments(
-        data, label="bought", domain=CLASSES, features=FEATURES, clip=1.0, why="made of nothing", **BY_ID
+        data, label="bought", domain=CLASSES, features=["team"], clip=1.0, why="made of nothing", **BY_ID
     ),
     "fit_cells": lambda data: fit_cells(data, label="hours", domain=HOURS, features=FEATURES, **BY_ID),
     "fit_linear": lambda data: fit_linear(data, label="bought", domain=CLASSES, features=FEATURES, **BY_ID),
     "bag_sum": lambda data: bag_sum(
-        data, label="hours", domain=HOURS, bags="id", size=1, why="made of nothing", **BY_ID
+        data, label="hours", domain=HOURS, bags="team", size=1, why="made of nothing", **BY_ID
     ),
     "charge": charged,
 }  # fmt: skip
 
 
 def spoiled(folder: Path, column: str, cell: bytes, row: int = 30) -> str:
-    """Write people.csv with one label replaced; return its name."""
-    lines = (folder / "people.csv").read_bytes().splitlines()
+    """Write people.csv with a column of teams, and with one label replaced; return its name."""
+    head, *rows = (folder / "people.csv").read_bytes().splitlines()
+    lines = [b"team," + head, *(b"%d," % (number % 3) + line for number, line in enumerate(rows))]
     (folder / "sound.csv").write_bytes(b"\n".join(lines) + b"\n")
     cells = lines[row].split(b",")
     cells[lines[0].split(b",").index(column.encode())] = cell

@@ -174,7 +174,7 @@ def test_an_evaluation_reads_as_a_sentence() -> None:
     evaluation = Evaluation(fixed([0, 1] * 100), rows, "a model")
     assert evaluation.accuracy().value == pytest.approx(1.3)  # an estimate outside of its interval is not printed
     assert str(evaluation) == (
-        "estimated accuracy 100.0 %, 95 % interval 100.0 % to 100.0 %, from 200 released labels; "
+        "estimated accuracy 100.0 %, 95 % interval 82.4 % to 100.0 %, from 200 released labels; "
         "what was evaluated: a model"
     )
     assert repr(evaluation) == "Evaluation(source='a model')"

@@ -32,6 +32,8 @@ def exact_shares(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return shares of a class from how often answers name it: value, low, high and variance, not clipped.
 
+    An interval that lies outside of [0, 1] is moved to the nearer end: noise, and no certainty, put it there.
+
     Args:
         hits: how many answers name the class.
         trials: how many there are; without any the value is NaN, and the interval has all shares.
@@ -42,7 +44,13 @@ def exact_shares(
     rate = hits / np.where(trials > 0, trials, np.nan)
     ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, trials, level)]
     variance = np.nan_to_num(rate * (1 - rate)) / np.maximum(trials, 1) / (hit - miss) ** 2
-    return (rate - miss) / (hit - miss), np.minimum(*ends), np.maximum(*ends), variance
+    return (rate - miss) / (hit - miss), *within_shares(np.minimum(*ends), np.maximum(*ends)), variance
+
+
+def within_shares(low: Floats, high: Floats) -> Ends:
+    """Return intervals that meet [0, 1]; those outside are moved to the nearer end with their width, at most 1."""
+    width = np.minimum(high - low, 1.0)
+    return np.where(low >= 1, 1 - width, low), np.where(high <= 0, width, high)
 
 
 def sidak(level: float, independent: int, dependent: int = 1) -> float:

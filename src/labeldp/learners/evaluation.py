@@ -18,6 +18,7 @@ from labeldp.inference import (
     normal_quantile,
     student,
     student_within,
+    within_shares,
 )
 from labeldp.learners.evidence import Probabilities, inverse_table, normalized, refuse_reused
 from labeldp.mechanisms import DiscreteLaplace, RandomizedResponse, debias
@@ -221,7 +222,7 @@ def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, lev
         level: coverage of the interval.
     """
     rates = mechanism.naming_rates() if hasattr(mechanism, "naming_rates") else None
-    if rates is None:  # an arbitrary table, or declared answers
+    if rates is None or rates[0] == rates[1]:  # an arbitrary table, declared answers, or rates that doubles cannot tell
         inverse = inverse_table(mechanism)
         hit, miss = float(inverse[0, 0]), float(inverse[0, 1])
         alike = np.allclose(inverse, miss + (hit - miss) * np.eye(len(inverse)))
@@ -232,6 +233,7 @@ def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, lev
         raise InputError("release must be of a mechanism that treats all classes alike, such as RandomizedResponse")
     rates = np.array([agreements / records, *clopper_pearson(agreements, records, level)])
     value, low, high = miss + (hit - miss) * rates
+    low, high = within_shares(low, high)
     return ScoreEstimate(float(value), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
 
 
