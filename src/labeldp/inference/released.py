@@ -162,7 +162,8 @@ class Outcomes:
         step = rows_at_once(len(self.names) or 1)
         if stop - start <= step:
             return of(rows)[:, columns]
-        parts = [of(slice(first, min(first + step, stop)))[:, columns] for first in range(start, stop, step)]
+        # copies: a view of one column would hold its block
+        parts = [of(slice(first, min(first + step, stop)))[:, columns].copy() for first in range(start, stop, step)]
         return np.concatenate(parts)
 
     def numbers(self, rows: slice) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from labeldp.inference.groups import rows_at_once
 from labeldp.privacy import InputError, Public
 
 CHANCE = 0.01
@@ -85,20 +86,33 @@ class NoisyAnswers:
             return True
         if self._value.dtype.kind not in "iu":
             return False
-        for rows in (slice(0, FIRST), slice(None)):
-            codes = places(column[rows])
-            parts = [part for part in self._codes(rows) if related(part, codes)]
-            if not parts:
-                return False
-        return any(self._log_chance(part, codes) < log_chance for part in parts)
+        first, codes = places(column[:FIRST]), places(column)
+        named = [] if self._value.ndim == 1 else list(self._mechanism.named(self._value[:FIRST]).T)
+        classes = [code for code, part in enumerate(named) if related(part.astype(np.intp), first)]
+        return any(
+            related(part, codes) and self._log_chance(part, codes) < log_chance for part in self._codes(first, classes)
+        )
 
-    def _codes(self, rows: slice) -> list[NDArray[np.intp]]:
-        """Return what answers say: the class or the number; of sets also whether each class is named."""
-        value = self._value[rows]
+    def _codes(self, first: NDArray[np.intp], classes: list[int]) -> Iterator[NDArray[np.intp]]:
+        """Yield what answers say, where the first of them are related to a column: the class, number or set.
+
+        Of sets also whether some classes are named.
+        """
+        value = self._value
         if value.ndim == 1:
-            return [np.asarray(value, dtype=np.intp)]
+            codes = np.asarray(value, dtype=np.intp)
+            if related(codes[:FIRST], first):
+                yield codes
+            return
         sets = np.unique(value, axis=0, return_inverse=True)[1].reshape(-1)
-        return [sets, *self._mechanism.named(value).T.astype(np.intp)]
+        if related(np.unique(sets[:FIRST], return_inverse=True)[1], first):
+            yield sets
+        step = rows_at_once(self._mechanism.domain.size)
+        starts = range(0, len(value), step)
+        for code in classes:
+            yield np.concatenate(
+                [self._mechanism.named(value[start : start + step])[:, code] for start in starts]
+            ).astype(np.intp)
 
     def _log_chance(self, answers: NDArray[np.intp], column: NDArray[np.intp]) -> float:
         """Return the log of a bound on the probability that noise relates answers to a column that is public.
