@@ -102,13 +102,12 @@ def test_neighbors_of_whole_records_are_not_told_apart() -> None:
     assert worst <= 1.0
 
 
-def test_cells_of_public_features_cannot_rest_on_a_release_of_whole_records() -> None:
+def test_cells_may_rest_on_a_release_of_whole_records_which_protects_labels_too() -> None:
     full = fit_full_cells(holder(ROWS, [0.0] * 5, NUMBERS), epsilon=1, rng=RNG(0), smallest=1)
     tree = full.map(lambda model: DecisionTreeRegressor(max_leaf_nodes=2).fit(ROWS, model.predict(ROWS)))
     labels = ldp.Curator([0.0] * 5, domain=ldp.Interval(0, 1), budget=ldp.Budget(epsilon=1))
-    with pytest.raises(InputError, match="partition must rest on released labels"):
-        fit_cells(ROWS, labels, epsilon=1, rng=RNG(0), partition=TreePartition(tree))
-    assert labels.ledger.spent.epsilon() == 0
+    model = fit_cells(ROWS, labels, epsilon=1, rng=RNG(0), partition=TreePartition(tree))
+    assert model.certificate.neighbors is Unit.ONE_LABEL and model.certificate.epsilon(0) == 2
 
 
 def test_bad_input_is_refused_before_anything_is_charged() -> None:
