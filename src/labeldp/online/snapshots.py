@@ -23,11 +23,11 @@ class KernelState:
     """Base of the states that a snapshot of a learner may hold: frozen dataclasses of numbers, arrays and states."""
 
     kinds: ClassVar[dict[str, Any]] = {}
-    """Every subclass, by name."""
+    """Every subclass, by module and name."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        KernelState.kinds[cls.__name__] = cls
+        KernelState.kinds[f"{cls.__module__}:{cls.__qualname__}"] = cls
 
 
 def to_plain(state: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _restored(tree: Any, arrays: list[Any]) -> Any:
         return tree
     if "kind" in tree:
         inner = {name: _restored(value, arrays) for name, value in tree["fields"].items()}
-        return KernelState.kinds[tree["kind"].partition(":")[2]](**inner)
+        return KernelState.kinds[tree["kind"]](**inner)
     [(form, value)] = tree.items()
     if form == "array":
         return arrays[value]
