@@ -18,7 +18,6 @@ from labeldp.streams import (
     feature_table,
 )
 from labeldp.streams.groupings import ByCells
-from labeldp.tables import open_table
 from spark.frames import frame
 from streams.tables import DOMAIN
 from streams.test_sums import RANGE, exact, table
@@ -36,9 +35,8 @@ def asked(path: Path, **more: Any) -> dict[str, Any]:
 def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
     source = table()
     LedgerFile(path).add("people", ldp.Budget(epsilon=1))
-    alone = Aggregation(open_table(source), "bought", "id", DOMAIN, LedgerFile(path).dataset("people")).grouped(
-        ldp.LaplaceHistogram, ByColumn("group"), WHY, epsilon=1
-    )
+    aggregation = Aggregation.of("histogram", source, "bought", "id", DOMAIN, 1, path, "people", None, None)
+    alone = aggregation.grouped(ldp.LaplaceHistogram, ["group"], lambda: ByColumn("group"), WHY, 1)
     for partitions in (1, 13):
         dealt = frame(spark, source, partitions, seed=partitions)
         found = room.histogram(dealt, groups="group", why=WHY, **asked(path))

@@ -13,7 +13,7 @@ from labeldp import spark as room
 from labeldp.curator import LedgerFile
 from labeldp.learners import ExactMap, LinearTask, TableMap
 from labeldp.learners.representations import encode, sample_places
-from labeldp.streams import Aggregation, public_sample
+from labeldp.streams import Aggregation
 from labeldp.streams.aggregates import Survey
 from labeldp.streams.linear import learn
 from labeldp.tables import open_table
@@ -35,6 +35,12 @@ def charges(path: Path) -> int:
     return len(LedgerFile(path).dataset("people").charges)
 
 
+def aggregation(table: Any, label: str, domain: Any, path: Path, delta: float) -> Aggregation:
+    return Aggregation.of(
+        "fit-linear", table, label, "id", domain, 2, path, "people", None, None, delta=delta, features=FEATURES
+    )
+
+
 @pytest.mark.guarantee("labeldp.streams:fit_linear", "approximate")
 @pytest.mark.guarantee("labeldp.streams:fit_linear", "same_bits")
 def test_partitions_give_the_same_bits_for_one_charge(spark: Any, path: Path, tmp_path: Path) -> None:
@@ -48,10 +54,9 @@ def test_partitions_give_the_same_bits_for_one_charge(spark: Any, path: Path, tm
     again = room.fit_linear(dying(frame(spark, source, 3), marks, times=4), **classes(path))
     assert len(list(marks.iterdir())) == 4
     found.append(again.value.predict_proba(rows(source)))
-    sample, records = public_sample(open_table(frame(spark, source)), "id", FEATURES)
-    account, task = LedgerFile(path).dataset("people"), LinearTask.of(DOMAIN, 2, 1e-6)
+    task = LinearTask.of(DOMAIN, 2, 1e-6)
     for table in (open_table(source), PartTable(source, 5)):
-        alone = learn(Aggregation(table, "bought", "id", DOMAIN, account), FEATURES, sample, records, task, SMALL)
+        alone = learn(aggregation(table, "bought", DOMAIN, path, 1e-6), task, SMALL)
         found.append(alone.value.predict_proba(rows(source)))
     assert all(np.array_equal(each, found[0]) for each in found)
     assert charges(path) == 1 and model.certificate == alone.certificate
@@ -101,19 +106,18 @@ def test_the_model_is_that_of_one_machine(
     drawn: list[Any] = []
     release = Survey.release
 
-    def keep(self: Survey, made: Any, sums: Any) -> Any:
-        drawn.extend((self.sums.sums, release(self, made, sums)))
+    def keep(self: Survey, sums: Any) -> Any:
+        drawn.extend((self.sums.sums, release(self, sums)))
         return drawn[1]
 
     monkeypatch.setattr(Survey, "release", keep)
     LedgerFile(path).add("people", ldp.Budget(epsilon=2, delta=delta))
-    table = Aggregation(PartTable(source, 3), label, "id", domain, LedgerFile(path).dataset("people"))
     task = LinearTask.of(domain, 2, delta)
-    model = learn(table, FEATURES, sample, len(source), task, SMALL).value
+    model = learn(aggregation(PartTable(source, 3), label, domain, path, delta), task, SMALL).value
     holder: Any = Holder(domain, np.array(source.column(label).to_pylist()), drawn[1])
     alone = task.measured(encode(SMALL, rows(source), None, sampled=True), holder, ldp.SystemRandomness()).model().value
     assert drawn[1].mechanism.rows.shape == holder.mechanism.rows.shape
-    assert drawn[1].mechanism.rows.clip == holder.mechanism.rows.clip
+    assert drawn[1].mechanism.rows.clip == pytest.approx(holder.mechanism.rows.clip, rel=1e-5)
     assert np.isclose(drawn[1].mechanism.noise_stddev, holder.mechanism.noise_stddev, rtol=1e-3)
     steps = np.abs(drawn[0] - holder.sums) / holder.mechanism.domain.largest_entry
     assert steps.max() <= 0.01 * len(source)  # of the few rows that round otherwise, a step each
