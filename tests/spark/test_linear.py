@@ -12,7 +12,7 @@ import labeldp as ldp
 from labeldp import spark as room
 from labeldp.curator import LedgerFile
 from labeldp.learners import ExactMap, LinearTask, TableMap
-from labeldp.learners.representations import encode, sample_places
+from labeldp.learners.representations import encode
 from labeldp.streams import Aggregation
 from labeldp.streams.aggregates import Survey
 from labeldp.streams.linear import learn
@@ -88,21 +88,13 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.SAMPLED_RECORDS", 500)
 
 
-@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("label", ["bought", "income"])
 @pytest.mark.parametrize("delta", [0, 1e-6])
 def test_the_model_is_that_of_one_machine(
-    path: Path, many: bool, label: str, delta: float, monkeypatch: pytest.MonkeyPatch, request: Any
+    path: Path, label: str, delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One release has the same directions, sums to single precision, as much noise, and the same model of them.
-
-    Of many records, too, of which some are held, where what the model expects of all is added up in integers.
-    """
+    """One release has the same directions, sums to single precision, as much noise, and the same model of them."""
     source, domain = people(), DOMAIN if label == "bought" else RANGE
-    sample = rows(source)
-    if many:
-        request.getfixturevalue("few_are_many")
-        sample = sample[sample_places(len(source))]
     drawn: list[Any] = []
     release = Survey.release
 

@@ -417,7 +417,11 @@ def fit_cells(
 
 def described_by(model: Any) -> str:
     """Return what a request holds of an object that a program made: its class and a digest of all that it holds."""
-    return f"{type(model).__name__} {joblib.hash(model)}"
+    try:
+        digest = joblib.hash(model)
+    except Exception:  # what cannot be pickled, such as a lambda, has no digest
+        digest = "without a digest"
+    return f"{type(model).__name__} {digest}"
 
 
 def public_sample(table: Table, id: str, features: tuple[str, ...], size: int = SAMPLE) -> tuple[Floats, int]:
