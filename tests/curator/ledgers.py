@@ -7,6 +7,7 @@ import numpy as np
 
 import labeldp as ldp
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
+from labeldp.privacy import PendingCharge
 
 DOMAIN = ldp.Classes(3)
 
@@ -17,6 +18,11 @@ SYSTEM = ldp.SystemRandomness()
 
 def response(epsilon: float = 1.0) -> ldp.RandomizedResponse:
     return ldp.RandomizedResponse(domain=DOMAIN, epsilon=epsilon)
+
+
+def asked(mechanism: ldp.RandomizedResponse) -> PendingCharge:
+    """What an account is asked about a mechanism before any label is read."""
+    return PendingCharge(mechanism.specification(), mechanism.privacy_loss())
 
 
 def with_prior(seed: int) -> ldp.mechanisms.RandomizedResponseWithPrior:

@@ -22,10 +22,10 @@ ROUNDS = 20
 EPSILON = 0.01
 
 
-def curator(path: Path, run: str) -> Curator:
+def curator(path: Path, run: str, records: int = 500) -> Curator:
     """The same labels in every process."""
     ledger = LedgerFile(path).dataset("people", budget=ldp.Budget(epsilon=100))
-    return Curator(np.arange(500) % 3, domain=ldp.Classes(3), ledger=ledger, run=run)
+    return Curator(np.arange(records) % 3, domain=ldp.Classes(3), ledger=ledger, run=run)
 
 
 def stage_mechanism(domain: ldp.Classes, epsilon: float) -> ldp.mechanisms.RandomizedResponseWithPrior:
@@ -129,7 +129,7 @@ def intrude(path: Path) -> None:
     """One release, of a process that does not wait long for others."""
     ledger_store.PATIENCE = 0.2
     try:
-        people = curator(path, "intruder")
+        people = curator(path, "intruder", records=300)
         people.release(ldp.RandomizedResponse(domain=people.domain, epsilon=EPSILON), rng=ldp.SystemRandomness())
         print(json.dumps("released"))
     except ldp.privacy.LedgerError as error:

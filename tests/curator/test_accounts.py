@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from curator.ledgers import DOMAIN, LABELS, SYSTEM, curator, people, response
+from curator.ledgers import DOMAIN, LABELS, SYSTEM, asked, curator, people, response
 from labeldp.accounting import Account, Books, Policy
 from labeldp.bags.losses import NoisyBag
 from labeldp.cli.ledger import describe_ledger
@@ -365,15 +365,15 @@ def test_steps_are_found_by_their_cost_before_a_run(tmp_path: Path) -> None:
     holder = curator(tmp_path / "ledger.db", budget=1, run="fit")
     mechanism = response(0.5)
     loss = mechanism.privacy_loss()
-    asked = [PendingCharge({}, loss, step="fit: one"), PendingCharge({}, loss, step="fit: two")]
+    steps = [PendingCharge({}, loss, step="fit: one"), PendingCharge({}, loss, step="fit: two")]
     holder.release(mechanism, rng=SYSTEM, step="one")
-    holder.ledger.require(asked)
+    holder.ledger.require(steps)
     with pytest.raises(ldp.BudgetExceeded):
-        holder.ledger.require([*asked, PendingCharge({}, loss, step="fit: three")])
-    holder.ledger.afford(response(0.5))  # found again
-    holder.ledger.afford(response("0.49"))
+        holder.ledger.require([*steps, PendingCharge({}, loss, step="fit: three")])
+    holder.ledger.afford(asked(response(0.5)))  # found again
+    holder.ledger.afford(asked(response("0.49")))
     with pytest.raises(ldp.BudgetExceeded):
-        holder.ledger.afford(response(0.51))
+        holder.ledger.afford(asked(response(0.51)))
 
 
 def test_equal_costs_have_one_digest() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from curator.ledgers import SYSTEM
+from curator.ledgers import SYSTEM, asked
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
 from labeldp.curator.datasets import LOSSES, Declared
@@ -281,9 +281,9 @@ def test_a_budget_that_is_spent_lets_no_label_be_looked_at_under_a_new_revision(
     labels, domain = np.arange(20) % 2, ldp.Classes(2)
     mechanism = ldp.RandomizedResponse(domain=domain, epsilon=4)
     Curator(labels, domain=domain, ledger=opened(path)).release(mechanism, rng=SYSTEM)
-    opened(path).afford(mechanism)
+    opened(path).afford(asked(mechanism))
     with pytest.raises(ldp.BudgetExceeded):
-        opened(path, revision="next").afford(mechanism)
+        opened(path, revision="next").afford(asked(mechanism))
 
 
 @pytest.mark.parametrize("labels", [[], np.zeros((3, 2)), np.zeros(3)], ids=["none", "a matrix", "more than ids"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from curator.ledgers import DOMAIN, LABELS, SYSTEM, curator, people, response
+from curator.ledgers import DOMAIN, LABELS, SYSTEM, asked, curator, people, response
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile, back_up, ledger_upkeep, move, restore, rotate_keys
 from labeldp.online import PrivateExperts
@@ -57,7 +57,7 @@ def test_a_restored_ledger_finds_what_it_knows_and_charges_nothing(path: Path, t
     for ask in (
         lambda: curator(path).release(response(0.5), rng=SYSTEM),
         lambda: curator(path).require({"": response(0.5)}),
-        lambda: people(path).afford(response(0.5)),
+        lambda: people(path).afford(asked(response(0.5))),
         lambda: keyed(path, 0.5),
     ):
         with pytest.raises(
