@@ -60,7 +60,7 @@ test-torch: .venv-torch/tools
 # The page first, alone: a Spark that is there already would read its files from another folder.
 test-spark: .venv-spark/tools
 	$(SPARK)/pytest -q 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/how-to/spark.md]'
-	$(SPARK)/pytest -q src/labeldp/cluster src/labeldp/spark tests/cluster tests/spark
+	$(SPARK)/pytest -q src/labeldp/spark tests/releases/test_grants.py tests/releases/test_parts.py tests/spark
 
 # Warnings are errors: a link that leads nowhere, a notebook that fails, a docstring that does not render.
 docs: .venv-docs/tools

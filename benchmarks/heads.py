@@ -29,8 +29,9 @@ import pages
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.learners import Evidence, default_representation, first_response, label_head
-from labeldp.learners.whitening import MAX_DIMENSION, Space
+from labeldp.features import default_representation
+from labeldp.features.whitening import MAX_DIMENSION, Space
+from labeldp.learners import Evidence, first_response, label_head
 
 DELTA = 1e-6
 AS_THEY_ARE = FunctionTransformer()

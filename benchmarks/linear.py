@@ -23,8 +23,8 @@ from learning import Task, adult, bank, credit, measured
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.learners import PatchFilters, TableMap
-from labeldp.learners.whitening import MAX_DIMENSION, Space
+from labeldp.features import PatchFilters, TableMap
+from labeldp.features.whitening import MAX_DIMENSION, Space
 
 ROOT = Path(__file__).parents[1]
 DELTA = 1e-6

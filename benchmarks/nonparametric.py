@@ -38,7 +38,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
-from labeldp.learners import TableMap
+from labeldp.features import TableMap
 from labeldp.privacy import Trust
 
 ROOT = Path(__file__).parents[1]

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import labeldp as ldp
-from labeldp.learners import ImageMap, PatchFilters, ScatterFilters
+from labeldp.features import ImageMap, PatchFilters, ScatterFilters
 from labeldp.learners.cluster_prior import _joined, feature_clusters
 from labeldp.learners.evidence import normalized, tempered
 from labeldp.networks import Recipe, SelfSupervised

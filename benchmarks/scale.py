@@ -33,8 +33,8 @@ from pyarrow import csv, parquet
 import labeldp as ldp
 from labeldp.bags.losses import HiddenWeights
 from labeldp.curator import Ledger, LedgerFile
-from labeldp.fit import add_cohort, release_file
 from labeldp.privacy import PendingCharge, PrivacyLoss
+from labeldp.releases import add_cohort, release_file
 
 NAMES = ("no", "yes", "perhaps")
 

@@ -28,7 +28,7 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp import spark as lds
-from labeldp.cluster import charge, write_parts
+from labeldp.releases import charge, write_parts
 from labeldp.tables import Table
 
 NAMES = ("no", "yes", "perhaps")

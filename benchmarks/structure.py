@@ -243,7 +243,7 @@ if __name__ == "__main__":
     if arguments.daily:
         with tempfile.TemporaryDirectory() as name, redirect_stdout(StringIO()):
             path = daily(Path(name))
-        calls = ("LabelDPClassifier", "fit.fit_file", "fit.release_file", "inference.mean")
+        calls = ("LabelDPClassifier", "fit.fit_file", "releases.release_file", "inference.mean")
         figures = {"daily path": path, "lines loaded": {call: loaded(call) for call in calls}, "names": names()}
         for title, row in figures.items():
             print(f"{title}: {', '.join(f'{key} {value:,}' for key, value in row.items())}")

@@ -30,8 +30,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
-from labeldp.fit.users import best_cap
 from labeldp.learners import SoftmaxClassifier, fit_noisy
+from labeldp.releases.users import best_cap
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
 EACH = (2, 5, 10)

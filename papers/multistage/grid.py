@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.features import default_representation
 from labeldp.fit import classes_of, epsilon_of
 from labeldp.images import LabeledArrays, open_images
-from labeldp.learners import Model, default_representation, imported
+from labeldp.learners import Model, imported
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
 from papers.harness import SeededRun, check_seeds, listed

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator import Curator, Recorded
-from labeldp.learners import CHOSEN, fit_linear, fit_multistage, imported
+from labeldp.features import CHOSEN
+from labeldp.learners import fit_linear, fit_multistage, imported
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Budget, Certificate, InputError, Public, Release
 from labeldp.tables import atomic_write

@@ -12,7 +12,8 @@ from scipy.special import logsumexp
 from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeCV
 
-from labeldp.learners import Posterior, default_representation
+from labeldp.features import default_representation
+from labeldp.learners import Posterior
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import Floats, InputError
 from papers.aggregation.data import FILES, GENERATED, STAND_INS, problems

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from labeldp.features.rows import plain_table
 from labeldp.learners import CubeGrid, Model
 from labeldp.learners.evidence import Probabilities
-from labeldp.learners.features import plain_table
 from labeldp.mechanisms import Classes, Domain, Interval, Mechanism
 from labeldp.mechanisms.base import word_stream
 from labeldp.mechanisms.domains import MAX_SIZE, Codes

@@ -2,8 +2,8 @@ from . import accounting as accounting
 from . import advice as advice
 from . import audit as audit
 from . import bags as bags
-from . import cluster as cluster
 from . import curator as curator
+from . import features as features
 from . import fit as fit
 from . import images as images
 from . import inference as inference
@@ -11,11 +11,11 @@ from . import learners as learners
 from . import mechanisms as mechanisms
 from . import online as online
 from . import privacy as privacy
+from . import releases as releases
 from . import report as report
 from . import sampling as sampling
 from . import serve as serve
 from . import sgd as sgd
-from . import streams as streams
 from . import tables as tables
 from . import testing as testing
 from .bags import BagSum as BagSum
@@ -27,7 +27,6 @@ from .estimators import LabelDPClassifier as LabelDPClassifier
 from .estimators import LabelDPRegressor as LabelDPRegressor
 from .fit import fit_file as fit_file
 from .fit import load as load
-from .fit import release_file as release_file
 from .learners import NoisyLabelClassifier as NoisyLabelClassifier
 from .learners import NoisyNumberRegressor as NoisyNumberRegressor
 from .learners import debiased_accuracy as debiased_accuracy
@@ -55,4 +54,5 @@ from .privacy import Public as Public
 from .privacy import Release as Release
 from .privacy import SystemRandomness as SystemRandomness
 from .privacy import gather as gather
+from .releases import release_file as release_file
 from .serve import connect as connect

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import encoders
 from labeldp.curator import DatasetLedger, Ledger, LedgerFile, add_command
+from labeldp.features import check_table, rows_of
 from labeldp.fit import (
     FREE,
     NO_RIGHT,
@@ -44,10 +45,8 @@ from labeldp.learners import (
     Learner,
     Model,
     WrappedEstimator,
-    check_table,
     names_of,
     record_weights,
-    rows_of,
     weighted_learner,
 )
 from labeldp.mechanisms import Classes, Interval, Mechanism

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from labeldp.learners import Model, Response, check_columns, check_rows, number_table, prior_rows, row_table
+from labeldp.features import check_columns, check_rows, number_table, row_table
+from labeldp.learners import Model, Response, prior_rows
 from labeldp.mechanisms import (
     CandidateSets,
     Classes,

@@ -30,8 +30,8 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "online.PrivateExperts": lambda: learner(),
     "online.NamedExperts": lambda: room("online").NamedExperts(["a", "b"], learner()),
     "curator.Curator": lambda: curator(),
-    "cluster.Grant": lambda: grant(),
-    "streams.IdColumn": lambda: grant().ids,
+    "releases.Grant": lambda: grant(),
+    "releases.IdColumn": lambda: grant().ids,
 }
 
 
@@ -73,9 +73,9 @@ def learner() -> Any:
 
 def grant() -> Any:
     """A grant whose keys are the sentinel."""
-    cluster = room("cluster")
-    ids = room("streams").IdColumn("id", KEY)
-    return cluster.Grant(response(3), "label", ids, release().certificate, KEY, KEY, f"{SENTINEL}")
+    releases = room("releases")
+    ids = releases.IdColumn("id", KEY)
+    return releases.Grant(response(3), "label", ids, release().certificate, KEY, KEY, f"{SENTINEL}")
 
 
 def classes() -> dict[str, type]:

@@ -17,12 +17,13 @@ from pyarrow import csv, parquet
 
 import labeldp as ldp
 from labeldp.audit import audit_run, export_ledger, make_key, sign_files
-from labeldp.bags import PrivateColumn, release_bags
+from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, FitSummary, fit_file, release_file, statements
+from labeldp.fit import FitSettings, FitSummary, fit_file
 from labeldp.fit.bundle import CERTIFIED, certificate_digest, file_digest
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Certificate, LabelDPError, Request, Source
+from labeldp.releases import PrivateColumn, release_file, statements
 from labeldp.report import render_report
 from labeldp.tables import column_digest, open_table
 

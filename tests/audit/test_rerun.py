@@ -12,15 +12,15 @@ from pyarrow import parquet
 
 from labeldp.audit import audit_run
 from labeldp.audit.rerun import RERUNS
-from labeldp.bags import PrivateColumn, release_bags
+from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file, release_file, verify
+from labeldp.fit import FitSettings, fit_file, verify
 from labeldp.learners import LEARNERS, TRUSTS
 from labeldp.mechanisms import COMMANDS, Classes, Interval, load
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import REQUEST_KINDS, Budget, Request, Source
+from labeldp.releases import PrivateColumn, histogram, release_file
 from labeldp.report import render_report
-from labeldp.streams import histogram
 from labeldp.tables import column_digest
 from slow import mostly_slow
 

@@ -14,11 +14,12 @@ from conftest import table_of_people
 from labeldp.audit import RunAudit, audit_run
 from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, FitSummary, check_charges, fit_file, release_file, verify
+from labeldp.fit import FitSettings, FitSummary, fit_file, verify
 from labeldp.fit.bundle import file_digest
 from labeldp.mechanisms import Classes, Interval
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Budget, InputError, LedgerError
+from labeldp.releases import check_charges, release_file
 from labeldp.report import render_report
 from labeldp.tables import column_digest
 from slow import mostly_slow

@@ -14,8 +14,9 @@ import labeldp as ldp
 from labeldp.audit import audit_run
 from labeldp.bags import bag_sum
 from labeldp.curator import LedgerFile
+from labeldp.fit import fit_linear
 from labeldp.learners import MedianPartition
-from labeldp.streams import cells, fit_cells, fit_linear, histogram, moments
+from labeldp.releases import cells, fit_cells, histogram, moments
 
 DOMAIN = ldp.Classes(("no", "yes"))
 FEATURES = ["age", "height"]

@@ -18,8 +18,9 @@ from pyarrow import csv, parquet
 import labeldp as ldp
 from labeldp.audit import check_signature, describe_certificate, make_key, sign_files
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file, load, release_file, verify
+from labeldp.fit import FitSettings, fit_file, load, verify
 from labeldp.privacy import InputError
+from labeldp.releases import release_file
 from labeldp.report import render_report
 from labeldp.tables.footer import read_value
 

@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import labeldp as ldp
 from labeldp.audit import export_ledger, make_key, sign_files
 from labeldp.curator import LedgerFile
-from labeldp.fit import release_file
 from labeldp.privacy import Certificate, Charge, PrivacyLoss, RandomnessKind, Trust, Unit
 from labeldp.privacy.charges import Plan, Step, stated_unit
+from labeldp.releases import release_file
 
 FILE = Path(__file__).parents[2] / "tools" / "verify_certificate.py"
 VERIFIER = runpy.run_path(str(FILE))

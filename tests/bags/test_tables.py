@@ -11,7 +11,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.bags import read_bags, release_bags
-from labeldp.fit import release_file
+from labeldp.releases import release_file
 from labeldp.tables import TableEncoder
 from labeldp.tables.files import ParquetFile
 

@@ -13,8 +13,8 @@ import pytest
 from cli.conftest import account
 from labeldp import inference
 from labeldp.curator import LedgerFile
-from labeldp.fit import read_release
 from labeldp.privacy import InputError
+from labeldp.releases import read_release
 
 Run = Callable[..., Any]
 

@@ -16,8 +16,9 @@ import labeldp as ldp
 from cli.conftest import DONE, PUBLIC, Ran, account
 from cli.test_refusals import refused
 from labeldp import learners
+from labeldp.features import ImageMap, PatchFilters, ScatterFilters
 from labeldp.fit import FitSettings, job, simulate
-from labeldp.learners import ImageMap, PatchFilters, ScatterFilters, catalog
+from labeldp.learners import catalog
 from labeldp.privacy import InputError
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", *account("bars", "4"))

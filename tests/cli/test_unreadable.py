@@ -13,14 +13,13 @@ from pyarrow import parquet
 import labeldp as ldp
 from cli.conftest import Ran
 from labeldp.bags import bag_sum, release_bags
-from labeldp.cluster import charge
 from labeldp.curator import LedgerFile
-from labeldp.fit import release_file
+from labeldp.fit import fit_linear
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import Interval, LaplaceSum, RandomizedResponse
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import InputError, LedgerError, UnreadableRows
-from labeldp.streams import cells, fit_cells, fit_linear, histogram, moments
+from labeldp.releases import cells, charge, fit_cells, histogram, moments, release_file
 from slow import mostly_slow
 
 CELLS = {

@@ -12,7 +12,6 @@ import pytest
 import labeldp as ldp
 from curator.ledgers import LABELS
 from curator.ledgers import SYSTEM as fp_SYSTEM
-from fit.files import release
 from labeldp.curator import Curator as fp_Curator
 from labeldp.curator import Ledger
 from labeldp.curator import LedgerFile as fp_LedgerFile
@@ -39,6 +38,7 @@ from labeldp.privacy import (
     gather,
 )
 from labeldp.testing import check_release
+from releases.files import release
 
 SYSTEM = SystemRandomness()
 

@@ -13,8 +13,8 @@ from curator.ledgers import SYSTEM, asked
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
 from labeldp.curator.datasets import LOSSES, Declared
-from labeldp.fit import release_file
 from labeldp.mechanisms import Domain
+from labeldp.releases import release_file
 
 SALARIES = np.random.default_rng(0).integers(20_000, 90_000, 300).astype(float)
 

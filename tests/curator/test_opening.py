@@ -12,14 +12,13 @@ import pytest
 from pyarrow import csv
 
 import labeldp as ldp
-from labeldp.bags import PrivateColumn, bag_sum, release_bags
-from labeldp.cluster import charge, write_parts
+from labeldp.bags import bag_sum, release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file, release_file
+from labeldp.fit import FitSettings, fit_file, fit_linear
 from labeldp.learners import MedianPartition
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Request, Source
-from labeldp.streams import cells, fit_cells, fit_linear, histogram, moments
+from labeldp.releases import PrivateColumn, cells, charge, fit_cells, histogram, moments, release_file, write_parts
 from labeldp.tables import Table, open_table
 
 DOMAIN = ldp.Classes(("no", "yes"))

@@ -20,9 +20,10 @@ import labeldp as ldp
 from labeldp.bags import release_bags
 from labeldp.cli import main
 from labeldp.curator import Curator, LedgerFile
-from labeldp.fit import release_file, verify
+from labeldp.fit import verify
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Certificate
+from labeldp.releases import release_file
 from labeldp.tables import column_digest, has_folder_certificate, open_table, read_certificate, read_folder_certificate
 
 PEOPLE, LATER = 60, 20

@@ -23,6 +23,7 @@ from skops import io
 import labeldp as ldp
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
+from labeldp.features import ImageMap, ScatterFilters
 from labeldp.fit import FitSettings, fit_file, predict_file
 from labeldp.fit.bundle import (
     DESCRIPTION,
@@ -37,12 +38,10 @@ from labeldp.learners import (
     CellClassifier,
     CellRegressor,
     CubePartition,
-    ImageMap,
     KMeansPartition,
     MedianPartition,
     NeighborsClassifier,
     NeighborsRegressor,
-    ScatterFilters,
     TreePartition,
     fit_cells,
     fit_linear,

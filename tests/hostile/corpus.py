@@ -20,9 +20,10 @@ from labeldp.audit import audit_csv, audit_run
 from labeldp.audit.signing import check_signature, make_key, sign_files
 from labeldp.bags import read_bags, release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file, load, release_file, verify
+from labeldp.fit import FitSettings, fit_file, load, verify
 from labeldp.images import open_images
 from labeldp.online import OnlineRun, PrivateExperts, dump_state, load_state, run_online
+from labeldp.releases import release_file
 from labeldp.tables import open_table
 
 CLASSES = ldp.Classes(("no", "yes"))

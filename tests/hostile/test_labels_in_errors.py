@@ -21,7 +21,6 @@ import pytest
 
 import labeldp as ldp
 from labeldp import learners
-from labeldp.fit import release_file
 from labeldp.online import (
     Ball,
     NamedExperts,
@@ -32,6 +31,7 @@ from labeldp.online import (
     run_online,
 )
 from labeldp.privacy import Budget, LabelDPError, PrivacyWarning
+from labeldp.releases import release_file
 from labeldp.tables import TableEncoder, open_table
 
 N = 40

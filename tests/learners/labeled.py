@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 import labeldp as ldp
-from labeldp import bags, learners
+from labeldp import bags, features, learners
 from labeldp.bags import fit_bags
 from labeldp.learners import fit_linear
 from labeldp.privacy import Public, Release
@@ -141,12 +141,12 @@ class PixelMap(TransformerMixin, BaseEstimator):
 
 class PatchFilters(PixelMap):
     def made(self, channels: int) -> Any:
-        return learners.PatchFilters(side=1, patch=1, channels=channels, filters=2, regions=1)
+        return features.PatchFilters(side=1, patch=1, channels=channels, filters=2, regions=1)
 
 
 class ScatterFilters(PixelMap):
     def made(self, channels: int) -> Any:
-        return learners.ScatterFilters(side=1, channels=max(channels, 1), angles=2, regions=1)
+        return features.ScatterFilters(side=1, channels=max(channels, 1), angles=2, regions=1)
 
 
 class Made(BaseEstimator):
@@ -274,4 +274,4 @@ class LossClassifier(MadeClassifier):
 
 def few() -> Any:
     """A representation that takes no time."""
-    return learners.TableMap(trees=0)
+    return features.TableMap(trees=0)

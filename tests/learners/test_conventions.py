@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
 import labeldp as ldp
-from labeldp import learners
+from labeldp import features, learners
 from learners import labeled
 from slow import mostly_slow
 
@@ -21,7 +21,7 @@ CASES: dict[str, Any] = {
     "CellRegressor": labeled.CellRegressor(),
     "CellTreesClassifier": labeled.CellTreesClassifier(),
     "CellTreesRegressor": labeled.CellTreesRegressor(),
-    "CenteredColumns": learners.CenteredColumns(),
+    "CenteredColumns": features.CenteredColumns(),
     "CompactPartition": learners.CompactPartition(2),
     "CubePartition": learners.CubePartition(2.0),
     "KMeansPartition": learners.KMeansPartition(2),
@@ -45,11 +45,11 @@ CASES: dict[str, Any] = {
     "NoisyLabelClassifier": learners.NoisyLabelClassifier(LogisticRegression(), epsilon=4.0, folds=2),
     "NoisyNumberRegressor": labeled.NoisyNumberRegressor(LinearRegression()),
     "PatchFilters": labeled.PatchFilters(),
-    "RandomFourier": learners.RandomFourier(components=5),
+    "RandomFourier": features.RandomFourier(components=5),
     "ScatterFilters": labeled.ScatterFilters(),
     "SoftTrees": learners.SoftTrees(HistGradientBoostingClassifier(max_iter=20, min_samples_leaf=5)),
-    "SoftmaxClassifier": learners.SoftmaxClassifier(learners.TableMap(trees=5)),
-    "TableMap": learners.TableMap(trees=5),
+    "SoftmaxClassifier": learners.SoftmaxClassifier(features.TableMap(trees=5)),
+    "TableMap": features.TableMap(trees=5),
     "TreePartition": learners.TreePartition(DecisionTreeRegressor(max_depth=2, random_state=0)),
 }
 

@@ -14,18 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.learners import (
-    Linear,
-    LinearClassifier,
-    LinearRegressor,
-    RandomFourier,
-    TableMap,
-    Task,
-    encode,
-)
-from labeldp.learners.linear import MAX_CONFIDENCE, Directions, LinearTask, _distances, _rising_root
-from labeldp.learners.representations import CenteredColumns, EncodedFeatures
-from labeldp.learners.whitening import (
+from labeldp.features import RandomFourier, TableMap, encode
+from labeldp.features.representations import CenteredColumns, EncodedFeatures
+from labeldp.features.whitening import (
     Moments,
     Space,
     best_clip,
@@ -34,6 +25,8 @@ from labeldp.learners.whitening import (
     equal_noise,
     shared_noise,
 )
+from labeldp.learners import Linear, LinearClassifier, LinearRegressor, Task
+from labeldp.learners.linear import MAX_CONFIDENCE, Directions, LinearTask, _distances, _rising_root
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment
 from labeldp.privacy import BudgetExceeded, InputError, Trust, total_loss
 from labeldp.sampling import MAX_CELLS
@@ -562,8 +555,8 @@ def test_lucky_noise_makes_no_model_sure_of_everything(seed: int) -> None:
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than 2,000 records are many, and 1,000 of them are held."""
-    monkeypatch.setattr("labeldp.learners.representations.STREAMED_RECORDS", 2000)
-    monkeypatch.setattr("labeldp.learners.representations.SAMPLED_RECORDS", 1000)
+    monkeypatch.setattr("labeldp.features.representations.STREAMED_RECORDS", 2000)
+    monkeypatch.setattr("labeldp.features.representations.SAMPLED_RECORDS", 1000)
     monkeypatch.setattr("labeldp.learners.linear.BLOCK_ROWS", 512)
 
 

@@ -7,7 +7,8 @@ import pytest
 from scipy.special import softmax
 
 import labeldp as ldp
-from labeldp.learners import CenteredColumns, Evidence, MixtureClassifier, first_response
+from labeldp.features import CenteredColumns
+from labeldp.learners import Evidence, MixtureClassifier, first_response
 from labeldp.learners.mixture import (
     RIDGES,
     Head,

@@ -10,14 +10,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
+from labeldp.features import CenteredColumns, ImageMap, TableMap, default_representation
 from labeldp.learners import (
-    CenteredColumns,
     Evidence,
-    ImageMap,
     LinearHead,
     SoftmaxClassifier,
-    TableMap,
-    default_representation,
     fit_linear_head,
     label_head,
     log_scores,

@@ -9,7 +9,7 @@ import pytest
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.learners import PatchFilters
+from labeldp.features import PatchFilters
 from labeldp.learners.evidence import Posterior
 from labeldp.networks import Recipe, distillation, fit_best, steps, takes_labels
 from labeldp.networks.distillation import (

@@ -18,9 +18,10 @@ from cli.conftest import DONE, account
 from labeldp import learners
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
+from labeldp.features import PatchFilters
 from labeldp.fit import job
 from labeldp.fit.bundle import Bundle
-from labeldp.learners import PatchFilters, catalog
+from labeldp.learners import catalog
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, classifier, distillation
 from labeldp.privacy import total_loss
 from networks.conftest import Images
@@ -176,8 +177,8 @@ def test_a_killed_training_is_finished_by_the_same_command_with_the_same_charges
 
 KILLED = """
 import os, signal, sys
-from labeldp import cli, learners
-from labeldp.learners import PatchFilters
+from labeldp import cli, features
+from labeldp.features import PatchFilters
 from labeldp.networks import PRESETS, Recipe, distillation
 from labeldp.privacy import total_loss
 from labeldp.networks.classifier import Checkpoint
@@ -187,7 +188,7 @@ torch.set_num_threads(1)
 PRESETS["quick"] = (Recipe(batch=32, peak=0.05, augment=()),)
 distillation.DISTILLED = Recipe(epochs=3, batch=32, peak=0.05)
 distillation.STUDENT = Recipe(epochs=2, batch=32, peak=0.05)
-learners.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
+features.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
 left = int(sys.argv.pop(1))
 save = Checkpoint.save
 

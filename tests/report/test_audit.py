@@ -4,9 +4,9 @@ from fractions import Fraction
 from xml.etree.ElementTree import fromstring
 
 from labeldp.audit import LowerBound, RunAudit
-from labeldp.fit import Check
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import Budget
+from labeldp.releases import Check
 from labeldp.report import draw_loss, render_audit
 
 

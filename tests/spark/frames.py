@@ -1,4 +1,4 @@
-"""Data frames for the tests of the room: the people of `cluster.tables`, in so many partitions, and odd sources."""
+"""Data frames for the tests of the room: the people of `releases.tables`, in so many partitions, and odd sources."""
 
 import os
 import secrets
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from streams.tables import people
+from releases.tables import people
 
 
 def frame(spark: Any, table: pa.Table | None = None, partitions: int = 2, seed: int = 0) -> Any:

@@ -12,15 +12,11 @@ from labeldp import spark as room
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment, LaplaceSum
-from labeldp.streams import (
-    Aggregation,
-    ByColumn,
-    feature_table,
-)
-from labeldp.streams.groupings import ByCells
+from labeldp.releases import Aggregation, ByColumn, feature_table
+from labeldp.releases.groupings import ByCells
+from releases.tables import DOMAIN
+from releases.test_tallies import RANGE, exact, table
 from spark.frames import frame
-from streams.tables import DOMAIN
-from streams.test_sums import RANGE, exact, table
 
 WHY = "a test"
 
@@ -31,7 +27,7 @@ def asked(path: Path, **more: Any) -> dict[str, Any]:
     return own | more
 
 
-@pytest.mark.guarantee("labeldp.streams:histogram", "same_bits")
+@pytest.mark.guarantee("labeldp.releases:histogram", "same_bits")
 def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
     source = table()
     LedgerFile(path).add("people", ldp.Budget(epsilon=1))
@@ -46,7 +42,7 @@ def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Pa
     assert sure.value.tolist() == [exact(source).sum(axis=0).tolist()]
 
 
-@pytest.mark.guarantee("labeldp.streams:cells", "same_bits")
+@pytest.mark.guarantee("labeldp.releases:cells", "same_bits")
 @pytest.mark.guarantee("labeldp.bags:bag_sum", "same_bits")
 def test_cells_and_bags(spark: Any, path: Path) -> None:
     source = table()
@@ -91,7 +87,7 @@ def test_feature_tables_are_numbers() -> None:
         ByCells(type("Two", (), {"transform": lambda self, rows: np.zeros((2, 2))})(), ("b",)).groups(batch)
 
 
-@pytest.mark.guarantee("labeldp.streams:moments", "same_bits")
+@pytest.mark.guarantee("labeldp.releases:moments", "same_bits")
 def test_moments_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
     source = table()
     places = np.column_stack([source.column(name).to_numpy() for name in ("age", "height")])

@@ -12,7 +12,7 @@ from labeldp import spark as room
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import Interval
-from labeldp.streams import public_sample
+from labeldp.releases import public_sample
 from labeldp.tables import open_table
 from spark.frames import frame
 
@@ -42,8 +42,8 @@ def rows(table: pa.Table) -> Any:
     return np.column_stack([table.column(name).to_numpy() for name in ("age", "height")])
 
 
-@pytest.mark.guarantee("labeldp.streams:fit_cells", "pure")
-@pytest.mark.guarantee("labeldp.streams:fit_cells", "same_bits")
+@pytest.mark.guarantee("labeldp.releases:fit_cells", "pure")
+@pytest.mark.guarantee("labeldp.releases:fit_cells", "same_bits")
 def test_cells_of_numbers_and_of_classes(spark: Any, path: Path) -> None:
     source = people()
     models = [

@@ -15,14 +15,14 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp import spark as room
-from labeldp.cluster import grants
 from labeldp.curator import LedgerFile
-from labeldp.fit import release_file, verify
+from labeldp.fit import verify
+from labeldp.releases import grants, release_file
 from labeldp.spark.frames import LAZY, PROPERTY
 from labeldp.tables import open_table
+from releases.tables import DOMAIN, MECHANISM
+from releases.tables import people as rows
 from spark.frames import answers, dying, frame, through
-from streams.tables import DOMAIN, MECHANISM
-from streams.tables import people as rows
 
 
 def release(path: Path, dataframe: Any, **more: Any) -> Any:

@@ -11,15 +11,16 @@ from sklearn.preprocessing import FunctionTransformer
 import labeldp as ldp
 from labeldp import spark as room
 from labeldp.curator import LedgerFile
-from labeldp.learners import ExactMap, LinearTask, TableMap
-from labeldp.learners.representations import encode
-from labeldp.streams import Aggregation
-from labeldp.streams.aggregates import Survey
-from labeldp.streams.linear import learn
+from labeldp.features import ExactMap, TableMap
+from labeldp.features.representations import encode
+from labeldp.fit.linear import learn
+from labeldp.learners import LinearTask
+from labeldp.releases import Aggregation
+from labeldp.releases.aggregates import Survey
 from labeldp.tables import open_table
+from releases.tables import DOMAIN, PartTable
 from spark.frames import dying, frame, through
 from spark.test_fitting import RANGE, asked, people, rows
-from streams.tables import DOMAIN, PartTable
 
 FEATURES = ("age", "height")
 SMALL = TableMap(trees=5)
@@ -41,8 +42,8 @@ def aggregation(table: Any, label: str, domain: Any, path: Path, delta: float) -
     )
 
 
-@pytest.mark.guarantee("labeldp.streams:fit_linear", "approximate")
-@pytest.mark.guarantee("labeldp.streams:fit_linear", "same_bits")
+@pytest.mark.guarantee("labeldp.fit:fit_linear", "approximate")
+@pytest.mark.guarantee("labeldp.fit:fit_linear", "same_bits")
 def test_partitions_give_the_same_bits_for_one_charge(spark: Any, path: Path, tmp_path: Path) -> None:
     """Also where a worker dies in the middle, and as one machine computes it from a stream."""
     source, found = people(), []
@@ -83,7 +84,7 @@ class Holder:
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than 1,000 records are many, and 500 of them are held."""
-    for module in ("labeldp.learners.representations", "labeldp.streams.linear"):
+    for module in ("labeldp.features.representations", "labeldp.fit.linear"):
         monkeypatch.setattr(f"{module}.STREAMED_RECORDS", 1000)
         monkeypatch.setattr(f"{module}.SAMPLED_RECORDS", 500)
 

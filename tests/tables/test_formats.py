@@ -11,7 +11,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.fit import release_file
+from labeldp.releases import release_file
 from labeldp.tables import FORMATS, Table, as_text, open_table
 from labeldp.tables.formats import format_of
 from tables.examples import EXAMPLES, ROWS, SECRET, Example, people

@@ -291,7 +291,7 @@ def test_a_masked_number_is_missing() -> None:
         )
         assert predicted.encoder is not None
         assert np.isnan(predicted.encoder.transform(pa.table({"x0": masked[:, 0].filled(np.nan), "x1": WHOLE}))[3, 0])
-        from labeldp.learners import number_table
+        from labeldp.features import number_table
 
         assert np.isnan(number_table(masked)[3, 0])
 

@@ -11,7 +11,7 @@ from pyarrow import parquet
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
 from labeldp.curator.curator import Fingerprint
-from labeldp.fit import release_file
+from labeldp.releases import release_file
 from labeldp.tables import codes_of, open_table
 
 BITS = np.random.default_rng(0).integers(0, 2, 60)

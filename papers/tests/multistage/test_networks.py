@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.learners import CHOSEN
+from labeldp.features import CHOSEN
 from labeldp.networks import PRESETS, distillation
 from labeldp.networks.losses import FIRST_SMOOTHING
 from labeldp.privacy import InputError

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labeldp.features import CHOSEN
 from labeldp.images import LabeledArrays
-from labeldp.learners import CHOSEN
 from labeldp.privacy import InputError
 from papers.multistage import grid as tasks
 from papers.multistage.grid import Grid, Run

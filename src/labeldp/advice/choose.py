@@ -9,9 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.advice.plan import sample_features
-from labeldp.fit import Advice, Command, advise, counted, epsilon_of, trust_name
+from labeldp.fit import Advice, Command, advise, epsilon_of, trust_name
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Argument, InputError
+from labeldp.releases import counted
 from labeldp.tables import TableEncoder, check_user, open_table
 from labeldp.tables import user_column as owners
 

@@ -422,7 +422,7 @@ def sample_features(
 
 def _intrinsic(encoder: TableEncoder, rows: pa.Table) -> float | None:
     """Return the intrinsic dimension of the encoded rows; None if too few differ."""
-    from labeldp.learners import intrinsic_dimension  # loads scikit-learn, which a plan without a file does not need
+    from labeldp.features import intrinsic_dimension  # loads scikit-learn, which a plan without a file does not need
 
     try:
         return intrinsic_dimension(encoder.transform(rows))

@@ -6,8 +6,16 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from labeldp.fit import CERTIFICATE, CERTIFIED, ESTIMATOR, TRUSTED, Check, read_schema, skops_io
+from labeldp.fit import (
+    CERTIFICATE,
+    CERTIFIED,
+    ESTIMATOR,
+    TRUSTED,
+    read_schema,
+    skops_io,
+)
 from labeldp.privacy import InputError
+from labeldp.releases import Check
 from labeldp.tables import file_digest
 
 PLAIN = {

@@ -7,8 +7,9 @@ from typing import Any
 
 from labeldp.audit.contents import Contents, check_coverage
 from labeldp.audit.signing import check_signature
-from labeldp.fit import Check, FitSummary, check_charges, check_records, check_summary, verify
+from labeldp.fit import FitSummary, check_records, check_summary, verify
 from labeldp.privacy import Certificate
+from labeldp.releases import Check, check_charges
 
 
 @dataclass(frozen=True)

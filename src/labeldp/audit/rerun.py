@@ -18,7 +18,6 @@ from labeldp.fit import (
     DESCRIPTION,
     ESTIMATOR,
     SUMMARY,
-    Check,
     FitSettings,
     FitSummary,
     Job,
@@ -28,7 +27,6 @@ from labeldp.fit import (
     read_certified,
     read_json,
     read_rows,
-    statements,
 )
 from labeldp.mechanisms import Domain, FiniteMechanism, load
 from labeldp.privacy import (
@@ -43,14 +41,15 @@ from labeldp.privacy import (
     Trust,
     UnreadableRows,
 )
+from labeldp.releases import Check, statements
 from labeldp.tables import Table, codes_of, column_digest, file_digest, open_table, read_certificate
 
 RERUNS = {
-    "release": "labeldp.fit:release_again",
+    "release": "labeldp.releases:release_again",
     "aggregate": "labeldp.bags:release_bags_again",
     "online": "labeldp.online:run_online_again",
-    "sums": "labeldp.bags:release_sums_again",
-    "totals": "labeldp.bags:totals_again",
+    "sums": "labeldp.releases:release_sums_again",
+    "totals": "labeldp.fit:totals_again",
 }
 """What asks again for a file, by the kind of the request: a module, which is imported then, and a function of it."""
 

@@ -14,7 +14,7 @@ from labeldp.audit.contents import check_coverage
 from labeldp.audit.rerun import Rerun
 from labeldp.audit.signing import check_signature
 from labeldp.curator import DatasetLedger, LedgerFile
-from labeldp.fit import Check, FitSummary, check_charges, check_summary, verify
+from labeldp.fit import FitSummary, check_summary, verify
 from labeldp.privacy import (
     REQUEST_KINDS,
     Certificate,
@@ -26,6 +26,7 @@ from labeldp.privacy import (
     decimal,
     most_met,
 )
+from labeldp.releases import Check, check_charges
 from labeldp.tables import file_digest, has_folder_certificate
 
 Progress = Callable[[str, float], None]

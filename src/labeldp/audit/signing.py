@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from labeldp.fit import Check, verify, write_json
+from labeldp.fit import verify, write_json
 from labeldp.privacy import InputError, json_value
+from labeldp.releases import Check
 from labeldp.tables import CERTIFICATE_SUFFIX, file_digest
 
 FORMAT = "labeldp signature 1"

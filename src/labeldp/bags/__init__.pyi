@@ -1,9 +1,6 @@
 from .base import Bagged as Bagged
 from .base import ReleasedSums as ReleasedSums
 from .base import random_bags as random_bags
-from .columns import PrivateColumn as PrivateColumn
-from .columns import numbers_in as numbers_in
-from .columns import release_sums_again as release_sums_again
 from .lba import HiddenBag as HiddenBag
 from .lba import WeightedLBA as WeightedLBA
 from .lba import cross_bound as cross_bound
@@ -24,4 +21,3 @@ from .tables import fit_bag_sums as fit_bag_sums
 from .tables import read_bags as read_bags
 from .tables import release_bags as release_bags
 from .tables import release_bags_again as release_bags_again
-from .tables import totals_again as totals_again

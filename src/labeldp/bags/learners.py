@@ -9,16 +9,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.bags import ReleasedSums
-from labeldp.learners import (
-    CellTreesRegressor,
-    GapTags,
-    LinearRegressor,
-    Model,
-    check_columns,
-    check_rows,
-    number_table,
-    takes_gaps,
-)
+from labeldp.features import GapTags, check_columns, check_rows, number_table, takes_gaps
+from labeldp.learners import CellTreesRegressor, LinearRegressor, Model
 from labeldp.mechanisms import Interval
 from labeldp.privacy import Floats, InputError, Release, check_nonnegative
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.bags.base import Bagged, ReleasedSums, halved_at_medians, public_halves, random_bags
-from labeldp.bags.columns import OrderedLabels, ids_in_order
 from labeldp.bags.learners import BagRows, bag_model
 from labeldp.bags.sums import BagSum
 from labeldp.curator import (
@@ -47,17 +46,15 @@ from labeldp.privacy import (
     decimal,
     stored_fraction,
 )
-from labeldp.streams import (
+from labeldp.releases import (
     Aggregation,
     ByColumn,
     GroupSums,
+    OrderedLabels,
     account_of,
     check_features,
     feature_table,
-    fit_cells,
-    fit_linear,
-    histogram,
-    moments,
+    ids_in_order,
     restored,
     stored,
 )
@@ -400,7 +397,7 @@ def bag_sum(
     Memory grows with a block and with the bags, not with the table.
 
     Args:
-        data, label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `labeldp.streams.histogram`.
+        data, label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `labeldp.releases.histogram`.
         bags: its column of bag numbers, from 0.
         size: the smallest number of records in a bag.
         why: why the bags do not depend on labels, in words.
@@ -414,7 +411,7 @@ def bag_sum(
 
     Raises:
         InputError: also where a bag is smaller than asked.
-        BudgetExceeded, LedgerError, LabelDPError: as `labeldp.streams.histogram`.
+        BudgetExceeded, LedgerError, LabelDPError: as `labeldp.releases.histogram`.
     """
     account = (epsilon, ledger, dataset, cohort, revision)
     options = {"delta": delta, "bags": bags, "size": size, "why": why}
@@ -427,27 +424,6 @@ def bag_sum(
 
     sums = GroupSums(ByColumn(bags), None)
     return aggregation.release((bags,), lambda: (sums, mechanism), lambda sums, mechanism: sums.sums * mechanism.fine)
-
-
-def totals_again(request: Request, data: Any, *, ledger: str | os.PathLike[str]) -> Release[Any]:
-    """Ask for totals of a table again, as `labeldp.streams` or `bag_sum` was asked.
-
-    Raises:
-        InputError: the request is of an object that a program made, of which it has a digest alone.
-    """
-    calls: dict[str, Callable[..., Release[Any]]] = {
-        "histogram": histogram,
-        "moments": moments,
-        "bag-sum": bag_sum,
-        "fit-cells": fit_cells,
-        "fit-linear": fit_linear,
-    }
-    if request.does not in calls or not {"partition", "representation"}.isdisjoint(request.options):
-        raise InputError("holds a digest of an object that a program made: repeat it in Python", argument="request")
-    source, options = request.source, dict(request.options)
-    options |= {"features": source.features} if source.features else {}
-    options |= {"delta": stored_fraction(request.delta)} if request.delta != "0" else {}
-    return calls[request.does](data, id=source.ids, **account_of(request, ledger), **options)
 
 
 def fit_bag_sums(

@@ -13,7 +13,7 @@ import click
 from labeldp.cli.options import FILE, PATH, CommandGroup, flags_in_errors, json_option, progress
 
 if TYPE_CHECKING:
-    from labeldp.fit import Check
+    from labeldp.releases import Check
 
 COMMAND_EXAMPLES = """\b
 Examples:

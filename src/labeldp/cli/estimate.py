@@ -123,8 +123,8 @@ class PublicColumns:
 
     def numbers(self, name: str | None, flag: str) -> Any:
         """Return a public column of numbers, or of true and false, shape (n,); None without a name."""
-        from labeldp.bags import numbers_in
         from labeldp.privacy import InputError
+        from labeldp.releases import numbers_in
 
         values = self.column(name, flag)
         numbers = None if values is None else numbers_in(values)
@@ -159,7 +159,7 @@ class ReleasedFile(PublicColumns):
     """A file of released answers: every question about it is free."""
 
     def __init__(self, path: str) -> None:
-        from labeldp.fit import read_release
+        from labeldp.releases import read_release
         from labeldp.tables import read_certificate
 
         self.release: Release[Any]
@@ -188,10 +188,10 @@ class RawFile(PublicColumns):
     """A file of raw labels: each question is charged once, for the noisy sums that it needs."""
 
     def __init__(self, path: str, options: dict[str, Any]) -> None:
-        from labeldp.bags import PrivateColumn
         from labeldp.curator import counting_unreadable
         from labeldp.fit import domain_of
         from labeldp.privacy import InputError
+        from labeldp.releases import PrivateColumn
 
         self.options = options
         for name in ("label", "dataset", "epsilon"):

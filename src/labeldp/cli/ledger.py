@@ -317,7 +317,7 @@ def ledger_add(
     if cohort is None or any((epsilon, delta, *options.values())):
         click.echo(_declare(path, dataset, epsilon, delta, **options))
     if cohort is not None and ids is not None and id_column is not None:
-        from labeldp.fit import add_cohort
+        from labeldp.releases import add_cohort
 
         count = add_cohort(ids, id_column=id_column, ledger=path, dataset=dataset, cohort=cohort).records
         click.echo(f"The cohort {cohort!r} of {dataset!r} in {path} has {count:,} records. {CHOICE} {SECRECY}")

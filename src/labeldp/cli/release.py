@@ -101,7 +101,8 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
     release: OUT is a folder with the same parts, one _certificate.json and _SUCCESS. The same command resumes an
     interrupted run.
     """
-    from labeldp.fit import domain_of, release_file
+    from labeldp.fit import domain_of
+    from labeldp.releases import release_file
 
     warn_if_weak(options["epsilon"])
     new_budget = options.pop("new_budget")

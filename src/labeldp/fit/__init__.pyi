@@ -22,11 +22,12 @@ from .choice import Option as Option
 from .choice import advise as advise
 from .choice import score_of as score_of
 from .choice import trust_name as trust_name
-from .cohorts import add_cohort as add_cohort
 from .demo import prepare_demo as prepare_demo
 from .job import Job as Job
 from .job import prepare as prepare
 from .job import read_rows as read_rows
+from .linear import fit_linear as fit_linear
+from .linear import totals_again as totals_again
 from .once import FREE as FREE
 from .once import NO_RIGHT as NO_RIGHT
 from .once import FitCost as FitCost
@@ -34,9 +35,6 @@ from .once import RightToFit as RightToFit
 from .predict import predict_file as predict_file
 from .predict import predicted_columns as predicted_columns
 from .predict import prediction_columns as prediction_columns
-from .release import read_release as read_release
-from .release import release_again as release_again
-from .release import release_file as release_file
 from .rows import GivenRows as GivenRows
 from .run import fit_file as fit_file
 from .settings import FitSettings as FitSettings
@@ -66,12 +64,6 @@ from .summary import Picture as Picture
 from .summary import PublicTest as PublicTest
 from .summary import RegressionSummary as RegressionSummary
 from .summary import Stage as Stage
-from .users import counted as counted
-from .verify import Check as Check
-from .verify import Verdict as Verdict
-from .verify import check_charges as check_charges
 from .verify import check_records as check_records
 from .verify import check_summary as check_summary
-from .verify import statements as statements
 from .verify import verify as verify
-from .verify import verify_file as verify_file

@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import _safe_indexing
 
-from labeldp.learners import check_columns, number_table, row_table
+from labeldp.features import check_columns, number_table, row_table
 from labeldp.privacy import InputError, Release
 from labeldp.tables import as_table
 

@@ -36,7 +36,6 @@ from labeldp.fit.rows import (
     public_rows,
 )
 from labeldp.fit.settings import FitSettings, Ids, names_images, public_digest
-from labeldp.fit.users import Owners, answer_epsilon, best_cap, counted, named_ids
 from labeldp.learners import (
     EVALUATED,
     Learner,
@@ -70,6 +69,7 @@ from labeldp.privacy import (
     path_text,
 )
 from labeldp.privacy import Path as Part
+from labeldp.releases import Owners, answer_epsilon, best_cap, counted, named_ids
 
 OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
 """Suffixes of files that are neither a table nor a source of images; a file with another one is read by its content."""

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from labeldp import encoders
 from labeldp.curator import ONE_USER, numbered, user_names
 from labeldp.fit.settings import FitSettings, Ids
-from labeldp.fit.users import owner_like
 from labeldp.mechanisms import Domain, LabelSource
 from labeldp.privacy import DomainError, InputError, without_traceback
+from labeldp.releases import owner_like
 from labeldp.tables import (
     INDEX,
     Table,
@@ -103,7 +103,7 @@ class GivenRows(TableRows):
         Raises:
             InputError: a column, an id or a user cannot be used.
         """
-        from labeldp.learners import rows_of, take_rows  # a certificate is read without scikit-learn
+        from labeldp.features import rows_of, take_rows  # a certificate is read without scikit-learn
 
         records = rows_of(table)
         if users is not None and len(numbered(user_names(users, b""))) != records:
@@ -123,7 +123,7 @@ class GivenRows(TableRows):
 
     def take(self, rows: NDArray[np.intp]) -> "GivenRows":
         """Return some of the rows, in order, without labels."""
-        from labeldp.learners import take_rows  # a certificate is read without scikit-learn
+        from labeldp.features import take_rows  # a certificate is read without scikit-learn
 
         inputs = None if self.inputs is None else take_rows(self.inputs, rows)
         weights = None if self.weights is None else self.weights[rows]

@@ -26,9 +26,9 @@ from labeldp.fit.job import Job, RemoteAccount, file_account, prepare, read_rows
 from labeldp.fit.settings import FitSettings
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
-from labeldp.fit.users import owner_note
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, CuratorLike, InputError, path_text
+from labeldp.releases import owner_note
 from labeldp.tables import atomic_directory, first_names, open_table
 
 Progress = Callable[[str, float], None]

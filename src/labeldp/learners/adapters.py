@@ -12,12 +12,12 @@ from sklearn.metrics import make_scorer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from labeldp.features import check_columns, check_numbers, check_rows, row_table, rows_of
 from labeldp.inference import RATIO_TERMS, log_losses
 from labeldp.learners.cells.local import domain_of, unbiased
 from labeldp.learners.classifiers import as_candidates, boosted_regression, without_rare_columns
 from labeldp.learners.evaluation import auc_estimate, debiased_accuracy
 from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, refuse_reused, released_codes
-from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
 from labeldp.learners.training import Training, cross_fit, learn, record_weights, weight_name
 from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
 from labeldp.privacy import InputError, Release

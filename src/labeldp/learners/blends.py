@@ -10,10 +10,9 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from labeldp.features import TableMap, check_columns, number_table
 from labeldp.learners.classifiers import boosted_regression, without_rare_columns
-from labeldp.learners.features import check_columns, number_table
 from labeldp.learners.linear import LinearRegressor
-from labeldp.learners.representations import TableMap
 from labeldp.privacy import Floats, InputError
 
 TREES = 20

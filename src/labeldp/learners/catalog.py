@@ -101,8 +101,8 @@ _STAGED = "stages", "prior"
 _LINEAR = {
     "labeldp.learners.softmax": "LinearClassifier SoftmaxClassifier",
     "labeldp.learners.linear": "LinearRegressor",
-    "labeldp.learners.representations": "CenteredColumns PatchFilters RandomFourier TableMap",
-    "labeldp.learners.scattering": "ImageMap ScatterFilters",
+    "labeldp.features.representations": "CenteredColumns PatchFilters RandomFourier TableMap",
+    "labeldp.features.scattering": "ImageMap ScatterFilters",
     "sklearn.pipeline": "Pipeline",
     "sklearn.tree._tree": "Tree",
 }

@@ -17,8 +17,8 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp.features import GapTags, check_columns, check_numbers, row_table
 from labeldp.learners.evidence import Probabilities, normalized
-from labeldp.learners.features import GapTags, check_columns, check_numbers, row_table
 from labeldp.learners.mixture import MixtureClassifier
 from labeldp.privacy import InputError
 

@@ -9,8 +9,8 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+from labeldp.features import check_count, check_rows, number_table
 from labeldp.learners.evidence import MIN_PROBABILITY, Probabilities, normalized
-from labeldp.learners.features import check_count, check_rows, number_table
 from labeldp.learners.model import label_epsilon
 from labeldp.learners.plan import CLUSTER_PRIOR
 from labeldp.mechanisms import LaplaceHistogram

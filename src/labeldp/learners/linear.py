@@ -12,9 +12,35 @@ from scipy.special import softmax
 from sklearn.base import RegressorMixin
 from sklearn.preprocessing import FunctionTransformer
 
+from labeldp.features import (
+    DECAY,
+    DECAYS,
+    EMBEDDING_DECAY,
+    EXPLAINED,
+    EXPLANATIONS,
+    MAX_DIMENSION,
+    OFFSET,
+    RESIDUALS,
+    EncodedFeatures,
+    Estimator,
+    Moments,
+    Space,
+    best_clip,
+    best_user_clip,
+    blockwise,
+    check_rows,
+    clipped,
+    default_representation,
+    described_features,
+    encode,
+    equal_noise,
+    is_embedded,
+    principal,
+    row_table,
+    shared_noise,
+)
 from labeldp.learners.distances import Distances
 from labeldp.learners.evidence import Posterior, SumsTerm
-from labeldp.learners.features import check_rows, row_table
 from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate
 from labeldp.learners.plan import (
     EVALUATION_LABELS,
@@ -27,28 +53,7 @@ from labeldp.learners.plan import (
     require_records,
     steps_of,
 )
-from labeldp.learners.representations import EncodedFeatures, encode, is_embedded, principal
-from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.softmax import LinearClassifier, LinearHead, LinearScores, of_features
-from labeldp.learners.whitening import (
-    DECAY,
-    DECAYS,
-    EMBEDDING_DECAY,
-    EXPLAINED,
-    EXPLANATIONS,
-    MAX_DIMENSION,
-    OFFSET,
-    RESIDUALS,
-    Estimator,
-    Moments,
-    Space,
-    best_clip,
-    best_user_clip,
-    blockwise,
-    clipped,
-    equal_noise,
-    shared_noise,
-)
 from labeldp.mechanisms import (
     MAX_RESOLUTION,
     Classes,

@@ -16,10 +16,8 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp.features import Table, TableMap, default_representation, fourier_map, number_table
 from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, likeliest_factor, normalized
-from labeldp.learners.features import Table, number_table
-from labeldp.learners.representations import TableMap, fourier_map
-from labeldp.learners.scattering import default_representation
 from labeldp.learners.softmax import OFFSET, LikelihoodClassifier, LinearClassifier, Plane, of_features
 from labeldp.privacy import AnyFloats, InputError
 

@@ -10,11 +10,19 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
+from labeldp.features import (
+    check_rows,
+    default_representation,
+    described_features,
+    encode,
+    principal,
+    row_table,
+    take_rows,
+)
 from labeldp.learners.catalog import model_words
 from labeldp.learners.classifiers import MODELS, SoftTrees, as_candidates, classifiers_of, indicators
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import Evidence, Probabilities, tempered
-from labeldp.learners.features import check_rows, row_table, take_rows
 from labeldp.learners.model import Model, assigned, check_evaluation, held_out
 from labeldp.learners.plan import (
     CLUSTER_PRIOR,
@@ -28,8 +36,6 @@ from labeldp.learners.plan import (
     part,
     require_records,
 )
-from labeldp.learners.representations import encode, principal
-from labeldp.learners.scattering import default_representation, described_features
 from labeldp.learners.softmax import SoftmaxClassifier
 from labeldp.learners.training import (
     CROSS_FITTING,

@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp.features import check_count, check_rows, number_table
 from labeldp.learners import tuning
 from labeldp.learners.cells.local import domain_of, unbiased
 from labeldp.learners.evidence import Probabilities, projected, refuse_reused
-from labeldp.learners.features import check_count, check_rows, number_table
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError, Release
 

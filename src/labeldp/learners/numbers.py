@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from labeldp.features import check_rows, row_table, take_rows
 from labeldp.learners.blends import Blend, BlendedRegressor
 from labeldp.learners.catalog import model_words
 from labeldp.learners.distances import Distances
 from labeldp.learners.evaluation import HELD_OUT, evaluate, evaluation_mechanism
-from labeldp.learners.features import check_rows, row_table, take_rows
 from labeldp.learners.model import Model, check_evaluation
 from labeldp.learners.plan import EVALUATED, Learner, Progress, Task, format_number, no_progress, part, steps_of
 from labeldp.learners.training import fold_count

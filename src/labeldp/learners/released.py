@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from labeldp.features import take_rows
 from labeldp.learners.adapters import NoisyNumberRegressor
 from labeldp.learners.blends import BlendedRegressor
 from labeldp.learners.cells.local import CellClassifier, CellRegressor, cell_counts
 from labeldp.learners.cells.partitions import MedianPartition
 from labeldp.learners.classifiers import boosted_regression, distances
 from labeldp.learners.evaluation import HELD_OUT, evaluate, evaluation_mechanism
-from labeldp.learners.features import take_rows
 from labeldp.learners.model import Model, held_out
 from labeldp.learners.multistage import CROSS_VALIDATED, first_response
 from labeldp.learners.neighbors import NeighborsClassifier, NeighborsRegressor

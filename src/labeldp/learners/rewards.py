@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.preprocessing import FunctionTransformer
 
+from labeldp.features import check_rows, encode, row_table
 from labeldp.learners.evaluation import Evaluation, NumberEvaluation, SummedErrors
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.features import check_rows, row_table
 from labeldp.learners.linear import fit_linear
 from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
-from labeldp.learners.representations import encode
 from labeldp.learners.softmax import SoftmaxClassifier, label_head
 from labeldp.learners.training import with_given
 from labeldp.mechanisms import Classes, RandomizedResponse

@@ -11,11 +11,20 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp.features import (
+    GapTags,
+    Space,
+    check_columns,
+    check_rows,
+    default_representation,
+    encode,
+    is_embedded,
+    number_table,
+    row_table,
+    rows_of,
+    take_rows,
+)
 from labeldp.learners.evidence import Evidence, Posterior, Probabilities, likeliest_factor, normalized
-from labeldp.learners.features import GapTags, check_columns, check_rows, number_table, row_table, rows_of, take_rows
-from labeldp.learners.representations import encode, is_embedded
-from labeldp.learners.scattering import default_representation
-from labeldp.learners.whitening import Space
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import AnyFloats, check_positive
 

@@ -18,6 +18,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from labeldp import encoders
+from labeldp.features import (
+    MANY_RECORDS,
+    MIXED_HINT,
+    TrialRows,
+    are_numbers,
+    check_rows,
+    row_table,
+    rows_of,
+    take_rows,
+    trial_rows,
+)
 from labeldp.learners.classifiers import SoftTrees, as_candidates, without_rare_columns
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import (
@@ -28,17 +39,6 @@ from labeldp.learners.evidence import (
     refuse_reused,
     tempered,
     unmixed,
-)
-from labeldp.learners.features import (
-    MANY_RECORDS,
-    MIXED_HINT,
-    TrialRows,
-    are_numbers,
-    check_rows,
-    row_table,
-    rows_of,
-    take_rows,
-    trial_rows,
 )
 from labeldp.learners.model import Model, check_evaluation, kept_apart
 from labeldp.learners.plan import Progress

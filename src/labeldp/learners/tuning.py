@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from labeldp.learners.features import check_rows, row_table, take_rows
+from labeldp.features import check_rows, row_table, take_rows
 from labeldp.mechanisms import debias
 from labeldp.privacy import InputError, Release, Trust, check_integer, check_positive, positive_epsilon
 

@@ -11,6 +11,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.preprocessing import FunctionTransformer
 
+from labeldp.features import default_representation, encode
 from labeldp.learners import (
     LEARNERS,
     TRUE_LABELS,
@@ -21,8 +22,6 @@ from labeldp.learners import (
     Model,
     Progress,
     Task,
-    default_representation,
-    encode,
     evaluation_steps,
     first_response,
     fit_and_evaluate,

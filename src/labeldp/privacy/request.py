@@ -70,7 +70,7 @@ REQUEST_KINDS = {
     "aggregate": "release",
     "online": "online run",
     "sums": "estimate",
-    "totals": "a call of labeldp.streams",
+    "totals": "a call of labeldp.releases",
 }
 """Kinds of requests, and their commands; totals of a table, which one pass sums up, are asked for in Python alone."""
 

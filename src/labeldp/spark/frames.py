@@ -11,11 +11,21 @@ import pyarrow as pa
 
 from labeldp.bags import bag_sum
 from labeldp.bags import fit_bag_sums as fit_bags
-from labeldp.cluster import Grant, charge, check_new_folder, randomize_batch, write_parts
+from labeldp.fit import fit_linear
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import Certificate, InputError, LabelDPError, Release, check_choice
+from labeldp.releases import (
+    Grant,
+    cells,
+    charge,
+    check_new_folder,
+    fit_cells,
+    histogram,
+    moments,
+    randomize_batch,
+    write_parts,
+)
 from labeldp.spark.table import SparkTable, quoted, start_session
-from labeldp.streams import cells, fit_cells, fit_linear, histogram, moments
 from labeldp.tables import recut
 
 __all__ = [

@@ -10,11 +10,11 @@ from sklearn._loss import HalfMultinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from labeldp.features import GapTags, check_rows, number_table, row_table, take_rows
 from labeldp.learners.cells.clusters import CompactPartition
 from labeldp.learners.cells.local import CellClassifier, CellRegressor, fitted_partition, numbered, source_of
 from labeldp.learners.cells.partitions import Keys, MedianPartition
 from labeldp.learners.evidence import Probabilities, projected
-from labeldp.learners.features import GapTags, check_rows, number_table, row_table, take_rows
 from labeldp.learners.model import Model, check_evaluation, evaluation_steps, fit_and_evaluate, label_epsilon
 from labeldp.learners.plan import (
     EVALUATION_LABELS,

@@ -13,8 +13,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from labeldp.learners.cells.partitions import Keys, MeansPartition, MedianPartition, cell_means, filled_sample, ranks
-from labeldp.learners.features import (
+from labeldp.features import (
     BLOCK_ROWS,
     TableTransformer,
     check_count,
@@ -23,6 +22,7 @@ from labeldp.learners.features import (
     number_table,
     takes_gaps,
 )
+from labeldp.learners.cells.partitions import Keys, MeansPartition, MedianPartition, cell_means, filled_sample, ranks
 from labeldp.privacy import AnyFloats, InputError, Public, Release
 
 

@@ -10,9 +10,7 @@ from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.cells.partitions import Keys, MedianPartition, keys_by_tree
-from labeldp.learners.evidence import Evidence, Probabilities, normalized, projected, refuse_reused
-from labeldp.learners.features import (
+from labeldp.features import (
     GapTags,
     check_columns,
     check_rows,
@@ -23,6 +21,8 @@ from labeldp.learners.features import (
     take_rows,
     takes_gaps,
 )
+from labeldp.learners.cells.partitions import Keys, MedianPartition, keys_by_tree
+from labeldp.learners.evidence import Evidence, Probabilities, normalized, projected, refuse_reused
 from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Classes, Interval, debias
 from labeldp.privacy import AnyFloats, Certificate, InputError, NotInvertibleError, Public, Release, Unit, gather

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import BLOCK_ROWS, TableTransformer, check_count, column_medians, number_table
+from labeldp.features import BLOCK_ROWS, TableTransformer, check_count, column_medians, number_table
 from labeldp.privacy import AnyFloats, DomainError, InputError, check_integer, smallest
 
 MAX_CUBES = 1 << 62

@@ -1,0 +1,5 @@
+"""Features as matrices: checks, representations of tables and images, and whitening."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
