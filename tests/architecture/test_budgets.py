@@ -8,7 +8,7 @@ import pytest
 
 from architecture.source import ROOT
 
-LINES, FILES = 16_000, 153
+LINES, FILES = 16_000, 155
 """How many lines the functions of the daily path have at most, and their files. The aims are 11,000 and 85.
 
 They grew by 250 lines for those who read intervals: rare values that did not occur widen them.
