@@ -106,11 +106,17 @@ class RemoteAccount:
     entries = own_entries = charges = ()
 
     @classmethod
-    def of(cls, server: Any, settings: FitSettings, records: int, ids: Ids | None) -> "RemoteAccount":
+    def of(cls, server: Any, request: Request, records: int, ids: Ids | None) -> "RemoteAccount":
         """Return the account of a fit, after comparing what is public of its rows with the server's."""
-        for name in ("cohort", "revision", "user_column", "other_ids"):
-            if getattr(settings, name):
-                flag = "other-ids" if name == "other_ids" else name.partition("_")[0]
+        scope = request.scope
+        values = {
+            "cohort": scope.cohort,
+            "revision": scope.revision,
+            "user": request.source.users,
+            "other-ids": request.options.get("other_ids"),
+        }
+        for flag, value in values.items():
+            if value:
                 raise InputError(f"--{flag} does not go with --curator: a server has one state of all records")
         if records != server.records:
             raise InputError(
@@ -496,7 +502,7 @@ def _account(ledger: Any, settings: FitSettings, rows: Rows, source: Source) -> 
     if isinstance(ledger, DatasetLedger | Ledger):
         return ledger
     if not isinstance(ledger, str | os.PathLike):
-        return RemoteAccount.of(ledger, settings, len(rows.features), rows.ids)
+        return RemoteAccount.of(ledger, settings.request(source), len(rows.features), rows.ids)
     names = getattr(rows, "columns", ())
     owners = None if settings.user_column is None else partial(_users, rows=rows)
     return open_account(
