@@ -2,8 +2,9 @@
 
     python benchmarks/structure.py [--daily] [--json FILE]
 
-With --daily it prints the daily path instead: the lines of the functions, without docstrings too, that 13 everyday
-jobs run, and their files; the lines that a call loads; the names of the package; and the largest face of a subpackage.
+With --daily it prints what a reader of the code holds: the lines of the functions, without docstrings too, that 13
+everyday jobs run, and their files; the lines that a call loads; what a fit of 2,000 records calls; the connections to
+its ledger that a command makes; the names of the package; and the largest face of a subpackage.
 
 A call is one of a function of the package; a move is a call from one of its files into another. Imports are not
 counted. The frames of a label are those of the package between the command line and the code of the label, and between
@@ -211,6 +212,21 @@ def daily(folder: Path) -> dict[str, int]:
     return {"lines": lines, "without docstrings": bare, "files": len({file for file, _ in places})}
 
 
+def connections(folder: Path) -> dict[str, int]:
+    """Return how often a command connects to its ledger, which exists."""
+    numbers = Counter[str]()
+    job = ""
+
+    def count(event: str, arguments: object) -> None:
+        numbers[job] += event == "sqlite3.connect" and job in ("release", "fit, local")
+
+    sys.addaudithook(count)
+    for job, work in list(jobs(folder).items())[:4]:
+        work()
+    job = ""
+    return {name: numbers[name] for name in ("release", "fit, local")}
+
+
 def loaded(call: str) -> int:
     """Return the lines of the modules of the package that a name loads."""
     text = (
@@ -243,8 +259,19 @@ if __name__ == "__main__":
     if arguments.daily:
         with tempfile.TemporaryDirectory() as name, redirect_stdout(StringIO()):
             path = daily(Path(name))
+        with tempfile.TemporaryDirectory() as name, redirect_stdout(StringIO()):
+            fitted = measured(Path(name))[0]["fit_file"]
+        with tempfile.TemporaryDirectory() as name, redirect_stdout(StringIO()):
+            connected = connections(Path(name))
         calls = ("LabelDPClassifier", "fit.fit_file", "releases.release_file", "inference.mean")
-        figures = {"daily path": path, "lines loaded": {call: loaded(call) for call in calls}, "names": names()}
+        loads = {call: loaded(call) for call in calls}
+        figures = {
+            "daily path": path,
+            "lines loaded": loads,
+            "fit of 2,000 records": fitted,
+            "connections": connected,
+            "names": names(),
+        }
         for title, row in figures.items():
             print(f"{title}: {', '.join(f'{key} {value:,}' for key, value in row.items())}")
         sys.exit()
