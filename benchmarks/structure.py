@@ -214,16 +214,13 @@ def daily(folder: Path) -> dict[str, int]:
 
 def connections(folder: Path) -> dict[str, int]:
     """Return how often a command connects to its ledger, which exists."""
-    numbers = Counter[str]()
-    job = ""
-
-    def count(event: str, arguments: object) -> None:
-        numbers[job] += event == "sqlite3.connect" and job in ("release", "fit, local")
-
-    sys.addaudithook(count)
-    for job, work in list(jobs(folder).items())[:4]:
-        work()
-    job = ""
+    events = Counter[str]()
+    sys.addaudithook(lambda event, arguments: events.update([event]))
+    numbers = {}
+    for name, job in list(jobs(folder).items())[:4]:
+        before = events["sqlite3.connect"]
+        job()
+        numbers[name] = events["sqlite3.connect"] - before
     return {name: numbers[name] for name in ("release", "fit, local")}
 
 
