@@ -143,7 +143,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             sample_weight: public weights of the records in training, shape (n,). They must not depend on the labels,
                 as the certificate says. Results count all records alike.
             ids: public record ids, integers or texts, shape (n,), no two alike. By default row numbers.
-            users: whose each record is, public integers or texts, shape (n,): epsilon is then what a user pays for
+            users: the user of each record, public integers or texts, shape (n,): epsilon is then what a user pays for
                 all of theirs, as with `labeldp fit --user`. By default each record is protected by itself.
 
         Raises:

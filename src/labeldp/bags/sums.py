@@ -45,7 +45,7 @@ class BagSum(Bagged):
         noise: "laplace" for the pure guarantee, or "gaussian".
         epsilon: privacy parameter, positive.
         delta: of Gaussian noise, in (0, 1); 0 with Laplace noise.
-        users: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
+        users: the user of each record, public integers, shape (n,), `Public(array, why="…")`: all labels of a user are
             protected together. Noise is set to what the user with most records in few bags moves; None protects each
             label by itself.
 

@@ -124,7 +124,7 @@ def release_bags(
         out: the output, .parquet or .csv, which must not exist.
         id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
             nothing.
-        user_column: of `bag-sum` and `noisy-weighted-llp`: whose each record is, no feature; epsilon is what a user
+        user_column: of `bag-sum` and `noisy-weighted-llp`: the user of each record, no feature; epsilon is what a user
             pays for all of theirs.
 
     Raises:

@@ -139,7 +139,7 @@ class PrivateRows(TableRows):
         columns: the requested feature columns.
         labels: the private labels, a table of n rows and one column; without a column where a server holds them.
         index: the columns that pandas wrote for an index, which are no features; empty if features are named.
-        users: whose each record is, integers or texts, where users are protected.
+        users: the user of each record, integers or texts, where users are protected.
         owner: a feature column that looks as if it said whose a record is, where they are not.
     """
 

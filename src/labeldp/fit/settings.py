@@ -152,7 +152,7 @@ class FitSettings:
         cells: how many, for the model "cells"; None to choose.
         neighbors: how many, for the model "neighbors"; None to choose.
         network: beside the linear model, for the model "distilled".
-        user_column: whose each record is, which is no feature; None to protect each record by itself.
+        user_column: the user of each record, which is no feature; None to protect each record by itself.
         per_user: how many records of a user are used at most; None to choose.
         evaluation: the share of the records that the model is measured on and does not learn from; None for what its
             learner says.

@@ -46,7 +46,7 @@ CHOSEN = {
     "MOMENTUM": MOMENTUM,
     "SMOOTHING": SMOOTHING,
 }
-"""What this file fixes, for whoever stores results."""
+"""What this file fixes, for a program that stores results."""
 
 
 class ModuleClassifier:

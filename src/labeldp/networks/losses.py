@@ -165,7 +165,7 @@ def preference_loss(margins: Tensor, keep: float, kind: Literal["forward", "unbi
     Args:
         margins: by how much the model prefers the answer that was released as the better one, shape (n,).
         keep: `mechanism.keep_probability` of `RandomizedResponse` over two classes, in (1/2, 1].
-        kind: "forward" is minus the log of the chance of what was released. "unbiased" is on average the usual loss of
+        kind: "forward" is minus the log of the chance of the released value. "unbiased" is on average the usual loss of
             the true preference; it has no lower bound, and learns less (`docs/results/preferences.md`).
 
     Raises:

@@ -1,4 +1,4 @@
-"""The column that says whose each record is, and how many records of a user are answered."""
+"""The column of users, and how many records of a user are answered."""
 
 import re
 from collections.abc import Callable
