@@ -70,6 +70,7 @@ def parsed(module: str, suffix: str = ".py") -> ast.Module | None:
     return ast.parse(file.read_text()) if file.exists() else None
 
 
+@cache
 def imported(module: str, suffix: str) -> dict[str, tuple[str, str]]:
     """The names that a module imports from others, with the module and the name there."""
     tree, found = parsed(module, suffix), {}
