@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.advice.rates import CellNoise, balance, cell_noise, exponent, rate_terms, relative_records
+from labeldp.advice import cell_noise, exponent, relative_records
+from labeldp.advice.rates import CellNoise, balance, rate_terms
 from labeldp.mechanisms import (
     Classes,
     DiscreteLaplace,

@@ -16,8 +16,8 @@ from audit.peers import (
     with_prior,
 )
 from audit.test_exact import SKEWED
-from labeldp.audit import LowerBound, audit_outputs, audit_sampler
-from labeldp.audit.black_box import best_cut, check_level, epsilon_of_rates, guess_bound, rate_above, rate_below
+from labeldp.audit import LowerBound, audit_outputs, audit_sampler, guess_bound
+from labeldp.audit.black_box import best_cut, check_level, epsilon_of_rates, rate_above, rate_below
 from labeldp.mechanisms import Classes, Mechanism, RandomizedResponse, UnaryEncoding
 from labeldp.privacy import InputError
 from mechanisms.examples import EXAMPLES

@@ -19,8 +19,8 @@ import labeldp as ldp
 from labeldp.audit import audit_run, export_ledger, make_key, sign_files
 from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, FitSummary, fit_file
-from labeldp.fit.bundle import CERTIFIED, certificate_digest, file_digest
+from labeldp.fit import CERTIFIED, FitSettings, FitSummary, fit_file
+from labeldp.fit.bundle import certificate_digest, file_digest
 from labeldp.online import OnlineRun, run_online
 from labeldp.privacy import Certificate, LabelDPError, Request, Source
 from labeldp.releases import PrivateColumn, release_file, statements

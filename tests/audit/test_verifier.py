@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import labeldp as ldp
 from labeldp.audit import export_ledger, make_key, sign_files
 from labeldp.curator import LedgerFile
-from labeldp.privacy import Certificate, Charge, PrivacyLoss, RandomnessKind, Trust, Unit
-from labeldp.privacy.charges import Plan, Step, stated_unit
+from labeldp.privacy import Certificate, Charge, Plan, PrivacyLoss, RandomnessKind, Step, Trust, Unit
+from labeldp.privacy.charges import stated_unit
 from labeldp.releases import release_file
 
 FILE = Path(__file__).parents[2] / "tools" / "verify_certificate.py"

@@ -18,8 +18,8 @@ from labeldp.bags import (
 )
 from labeldp.bags.base import median_bags
 from labeldp.bags.lba import Leverages
-from labeldp.mechanisms.inputs import Groups
-from labeldp.sampling.words import WordStream, normals
+from labeldp.mechanisms import Groups
+from labeldp.sampling import WordStream, normals
 from mechanisms.examples import public
 
 KEY = ldp.KeyedRandomness(b"bags".ljust(32, b".")).bind(b"a test")

@@ -12,14 +12,15 @@ import labeldp as ldp
 from labeldp import BagSum, Interval
 from labeldp.bags import (
     BagRegressor,
+    BagRows,
     NoisyWeightedLLP,
     WeightedLBA,
     bag_rows,
     fit_bags,
     random_bags,
 )
-from labeldp.bags.learners import BagRows, bag_product, least_squares
 from labeldp.bags.learners import _solved as solved
+from labeldp.bags.learners import bag_product, least_squares
 from labeldp.privacy import Public, Release
 
 DOMAIN = Interval(-4, 4, grid=8001)

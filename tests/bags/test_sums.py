@@ -8,8 +8,7 @@ import pytest
 
 from labeldp.bags import BagSum
 from labeldp.mechanisms import Interval
-from labeldp.privacy import Public
-from labeldp.privacy.exact import float_below
+from labeldp.privacy import Public, float_below
 
 
 @pytest.mark.parametrize("delta", [Fraction(1, 10), "1e-6", Fraction(5, 6)])

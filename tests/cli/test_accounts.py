@@ -120,7 +120,7 @@ def test_the_recall_of_a_rare_class_is_shown_beside_the_accuracy() -> None:
     from dataclasses import replace
 
     from labeldp.cli.fit import summary_rows
-    from labeldp.fit.summary import ClassScore, Estimated
+    from labeldp.fit import ClassScore, Estimated
     from report.conftest import plain
 
     summary = plain()

@@ -14,8 +14,9 @@ import pytest
 from cli.conftest import DONE, Ran
 from labeldp.cli.advice import expected_text
 from labeldp.curator import LedgerFile
+from labeldp.fit import Expected
 from labeldp.fit import choice as rule
-from labeldp.fit.choice import WAYS, Expected
+from labeldp.fit.choice import WAYS
 from labeldp.privacy import total_loss
 
 ASKED = ("people.csv", "--label", "bought", "--classes", "no,yes", "--id", "id")

@@ -16,7 +16,7 @@ import pytest
 from cli.conftest import DONE, PUBLIC, Ran, account
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
-from labeldp.fit.bundle import Bundle
+from labeldp.fit import Bundle
 from slow import mostly_slow
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "9"))

@@ -11,8 +11,7 @@ import pytest
 
 from cli.conftest import PUBLIC, Ran, account
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings
-from labeldp.fit.job import prepare, read_rows
+from labeldp.fit import FitSettings, prepare, read_rows
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "8"))
 QUICK = (*FIT, "--model", "logistic", "--out", "model")

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import labeldp as ldp
 from labeldp.cli.serve import admin
-from labeldp.serve.config import Analyst
+from labeldp.serve import Analyst
 from serve.server import Server, labels
 from serve.test_vault import release, vault
 

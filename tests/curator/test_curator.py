@@ -12,11 +12,9 @@ import pytest
 import labeldp as ldp
 from curator.ledgers import LABELS
 from curator.ledgers import SYSTEM as fp_SYSTEM
+from labeldp.curator import Curator, Fingerprint, Ledger, LedgerFile
 from labeldp.curator import Curator as fp_Curator
-from labeldp.curator import Ledger
 from labeldp.curator import LedgerFile as fp_LedgerFile
-from labeldp.curator.curator import Curator, Fingerprint
-from labeldp.curator.ledger_file import LedgerFile
 from labeldp.mechanisms import (
     Classes,
     Domain,

@@ -11,8 +11,8 @@ import pytest
 import labeldp as ldp
 from curator.ledgers import SYSTEM, asked
 from labeldp.cli.ledger import describe_ledger
-from labeldp.curator import Curator, DatasetLedger, LedgerFile
-from labeldp.curator.datasets import LOSSES, Declared
+from labeldp.curator import LOSSES, Curator, DatasetLedger, LedgerFile
+from labeldp.curator.datasets import Declared
 from labeldp.mechanisms import Domain
 from labeldp.releases import release_file
 

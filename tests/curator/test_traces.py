@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from labeldp.curator.datasets import ANY_KIND, IDS_KIND, expected, new_traces
+from labeldp.curator import IDS_KIND
+from labeldp.curator.datasets import ANY_KIND, expected, new_traces
 from labeldp.privacy import LabelDigest, PendingCharge, PrivacyLoss, add_digests
 
 KINDS = "ids", "classes a"

@@ -14,9 +14,17 @@ from labeldp.bags import BagSum
 from labeldp.bags import llp as llp_file
 from labeldp.bags import sums as bag_sums
 from labeldp.bags.llp import BagWeights
-from labeldp.curator import Curator, LedgerFile
+from labeldp.curator import (
+    NO_USER,
+    ONE_USER,
+    PUBLIC_USERS,
+    Curator,
+    LedgerFile,
+    first_records,
+    user_names,
+    users_digest,
+)
 from labeldp.curator import curator as curator_file
-from labeldp.curator.users import NO_USER, ONE_USER, PUBLIC_USERS, first_records, user_names, users_digest
 from labeldp.mechanisms import GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
 from labeldp.privacy import InputError, LedgerError, PrivacyLoss, Public, Unit, set_fields
 from labeldp.sampling import gaussian_law

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import labeldp as ldp
 from labeldp import bags, features, learners, sgd
-from labeldp.features import intrinsic_dimension
-from labeldp.features.rows import check_values, number_table, row_table, rows_with_gaps
+from labeldp.features import intrinsic_dimension, number_table, row_table
+from labeldp.features.rows import check_values, rows_with_gaps
 from labeldp.privacy import InputError, Public
 from learners.data import answered, blobs, released
 

@@ -24,16 +24,8 @@ import labeldp as ldp
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
 from labeldp.features import ImageMap, ScatterFilters
-from labeldp.fit import FitSettings, fit_file, predict_file
-from labeldp.fit.bundle import (
-    DESCRIPTION,
-    ESTIMATOR,
-    TRUSTED,
-    Bundle,
-    _dumped,
-    certify,
-    read_certified,
-)
+from labeldp.fit import DESCRIPTION, ESTIMATOR, TRUSTED, Bundle, FitSettings, fit_file, predict_file, read_certified
+from labeldp.fit.bundle import _dumped, certify
 from labeldp.learners import (
     CellClassifier,
     CellRegressor,

@@ -10,20 +10,8 @@ from typing import Any
 import pytest
 
 import labeldp as ldp
-from labeldp.fit import Command, advise
-from labeldp.fit.choice import (
-    ALIKE,
-    CURVES,
-    LEAST_RECORDS,
-    SOURCE,
-    WAYS,
-    WIDEST,
-    Expected,
-    LearningCurve,
-    Way,
-    expected,
-    rounded,
-)
+from labeldp.fit import Command, Expected, advise
+from labeldp.fit.choice import ALIKE, CURVES, LEAST_RECORDS, SOURCE, WAYS, WIDEST, LearningCurve, Way, expected, rounded
 from labeldp.learners import LEARNERS
 from labeldp.privacy import InputError, Trust
 

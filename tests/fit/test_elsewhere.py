@@ -14,9 +14,8 @@ import labeldp as ldp
 from labeldp.audit import audit_run
 from labeldp.cli import main
 from labeldp.curator import copy_ledger
-from labeldp.fit.job import prepare
+from labeldp.fit import FitSettings, prepare
 from labeldp.fit.rows import PrivateRows
-from labeldp.fit.settings import FitSettings
 from labeldp.tables import open_table
 from serve.server import TOKENS, Server, labels
 from slow import mostly_slow

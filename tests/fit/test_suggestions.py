@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp.fit.choice import advise
-from labeldp.fit.settings import FitSettings
+from labeldp.fit import FitSettings, advise
 from labeldp.fit.suggestions import better_models, narrower_interval
 from labeldp.learners import ScoreEstimate, debiased_accuracy
 

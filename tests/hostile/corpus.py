@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 import labeldp as ldp
-from labeldp.audit import audit_csv, audit_run
-from labeldp.audit.signing import check_signature, make_key, sign_files
+from labeldp.audit import audit_csv, audit_run, check_signature, make_key, sign_files
 from labeldp.bags import read_bags, release_bags
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings, fit_file, load, verify

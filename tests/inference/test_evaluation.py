@@ -11,8 +11,8 @@ from sklearn.metrics import average_precision_score, brier_score_loss, f1_score,
 import labeldp as ldp
 from inference.simulated import SURE, held, released, response
 from labeldp import inference
-from labeldp.inference.curves import area_terms, precision_terms, ratio_of_pairs
-from labeldp.inference.intervals import fieller
+from labeldp.inference import area_terms, fieller
+from labeldp.inference.curves import precision_terms, ratio_of_pairs
 from labeldp.mechanisms import LocalHashing
 from labeldp.privacy import InputError, NotInvertibleError, Release
 

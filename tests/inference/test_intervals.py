@@ -5,10 +5,9 @@ import pytest
 from scipy import stats
 from scipy.stats import binom, binomtest
 
+from labeldp.inference import clopper_pearson, fieller
 from labeldp.inference.intervals import (
     betting,
-    clopper_pearson,
-    fieller,
     geometric_cdf,
     geometric_quantile,
     geometric_variance,

@@ -9,7 +9,8 @@ import pytest
 import labeldp as ldp
 from inference.population import answers, public, sums
 from labeldp import inference
-from labeldp.inference.intervals import clopper_pearson, mean_of_cells, more_units, student_within
+from labeldp.inference import clopper_pearson, student_within
+from labeldp.inference.intervals import mean_of_cells, more_units
 from labeldp.privacy import InputError
 
 N = 600

@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import labeldp as ldp
 from labeldp.learners import (
+    Evidence,
     NoisyLabelClassifier,
     NoisyNumberRegressor,
     debiased_scorer,
@@ -22,7 +23,6 @@ from labeldp.learners import (
     tune,
 )
 from labeldp.learners.classifiers import boosted_regression
-from labeldp.learners.evidence import Evidence
 from labeldp.mechanisms import LocalHashing
 from labeldp.privacy import InputError, NotInvertibleError, Release
 from learners.data import blobs, curator, released, with_prior

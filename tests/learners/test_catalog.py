@@ -12,8 +12,7 @@ from sklearn.dummy import DummyClassifier
 
 import labeldp as ldp
 from labeldp.cli.fit import fit
-from labeldp.fit import FitSettings, prepare, read_rows
-from labeldp.fit.bundle import TRUSTED
+from labeldp.fit import TRUSTED, FitSettings, prepare, read_rows
 from labeldp.learners import LEARNERS, Learner, LearnerEntry, Model, Task, fit_noisy, learner_of, remaining
 from labeldp.privacy import Charge, NewLedgerWarning, Plan, PrivacyLoss, Step, total_loss
 

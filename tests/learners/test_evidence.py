@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sklearn.dummy import DummyClassifier
 
 import labeldp as ldp
-from labeldp.learners.evidence import Evidence, expanded, inverse_table, normalized, tempered, unmixed
+from labeldp.learners import Evidence
+from labeldp.learners.evidence import expanded, inverse_table, normalized, tempered, unmixed
 from labeldp.mechanisms import FiniteMechanism, LocalHashing, SubsetSelection
 from labeldp.privacy import InputError, NotInvertibleError
 from learners.data import released, with_prior

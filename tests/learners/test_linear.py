@@ -14,19 +14,22 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.features import RandomFourier, TableMap, encode
-from labeldp.features.representations import CenteredColumns, EncodedFeatures
-from labeldp.features.whitening import (
+from labeldp.features import (
+    CenteredColumns,
+    EncodedFeatures,
     Moments,
+    RandomFourier,
     Space,
+    TableMap,
     best_clip,
     blockwise,
     clipped,
+    encode,
     equal_noise,
     shared_noise,
 )
-from labeldp.learners import Linear, LinearClassifier, LinearRegressor, Task
-from labeldp.learners.linear import MAX_CONFIDENCE, Directions, LinearTask, _distances, _rising_root
+from labeldp.learners import Directions, Linear, LinearClassifier, LinearRegressor, LinearTask, Task
+from labeldp.learners.linear import MAX_CONFIDENCE, _distances, _rising_root
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment
 from labeldp.privacy import BudgetExceeded, InputError, Trust, total_loss
 from labeldp.sampling import MAX_CELLS

@@ -8,8 +8,8 @@ from scipy.optimize import approx_fprime
 from scipy.special import softmax
 
 import labeldp as ldp
-from labeldp.learners import evidence
-from labeldp.learners.evidence import Posterior, SumsTerm, fit_softmax
+from labeldp.learners import Posterior, evidence
+from labeldp.learners.evidence import SumsTerm, fit_softmax
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 3))

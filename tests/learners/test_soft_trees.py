@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from labeldp.learners.classifiers import SoftTrees
+from labeldp.learners import SoftTrees
 from labeldp.learners.training import fit_soft
 
 TREES = HistGradientBoostingClassifier(max_iter=60, early_stopping=False, random_state=0)

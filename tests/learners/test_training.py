@@ -15,19 +15,19 @@ from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
 from labeldp.learners import (
+    Evidence,
     SoftmaxClassifier,
     Training,
+    dry_run,
     fit_multistage,
     fit_noisy,
     posterior,
 )
 from labeldp.learners.classifiers import as_candidates, default_classifiers
-from labeldp.learners.evidence import Evidence
 from labeldp.learners.training import (
     CrossFit,
     calibrated,
     cross_fit,
-    dry_run,
     fit_codes,
     fit_soft,
     fold_count,

@@ -19,8 +19,7 @@ from labeldp.mechanisms import (
 from labeldp.mechanisms.base import words_for
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import WORD, PrivacyLoss, exp_bounds, positive_epsilon, set_fields
-from labeldp.sampling.discrete import discrete_laplace
-from labeldp.sampling.words import AliasTable, WordStream
+from labeldp.sampling import AliasTable, WordStream, discrete_laplace
 
 Rows = list[list[int]]
 

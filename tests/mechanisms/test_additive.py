@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp.mechanisms import Classes, DiscreteLaplace, GaussianOneHot, Interval
-from labeldp.mechanisms.additive import STEPS_IN_INDICATOR, gaussian_loss
+from labeldp.mechanisms import Classes, DiscreteLaplace, GaussianOneHot, Interval, gaussian_loss
+from labeldp.mechanisms.additive import STEPS_IN_INDICATOR
 from labeldp.privacy import InputError, KeyedRandomness, Trust
-from labeldp.sampling import discrete_gaussian
-from labeldp.sampling.words import Integers, RecordStream
+from labeldp.sampling import RecordStream, discrete_gaussian
+from labeldp.sampling.words import Integers
 from labeldp.testing import ContractViolation, check_mechanism
 
 

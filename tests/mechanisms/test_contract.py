@@ -24,7 +24,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.privacy import WORD, InputError, KeyedRandomness, Trust, exp_bounds, positive_epsilon
 from labeldp.privacy.certificate import JOINT
-from labeldp.sampling.words import AliasTable
+from labeldp.sampling import AliasTable
 from labeldp.testing import ContractViolation, check_mechanism, joint_laws
 from mechanisms.examples import CLASS_PRIOR, EXAMPLES, PRIORS
 from sampling.words import answers, preimages

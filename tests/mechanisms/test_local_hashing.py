@@ -13,8 +13,8 @@ from scipy.stats import chi2
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.learners import first_response
-from labeldp.mechanisms import Classes, LocalHashing, RandomizedResponse, SubsetSelection, debias
-from labeldp.mechanisms.local_hashing import public_ids, public_seed
+from labeldp.mechanisms import Classes, LocalHashing, RandomizedResponse, SubsetSelection, debias, public_seed
+from labeldp.mechanisms.local_hashing import public_ids
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import WORD, InputError, exp_bounds, positive_epsilon
 from labeldp.testing import ContractViolation, check_mechanism

@@ -10,12 +10,18 @@ import pytest
 from scipy.stats import chi2
 
 import labeldp as ldp
-from labeldp.mechanisms import Classes, CrossMoment, GaussianMoment, Interval, LaplaceMoment
-from labeldp.mechanisms.additive import gaussian_loss, smallest_stddev
+from labeldp.mechanisms import (
+    Classes,
+    CrossMoment,
+    GaussianMoment,
+    Interval,
+    LaplaceMoment,
+    gaussian_loss,
+    smallest_stddev,
+)
 from labeldp.privacy import InputError, KeyedRandomness, Public, SystemRandomness, Trust
 from labeldp.privacy.randomness import SimulatedRandomness
-from labeldp.sampling import MAX_STDDEV, discrete_gaussian
-from labeldp.sampling.words import WordStream
+from labeldp.sampling import MAX_STDDEV, WordStream, discrete_gaussian
 from labeldp.testing import ContractViolation, check_mechanism
 from mechanisms.examples import public
 

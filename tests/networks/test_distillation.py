@@ -10,7 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.features import PatchFilters
-from labeldp.learners.evidence import Posterior
+from labeldp.learners import Posterior
 from labeldp.networks import Recipe, distillation, fit_best, steps, takes_labels
 from labeldp.networks.distillation import (
     Layer,

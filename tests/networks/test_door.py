@@ -6,8 +6,7 @@ import numpy as np
 
 import labeldp as ldp
 from labeldp.curator import Curator, copy_ledger
-from labeldp.networks import fit_descent
-from labeldp.networks.descent import linear_module
+from labeldp.networks import fit_descent, linear_module
 from serve.server import CLASSES, Server, labels
 
 ROWS = np.random.default_rng(1).normal(size=(300, 4)).astype(np.float32)

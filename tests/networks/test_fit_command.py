@@ -19,8 +19,7 @@ from labeldp import learners
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
 from labeldp.features import PatchFilters
-from labeldp.fit import job
-from labeldp.fit.bundle import Bundle
+from labeldp.fit import Bundle, job
 from labeldp.learners import catalog
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, classifier, distillation
 from labeldp.privacy import total_loss

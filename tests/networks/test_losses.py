@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import functional
 
 import labeldp as ldp
-from labeldp.learners import Evidence
-from labeldp.learners.evidence import Posterior, SumsTerm
-from labeldp.networks.losses import forward_loss, objective_of, preference_loss, released_loss, targets
+from labeldp.learners import Evidence, Posterior
+from labeldp.learners.evidence import SumsTerm
+from labeldp.networks import forward_loss, objective_of, preference_loss, released_loss, targets
 from labeldp.privacy import InputError, Public
 
 DOMAIN = ldp.Classes(3)

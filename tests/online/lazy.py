@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from labeldp.online import Kernel
 from labeldp.privacy import WORD, as_randomness, exp_bounds
-from labeldp.sampling.discrete import keep_coins
-from labeldp.sampling.words import uniform
+from labeldp.sampling import keep_coins, uniform
 from sampling.words import ChosenWords
 
 BATCHES = np.array([[1, 0, 2], [2, 2, 0], [0, 1, 2]])

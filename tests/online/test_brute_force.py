@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from labeldp.online.experts.accounting import dartboard_loss, l2p_loss
+from labeldp.online import dartboard_loss, l2p_loss
 from labeldp.online.experts.renyi import (
     ORDERS,
     Switching,

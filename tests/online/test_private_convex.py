@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from labeldp.curator import Ledger
-from labeldp.online.convex.base import Ball, Box, Unbounded
-from labeldp.online.planning import OnlinePlan, methods_of, plan_convex
-from labeldp.online.private_convex import PrivateOnlineConvex
-from labeldp.online.snapshots import dump_state, load_state
+from labeldp.online import (
+    Ball,
+    Box,
+    OnlinePlan,
+    PrivateOnlineConvex,
+    Unbounded,
+    dump_state,
+    load_state,
+    methods_of,
+    plan_convex,
+)
 from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Unit, total_loss
 
 BODY = Ball(3, 0.5)

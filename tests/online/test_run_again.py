@@ -12,9 +12,8 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.online import OnlineRun, dump_state, load_state, run_online
+from labeldp.online import OnlineRun, dump_state, load_state, methods_of, run_online
 from labeldp.online import run as online_run
-from labeldp.online.planning import methods_of
 from labeldp.tables import open_table
 from slow import mostly_slow
 

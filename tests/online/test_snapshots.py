@@ -11,9 +11,9 @@ from labeldp.online import (
     PrivateExperts,
     dump_state,
     load_state,
+    methods_of,
 )
 from labeldp.online import learner as learners
-from labeldp.online.planning import methods_of
 from labeldp.online.snapshots import SnapshotClaims, from_plain, to_plain
 
 D, T = 3, 200

@@ -13,8 +13,7 @@ from labeldp.online import GaussianTree, LaplaceTree
 from labeldp.online import prefix_sums as tree
 from labeldp.online.prefix_sums import nodes
 from labeldp.privacy import InputError, PrivacyLoss, as_randomness
-from labeldp.sampling import WordStream
-from labeldp.sampling.discrete import laplace_law
+from labeldp.sampling import WordStream, laplace_law
 from labeldp.testing.laws import check_law
 
 FALSE_ALARM = 1e-12

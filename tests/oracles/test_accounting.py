@@ -9,9 +9,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.stats import norm
 
-from labeldp.privacy import PrivacyLoss
-from labeldp.privacy.atoms import normal_cdf
-from labeldp.privacy.composition import gaussian_delta
+from labeldp.privacy import PrivacyLoss, gaussian_delta, normal_cdf
 from slow import mostly_slow
 
 TIGHT = 1 + 1e-9

@@ -17,14 +17,16 @@ from labeldp.privacy import (
     Certificate,
     Charge,
     NamedFile,
+    Plan,
     PrivacyLoss,
     RandomnessKind,
     Request,
     Source,
+    Step,
     Trust,
     Unit,
 )
-from labeldp.privacy.charges import Plan, Step, stated_unit
+from labeldp.privacy.charges import stated_unit
 from labeldp.tables import column_digest
 
 VECTORS = ROOT / "docs" / "specification" / "certificates.json"

@@ -3,7 +3,7 @@
 import mpmath
 import pytest
 
-from labeldp.mechanisms.additive import gaussian_loss, smallest_stddev
+from labeldp.mechanisms import gaussian_loss, smallest_stddev
 from labeldp.privacy import decimal
 from labeldp.sampling import SMOOTHING
 from slow import mostly_slow

@@ -20,10 +20,10 @@ from labeldp.privacy import (
     Unit,
     exp_bounds,
     gather,
+    requested_delta,
     total_loss,
     weak_promise,
 )
-from labeldp.privacy.certificate import requested_delta
 
 pure = PrivacyLoss.pure
 

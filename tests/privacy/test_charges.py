@@ -10,8 +10,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.privacy import Certificate, Charge, Plan, PrivacyLoss, Step, Unit, total_loss
-from labeldp.privacy.charges import joint_loss, promised
+from labeldp.privacy import Certificate, Charge, Plan, PrivacyLoss, Step, Unit, joint_loss, promised, total_loss
 from privacy.strategies import Game, Move, failing, games, gaussian, response, sequence_of, worst_ratio
 
 SLACK = 1 + 1e-9

@@ -13,11 +13,17 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.privacy import InputError, PrivacyLoss, decimal, exact, exp_bounds, float_above, positive_epsilon
-from labeldp.privacy.exact import (
+from labeldp.privacy import (
+    InputError,
+    PrivacyLoss,
+    decimal,
     decimal_text,
+    exact,
+    exp_bounds,
+    float_above,
     float_below,
     largest,
+    positive_epsilon,
     rounded_up_text,
     smallest,
     smallest_below,

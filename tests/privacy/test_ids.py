@@ -16,9 +16,10 @@ from labeldp.privacy import (
     RecordIds,
     Texts,
     derive_key,
+    has_repeats,
     refuse_repeats,
 )
-from labeldp.privacy.ids import _ODD, _marked, has_repeats
+from labeldp.privacy.ids import _ODD, _marked
 
 KEY = b"k" * 32
 

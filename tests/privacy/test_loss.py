@@ -14,9 +14,19 @@ from scipy.stats import binom, hypergeom
 from labeldp.bags import losses as bag_losses
 from labeldp.bags.losses import HiddenWeights, NoisyBag
 from labeldp.online.experts.renyi import Switching
-from labeldp.privacy import InputError, PrivacyLoss
-from labeldp.privacy.atoms import Atom, BoundedRange, Discrete, Failure, Gaussian, Response
-from labeldp.privacy.loss import ATOMS, Largest, RecordLoss
+from labeldp.privacy import (
+    Atom,
+    BoundedRange,
+    Discrete,
+    Failure,
+    Gaussian,
+    InputError,
+    Largest,
+    PrivacyLoss,
+    RecordLoss,
+    Response,
+)
+from labeldp.privacy.loss import ATOMS
 
 pure, response, gaussian = PrivacyLoss.pure, PrivacyLoss.response, PrivacyLoss.gaussian
 zero = PrivacyLoss.zero()

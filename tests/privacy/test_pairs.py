@@ -14,12 +14,25 @@ from hypothesis import strategies as st
 import labeldp as ldp
 from labeldp.bags.losses import HiddenWeights, NoisyBag
 from labeldp.online.experts.renyi import Switching
-from labeldp.privacy import InputError, PrivacyLoss, composition, convolutions
-from labeldp.privacy.atoms import BoundedRange, Discrete, Failure, Gaussian, Response
-from labeldp.privacy.charges import Block, Step, joint_loss
+from labeldp.privacy import (
+    Block,
+    BoundedRange,
+    Discrete,
+    Failure,
+    Gaussian,
+    InputError,
+    Largest,
+    PrivacyLoss,
+    Response,
+    Step,
+    composition,
+    convolutions,
+    decimal,
+    exp_bounds,
+    joint_loss,
+    log_bounds,
+)
 from labeldp.privacy.composition import MAX_LATTICE_POINTS, MOST_PRODUCTS, _lattice
-from labeldp.privacy.exact import decimal, exp_bounds, log_bounds
-from labeldp.privacy.loss import Largest
 
 epsilons = st.sampled_from([0, Fraction(1, 10), Fraction(1, 2), 1, Fraction(5, 2), 7])
 

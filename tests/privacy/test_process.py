@@ -14,8 +14,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import Ledger, LedgerFile
-from labeldp.privacy import InputError, KeyedRandomness, Public, randomness
-from labeldp.privacy.randomness import NotCopyable, SingleProcess
+from labeldp.privacy import InputError, KeyedRandomness, NotCopyable, Public, SingleProcess, randomness
 
 FORKS = 16
 

@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeldp.privacy import (
+    BLOCK,
     InputError,
     KeyedRandomness,
     LabelDigest,
+    Randomness,
     RandomnessKind,
     SystemRandomness,
     as_randomness,
     record_words,
 )
 from labeldp.privacy import randomness as module
-from labeldp.privacy.randomness import BLOCK, Randomness
 
 KEY = bytes(range(32))
 

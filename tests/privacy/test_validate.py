@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.privacy import InputError, Unit, check_loss_neighbors
-from labeldp.privacy.validate import (
+from labeldp.privacy import (
     MAX_EPSILON,
+    InputError,
+    Unit,
     check_choice,
     check_curator,
     check_delta,
     check_epsilon,
     check_integer,
+    check_loss_neighbors,
     check_nonnegative,
     check_positive,
     exact_positive,

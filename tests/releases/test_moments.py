@@ -11,7 +11,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.mechanisms import CrossMoment, GaussianMoment, LaplaceMoment
-from labeldp.releases.tallies import RowSums
+from labeldp.releases import RowSums
 from releases.tables import DOMAIN, PartTable, people
 from releases.test_tallies import RANGE, asked, table
 

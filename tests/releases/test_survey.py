@@ -8,7 +8,8 @@ import pyarrow as pa
 
 import labeldp as ldp
 from labeldp.curator import Fingerprint, LedgerFile
-from labeldp.releases.survey import IdColumn, IdTask, LabelTask, TableIds, survey_labels
+from labeldp.releases import IdColumn, LabelTask, TableIds, survey_labels
+from labeldp.releases.survey import IdTask
 from labeldp.tables import codes_of, open_table
 from releases.tables import DOMAIN, PartTable, account, people
 

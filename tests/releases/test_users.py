@@ -21,8 +21,7 @@ from labeldp.curator import NO_USER, LedgerFile
 from labeldp.fit import FitSettings, fit_file
 from labeldp.mechanisms import response_bits
 from labeldp.privacy import BudgetExceeded, InputError, LedgerError, PrivacyLoss, Unit, total_loss
-from labeldp.releases import release_file
-from labeldp.releases.users import answer_epsilon, best_cap, owner_like
+from labeldp.releases import answer_epsilon, best_cap, owner_like, release_file
 
 ASKED = FitSettings(
     "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="logistic", id_column="row", user_column="user"

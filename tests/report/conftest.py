@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from labeldp.fit import Across, Bin, NumberTest, Picture, RegressionSummary
-from labeldp.fit.summary import (
+from labeldp.fit import (
+    Across,
+    Bin,
     BudgetUse,
     CertificateRow,
     Confusion,
@@ -21,7 +22,10 @@ from labeldp.fit.summary import (
     Estimated,
     FitSummary,
     Importance,
+    NumberTest,
+    Picture,
     PublicTest,
+    RegressionSummary,
     Stage,
 )
 

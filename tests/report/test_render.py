@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.fit.summary import ClassScore, CostRow, Estimated, FitSummary, Importance
+from labeldp.fit import ClassScore, CostRow, Estimated, FitSummary, Importance
 from labeldp.report import render_report, write_report
 
 Samples = dict[str, Callable[[], FitSummary]]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.fit.summary import Confusion, CurvePoint, Estimated, FitSummary
+from labeldp.fit import Confusion, CurvePoint, Estimated, FitSummary
 from labeldp.privacy import InputError
 
 Samples = dict[str, Callable[[], FitSummary]]

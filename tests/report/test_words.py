@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.fit.summary import BudgetUse, Confusion, CostRow, Curve, CurvePoint, Estimated
+from labeldp.fit import BudgetUse, Confusion, CostRow, Curve, CurvePoint, Estimated
 from labeldp.report import charts, svg, words
 from labeldp.report import charts as matrix
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, RandomizedResponse, RandomizedResponseWithPrior
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import WORD, InputError, exp_bounds
-from labeldp.sampling.words import AliasTable
+from labeldp.sampling import AliasTable
 from mechanisms.examples import public
 from sampling.words import preimages
 

@@ -21,27 +21,32 @@ from labeldp.privacy import (
     as_successive,
 )
 from labeldp.privacy.randomness import SimulatedRandomness
+from labeldp.sampling import (
+    MIN_RATE,
+    ExponentialWeights,
+    KeepCoin,
+    WordStream,
+    discrete_laplace,
+    draw_index,
+    fresh_words,
+    geometric,
+    keep_coins,
+    uniform,
+)
 from labeldp.sampling.discrete import (
     COIN_MARGIN,
     EDGE_ERROR,
     FEW,
-    MIN_RATE,
     Bounds,
-    ExponentialWeights,
-    KeepCoin,
     _bounds_of_coin,
     _bounds_of_digit,
     _digit,
     _digit_exponents,
     _draw_exactly,
     _settled,
-    discrete_laplace,
-    draw_index,
-    geometric,
-    keep_coins,
 )
-from labeldp.sampling.words import WordStream, fresh_words, uniform
-from labeldp.testing.laws import ContractViolation, check_law
+from labeldp.testing import ContractViolation
+from labeldp.testing.laws import check_law
 from mechanisms.examples import public
 from online.lazy import Chosen, by_rejection, cut, decay
 from sampling.words import ChosenWords

@@ -10,7 +10,8 @@ from labeldp.privacy import WORD, InputError, KeyedRandomness, as_randomness, ex
 from labeldp.sampling import MAX_STDDEV, WIDE_STDDEV, WordStream, discrete_gaussian, discrete_laplace, successive
 from labeldp.sampling import gaussian as module
 from labeldp.sampling.gaussian import HalfNormal
-from labeldp.testing.laws import ContractViolation, check_law
+from labeldp.testing import ContractViolation
+from labeldp.testing.laws import check_law
 from sampling.words import ChosenWords
 
 STDDEVS = [1, 3, 16, 17, 63, 1000, 99_991, WIDE_STDDEV, MAX_STDDEV - 1, MAX_STDDEV]

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import FiniteMechanism
-from labeldp.privacy import WORD, RandomnessKind
-from labeldp.privacy.randomness import Randomness
+from labeldp.privacy import WORD, Randomness, RandomnessKind
 
 
 class ChosenWords(Randomness):

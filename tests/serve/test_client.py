@@ -10,8 +10,7 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import Curator, copy_ledger
 from labeldp.privacy import CuratorLike
-from labeldp.serve import connect
-from labeldp.serve.client import RemoteCurator, ServerConnection
+from labeldp.serve import RemoteCurator, ServerConnection, connect
 from serve.server import CLASSES, Server, labels
 from slow import slow_cases
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import labeldp as ldp
-from labeldp.serve.config import Analyst, Config, hashed, new_token
+from labeldp.serve import Analyst, Config, hashed, new_token
 from labeldp.serve.front import check_isolation
 from labeldp.serve.isolation import opens
 from serve.server import Server, labels

@@ -12,8 +12,8 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.serve.config import Config
-from labeldp.serve.log import LOG, LogError, read_log
+from labeldp.serve import Config, read_log
+from labeldp.serve.log import LOG, LogError
 from labeldp.serve.vault import MAX_MECHANISMS, MAX_STEPS, RETRY, Vault
 from labeldp.serve.wire import described, described_steps, packed, unpacked, unpacked_rows
 from serve.server import CLASSES, TOKENS, Server, labels

@@ -11,12 +11,10 @@ from sklearn.preprocessing import FunctionTransformer
 import labeldp as ldp
 from labeldp import spark as room
 from labeldp.curator import LedgerFile
-from labeldp.features import ExactMap, TableMap
-from labeldp.features.representations import encode
+from labeldp.features import ExactMap, TableMap, encode
 from labeldp.fit.linear import learn
 from labeldp.learners import LinearTask
-from labeldp.releases import Aggregation
-from labeldp.releases.aggregates import Survey
+from labeldp.releases import Aggregation, Survey
 from labeldp.tables import open_table
 from releases.tables import DOMAIN, PartTable
 from spark.frames import dying, frame, through

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import labeldp as ldp
-from labeldp.spark.table import require_java, spark_failed, start_session
+from labeldp.spark import start_session
+from labeldp.spark.table import require_java, spark_failed
 
 
 def test_no_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
-from labeldp.curator import Curator, LedgerFile
-from labeldp.curator.curator import Fingerprint
+from labeldp.curator import Curator, Fingerprint, LedgerFile
 from labeldp.releases import release_file
 from labeldp.tables import codes_of, open_table
 

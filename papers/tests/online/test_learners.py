@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labeldp.online import measured_regret
-from labeldp.online.planning import methods_of
+from labeldp.online import measured_regret, methods_of
 from labeldp.privacy import as_randomness
 from papers.online.bounds import theorem_3_2_epsilon
 from papers.online.learners import BLIND, DELTA, FREE, PRINTED, Learner, chosen, learners, printed

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from labeldp.advice.rates import balance, cell_noise
+from labeldp.advice import cell_noise
+from labeldp.advice.rates import balance
 from labeldp.learners import CubeGrid
 from labeldp.mechanisms import Classes, Interval, LaplaceSum
 from labeldp.privacy import Public

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from labeldp.advice.rates import CellNoise, cell_noise, relative_records
+from labeldp.advice import cell_noise, relative_records
+from labeldp.advice.rates import CellNoise
 from labeldp.learners import CubeGrid
 from labeldp.mechanisms import Classes, Interval, PermuteAndFlip, UnaryEncoding, debias
 from labeldp.privacy import Public

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.advice.rates import exponent
+from labeldp.advice import exponent
 from labeldp.privacy import InputError
 from papers.rates import rows as rates_rows
 from papers.rates.rows import DIMENSIONS, FAMILIES, RECORDS, ROWS, tuning

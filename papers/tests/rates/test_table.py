@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.advice.rates import PROTECTIONS, TASKS, TRUSTS, Term, exponent, rate_terms
+from labeldp.advice import exponent
+from labeldp.advice.rates import PROTECTIONS, TASKS, TRUSTS, Term, rate_terms
 from labeldp.privacy import InputError
 from papers.rates.table import SOURCES, critical_records, critical_side, rate, records_for, sample_multiplier
 

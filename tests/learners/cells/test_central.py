@@ -12,14 +12,16 @@ from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
-from labeldp.learners import CubePartition, MedianPartition, TreePartition, fit_cells
-from labeldp.learners.cells.central import (
+from labeldp.learners import (
     CellTreesClassifier,
     CellTreesRegressor,
-    _CellLoss,
-    _NoisyCells,
+    CubePartition,
+    MedianPartition,
+    TreePartition,
     default_cells,
+    fit_cells,
 )
+from labeldp.learners.cells.central import _CellLoss, _NoisyCells
 from labeldp.privacy import BudgetExceeded, InputError, Trust
 from learners.data import answered, blobs, curator
 

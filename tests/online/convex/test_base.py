@@ -7,9 +7,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labeldp.online.convex.base import Ball, Body, Box, Unbounded, checked_gradients, gradient_units
-from labeldp.online.convex.gradient import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
-from labeldp.online.prefix_sums import GaussianTree, LaplaceTree, ToeplitzSums
+from labeldp.online import (
+    Ball,
+    Body,
+    Box,
+    GaussianTree,
+    LaplaceTree,
+    NoisyLeader,
+    ToeplitzSums,
+    Unbounded,
+    convex_rate,
+    convex_regret,
+    linear_rate,
+    linear_regret,
+)
+from labeldp.online.convex.base import checked_gradients, gradient_units
 from labeldp.privacy import InputError, PrivacyLoss, Unit, as_successive
 
 SECRET = 54321.5

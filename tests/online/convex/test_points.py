@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from labeldp.online import Ball, Body, Box, Unbounded
 from labeldp.online.convex import points
-from labeldp.online.convex.base import Ball, Body, Box, Unbounded
 from labeldp.online.convex.points import (
     BALL_FAILURE,
     UnivariateLaw,

@@ -8,15 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labeldp.online.convex.base import GRADIENT_BITS, Ball, Box, Unbounded, gradient_units
-from labeldp.online.convex.regularized import (
-    LinearMeasure,
-    RegularizedWeights,
-    SampledWeights,
-    binomial_most,
-    coin_worst,
-    regularized_regret,
-)
+from labeldp.online import Ball, Box, LinearMeasure, RegularizedWeights, SampledWeights, Unbounded, regularized_regret
+from labeldp.online.convex.base import GRADIENT_BITS, gradient_units
+from labeldp.online.convex.regularized import binomial_most, coin_worst
 from labeldp.privacy import InputError, PrivacyLoss, Unit, as_successive
 
 LINE = Box((-1.0,), (1.0,))

@@ -7,19 +7,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labeldp.online import plan_experts
-from labeldp.online.experts.accounting import (
-    batches_seen,
+from labeldp.online import (
     dartboard_loss,
-    gaussian_mu,
+    doubling_regret_bound,
     l2p_loss,
     mw_regret_bound,
     nonprivate_bound,
-    switches_bound,
+    plan_experts,
+    softmax_regret_bound,
 )
-from labeldp.online.experts.doubling import doubling_regret_bound
+from labeldp.online.experts.accounting import batches_seen, gaussian_mu, switches_bound
 from labeldp.online.experts.renyi import ORDERS, rdp_delta, switching_rdp
-from labeldp.online.experts.softmax import softmax_rate, softmax_regret_bound
+from labeldp.online.experts.softmax import softmax_rate
 from labeldp.privacy import InputError, PrivacyLoss, Unit
 
 REPLACE, ZERO_OUT = Unit.ONE_LOSS, Unit.ZERO_OUT

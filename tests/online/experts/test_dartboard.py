@@ -17,7 +17,8 @@ from labeldp.online.experts.kernel import rows_of
 from labeldp.online.experts.lazy import play
 from labeldp.privacy import WORD, InputError, KeyedRandomness, Trust, Unit, as_randomness
 from labeldp.sampling import ExponentialWeights, KeepCoin
-from labeldp.testing.laws import ContractViolation, check_law
+from labeldp.testing import ContractViolation
+from labeldp.testing.laws import check_law
 from online.laws import dartboard_law, fixed, marginals, weights
 from online.lazy import BATCHES, Chosen, cut, decay, paths, rounds
 

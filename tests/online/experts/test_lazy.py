@@ -12,8 +12,9 @@ from labeldp.online.experts import lazy as l2p
 from labeldp.online.experts.kernel import rows_of
 from labeldp.online.experts.lazy import begin, play
 from labeldp.privacy import InputError, PrivacyLoss, Unit, as_randomness
-from labeldp.sampling.discrete import keep_coins
-from labeldp.testing.laws import ContractViolation, check_law
+from labeldp.sampling import keep_coins
+from labeldp.testing import ContractViolation
+from labeldp.testing.laws import check_law
 from online.laws import dartboard_law, fixed, l2p_law, marginals, weights
 from online.lazy import BATCHES, Chosen, cut, decay, paths, rounds
 

@@ -6,12 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from labeldp.online import BetterOfTwo, DoublingExponential, PrivateExperts
+from labeldp.online import BetterOfTwo, DoublingExponential, PrivateExperts, methods_of, plan_experts
 from labeldp.online import planning as methods
 from labeldp.online.experts import accounting as tuning
 from labeldp.online.experts.accounting import PrivacyTarget, few_bits, tuned
 from labeldp.online.experts.softmax import least_noise
-from labeldp.online.planning import methods_of, plan_experts
 from labeldp.privacy import InputError, PrivacyLoss, Unit
 
 METHODS = methods_of("experts")

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from labeldp.online.experts.accounting import Regret, expected_doubling, expected_softmax, expected_weights
-from labeldp.online.experts.kernel import Actions, Kernel, measured_regret
+from labeldp.online import (
+    Actions,
+    Kernel,
+    Regret,
+    expected_doubling,
+    expected_softmax,
+    expected_weights,
+    measured_regret,
+)
 from labeldp.privacy import InputError, Randomness, as_randomness
 
 RNG = np.random.default_rng(0)

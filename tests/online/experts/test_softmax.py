@@ -18,7 +18,7 @@ from labeldp.online import (
 from labeldp.online.experts.softmax import softmax_draws
 from labeldp.online.prefix_sums import nodes, toeplitz_factor
 from labeldp.privacy import InputError, KeyedRandomness, PrivacyLoss, Unit, as_randomness
-from labeldp.sampling.discrete import laplace_law
+from labeldp.sampling import laplace_law
 from labeldp.testing.laws import check_law
 
 FALSE_ALARM = 1e-12
