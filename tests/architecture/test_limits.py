@@ -25,7 +25,7 @@ from labeldp.cli import main
 from labeldp.cli.ledger import describe_ledger
 from labeldp.fit import simulate
 from labeldp.mechanisms.randomized_response import ResponseLaw
-from labeldp.online import Ball, OnlineRun, run_online
+from labeldp.online import Ball, run_online
 from labeldp.privacy import RecordIds, SystemRandomness, record_words
 
 ROOT = Path(__file__).parents[2]
@@ -92,8 +92,8 @@ def test_looking_at_a_ledger_undoes_what_was_cut_off(tmp_path: Path) -> None:
 def test_without_a_ledger_two_runs_of_rounds_are_two_releases(tmp_path: Path) -> None:
     """No certificate knows of the other."""
     pd.DataFrame(np.random.default_rng(0).random((200, 8)), columns=list("abcdefgh")).to_csv(tmp_path / "l.csv")
-    run = OnlineRun(epsilon=5, delta=0.01, method="redraw", experts=tuple("abcdefgh"))
-    certificates = [run_online(tmp_path / "l.csv", run, out=tmp_path / f"{name}.csv") for name in "xy"]
+    run = {"epsilon": 5, "delta": 0.01, "method": "redraw", "experts": tuple("abcdefgh")}
+    certificates = [run_online(tmp_path / "l.csv", **run, out=tmp_path / f"{name}.csv") for name in "xy"]
     assert len({entry.id for each in certificates for entry in each.entries}) == 2
     assert (tmp_path / "x.csv").read_text() != (tmp_path / "y.csv").read_text()
 

@@ -21,7 +21,7 @@ from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
 from labeldp.fit import CERTIFIED, FitSettings, FitSummary, fit_file
 from labeldp.fit.bundle import certificate_digest, file_digest
-from labeldp.online import OnlineRun, run_online
+from labeldp.online import run_online
 from labeldp.privacy import Certificate, LabelDPError, Request, Source
 from labeldp.releases import PrivateColumn, release_file, statements
 from labeldp.report import render_report
@@ -81,7 +81,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = Source.of(data, "bought", "id")
     request = Request.of("sums", "mean", "bought", source, 1, 0, domain=CLASSES)
     PrivateColumn.read(data, "bought", CLASSES, "id").release(request, ledger=ledger, out=folder / "question.csv")
-    run_online(folder / "losses.csv", OnlineRun(1.0), out=folder / "decisions.csv", ledger=ledger, dataset="losses")
+    run_online(folder / "losses.csv", epsilon=1.0, out=folder / "decisions.csv", ledger=ledger, dataset="losses")
     for name, settings in MODELS.items():
         fit_file(data, settings, ledger=str(ledger), out=str(folder / name), render=render_report)
     for name in ("me.pem", "other.pem"):

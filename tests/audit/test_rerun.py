@@ -11,14 +11,13 @@ import pytest
 from pyarrow import parquet
 
 from labeldp.audit import audit_run
-from labeldp.audit.rerun import RERUNS
 from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings, fit_file, verify
 from labeldp.learners import LEARNERS, TRUSTS
 from labeldp.mechanisms import COMMANDS, Classes, Interval, load
-from labeldp.online import OnlineRun, run_online
-from labeldp.privacy import REQUEST_KINDS, Budget, Request, Source
+from labeldp.online import run_online
+from labeldp.privacy import REQUEST_KINDS, TOTALS, Budget, Request, Source
 from labeldp.releases import PrivateColumn, histogram, release_file
 from labeldp.report import render_report
 from labeldp.tables import column_digest
@@ -131,7 +130,7 @@ def test_every_learner_is_asked_again(tmp_path: Path, name: str, trust: str) -> 
     settings = FitSettings("bought", Classes(CLASSES), 2.0, 0.0, "people", trust=trust, model=name, id_column="id")
     fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report)
     request = verify(str(out)).certificate.request
-    assert request is not None and request.kind not in RERUNS
+    assert request is not None and request.kind == "fit"
     assert FitSettings.of(request).request(request.source).digest == request.digest
     assert status(out, data) == 0
     assert status(out, people(tmp_path, changed=3)) == 1
@@ -152,9 +151,8 @@ def test_a_fit_without_diagnostics_is_asked_again_without_them(tmp_path: Path) -
 
 
 def test_every_kind_of_request_is_asked_again_by_a_function_that_there_is() -> None:
-    assert {*RERUNS, "fit"} == set(REQUEST_KINDS)
-    for text in RERUNS.values():
-        assert callable(load(text))
+    for text in (*(kind.answered_by for kind in REQUEST_KINDS.values()), *TOTALS.values()):
+        assert text == "" or callable(load(text))
 
 
 @pytest.mark.guarantee("labeldp.privacy:Request", "no_labels")
@@ -176,7 +174,7 @@ def test_a_request_is_the_same_for_other_labels(tmp_path: Path) -> None:
         }
         losses = np.random.default_rng(number).random((20, 2))
         pd.DataFrame(losses, columns=["a", "b"]).to_csv(tmp_path / "losses.csv", index=False)
-        certificates["online"] = run_online(tmp_path / "losses.csv", OnlineRun(1.0), out=folder / "decisions.csv")
+        certificates["online"] = run_online(tmp_path / "losses.csv", epsilon=1.0, out=folder / "decisions.csv")
         settings = FitSettings("bought", Classes(CLASSES), 1.0, 0.0, "people", model="linear", id_column="id")
         fit_file(str(tmp_path / "data.csv"), settings, ledger=str(folder / "l.ledger"), out=str(folder / "model"))
         certificates["fit"] = verify(str(folder / "model")).certificate

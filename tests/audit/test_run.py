@@ -17,7 +17,7 @@ from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings, FitSummary, fit_file, verify
 from labeldp.fit.bundle import file_digest
 from labeldp.mechanisms import Classes, Interval
-from labeldp.online import OnlineRun, run_online
+from labeldp.online import run_online
 from labeldp.privacy import Budget, InputError, LedgerError
 from labeldp.releases import check_charges, release_file
 from labeldp.report import render_report
@@ -194,7 +194,7 @@ def test_an_online_run_is_played_again(people: Path) -> None:
     losses.to_csv(people / "losses.csv", index=False)
     run_online(
         people / "losses.csv",
-        OnlineRun(epsilon=1),
+        epsilon=1,
         out=people / "decisions.csv",
         ledger=people / "people.ledger",
         dataset="losses",
@@ -326,8 +326,8 @@ def test_a_run_on_some_columns_is_played_again(people: Path) -> None:
     losses = pd.DataFrame(np.random.default_rng(0).random((200, 4)), columns=list("abcd"))
     losses.to_csv(people / "losses.csv", index=False)
     out, ledger = people / "decisions.csv", people / "people.ledger"
-    run = OnlineRun(epsilon=1, experts=("d", "a"))
-    run_online(people / "losses.csv", run, out=out, ledger=ledger, dataset="losses")
+    experts = ("d", "a")
+    run_online(people / "losses.csv", epsilon=1, experts=experts, out=out, ledger=ledger, dataset="losses")
     found = audit_of(people, "decisions.csv", ledger="people.ledger", data="losses.csv")
     assert found.verdict == "holds" and found.checks[-1].sentence.endswith("every released value is the same.")
 
@@ -336,10 +336,8 @@ def test_a_run_on_levels_of_zero_and_one_is_played_again(people: Path) -> None:
     """They could be losses, too."""
     losses = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (100, 3)), columns=list("abc"))
     losses.to_csv(people / "losses.csv", index=False)
-    run = OnlineRun(epsilon=1, levels=True)
-    run_online(
-        people / "losses.csv", run, out=people / "decisions.csv", ledger=people / "people.ledger", dataset="losses"
-    )
+    out, ledger = people / "decisions.csv", people / "people.ledger"
+    run_online(people / "losses.csv", epsilon=1, levels=True, out=out, ledger=ledger, dataset="losses")
     found = audit_of(people, "decisions.csv", ledger="people.ledger", data="losses.csv")
     assert found.verdict == "holds" and found.checks[-1].sentence.endswith("every released value is the same.")
 

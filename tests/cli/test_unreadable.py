@@ -17,7 +17,7 @@ from labeldp.curator import LedgerFile
 from labeldp.fit import fit_linear
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import Interval, LaplaceSum, RandomizedResponse
-from labeldp.online import OnlineRun, run_online
+from labeldp.online import run_online
 from labeldp.privacy import InputError, LedgerError, UnreadableRows
 from labeldp.releases import cells, charge, fit_cells, histogram, moments, release_file
 from slow import mostly_slow
@@ -219,7 +219,7 @@ def test_losses_that_cannot_be_read_are_counted(tmp_path: Path, monkeypatch: pyt
     for number, cell in enumerate(("0.5,0.5", "0.5\0"), 1):
         Path("losses.csv").write_text("a,b\n" + "0.1,0.2\n" * 50 + f"0.1,{cell}\n")
         with pytest.raises(UnreadableRows):
-            run_online("losses.csv", OnlineRun(epsilon=1, delta=0.01), out="out.csv", ledger="l.db", dataset="clicks")
+            run_online("losses.csv", epsilon=1, delta=0.01, out="out.csv", ledger="l.db", dataset="clicks")
         assert counted(dataset="clicks") == number
 
 

@@ -16,7 +16,7 @@ from labeldp.bags import bag_sum, release_bags
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings, fit_file, fit_linear
 from labeldp.learners import MedianPartition
-from labeldp.online import OnlineRun, run_online
+from labeldp.online import run_online
 from labeldp.privacy import Request, Source
 from labeldp.releases import PrivateColumn, cells, charge, fit_cells, histogram, moments, release_file, write_parts
 from labeldp.tables import Table, open_table
@@ -383,7 +383,7 @@ def test_a_run_is_refused_before_losses_are_read(place: Place, refusal: str) -> 
     before = state(place)
 
     def door(place: Place, data: Any, out: Path) -> None:
-        run_online(data, OnlineRun(EPSILON, 1e-7), out=out, ledger=place.ledger, dataset="people")
+        run_online(data, epsilon=EPSILON, delta=1e-7, out=out, ledger=place.ledger, dataset="people")
 
     answers = {refused(door, place, losses(place, value), place.out("o.csv")) for value in ("0", "2", "much")}
     assert len(answers) == 1 and words in answers.pop()[1]

@@ -21,7 +21,7 @@ from labeldp.bags import release_bags
 from labeldp.cli import main
 from labeldp.curator import Curator, LedgerFile
 from labeldp.fit import verify
-from labeldp.online import OnlineRun, run_online
+from labeldp.online import run_online
 from labeldp.privacy import Certificate
 from labeldp.releases import release_file
 from labeldp.tables import column_digest, has_folder_certificate, open_table, read_certificate, read_folder_certificate
@@ -157,8 +157,10 @@ def bags(folder: Path, number: int) -> Told:
 def online(folder: Path, number: int) -> Told:
     """`run_online`."""
     out = folder / f"online{number}.csv"
-    run = OnlineRun(epsilon=epsilon(number), delta="1e-9", method="dartboard")
-    run_online(folder / "losses.csv", run, out=out, ledger=folder / LEDGER, dataset="clicks")
+    run_online(
+        folder / "losses.csv", epsilon=epsilon(number), delta="1e-9", method="dartboard", out=out,
+        ledger=folder / LEDGER, dataset="clicks",
+    )  # fmt: skip
     return output_of(out)
 
 

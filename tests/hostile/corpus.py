@@ -21,7 +21,7 @@ from labeldp.bags import read_bags, release_bags
 from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings, fit_file, load, verify
 from labeldp.images import open_images
-from labeldp.online import OnlineRun, PrivateExperts, dump_state, load_state, run_online
+from labeldp.online import PrivateExperts, dump_state, load_state, run_online
 from labeldp.releases import release_file
 from labeldp.tables import open_table
 
@@ -112,7 +112,7 @@ def _interrupted(folder: Path) -> None:
             raise Stop
 
     try:
-        run_online(folder / "losses.csv", OnlineRun(epsilon=1), out=folder / "plays.csv", progress=stop)
+        run_online(folder / "losses.csv", epsilon=1, out=folder / "plays.csv", progress=stop)
     except Stop:
         return
     raise AssertionError("the run was not stopped")
@@ -270,17 +270,15 @@ PARSERS = {
     "a snapshot": Parser("learner", go_on, after=digested_again),
     "an unfinished run": Parser(
         "plays.csv.unfinished/run.json",
-        lambda folder: run_online(folder / "losses.csv", OnlineRun(epsilon=1), out=folder / "plays.csv"),
+        lambda folder: run_online(folder / "losses.csv", epsilon=1, out=folder / "plays.csv"),
         text=True,
     ),
     "the state of an unfinished run": Parser(
         "plays.csv.unfinished/state",
-        lambda folder: run_online(folder / "losses.csv", OnlineRun(epsilon=1), out=folder / "plays.csv"),
+        lambda folder: run_online(folder / "losses.csv", epsilon=1, out=folder / "plays.csv"),
         after=digested_again,
     ),
-    "losses": Parser(
-        "losses.csv", lambda folder: run_online(folder / "losses.csv", OnlineRun(epsilon=1), out=folder / "new.csv")
-    ),
+    "losses": Parser("losses.csv", lambda folder: run_online(folder / "losses.csv", epsilon=1, out=folder / "new.csv")),
     "images in an archive": Parser("digits.npz", lambda folder: open_images(folder / "digits.npz")),
     "images of MNIST's format": Parser("idx/train-images-idx3-ubyte", lambda folder: open_images(folder / "idx")),
     "labels of MNIST's format": Parser("idx/train-labels-idx1-ubyte.gz", lambda folder: open_images(folder / "idx")),

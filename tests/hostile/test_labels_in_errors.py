@@ -24,7 +24,6 @@ from labeldp import learners
 from labeldp.online import (
     Ball,
     NamedExperts,
-    OnlineRun,
     PrivateExperts,
     PrivateOnlineConvex,
     StreamClassifier,
@@ -200,5 +199,5 @@ def test_no_error_of_losses_shows_one(kind: str, tmp_path: Path) -> None:
         if name == "arrow" and len(runs := list(frames(values))[-1:]):
             count += 1
             for levels in (False, True):
-                run, out = OnlineRun(1, levels=levels, experts=("x", "y")), tmp_path / f"{count}{levels}.csv"
-                refuse_marks(lambda: run_online(runs[0], run, out=out))
+                out = tmp_path / f"{count}{levels}.csv"
+                refuse_marks(lambda: run_online(runs[0], epsilon=1, levels=levels, experts=("x", "y"), out=out))

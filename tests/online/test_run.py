@@ -13,7 +13,7 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.fit import verify
-from labeldp.online import BatchedDartboard, OnlineRun, run_online
+from labeldp.online import BatchedDartboard, run_online
 from labeldp.online import run as online_run
 from labeldp.online.run import experts_of, levels_of
 from labeldp.privacy import InputError
@@ -21,7 +21,9 @@ from labeldp.tables import open_table
 
 NAMES, ROUNDS = ["a", "b", "c", "d"], 95
 
-RUN = OnlineRun(epsilon=20, method="dartboard")
+RUN: dict[str, Any] = {"epsilon": 20, "method": "dartboard"}
+
+LEVELS: dict[str, Any] = {"epsilon": 20, "levels": True}
 
 PLANS = lru_cache(online_run.plan_experts)
 
@@ -46,8 +48,8 @@ def table(seed: int = 0) -> pd.DataFrame:
     return found
 
 
-def play(out: str = "out.parquet", run: OnlineRun = RUN, data: str = "losses.parquet", **changed: Any) -> Any:
-    return run_online(data, run, out=out, **changed)
+def play(out: str = "out.parquet", run: dict[str, Any] = RUN, data: str = "losses.parquet", **changed: Any) -> Any:
+    return run_online(data, out=out, **run | changed)
 
 
 def stop_after(blocks: int, word: str = "played") -> Callable[[str, float], None]:
@@ -147,7 +149,7 @@ def test_a_run_is_charged_once(where: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_another_plan_is_another_release() -> None:
     account: Any = {"ledger": "l.db", "dataset": "clicks"}
     play(**account)
-    other = OnlineRun(epsilon=19, method="dartboard")
+    other = {"epsilon": 19, "method": "dartboard"}
     with pytest.raises(ldp.BudgetExceeded):
         play("again.parquet", other, **account)
     clicks = LedgerFile("l.db").dataset("clicks")
@@ -177,7 +179,7 @@ def test_what_waits_is_of_one_run() -> None:
     with pytest.raises(Stopped):
         play(progress=stop_after(2))
     with pytest.raises(ldp.privacy.InputError, match="is of another run"):
-        play(run=OnlineRun(epsilon=1))
+        play(run={"epsilon": 1})
     table(1).to_parquet("losses.parquet")
     with pytest.raises(ldp.privacy.InputError, match="differ from the unfinished run"):
         play()
@@ -189,7 +191,7 @@ def test_what_waits_is_of_one_run() -> None:
 def test_a_run_that_was_not_charged_may_be_changed() -> None:
     with pytest.raises(Stopped):
         play(progress=stop_after(2, "checked"))
-    play(run=OnlineRun(epsilon=1, horizon="2e2"))
+    play(run={"epsilon": 1, "horizon": "2e2"})
 
 
 def test_two_runs_at_a_time_are_refused() -> None:
@@ -216,7 +218,7 @@ def test_losses_that_change_meanwhile_are_noticed() -> None:
 def test_levels_are_taken_as_they_are() -> None:
     levels = (table() * 255).round().astype(int)
     levels.to_csv("levels.csv", index=False)
-    play(data="levels.csv", run=OnlineRun(epsilon=20, levels=True))
+    play(data="levels.csv", run=LEVELS)
     assert len(decisions()) == ROUNDS
 
 
@@ -225,19 +227,19 @@ WRONG = [
     ({"a": -0.0371}, RUN, "numbers in .0, 1."),
     ({"a": np.nan}, RUN, "numbers in .0, 1."),
     ({"a": "0371"}, RUN, "losses must be numbers"),
-    ({"a": 0.371}, OnlineRun(epsilon=20, levels=True), "integers from 0 to 255"),
-    ({"a": 371}, OnlineRun(epsilon=20, levels=True), "integers from 0 to 255"),
-    ({}, OnlineRun(epsilon=20, horizon=94), "horizon must be at least the number of rows, 95, not 94"),
-    ({}, OnlineRun(epsilon=20, method="best"), "method must be one of"),
+    ({"a": 0.371}, LEVELS, "integers from 0 to 255"),
+    ({"a": 371}, LEVELS, "integers from 0 to 255"),
+    ({}, {"epsilon": 20, "horizon": 94}, "horizon must be at least the number of rows, 95, not 94"),
+    ({}, {"epsilon": 20, "method": "best"}, "method must be one of"),
 ]
 
 
 @pytest.mark.parametrize(("cell", "run", "words"), WRONG)
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_what_is_wrong_is_refused_before_anything_is_charged(
-    kind: str, cell: dict[str, Any], run: OnlineRun, words: str
+    kind: str, cell: dict[str, Any], run: dict[str, Any], words: str
 ) -> None:
-    found = table().round(0) if run.levels else table()
+    found = table().round(0) if run.get("levels") else table()
     for name, value in cell.items():
         found[name] = found[name].astype(object)
         found.loc[77, name] = value
@@ -301,7 +303,7 @@ def test_wrong_places_are_refused(changed: dict[str, Any], words: str) -> None:
 )
 def test_wrong_numbers_are_refused_at_once(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ldp.privacy.InputError, match=words):
-        OnlineRun(**{"epsilon": 1, **wrong})
+        play(**wrong)
 
 
 def test_a_folder_of_somebody_else_is_left_alone() -> None:

@@ -12,12 +12,13 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.online import OnlineRun, dump_state, load_state, methods_of, run_online
+from labeldp.online import dump_state, load_state, methods_of, run_online
 from labeldp.online import run as online_run
 from labeldp.tables import open_table
 from slow import mostly_slow
 
-RUN, ROUNDS = OnlineRun(epsilon=1, delta=0.01, method="redraw"), 95
+RUN: dict[str, Any] = {"epsilon": 1, "delta": 0.01, "method": "redraw"}
+ROUNDS = 95
 LEDGER: dict[str, Any] = {"ledger": "l.db", "dataset": "clicks"}
 
 
@@ -33,9 +34,9 @@ def ten_rounds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pd.DataFrame(np.random.default_rng(0).random((ROUNDS, 8)), columns=list("abcdefgh")).to_parquet("losses.parquet")
 
 
-def play(out: str = "out.parquet", data: str = "losses.parquet", run: OnlineRun = RUN, **more: Any) -> list[str]:
+def play(out: str = "out.parquet", data: str = "losses.parquet", **more: Any) -> list[str]:
     """The decisions of a run."""
-    run_online(data, run, out=out, **more)
+    run_online(data, out=out, **RUN | more)
     return list(open_table(out).read()["expert"].to_pylist())
 
 
@@ -68,10 +69,10 @@ def test_copies_of_a_run_make_the_same_decisions(word: str, blocks: int, account
 
 @pytest.mark.parametrize("method", mostly_slow(sorted(methods_of("experts")), ["dartboard", "doubling"]))
 def test_every_method_draws_from_the_coins_alone(method: str) -> None:
-    run = OnlineRun(epsilon=5, delta=0.01, method=method)
-    whole = play(progress=copying("played", 4), run=run, **LEDGER)
-    assert play("copy.parquet", run=run, **LEDGER) == whole == play("again.parquet", run=run, **LEDGER)
-    assert play("other.parquet", run=run, ledger="other.db", dataset="clicks") != whole
+    run: dict[str, Any] = {"epsilon": 5, "method": method, **LEDGER}
+    whole = play(progress=copying("played", 4), **run)
+    assert play("copy.parquet", **run) == whole == play("again.parquet", **run)
+    assert play("other.parquet", **run | {"ledger": "other.db"}) != whole
 
 
 def test_a_copy_of_what_was_charged_alone_makes_the_same_decisions(monkeypatch: pytest.MonkeyPatch) -> None:

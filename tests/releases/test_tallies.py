@@ -12,7 +12,8 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.mechanisms import Interval, LaplaceSum, PermuteAndFlip
-from labeldp.releases import Aggregation, ByColumn, GroupSums
+from labeldp.privacy import Source
+from labeldp.releases import Aggregation, ByColumn, GroupSums, totals_request
 from labeldp.releases.groupings import AllRecords
 from labeldp.tables import open_table
 from releases.tables import DOMAIN, PartTable, account, people
@@ -39,7 +40,8 @@ def asked(
 
 def aggregation(path: Path, source: Any, label: str = "bought", domain: Any = DOMAIN) -> Aggregation:
     """A request to the account of the people."""
-    return Aggregation.of("histogram", source, label, "id", domain, 1, path, "people", None, None)
+    request = totals_request("histogram", Source.of(source, label, "id"), domain, 1, "people", None, None)
+    return Aggregation.of(request, source, path)
 
 
 def grouped(asked: Aggregation, kind: Any, grouping: Any, epsilon: float) -> ldp.Release[Any]:

@@ -14,7 +14,8 @@ from labeldp.curator import LedgerFile
 from labeldp.features import ExactMap, TableMap, encode
 from labeldp.fit.linear import learn
 from labeldp.learners import LinearTask
-from labeldp.releases import Aggregation, Survey
+from labeldp.privacy import Source
+from labeldp.releases import Aggregation, Survey, totals_request
 from labeldp.tables import open_table
 from releases.tables import DOMAIN, PartTable
 from spark.frames import dying, frame, through
@@ -35,9 +36,9 @@ def charges(path: Path) -> int:
 
 
 def aggregation(table: Any, label: str, domain: Any, path: Path, delta: float) -> Aggregation:
-    return Aggregation.of(
-        "fit-linear", table, label, "id", domain, 2, path, "people", None, None, delta=delta, features=FEATURES
-    )
+    source = Source.of(table, label, "id", features=FEATURES)
+    request = totals_request("fit-linear", source, domain, 2, "people", None, None, delta=delta)
+    return Aggregation.of(request, table, path)
 
 
 @pytest.mark.guarantee("labeldp.fit:fit_linear", "approximate")

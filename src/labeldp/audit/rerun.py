@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.audit.black_box import LowerBound, audit_outputs
-from labeldp.curator import LOSSES, DatasetLedger, LedgerFile, Recorded, copy_ledger
+from labeldp.curator import DatasetLedger, Recorded, copy_ledger, dataset_of, declared_domain
 from labeldp.fit import (
     DESCRIPTION,
     ESTIMATOR,
@@ -43,15 +43,6 @@ from labeldp.privacy import (
 )
 from labeldp.releases import Check, statements
 from labeldp.tables import Table, codes_of, column_digest, file_digest, open_table, read_certificate
-
-RERUNS = {
-    "release": "labeldp.releases:release_again",
-    "aggregate": "labeldp.bags:release_bags_again",
-    "online": "labeldp.online:run_online_again",
-    "sums": "labeldp.releases:release_sums_again",
-    "totals": "labeldp.fit:totals_again",
-}
-"""What asks again for a file, by the kind of the request: a module, which is imported then, and a function of it."""
 
 MOST_AUDITED = 200_000
 """Records of a release that a lower bound looks at: a sample of more shows hardly more."""
@@ -112,9 +103,9 @@ class Rerun:
                     raise _NotMade("the ledger has no request of this release")
                 if self.request.kind == "totals":
                     return self._totals(self.request, Path(folder))
-                if self.request.kind in RERUNS:
-                    return self._file(self.request, Path(folder))
-                return self._fit(self.request, Path(folder))
+                if self.request.kind == "fit":
+                    return self._fit(self.request, Path(folder))
+                return self._file(self.request, Path(folder))
             except _NotMade as why:
                 return [Check(None, f"{NOT_MADE}: {why}.")], None, []
             except (DomainError, UnreadableRows) as error:
@@ -128,27 +119,27 @@ class Rerun:
     def _count(self, refused: InputError) -> NoReturn:
         """Count a rejection by labels in the ledger itself, not only in the copy, and raise it."""
         assert self.request is not None
-        scope, domain = self.request.scope, self.request.domain
-        account = LedgerFile(self.ledger).dataset(
-            scope.name, cohort=scope.cohort or None, revision=scope.revision or None
-        )
-        with account.comparing(Domain.from_json(domain) if domain else LOSSES):
+        with dataset_of(self.request, self.ledger).comparing(declared_domain(self.request)):
             raise refused
+
+    def _asked(self, request: Request, ledger: Path, **more: Any) -> Any:
+        """Ask again for what a request asked, as a command or a call did, and return what its function returns."""
+        try:
+            return load(request.answered_by)(request, self.data, ledger=ledger, **more)
+        except InputError as error:
+            if error.arguments != ("request",):
+                raise
+            raise _NotMade(str(error)) from None
 
     def _file(self, request: Request, folder: Path) -> Result:
         """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
-        if "described" in request.options:
-            raise _NotMade("its mechanism has settings that only Python has")
         ledger, out = folder / "ledger", folder / f"again-{open_table(self.path).parts[0].path.name}"
         copy_ledger(self.ledger, ledger, values=False)
-        again: Certificate = load(RERUNS[request.kind])(
-            request,
-            self.data,
-            ledger=ledger,
-            out=out,
-            progress=lambda text, share: self.progress("values", 0.2 + 0.6 * share),
+        again = self._asked(
+            request, ledger, out=out, progress=lambda text, share: self.progress("values", 0.2 + 0.6 * share)
         )
-        if again.entries != self.certificate.entries:
+        certificate = again if isinstance(again, Certificate) else again.certificate
+        if certificate.entries != self.certificate.entries:
             return [Check(False, f"The values could NOT be recomputed: {self.data} is not what was charged.")], None, []
         check = self._same(out)
         if not check.holds:
@@ -171,10 +162,7 @@ class Rerun:
         releases: list[Release[Any]] = []
         for name, values in (("held", True), ("keys", False)):
             copy_ledger(self.ledger, folder / name, values=values)
-            try:
-                releases.append(load(RERUNS[request.kind])(request, self.data, ledger=folder / name))
-            except InputError as error:
-                raise _NotMade(str(error)) from None
+            releases.append(self._asked(request, folder / name))
         stored, drawn = releases
         if any(release.certificate.entries != self.certificate.entries for release in releases):
             return [Check(False, f"The values could NOT be recomputed: {self.data} is not what was charged.")], None, []

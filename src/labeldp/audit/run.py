@@ -193,7 +193,11 @@ def audit_run(
         missing += reasons
     return RunAudit(
         str(path),
-        "fit" if is_fit else "release" if certificate.request is None else REQUEST_KINDS[certificate.request.kind],
+        "fit"
+        if is_fit
+        else "release"
+        if certificate.request is None
+        else REQUEST_KINDS[certificate.request.kind].command,
         certificate,
         verdict.delta,
         _digests(path),

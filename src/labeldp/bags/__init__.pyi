@@ -16,8 +16,9 @@ from .llp import llp_calibrate as llp_calibrate
 from .llp import llp_delta as llp_delta
 from .llp import llp_epsilon as llp_epsilon
 from .sums import BagSum as BagSum
+from .tables import ask_bag_sum as ask_bag_sum
+from .tables import ask_bags as ask_bags
 from .tables import bag_sum as bag_sum
 from .tables import fit_bag_sums as fit_bag_sums
 from .tables import read_bags as read_bags
 from .tables import release_bags as release_bags
-from .tables import release_bags_again as release_bags_again

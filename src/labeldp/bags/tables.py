@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,20 +42,18 @@ from labeldp.privacy import (
     check_choice,
     check_nonnegative,
     checked_certificate,
-    decimal,
-    stored_fraction,
 )
 from labeldp.releases import (
     Aggregation,
     ByColumn,
     GroupSums,
     OrderedLabels,
-    account_of,
     check_features,
     feature_table,
     ids_in_order,
     restored,
     stored,
+    totals_request,
 )
 from labeldp.tables import (
     BLOCK_ROWS,
@@ -75,7 +72,6 @@ from labeldp.tables import (
 from labeldp.tables import user_column as read_users
 
 
-@counts_unreadable
 def release_bags(
     data: str | os.PathLike[str],
     *,
@@ -132,33 +128,54 @@ def release_bags(
         BudgetExceeded: nothing was charged and nothing published.
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
+    values = {"noisy": noisy, "weights": weights, "rows": rows}
+    row = COMMANDS.get(mechanism)
+    options: dict[str, Any] = {name: values[name] for name in (row.options if row else ()) if name in values}
+    options |= {"size": size, "bags": bags, "other_ids": other_ids, "cohort": cohort, "revision": revision}
+    source = Source.of(data, label, id_column, user_column)
+    request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, domain=domain, **options)
+    return ask_bags(request, data, ledger=ledger, out=out, note=note, new_budget=new_budget)
+
+
+@counts_unreadable
+def ask_bags(
+    request: Request,
+    data: str | os.PathLike[str],
+    *,
+    ledger: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    progress: Callable[[str, float], None] | None = None,
+    note: Callable[[str], None] | None = None,
+    new_budget: Budget | None = None,
+) -> Certificate:
+    """Release sums over bags as a request says; see `release_bags`."""
     choices = tuple(name for name, entry in COMMANDS.items() if entry.on_bags)
-    row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
-    if row.needs_delta and not decimal(delta, "delta"):
-        raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
+    row = COMMANDS[check_choice(request.does, "mechanism", choices)]
+    source, options, domain, budget = request.source, request.options, Domain.from_json(request.domain), request.budget
+    label, id_column, user_column = source.label, source.ids or None, source.users or None
+    size: Any = options.get("size")
+    bags = options.get("bags")
+    if row.needs_delta and not budget.delta:
+        raise InputError(f"must be positive for {request.does}, such as 1e-6: its noise is Gaussian", argument="delta")
     kind: type[Bagged] = row.load()
     if user_column is not None and not kind.takes_users:
         raise InputError(
-            f"--user does not go with {mechanism}, which protects single records only: bag-sum and "
+            f"--user does not go with {request.does}, which protects single records only: bag-sum and "
             "noisy-weighted-llp can protect users"
         )
-    if user_column is not None and "weights" in row.options and weights != "rademacher":
+    if user_column is not None and options.get("weights", "rademacher") != "rademacher":
         raise InputError("must be rademacher with --user: what Gaussian weights move has no bound", argument="weights")
     check_user(user_column, (label, id_column), None)
     table = open_table(data)
     public = [name for name in table.columns if name != label]
-    LedgerFile(ledger).refuse_private(dataset, public)  # before a message tells of their values
+    LedgerFile(ledger).refuse_private(request.scope.name, public)  # before a message tells of their values
     records = _Records.read(table, label, id_column, domain, bags, user_column)
-    values = {"noisy": noisy, "weights": weights, "rows": rows}
-    parameters = {name: values[name] for name in row.options if name in values}
+    parameters = {name: options[name] for name in ("noisy", "weights", "rows") if name in options}
     arguments = records.public(kind, row.command, size, bags or str(signature(kind).parameters["bags"].default))
     if records.users is not None:
         arguments["users"] = Public(numbered(user_names(records.users, b"")), why=WHOSE)
-    sums = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **parameters, **arguments)
-    source = Source.of(data, label, id_column, user_column)
-    options: dict[str, Any] = {"size": size, "bags": bags, **parameters, "other_ids": other_ids or None}
-    options |= {"cohort": cohort, "revision": revision, "domain": domain}
-    request = Request.of("aggregate", mechanism, dataset, source, epsilon, delta, **options)
+    cost = {"epsilon": budget.epsilon, "delta": budget.delta}
+    sums = kind.calibrated(size, domain=domain, **cost, **parameters, **arguments)
     released = f"{label}_sum"
     features = records.encoder.names if kind.sums_features else ()
     names = (*sums.column_names("row" if id_column is None else id_column, features), released)
@@ -187,23 +204,6 @@ def release_bags(
         certificate = replace(release.certificate, request=request)
         writer.certify(certificate.to_json())
     return certificate
-
-
-def release_bags_again(
-    request: Request, data: str, *, ledger: Path, out: Path, progress: Callable[[str, float], None] | None = None
-) -> Certificate:
-    """Release sums over bags that were requested before; see `release_bags`."""
-    source, options = request.source, request.only("size", "bags", "noisy", "weights", "rows", "other_ids")
-    return release_bags(
-        data,
-        mechanism=request.does,
-        out=out,
-        delta=stored_fraction(request.delta),
-        id_column=source.ids or None,
-        user_column=source.users or None,
-        **account_of(request, ledger),
-        **options,
-    )
 
 
 @dataclass(frozen=True)
@@ -375,7 +375,6 @@ def _numbers(table: pa.Table, column: str) -> Floats:
     return floats
 
 
-@counts_unreadable
 def bag_sum(
     data: Any,
     *,
@@ -413,14 +412,21 @@ def bag_sum(
         InputError: also where a bag is smaller than asked.
         BudgetExceeded, LedgerError, LabelDPError: as `labeldp.releases.histogram`.
     """
-    account = (epsilon, ledger, dataset, cohort, revision)
     options = {"delta": delta, "bags": bags, "size": size, "why": why}
-    aggregation = Aggregation.of("bag-sum", data, label, id, domain, *account, **options)
-    aggregation.table.require(bags, "bags")
+    source = Source.of(data, label, id)
+    request = totals_request("bag-sum", source, domain, epsilon, dataset, cohort, revision, **options)
+    return ask_bag_sum(request, data, ledger=ledger)
+
+
+@counts_unreadable
+def ask_bag_sum(request: Request, data: Any, *, ledger: str | os.PathLike[str]) -> Release[NDArray[np.int64]]:
+    """Release the sum of each bag as a request says; see `bag_sum`."""
+    aggregation, options, budget = Aggregation.of(request, data, ledger), request.options, request.budget
+    bags = aggregation.table.require(options["bags"], "bags")
 
     def mechanism(sums: Any) -> BagSum:
-        groups = Public(sums.groups, why=why)
-        return BagSum.calibrated(size, epsilon=epsilon, delta=delta, domain=domain, bags=groups)
+        groups, cost = Public(sums.groups, why=options["why"]), {"epsilon": budget.epsilon, "delta": budget.delta}
+        return BagSum.calibrated(options["size"], domain=aggregation.domain, bags=groups, **cost)
 
     sums = GroupSums(ByColumn(bags), None)
     return aggregation.release((bags,), lambda: (sums, mechanism), lambda sums, mechanism: sums.sums * mechanism.fine)

@@ -117,7 +117,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     secret as the losses.
     """
     from labeldp.cli.account_options import describe_budget
-    from labeldp.online import OnlineRun, run_online
+    from labeldp.online import run_online
     from labeldp.privacy import InputError
 
     warn_if_weak(options["epsilon"], about="the losses of one round")
@@ -126,13 +126,15 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     new_budget = options.pop("new_budget")
     if ledger is None and new_budget is not None:
         raise InputError("--new-budget goes with --ledger")
-    wanted, budget = OnlineRun(**options, loss_bits=int(loss_bits), experts=columns), None
+    budget = None
     if ledger is not None and dataset is not None:
         budget = budget_of_new_ledger(ledger, dataset, new_budget, options["epsilon"], options["delta"])
     with suggest_budget_change(ledger, dataset), progress("reading") as show:
         certificate = run_online(
             losses,
-            wanted,
+            **options,
+            loss_bits=int(loss_bits),
+            experts=columns,
             out=out,
             ledger=ledger,
             dataset=dataset,
@@ -141,7 +143,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
             note=note,
             new_budget=budget,
         )
-    click.echo(certificate.at(wanted.delta))
+    click.echo(certificate.at(options["delta"]))
     if ledger is not None and dataset is not None:
         click.echo(describe_budget(ledger, dataset))
     click.echo(f"Decisions: {out}")

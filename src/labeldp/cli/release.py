@@ -102,17 +102,18 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
     interrupted run.
     """
     from labeldp.fit import domain_of
-    from labeldp.releases import release_file
+    from labeldp.privacy import Request, Source
+    from labeldp.releases import ask_column
 
     warn_if_weak(options["epsilon"])
-    new_budget = options.pop("new_budget")
+    new_budget, named = options.pop("new_budget"), (options["ledger"], options["dataset"])
     labels = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}
     domain, delta = domain_of(**labels), bags.get("delta", 0)
     mechanism = COMMANDS[options["mechanism"]]
     if options["user_column"] is not None and not mechanism.on_bags and "delta" in bags:
-        options["delta"] = bags.pop("delta")
+        del bags["delta"]
     if engine != "spark" and master is not None:
         raise click.UsageError("--master is for --engine spark")
     if engine == "spark" and mechanism.on_bags:
@@ -135,23 +136,23 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
         raise click.UsageError(
             f"--mechanism {options['mechanism']} is for numbers: it takes --range LOW,HIGH, not --classes"
         )
-    elif engine == "spark":
-        from labeldp.curator import LedgerFile
-        from labeldp.privacy import Scope
-        from labeldp.spark import release_files
-
-        if budget := new_budget():
-            LedgerFile(options["ledger"]).add(Scope.parse(options["dataset"]).dataset, budget)
-        certificate = release_files(data, out=out, domain=domain, note=note, master=master or "local[*]", **options)
     else:
-        options["new_budget"] = new_budget()
-        with _progress("releasing") as progress:
-            certificate = release_file(data, out=out, domain=domain, note=note, progress=progress, **options)
+        source = Source.of(data, *(options.pop(name) for name in ("label", "id_column", "user_column")))
+        does, dataset, ledger, epsilon = (options.pop(name) for name in ("mechanism", "dataset", "ledger", "epsilon"))
+        request = Request.of("release", does, dataset, source, epsilon, delta, domain=domain, **options)
+        account = {"ledger": ledger, "out": out, "note": note, "new_budget": new_budget()}
+        if engine == "spark":
+            from labeldp.spark import ask_files
+
+            certificate = ask_files(request, data, master=master or "local[*]", **account)
+        else:
+            with _progress("releasing") as progress:
+                certificate = ask_column(request, data, progress=progress, **account)
     if as_json:
         click.echo(json.dumps({"certificate": certificate.to_json(), "out": out}, indent=2))
         return
     click.echo(certificate.at(delta))
-    click.echo(describe_budget(options["ledger"], options["dataset"]))
+    click.echo(describe_budget(*named))
     click.echo(f"Released: {out}")
 
 

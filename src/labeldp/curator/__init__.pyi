@@ -21,6 +21,8 @@ from .ledger_upkeep import move as move
 from .ledger_upkeep import restore as restore
 from .ledger_upkeep import rotate_keys as rotate_keys
 from .memory_ledger import Ledger as Ledger
+from .opening import dataset_of as dataset_of
+from .opening import declared_domain as declared_domain
 from .opening import open_account as open_account
 from .rejections import counting_unreadable as counting_unreadable
 from .rejections import counts_unreadable as counts_unreadable

@@ -6,13 +6,40 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.curator.dataset_ledger import DatasetLedger
-from labeldp.curator.datasets import IDS_KIND, LOSSES, ROWS_KIND
+from labeldp.curator.datasets import IDS_KIND, LOSSES, ROWS_KIND, Declared
 from labeldp.curator.ledger_file import LedgerFile
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, InputError, PendingCharge, RandomnessKind, Request, stored_fraction
+from labeldp.privacy import Budget, InputError, PendingCharge, RandomnessKind, Request
 
 OfAccount = Callable[[DatasetLedger], Any]
 """Returns what is known of the records without their labels; the keys of the account give their ids names."""
+
+
+def dataset_of(request: Request, ledger: str | os.PathLike[str], budget: Budget | None = None) -> DatasetLedger:
+    """Return the dataset of a ledger file that a request names; nothing of it was checked.
+
+    Args:
+        request: names the dataset, its cohort and revision.
+        ledger: the path of the ledger file, which may not exist yet.
+        budget: of a ledger that does not exist yet; by default what the request costs.
+    """
+    scope = request.scope
+    return (
+        LedgerFile(ledger)
+        .dataset(
+            scope.name,
+            cohort=scope.cohort or None,
+            revision=scope.revision or None,
+            other_ids=bool(request.options.get("other_ids")),
+            budget=budget or request.budget,
+        )
+        .of_request(request)
+    )
+
+
+def declared_domain(request: Request) -> Domain | Declared:
+    """Return the domain that a request declares; losses have one of their own."""
+    return Domain.from_json(request.domain) if request.domain else LOSSES
 
 
 def open_account(
@@ -55,41 +82,30 @@ def open_account(
     Guarantee (labels_last): no label is read; the request is stored with each charge of the account.
 
     Raises:
-        InputError: a public column holds private labels of the dataset, or the output is the ledger.
+        InputError: an option is unknown, a public column holds private labels of the dataset, or the output is the
+            ledger.
         LedgerError: the ledger cannot be used, or holds other users, ids, records or another domain.
         BudgetExceeded: the budget does not admit the mechanism.
     """
-    scope = request.scope
-    budget = budget or Budget(stored_fraction(request.epsilon), stored_fraction(request.delta))
-    account = (
-        LedgerFile(ledger)
-        .dataset(
-            scope.name,
-            cohort=scope.cohort or None,
-            revision=scope.revision or None,
-            other_ids=bool(request.options.get("other_ids")),
-            budget=budget,
-        )
-        .of_request(request)
-    )
+    request.check_options()
+    account = dataset_of(request, ledger, budget)
     account.refuse_private(public)
     if out is not None and Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     whose = None if users is None else users(account)
-    account.check_unit(scope.unit, whose)
+    account.check_unit(request.scope.unit, whose)
     account.check_ids(named)
     if records is not None:
         account = account.of_records(records(account))
-    account.check_domain(LOSSES if request.kind == "online" else Domain.from_json(request.domain))
+    account.check_domain(declared_domain(request))
     if count is not None and account.records is not None:
         account.check_count(count())
     if mechanism is not None:
         made, scheme = mechanism(account), IDS_KIND if named else ROWS_KIND
         specification, loss = made.specification(), made.privacy_loss() * times
+        unit = request.scope.unit
         account.afford(
-            PendingCharge(
-                specification, loss, scheme=scheme, randomness=RandomnessKind.KEYED, unit=scope.unit, users=whose
-            )
+            PendingCharge(specification, loss, scheme=scheme, randomness=RandomnessKind.KEYED, unit=unit, users=whose)
         )
     if account.is_new and note is not None:
         note(account.creation(ledger))

@@ -1,19 +1,18 @@
 """Files whose rows cannot be read: their labels may be why, so the ledger counts them like labels that do not fit."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import Declared
-from labeldp.curator.ledger_file import LedgerFile
 from labeldp.curator.memory_ledger import Ledger
+from labeldp.curator.opening import dataset_of, declared_domain
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, UnreadableRows
+from labeldp.privacy import Request, UnreadableRows
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+Answer = TypeVar("Answer", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -41,19 +40,15 @@ def counting_unreadable(account: Callable[[], DatasetLedger | Ledger], domain: D
         raise unreadable
 
 
-def counts_unreadable(release: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorate a release of a file, whose keywords name the ledger, the dataset and the domain."""
+def counts_unreadable(answer: Answer) -> Answer:
+    """Decorate a function that answers a request for data; without a ledger nothing is counted."""
 
-    @wraps(release)
-    def counted(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
-        with counting_unreadable(lambda: _account(keywords), keywords.get("domain")):  # type: ignore[arg-type]
-            return release(*arguments, **keywords)
+    @wraps(answer)
+    def counted(request: Request, data: Any, *, ledger: Any, **more: Any) -> Any:
+        def account() -> DatasetLedger:
+            return dataset_of(request, ledger, more.get("new_budget"))
 
-    return counted
+        with nullcontext() if ledger is None else counting_unreadable(account, declared_domain(request)):
+            return answer(request, data, ledger=ledger, **more)
 
-
-def _account(keywords: dict[str, Any]) -> DatasetLedger:
-    """Open the ledger that a release names; a new one gets the cost of the release as its budget."""
-    names = {name: keywords[name] for name in ("cohort", "revision", "other_ids") if name in keywords}
-    budget = keywords.get("new_budget") or Budget(keywords["epsilon"], keywords.get("delta", 0))
-    return LedgerFile(keywords["ledger"]).dataset(keywords["dataset"], budget=budget, **names)
+    return cast(Answer, counted)

@@ -26,8 +26,8 @@ from .demo import prepare_demo as prepare_demo
 from .job import Job as Job
 from .job import prepare as prepare
 from .job import read_rows as read_rows
+from .linear import ask_fit_linear as ask_fit_linear
 from .linear import fit_linear as fit_linear
-from .linear import totals_again as totals_again
 from .once import FREE as FREE
 from .once import NO_RIGHT as NO_RIGHT
 from .once import FitCost as FitCost

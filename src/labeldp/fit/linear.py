@@ -1,7 +1,7 @@
 """A linear model of a table of any size: one sum of exact integers, along directions of a public sample."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, final
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from labeldp.bags import bag_sum
 from labeldp.curator import counts_unreadable
 from labeldp.features import (
     SAMPLED_RECORDS,
@@ -31,7 +30,7 @@ from labeldp.learners import (
     of_features,
 )
 from labeldp.mechanisms import Domain
-from labeldp.privacy import AnyFloats, Floats, InputError, LabelDPError, Public, Release, Request, stored_fraction
+from labeldp.privacy import AnyFloats, Floats, InputError, LabelDPError, Public, Release, Request, Source
 from labeldp.releases import (
     ROWS,
     Aggregation,
@@ -39,15 +38,13 @@ from labeldp.releases import (
     RowMap,
     RowSums,
     Survey,
-    account_of,
+    check_object,
     described_by,
     feature_table,
-    fit_cells,
-    histogram,
-    moments,
     public_sample,
     restored,
     stored,
+    totals_request,
 )
 from labeldp.tables import CHANGED, Table, recut
 
@@ -58,7 +55,6 @@ PROBED = 64
 """Records that a representation must encode alike in several blocks."""
 
 
-@counts_unreadable
 def fit_linear(
     data: Any,
     *,
@@ -100,39 +96,28 @@ def fit_linear(
         InputError: an argument is wrong, a column or a cell; nothing was charged.
         BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    account = (epsilon, ledger, dataset, cohort, revision)
     described = None if representation is None else described_by(representation)
-    options = {"delta": delta, "features": features, "representation": described, "dimension": dimension}
-    aggregation = Aggregation.of("fit-linear", data, label, id, domain, *account, **options)
-    task = LinearTask.of(domain, epsilon, delta, dimension)
+    options = {"delta": delta, "representation": described, "dimension": dimension}
+    source = Source.of(data, label, id, features=features)
+    request = totals_request("fit-linear", source, domain, epsilon, dataset, cohort, revision, **options)
+    return ask_fit_linear(request, data, ledger=ledger, representation=representation)
+
+
+@counts_unreadable
+def ask_fit_linear(
+    request: Request, data: Any, *, ledger: str | os.PathLike[str], representation: Any = None
+) -> Release[Model]:
+    """Learn a linear model as a request says; see `fit_linear`. The representation is an object of the program."""
+    check_object(request, "representation", representation)
+    aggregation, budget = Aggregation.of(request, data, ledger), request.budget
+    task = LinearTask.of(aggregation.domain, budget.epsilon, budget.delta, request.options.get("dimension"))
     with threadpool_limits(1):  # sums in one order: the same directions to the bit
         return learn(aggregation, task, representation)
 
 
-def totals_again(request: Request, data: Any, *, ledger: str | os.PathLike[str]) -> Release[Any]:
-    """Ask for totals of a table again, as `labeldp.releases` or `bag_sum` was asked.
-
-    Raises:
-        InputError: the request is of an object that a program made, of which it has a digest alone.
-    """
-    calls: dict[str, Callable[..., Release[Any]]] = {
-        "histogram": histogram,
-        "moments": moments,
-        "bag-sum": bag_sum,
-        "fit-cells": fit_cells,
-        "fit-linear": fit_linear,
-    }
-    if request.does not in calls or not {"partition", "representation"}.isdisjoint(request.options):
-        raise InputError("holds a digest of an object that a program made: repeat it in Python", argument="request")
-    source, options = request.source, dict(request.options)
-    options |= {"features": source.features} if source.features else {}
-    options |= {"delta": stored_fraction(request.delta)} if request.delta != "0" else {}
-    return calls[request.does](data, id=source.ids, **account_of(request, ledger), **options)
-
-
 def learn(aggregation: Aggregation, task: LinearTask, representation: Any = None) -> Release[Model]:
     """Return the model of a table; a public sample, read once the account is open, gives its directions."""
-    features, id = aggregation.request.source.features, aggregation.request.source.ids
+    features, id = aggregation.features, aggregation.request.source.ids
     measuring: Any = None
 
     def plan() -> Plan:

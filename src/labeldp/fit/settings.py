@@ -304,7 +304,7 @@ class FitSettings:
             user_column=source.users or None,
             per_user=request.cap or None,
             init=init,
-            **{"chosen": "", **request.only(*OPTIONS, "stages", "prior")},
+            **{"chosen": "", **{name: value for name, value in request.options.items() if name != "server"}},
         )
 
 

@@ -63,9 +63,8 @@ from .prefix_sums import square_root_norm as square_root_norm
 from .private_convex import PrivateOnlineConvex as PrivateOnlineConvex
 from .private_experts import NamedExperts as NamedExperts
 from .private_experts import PrivateExperts as PrivateExperts
-from .run import OnlineRun as OnlineRun
+from .run import ask_online as ask_online
 from .run import count as count
 from .run import run_online as run_online
-from .run import run_online_again as run_online_again
 from .snapshots import dump_state as dump_state
 from .snapshots import load_state as load_state

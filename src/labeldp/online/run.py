@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import LOSSES, DatasetLedger, Ledger, LedgerFile, counting_unreadable, open_account
+from labeldp.curator import LOSSES, DatasetLedger, Ledger, counts_unreadable, open_account
 from labeldp.online.experts.kernel import Actions, check_levels, quantize
 from labeldp.online.learner import HorizonCharge
 from labeldp.online.planning import OnlinePlan, loss_unit, plan_experts
@@ -34,8 +34,6 @@ from labeldp.privacy import (
     Source,
     decimal,
     json_value,
-    set_fields,
-    stored_fraction,
 )
 from labeldp.tables import (
     ReleaseWriter,
@@ -71,10 +69,6 @@ PANDAS_INDEX = "__index_level_0__"
 """The name that pandas gives to an index without a name in a Parquet file."""
 
 
-OPTIONS = ("neighbors", "loss_bits", "horizon", "levels", "experts")
-"""The options of a run that a request holds beside the method and what it costs."""
-
-
 def count(text: Any, name: str, low: int, digits: int) -> int:
     """Parse a whole number, such as 1e5, from `low` to 10^digits; raise InputError if it is not one."""
     with suppress(InputError):
@@ -84,47 +78,17 @@ def count(text: Any, name: str, low: int, digits: int) -> int:
     raise InputError(f"must be a whole number from {low} to 10^{digits}, such as 1e5", argument=name)
 
 
-@dataclass(frozen=True)
-class OnlineRun:
-    """The public settings of a run.
-
-    Args:
-        epsilon, delta: privacy parameters of the whole horizon.
-        method, neighbors, loss_bits: see `PrivateExperts`.
-        horizon: number of rounds to charge for; by default the number of rows of the file, which is then public.
-        levels: whether the file holds integers from 0 to 2^loss_bits - 1 instead of losses in [0, 1].
-        experts: the columns that are experts, at least two; all by default.
-    """
-
-    epsilon: Any
-    delta: Any = 1e-6
-    method: str = "auto"
-    neighbors: str = "replace"
-    loss_bits: int = 8
-    horizon: Any = None
-    levels: bool = False
-    experts: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        Budget(self.epsilon, self.delta)
-        if self.horizon is not None:
-            set_fields(self, horizon=count(self.horizon, "horizon", 1, 12))
-        if self.loss_bits not in (8, 16):
-            raise InputError("must be 8 or 16", argument="loss_bits")
-
-    def plan(self, experts: int, rows: int) -> tuple[OnlinePlan, int]:
-        """Return the plan and the number of rounds that it covers."""
-        rounds = self.horizon or rows
-        if rows > rounds:
-            raise InputError(f"must be at least the number of rows, {rows:,}, not {rounds:,}", argument="horizon")
-        settings = (self.epsilon, self.delta, self.method, self.neighbors, self.loss_bits)
-        return plan_experts(experts, rounds, *settings), rounds
-
-
 def run_online(
     data: str | os.PathLike[str],
-    run: OnlineRun,
     *,
+    epsilon: Any,
+    delta: Any = 1e-6,
+    method: str = "auto",
+    neighbors: str = "replace",
+    loss_bits: int = 8,
+    horizon: Any = None,
+    levels: bool = False,
+    experts: Sequence[str] | None = None,
     out: str | os.PathLike[str],
     ledger: str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -141,7 +105,11 @@ def run_online(
 
     Args:
         data: a CSV or Parquet file of numbers.
-        run: the settings.
+        epsilon, delta: privacy parameters of the whole horizon.
+        method, neighbors, loss_bits: see `PrivateExperts`.
+        horizon: number of rounds to charge for; by default the number of rows of the file, which is then public.
+        levels: whether the file holds integers from 0 to 2^loss_bits - 1 instead of losses in [0, 1].
+        experts: the columns that are experts, at least two; all by default.
         out: a new .parquet or .csv (.csv.gz …) file: for each round its number, from 1, and the name of the expert.
         ledger: a ledger file to charge, created if it does not exist. The same plan for the same losses is then the
             same release: its decisions are the same again, and cost nothing. Without a ledger nothing remembers a
@@ -165,28 +133,41 @@ def run_online(
         LedgerError: the ledger cannot be used, or the losses changed; nothing was charged.
         LabelDPError: the file changed meanwhile, or the disk is full; nothing was published.
     """
-    name, target, budget = _named(ledger, dataset, revision), _free(Path(out)), Budget(run.epsilon, run.delta)
-    table = open_table(data)
-    losses = LossFile(table, experts_of(table, run.experts), run, progress)
-    settings: dict[str, Any] = {option: vars(run)[option] or None for option in OPTIONS}
-    source, unit = Source.of(data), loss_unit(run.neighbors)
-    settings |= {"revision": revision, "unit": unit}
-    request = Request.of("online", run.method, name, source, run.epsilon, run.delta, **settings)
+    options: dict[str, Any] = {"neighbors": neighbors, "loss_bits": loss_bits, "levels": levels, "revision": revision}
+    options |= {"horizon": None if horizon is None else count(horizon, "horizon", 1, 12)}
+    options |= {"experts": None if experts is None else tuple(experts), "unit": loss_unit(neighbors)}
+    name = _named(ledger, dataset, revision)
+    request = Request.of("online", method, name, Source.of(data), epsilon, delta, **options)
+    return ask_online(request, data, ledger=ledger, out=out, progress=progress, note=note, new_budget=new_budget)
 
-    def unopened() -> Ledger | DatasetLedger:
-        if ledger is None:
-            return Ledger(budget, name)
-        return LedgerFile(ledger).dataset(name, revision=revision, budget=new_budget or budget)
 
+@counts_unreadable
+def ask_online(
+    request: Request,
+    data: str | os.PathLike[str],
+    *,
+    ledger: str | os.PathLike[str] | None,
+    out: str | os.PathLike[str],
+    progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
+    new_budget: Budget | None = None,
+) -> Certificate:
+    """Play the rounds of a file of losses as a request says; see `run_online`."""
+    target, budget, options = _free(Path(out)), request.budget, request.options
+    table, bits = open_table(data), options["loss_bits"]
+    losses = LossFile(table, experts_of(table, options.get("experts")), bits, bool(options.get("levels")), progress)
     mark = json.dumps([STATE_VERSION, BLOCK_CELLS, request.digest, losses.names, str(ledger)])
     with (
         unfinished(target, hashlib.sha256(mark.encode()).hexdigest()) as state,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
-        with counting_unreadable(unopened, LOSSES):
-            rows = losses.counted()
-        plan, rounds = run.plan(len(losses.names), rows)
-        account: Ledger | DatasetLedger = Ledger(budget, name)
+        rows = losses.counted()
+        rounds = options.get("horizon", rows)
+        if rows > rounds:
+            raise InputError(f"must be at least the number of rows, {rows:,}, not {rounds:,}", argument="horizon")
+        terms = (budget.epsilon, budget.delta, request.does, options["neighbors"], bits)
+        plan = plan_experts(len(losses.names), rounds, *terms)
+        account: Ledger | DatasetLedger = Ledger(budget, request.scope.name)
         if ledger is not None:
             account = open_account(
                 request,
@@ -213,16 +194,6 @@ def run_online(
         certificate = replace(certificate, request=request)
         writer.certify(certificate.to_json())
     return certificate
-
-
-def run_online_again(
-    request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
-) -> Certificate:
-    """Play a run again; see `run_online`."""
-    epsilon, delta = stored_fraction(request.epsilon), stored_fraction(request.delta)
-    run = OnlineRun(epsilon, delta, request.does, **request.only(*OPTIONS))
-    name, revision = request.scope.name, request.scope.revision or None
-    return run_online(data, run, out=out, ledger=ledger, dataset=name, revision=revision, progress=progress)
 
 
 def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:
@@ -347,11 +318,20 @@ def _mechanism(
 
 @dataclass(frozen=True)
 class LossFile:
-    """A file of losses, read by blocks to be checked and then to be played."""
+    """A file of losses, read by blocks to be checked and then to be played.
+
+    Args:
+        table: the file.
+        names: the columns that are experts.
+        bits: of a loss.
+        levels: whether the file holds levels, integers.
+        progress: called after each block.
+    """
 
     table: Table
     names: tuple[str, ...]
-    run: OnlineRun
+    bits: int
+    levels: bool
     progress: Progress | None
 
     @property
@@ -437,7 +417,7 @@ class LossFile:
         """
         for batch in self.table.blocks(self.names, block_rows=self.block_rows):
             try:
-                levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
+                levels = levels_of(batch, self.names, bits=self.bits, levels=self.levels)
             except DomainError as error:
                 refused.append(error.with_traceback(None))
                 levels = np.zeros((batch.num_rows, len(self.names)), dtype=np.uint8)

@@ -110,6 +110,7 @@ from .randomness import as_bound as as_bound
 from .randomness import as_randomness as as_randomness
 from .randomness import as_successive as as_successive
 from .request import REQUEST_KINDS as REQUEST_KINDS
+from .request import TOTALS as TOTALS
 from .request import NamedFile as NamedFile
 from .request import Request as Request
 from .request import Scope as Scope

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from numbers import Integral
@@ -16,6 +16,7 @@ from typing import Any
 from labeldp._version import __version__
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, decimal_text
+from labeldp.privacy.loss import Budget
 from labeldp.privacy.unit import Unit
 from labeldp.privacy.validate import path_text, stored_fraction
 
@@ -64,18 +65,74 @@ class Scope:
         return {name: value for name, value in (vars(self) | {"unit": self.unit.name}).items() if value}
 
 
-REQUEST_KINDS = {
-    "fit": "fit",
-    "release": "release",
-    "aggregate": "release",
-    "online": "online run",
-    "sums": "estimate",
-    "totals": "a call of labeldp.releases",
-}
-"""Kinds of requests, and their commands; totals of a table, which one pass sums up, are asked for in Python alone."""
+@dataclass(frozen=True)
+class RequestKind:
+    """One kind of request, and the function that answers it.
 
-CATALOG_FLAGS = {"fit": "--model", "release": "--mechanism", "aggregate": "--mechanism", "online": "--method"}
-"""The option that names what is taken from a catalog."""
+    Args:
+        command: the words of its command.
+        answered_by: "module:function"; it is called with the request, the data and the keyword `ledger`. Empty where
+            `TOTALS` has it.
+        options: the names of all options that a request of this kind can have.
+        flag: the option of the command that names what is taken from a catalog; empty where a word does.
+    """
+
+    command: str
+    answered_by: str
+    options: tuple[str, ...]
+    flag: str = ""
+
+
+REQUEST_KINDS = {
+    "fit": RequestKind(
+        "fit",
+        "labeldp.fit:fit_file",
+        (
+            *("trust", "chosen", "stages", "prior", "epochs", "cells", "neighbors", "network", "evaluation"),
+            *("other_ids", "encoder", "server"),
+        ),
+        "--model",
+    ),
+    "release": RequestKind(
+        "release", "labeldp.releases:ask_column", ("in_place", "other_ids", "described"), "--mechanism"
+    ),
+    "aggregate": RequestKind(
+        "release",
+        "labeldp.bags:ask_bags",
+        ("size", "bags", "noisy", "weights", "rows", "other_ids"),
+        "--mechanism",
+    ),
+    "online": RequestKind(
+        "online run",
+        "labeldp.online:ask_online",
+        ("neighbors", "loss_bits", "horizon", "levels", "experts"),
+        "--method",
+    ),
+    "sums": RequestKind(
+        "estimate",
+        "labeldp.releases:ask_sums",
+        ("by", "treated", "probabilities", "one", "other", "why", "other_ids"),
+    ),
+    "totals": RequestKind(
+        "a call of labeldp.releases",
+        "",
+        (
+            *("groups", "why", "partition", "mechanism", "clip", "resolution", "bags", "size"),
+            *("representation", "dimension"),
+        ),
+    ),
+}
+"""The kinds of requests: the only list. Whoever adds an option adds it here, and where it is read."""
+
+TOTALS = {
+    "histogram": "labeldp.releases:ask_histogram",
+    "cells": "labeldp.releases:ask_cells",
+    "moments": "labeldp.releases:ask_moments",
+    "fit-cells": "labeldp.releases:ask_fit_cells",
+    "bag-sum": "labeldp.bags:ask_bag_sum",
+    "fit-linear": "labeldp.fit:ask_fit_linear",
+}
+"""What answers requests for totals of a table, which one pass sums up; they are asked for in Python alone."""
 
 QUESTIONS = {"auc": ("evaluate", "--score", "auc")}
 """The words of questions to sums, where these are not the name of the question alone."""
@@ -117,10 +174,27 @@ class Source:
     digest: str = ""
 
     @classmethod
-    def of(cls, data: Any, label: str = "", ids: str | None = None, users: str | None = None) -> "Source":
-        """Return the source of rows in a file, or in memory: files are named without their folder."""
+    def of(
+        cls,
+        data: Any,
+        label: str = "",
+        ids: str | None = None,
+        users: str | None = None,
+        *,
+        features: Sequence[str] | None = None,
+    ) -> "Source":
+        """Return the source of rows in a file, or in memory: files are named without their folder.
+
+        Raises:
+            InputError: a column without a name, or features that are no list of columns.
+        """
+        for argument, column in (("label", label), ("id_column", ids), ("user_column", users)):
+            if not (column is None or isinstance(column, str)) or (column == "" and argument != "label"):
+                raise InputError("must be the name of a column", argument=argument)
+        if isinstance(features, str) or (features is not None and not features):
+            raise InputError("must be a list of columns, one at least", argument="features")
         name = path_text(Path(data).name) if isinstance(data, str | os.PathLike) else ""
-        return cls(name, label, ids or "", users or "")
+        return cls(name, label, ids or "", users or "", tuple(features or ()))
 
 
 @dataclass(frozen=True)
@@ -137,7 +211,7 @@ class Request:
 
     Args:
         kind: a key of `REQUEST_KINDS`.
-        does: the name of a learner, mechanism or online method in its catalog, or of a question to sums.
+        does: the name of a learner, mechanism or online method in its catalog, of a question to sums, or of totals.
         epsilon, delta: exact numbers as texts; see `number_text`.
         domain: the declared labels, as `Domain.to_json` gives them; empty for losses.
         options: further options by name: truth values, numbers, texts, and tuples of them.
@@ -181,7 +255,7 @@ class Request:
         unit: Unit = Unit.ONE_LABEL,
         **options: Any,
     ) -> "Request":
-        """Return the request of this version; options that are None are left out.
+        """Return the request of this version; options that are None or False are left out.
 
         Its unit of protection is `unit`, or all labels of a user where the source has users.
         """
@@ -189,8 +263,11 @@ class Request:
             raise InputError("must be a printable text that is not empty, such as '2026-02'", argument=empty[0])
         unit = Unit.ONE_USER if source.users else unit
         scope = Scope.parse(dataset, cohort=cohort or "", revision=revision or "", unit=unit)
+        if not (domain is None or hasattr(domain, "to_json")):
+            raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
         numbers = number_text(epsilon, "epsilon"), number_text(delta, "delta")
         labels = {} if domain is None else domain.to_json()
+        options = {name: value for name, value in options.items() if value is not False}
         return cls(kind, does, scope, source, *numbers, labels, options, cap or 0, files or {}, __version__)
 
     @property
@@ -200,15 +277,27 @@ class Request:
         nameless = replace(self, source=replace(self.source, name=""), files=files, version="")
         return hashlib.sha256(json.dumps(nameless.to_json(), sort_keys=True).encode()).hexdigest()
 
-    def only(self, *names: str) -> dict[str, Any]:
-        """Return the options, of which there are no others than these.
+    @property
+    def budget(self) -> Budget:
+        """What it costs: epsilon and delta, exact."""
+        return Budget(stored_fraction(self.epsilon), stored_fraction(self.delta))
+
+    @property
+    def answered_by(self) -> str:
+        """The "module:function" that answers it, as `labeldp.mechanisms.load` takes it.
 
         Raises:
-            InputError: another option.
+            InputError: totals that this version does not know.
         """
-        if unknown := [name for name in self.options if name not in names]:
-            raise InputError(f"the request has an option {unknown[0]!r}, which this labeldp does not know")
-        return dict(self.options)
+        function = REQUEST_KINDS[self.kind].answered_by or TOTALS.get(self.does)
+        if function is None:
+            raise InputError(f"is of totals {self.does!r}, which this labeldp does not know", argument="request")
+        return function
+
+    def check_options(self) -> None:
+        """Raise InputError for an option that requests of this kind do not have."""
+        if unknown := [name for name in self.options if name not in REQUEST_KINDS[self.kind].options]:
+            raise InputError(f"has an option {unknown[0]!r}, which this labeldp does not know", argument="request")
 
     def command(
         self, program: str = "labeldp", *, ledger: str = "LEDGER", out: str = "OUT", curator: str | None = None
@@ -237,13 +326,13 @@ class Request:
         if question:
             words += [*question[1:], "--trust", "central"]
         else:
-            words += [CATALOG_FLAGS[self.kind], "auto" if "chosen" in self.options else self.does]
+            words += [REQUEST_KINDS[self.kind].flag, "auto" if "chosen" in self.options else self.does]
         for name, value in self.options.items():
             words += [] if name in NOT_TYPED else _typed(name, value)
         words += [*_typed("features", self.source.features), *_typed("cohort", self.scope.cohort)]
         words += _typed("revision", self.scope.revision)
         words += [word for name, file in self.files.items() for word in _typed(name, file.name)]
-        return shlex.join([program, *REQUEST_KINDS[self.kind].split(), *question[:1], *filter(None, words)])
+        return shlex.join([program, *REQUEST_KINDS[self.kind].command.split(), *question[:1], *filter(None, words)])
 
     def _domain_words(self) -> list[str]:
         """Return the options that declare the labels."""

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from labeldp.curator import IDS_KIND, DatasetLedger, counts_unreadable, open_account
 from labeldp.learners import CellTask, CompactPartition, Model, default_cells
-from labeldp.mechanisms import RESOLUTION, CountMechanism, Domain, GaussianMoment, LaplaceHistogram, LaplaceMoment
+from labeldp.mechanisms import (
+    MECHANISMS,
+    RESOLUTION,
+    CountMechanism,
+    Domain,
+    GaussianMoment,
+    LaplaceHistogram,
+    LaplaceMoment,
+)
 from labeldp.privacy import (
     Budget,
     Floats,
@@ -25,9 +33,7 @@ from labeldp.privacy import (
     Request,
     Source,
     UnreadableRows,
-    decimal,
     hidden_ids,
-    stored_fraction,
 )
 from labeldp.releases.groupings import (
     AllRecords,
@@ -82,37 +88,24 @@ class Aggregation:
     ledger: Path
 
     @classmethod
-    def of(
-        cls,
-        does: str,
-        data: Any,
-        label: str,
-        id: str,
-        domain: Domain,
-        epsilon: Any,
-        ledger: Path,
-        dataset: str,
-        cohort: str | None,
-        revision: str | None,
-        *,
-        delta: Any = 0,
-        features: Sequence[str] | None = None,
-        **options: Any,
-    ) -> Self:
-        """Open a table; `options` decide the result, in addition to the columns and the cost.
+    def of(cls, request: Request, data: Any, ledger: Path) -> Self:
+        """Open a table, and check its columns.
 
         Raises:
-            InputError: not a table, a column is missing or wrong, or the domain is not declared.
+            InputError: not a table, or a column is missing or wrong.
         """
-        table = open_table(data)
-        if not isinstance(domain, Domain):
-            raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
-        check_columns(table, label, id, domain.in_file())
-        columns = () if features is None else check_features(table, features, label)
-        Budget(epsilon, delta)
-        source = replace(Source.of(data, label, id), features=columns)
-        labels: dict[str, Any] = {"domain": domain, "cohort": cohort, "revision": revision, **options}
-        return cls(table, domain, Request.of("totals", does, dataset, source, epsilon, delta, **labels), ledger)
+        table, domain = open_table(data), Domain.from_json(request.domain)
+        check_columns(table, request.source.label, request.source.ids, domain.in_file())
+        return cls(table, domain, request, ledger)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns of public numbers.
+
+        Raises:
+            InputError: there are none, or one is missing, of another type, or private.
+        """
+        return check_features(self.table, self.request.source.features, self.request.source.label)
 
     def survey(self, columns: Sequence[str], plan: Callable[[], Plan]) -> "Survey":
         """Add integers up over all records, after all refusals that need no label; charge nothing.
@@ -174,7 +167,7 @@ class Aggregation:
         columns: Sequence[str],
         grouping: Callable[[], Grouping],
         why: str,
-        epsilon: Any,
+        epsilon: Any = None,
     ) -> Release[Any]:
         """Release the output of a mechanism on groups.
 
@@ -182,7 +175,9 @@ class Aggregation:
             columns: the public columns that the grouping reads.
             grouping: returns what puts records into groups; called when public columns may be read.
             why: the reason that the groups do not depend on labels.
+            epsilon: of the mechanism; by default that of the request.
         """
+        epsilon = epsilon or self.request.budget.epsilon
 
         def plan() -> Plan:
             sums = GroupSums(grouping(), self.domain.size if kind.by_class else None)
@@ -217,7 +212,6 @@ class Survey:
         return replace(release, certificate=replace(release.certificate, request=self.account.request))
 
 
-@counts_unreadable
 def histogram(
     data: Any,
     *,
@@ -259,16 +253,24 @@ def histogram(
         BudgetExceeded, LedgerError: nothing was charged.
         LabelDPError: the table changed meanwhile, or its engine failed; nothing was charged.
     """
-    if groups is not None and why is None:
-        raise InputError("must say why the groups do not depend on labels, in words", argument="why")
-    account = (epsilon, ledger, dataset, cohort, revision)
-    aggregation = Aggregation.of("histogram", data, label, id, domain, *account, groups=groups, why=why)
-    if groups is None:
-        return aggregation.grouped(LaplaceHistogram, (), AllRecords, WHY_ALL, epsilon)
-    return aggregation.grouped(LaplaceHistogram, (groups,), partial(ByColumn, groups), str(why), epsilon)
+    source, options = Source.of(data, label, id), {"groups": groups, "why": why}
+    request = totals_request("histogram", source, domain, epsilon, dataset, cohort, revision, **options)
+    return ask_histogram(request, data, ledger=ledger)
 
 
 @counts_unreadable
+def ask_histogram(request: Request, data: Any, *, ledger: Path) -> Release[NDArray[np.int64]]:
+    """Release noisy class counts as a request says; see `histogram`."""
+    groups: Any = request.options.get("groups")
+    why: Any = request.options.get("why")
+    if groups is not None and why is None:
+        raise InputError("must say why the groups do not depend on labels, in words", argument="why")
+    aggregation = Aggregation.of(request, data, ledger)
+    if groups is None:
+        return aggregation.grouped(LaplaceHistogram, (), AllRecords, WHY_ALL)
+    return aggregation.grouped(LaplaceHistogram, (groups,), partial(ByColumn, groups), why)
+
+
 def cells(
     data: Any,
     *,
@@ -304,14 +306,24 @@ def cells(
     """
     if not isinstance(mechanism, type) or not issubclass(mechanism, CountMechanism):
         raise InputError("must be a class of mechanisms on cells, such as LaplaceSum", argument="mechanism")
-    account = (epsilon, ledger, dataset, cohort, revision)
-    described = {"partition": described_by(partition), "mechanism": mechanism.__name__, "why": why}
-    aggregation = Aggregation.of("cells", data, label, id, domain, *account, features=features, **described)
-    columns = aggregation.request.source.features
-    return aggregation.grouped(mechanism, columns, lambda: ByCells(partition, columns), why, epsilon)
+    source = Source.of(data, label, id, features=features)
+    options = {"partition": described_by(partition), "mechanism": mechanism.__name__, "why": why}
+    request = totals_request("cells", source, domain, epsilon, dataset, cohort, revision, **options)
+    return ask_cells(request, data, ledger=ledger, partition=partition, mechanism=mechanism)
 
 
 @counts_unreadable
+def ask_cells(
+    request: Request, data: Any, *, ledger: Path, partition: Any = None, mechanism: type[CountMechanism] | None = None
+) -> Release[NDArray[Any]]:
+    """Release an answer for each cell as a request says; see `cells`. The partition is an object of the program."""
+    check_object(request, "partition", partition)
+    kind = mechanism or MECHANISMS[str(request.options.get("mechanism"))].load()
+    aggregation = Aggregation.of(request, data, ledger)
+    columns = aggregation.features
+    return aggregation.grouped(kind, columns, lambda: ByCells(partition, columns), request.options["why"])
+
+
 def moments(
     data: Any,
     *,
@@ -349,21 +361,28 @@ def moments(
         InputError: also where a feature is no finite number.
         BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    account = (epsilon, ledger, dataset, cohort, revision)
-    options = {"delta": delta, "features": features, "clip": clip, "resolution": resolution, "why": why}
-    aggregation = Aggregation.of("moments", data, label, id, domain, *account, **options)
-    columns = aggregation.request.source.features
-    noise: dict[str, Any] = {"delta": delta} if decimal(delta, "delta") else {}
+    source = Source.of(data, label, id, features=features)
+    options = {"delta": delta, "clip": clip, "resolution": resolution, "why": why}
+    request = totals_request("moments", source, domain, epsilon, dataset, cohort, revision, **options)
+    return ask_moments(request, data, ledger=ledger)
+
+
+@counts_unreadable
+def ask_moments(request: Request, data: Any, *, ledger: Path) -> Release[NDArray[np.int64]]:
+    """Release noisy sums of rows as a request says; see `moments`."""
+    aggregation, options, budget = Aggregation.of(request, data, ledger), request.options, request.budget
+    columns, domain = aggregation.features, aggregation.domain
+    noise: dict[str, Any] = {"delta": budget.delta} if budget.delta else {}
     kind: Any = GaussianMoment if noise else LaplaceMoment
-    sums = RowSums(ByFeatures(columns), domain, clip, resolution)
+    sums = RowSums(ByFeatures(columns), domain, options["clip"], options["resolution"])
 
     def mechanism(sums: Any) -> Any:
-        return kind(domain=domain, epsilon=epsilon, features=Public(sums.rows, why=why), **noise)
+        features = Public(sums.rows, why=options["why"])
+        return kind(domain=domain, epsilon=budget.epsilon, features=features, **noise)
 
     return aggregation.release(columns, lambda: (sums, mechanism), lambda sums, mechanism: sums.sums)
 
 
-@counts_unreadable
 def fit_cells(
     data: Any,
     *,
@@ -401,12 +420,19 @@ def fit_cells(
     Raises:
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
-    account = (epsilon, ledger, dataset, cohort, revision)
-    described = None if partition is None else described_by(partition)
-    options: dict[str, Any] = {"features": features, "partition": described, "mechanism": mechanism}
-    aggregation = Aggregation.of("fit-cells", data, label, id, domain, *account, **options)
-    columns = aggregation.request.source.features
-    task = CellTask.of(domain, epsilon, mechanism, together=partition is None)
+    source = Source.of(data, label, id, features=features)
+    options = {"partition": None if partition is None else described_by(partition), "mechanism": mechanism}
+    request = totals_request("fit-cells", source, domain, epsilon, dataset, cohort, revision, **options)
+    return ask_fit_cells(request, data, ledger=ledger, partition=partition)
+
+
+@counts_unreadable
+def ask_fit_cells(request: Request, data: Any, *, ledger: Path, partition: Any = None) -> Release[Model]:
+    """Learn from answers for cells as a request says; see `fit_cells`."""
+    check_object(request, "partition", partition)
+    aggregation, epsilon = Aggregation.of(request, data, ledger), request.budget.epsilon
+    columns, id = aggregation.features, request.source.ids
+    task = CellTask.of(aggregation.domain, epsilon, request.options.get("mechanism"), together=partition is None)
     fitted = sample = None
 
     def grouping() -> ByCells:
@@ -421,6 +447,38 @@ def fit_cells(
 
     release = aggregation.grouped(task.kind, columns, grouping, WHY_CELLS, task.epsilon)
     return task.model_of(release, fitted, sample)
+
+
+def totals_request(
+    does: str,
+    source: Source,
+    domain: Domain,
+    epsilon: Any,
+    dataset: str,
+    cohort: str | None,
+    revision: str | None,
+    *,
+    delta: Any = 0,
+    **options: Any,
+) -> Request:
+    """Return the request of totals of a table.
+
+    Args:
+        does: a key of `labeldp.privacy.TOTALS`.
+        options: what decides the result, in addition to columns and cost.
+
+    Raises:
+        InputError: the cost is no cost, or the domain is not declared.
+    """
+    Budget(epsilon, delta)
+    options |= {"cohort": cohort, "revision": revision}
+    return Request.of("totals", does, dataset, source, epsilon, delta, domain=domain, **options)
+
+
+def check_object(request: Request, name: str, value: Any) -> None:
+    """Raise InputError for another object of a program than the one that a request has a digest of."""
+    if (None if value is None else described_by(value)) != request.options.get(name):
+        raise InputError("holds a digest of an object that a program made: repeat it in Python", argument="request")
 
 
 def described_by(model: Any) -> str:
@@ -515,16 +573,3 @@ class Sample:
         merged = np.concatenate([self._hashes, hashes])
         order = np.lexsort((merged[:, 1], merged[:, 0]))[: self._task.size]
         self._hashes, self.rows = merged[order], np.concatenate([self.rows, rows])[order]
-
-
-def account_of(request: Request, ledger: Path) -> dict[str, Any]:
-    """Return the arguments of a release that say whose labels it is about, and what it costs."""
-    return {
-        "label": request.source.label,
-        "domain": Domain.from_json(request.domain),
-        "epsilon": stored_fraction(request.epsilon),
-        "ledger": ledger,
-        "dataset": request.scope.name,
-        "cohort": request.scope.cohort or None,
-        "revision": request.scope.revision or None,
-    }

@@ -29,10 +29,8 @@ from labeldp.privacy import (
     Source,
     Texts,
     check_choice,
-    decimal,
     float_above,
     float_below,
-    stored_fraction,
     whole_cost,
 )
 from labeldp.releases.users import FileUsers, answer_epsilon
@@ -70,7 +68,6 @@ Progress = Callable[[str, float], None]
 """Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
 
 
-@counts_unreadable
 def release_file(
     data: Any,
     *,
@@ -142,32 +139,50 @@ def release_file(
         LabelDPError: the disk is full or the file changed meanwhile. Nothing was published, and the release stays
             charged: run the same command again.
     """
-    choices = tuple(name for name, entry in COMMANDS.items() if not entry.on_bags)
-    row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
+    source = Source.of(data, label, id_column, user_column)
+    options: dict[str, Any] = {"in_place": in_place, "other_ids": other_ids, "cohort": cohort, "revision": revision}
+    request = Request.of("release", mechanism, dataset, source, epsilon, delta, domain=domain, **options)
+    return ask_column(
+        request,
+        data,
+        ledger=ledger,
+        out=out,
+        block_rows=block_rows,
+        progress=progress,
+        note=note,
+        new_budget=new_budget,
+    )
+
+
+@counts_unreadable
+def ask_column(
+    request: Request,
+    data: Any,
+    *,
+    ledger: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    block_rows: int | None = None,
+    progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
+    new_budget: Budget | None = None,
+) -> Certificate:
+    """Release a label column as a request says; see `release_file`."""
+    mechanism_at = column_mechanism(request)
+    source, epsilon = request.source, request.budget.epsilon
+    label, id_column, user_column = source.label, source.ids or None, source.users or None
     table = open_table(data)
-    LedgerFile(ledger).refuse_private(dataset, (id_column, user_column))  # before a message tells of their values
+    LedgerFile(ledger).refuse_private(request.scope.name, (id_column, user_column))  # before a message tells of values
     users = None if user_column is None else FileUsers.of(table, user_column, (label, id_column))
-    delta = float_above(decimal(delta, "delta"))
+    delta = float_above(request.budget.delta)
     if delta and users is None:
         raise InputError("goes with --user: one answer needs none", argument="delta")
-
-    def mechanism_at(answer: float) -> FiniteMechanism:
-        mechanism: FiniteMechanism = row.load()(domain=domain, epsilon=answer)
-        return mechanism
 
     answer = epsilon
     if users is not None:
         answer = answer_epsilon(epsilon, delta, users.cap, lambda answer: mechanism_at(answer).privacy_loss())
     chosen, target = mechanism_at(answer), Path(out)
+    in_place = bool(request.options.get("in_place"))
     stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, users)
-    source = Source.of(data, label, id_column, user_column)
-    options: dict[str, Any] = {
-        "cohort": cohort,
-        "revision": revision,
-        "in_place": in_place or None,
-        "other_ids": other_ids or None,
-    }
-    request = Request.of("release", mechanism, dataset, source, epsilon, delta, domain=domain, **options)
     existing = _existing_result(stream, target, request) if os.path.lexists(target) else None
     if existing is None and stream.is_folder and target.resolve().is_relative_to(stream.table.path.resolve()):
         raise InputError("must not lie in the folder that is released", argument="out")
@@ -214,24 +229,17 @@ def release_file(
     return certificate
 
 
-def release_again(
-    request: Request, data: str, *, ledger: Path, out: Path, progress: Progress | None = None
-) -> Certificate:
-    """Release a label column again; see `release_file`."""
-    from labeldp.releases import account_of  # it imports scikit-learn
+def column_mechanism(request: Request) -> Callable[[Any], FiniteMechanism]:
+    """Return what makes the mechanism that a request names, of the epsilon of an answer.
 
-    source, options = request.source, request.only("in_place", "other_ids")
-    return release_file(
-        data,
-        mechanism=request.does,
-        out=out,
-        id_column=source.ids or None,
-        user_column=source.users or None,
-        delta=float_above(stored_fraction(request.delta)),
-        progress=progress,
-        **account_of(request, ledger),
-        **options,
-    )
+    Raises:
+        InputError: the command line has no such mechanism.
+    """
+    if "described" in request.options:
+        raise InputError("names a mechanism with settings that only Python has", argument="request")
+    choices = tuple(name for name, entry in COMMANDS.items() if not entry.on_bags)
+    row, domain = COMMANDS[check_choice(request.does, "mechanism", choices)], Domain.from_json(request.domain)
+    return lambda epsilon: row.load()(domain=domain, epsilon=epsilon)
 
 
 def _output(stream: "ColumnRelease", target: Path) -> AbstractContextManager[ReleaseWriter | FolderWriter]:

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile, counting_unreadable, open_account
+from labeldp.curator import IDS_KIND, counts_unreadable, open_account
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import (
+    Budget,
     Certificate,
     DomainError,
     InputError,
@@ -24,7 +25,8 @@ from labeldp.privacy import (
     Source,
     whole_cost,
 )
-from labeldp.releases import IdColumn, LabelTask, TableIds, check_columns, survey_labels
+from labeldp.releases.column import column_mechanism
+from labeldp.releases.survey import IdColumn, LabelTask, TableIds, check_columns, survey_labels
 from labeldp.tables import CHANGED, codes_of, open_table, released_column, released_values
 
 SECRECY = "the grant, which tasks and workers carry, stays as secret as the labels"
@@ -137,31 +139,59 @@ def charge(
         LedgerError: the ledger cannot be used, or holds other labels; nothing was charged.
         LabelDPError: the table changed meanwhile; nothing was charged.
     """
-    _check_mechanism(mechanism)
+    request = release_request(
+        mechanism, Source.of(data, label, id), dataset, cohort=cohort, revision=revision, in_place=columns is not None
+    )
+    return ask_grant(
+        request,
+        data,
+        mechanism=mechanism,
+        ledger=ledger,
+        columns=columns or (),
+        conditions=conditions,
+        note=note,
+        new_budget=whole_cost(mechanism.privacy_loss()),
+    )
+
+
+@counts_unreadable
+def ask_grant(
+    request: Request,
+    data: Any,
+    *,
+    mechanism: FiniteMechanism | None = None,
+    ledger: str | os.PathLike[str],
+    columns: tuple[str, ...] = (),
+    conditions: tuple[str, ...] = (),
+    note: Callable[[str], None] | None = None,
+    new_budget: Budget | None = None,
+) -> Grant:
+    """Charge a release as a request says, and return the grant; see `charge`.
+
+    Args:
+        mechanism: what `release_request` was given; None for the one of the command line that the request names.
+        columns: the public columns beside the ids in the output.
+        new_budget: of a ledger that does not exist yet; by default what the request costs.
+    """
+    mechanism = mechanism or column_mechanism(request)(request.budget.epsilon)
     table, domain = open_table(data), mechanism.domain.in_file()
+    label, id = request.source.label, request.source.ids
     check_columns(table, label, id, domain)
     released = released_column(mechanism, label)
     if released != label and released in table.columns:
         raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="data")
-    request = request_of(mechanism, dataset, Source.of(data, label, id), cohort, revision, columns is not None)
     records = TableIds(table, id)
-    cost = whole_cost(mechanism.privacy_loss())
-
-    def unopened() -> DatasetLedger:
-        return LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
-
-    with counting_unreadable(unopened, mechanism.domain):
-        account = open_account(
-            request,
-            ledger,
-            public=(*(columns or ()), id),
-            named=True,
-            records=records.of,
-            count=records.count,
-            mechanism=lambda account: mechanism,
-            budget=cost,
-            note=note,
-        )
+    account = open_account(
+        request,
+        ledger,
+        public=(*columns, id),
+        named=True,
+        records=records.of,
+        count=records.count,
+        mechanism=lambda account: mechanism,
+        budget=new_budget or whole_cost(mechanism.privacy_loss()),
+        note=note,
+    )
     ids, check_key = IdColumn(id, account.ids_key), secrets.token_bytes(32)
     task = LabelTask(ids, label, domain, account.digest_key, check_key)
     with account.comparing(mechanism.domain):
@@ -175,17 +205,17 @@ def charge(
     )
 
 
-def request_of(
-    mechanism: FiniteMechanism,
-    dataset: str,
-    source: Source,
-    cohort: str | None = None,
-    revision: str | None = None,
-    in_place: bool = False,
-) -> Request:
-    """Return the request of a release: that of `release_file` where its mechanism is one of the command line."""
+def release_request(mechanism: FiniteMechanism, source: Source, dataset: str, **options: Any) -> Request:
+    """Return the request of a release: that of `release_file` where its mechanism is one of the command line.
+
+    Args:
+        options: cohort, revision and in_place.
+
+    Raises:
+        InputError: the mechanism does not answer each record by itself.
+    """
+    _check_mechanism(mechanism)
     epsilon, domain = mechanism.epsilon, mechanism.domain
-    options: dict[str, Any] = {"cohort": cohort, "revision": revision, "in_place": in_place or None}
     for does, entry in COMMANDS.items():
         if not entry.on_bags and entry.name == type(mechanism).__name__:
             alike = entry.load()(domain=domain, epsilon=epsilon)

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,12 @@ from labeldp.inference import plan_sums
 from labeldp.mechanisms import Domain, LabelCodes, LabelSource, Mechanism
 from labeldp.privacy import (
     Budget,
-    Certificate,
     InputError,
     LabelDPError,
     PrivacyWarning,
     Public,
     Release,
     Request,
-    stored_fraction,
 )
 from labeldp.tables import Table, by_id, check_kind, codes_of, distinct_ids, open_table, plain, release_writer
 
@@ -133,14 +130,14 @@ class PrivateColumn(OrderedLabels):
         Raises:
             InputError: a column is not there, or of another kind.
         """
-        options = request.only(*COLUMNS, "why", "other_ids")
+        options = request.options
         names = {role: str(options[role]) for role in COLUMNS if role in options}
         why = str(options.get("why") or f"public columns: {', '.join(names.values()) or 'none'}")
         values = {role: self._values(role, name, request.does) for role, name in names.items()}
         titles = {"by": "groups", "probabilities": "scores" if request.does == "auc" else "predictions"}
         titles |= {"one": "predictions", "other": "rival"}
         columns: dict[str, Any] = {titles.get(role, role): Public(value, why=why) for role, value in values.items()}
-        epsilon = float(stored_fraction(request.epsilon))
+        epsilon = float(request.budget.epsilon)
         return plan_sums(request.does, self.domain, epsilon, records=self.records, **columns)
 
     def _values(self, role: str, name: str, question: str) -> Any:
@@ -226,10 +223,15 @@ def numbers_in(column: pa.Array) -> Any:
     return None
 
 
-def release_sums_again(
-    request: Request, data: str, *, ledger: Path, out: Path, progress: Callable[[str, float], None] | None = None
-) -> Certificate:
-    """Release the sums of a stored question; see `PrivateColumn.release`."""
+def ask_sums(
+    request: Request,
+    data: Any,
+    *,
+    ledger: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Release[Any]:
+    """Release the sums of a request of the kind "sums"; see `PrivateColumn.release`."""
     source = request.source
     column = PrivateColumn.read(data, source.label, Domain.from_json(request.domain), source.ids or None)
-    return column.release(request, ledger=ledger, out=out).certificate
+    return column.release(request, ledger=ledger, out=out)

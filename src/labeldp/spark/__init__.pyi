@@ -1,3 +1,5 @@
+from .frames import ask_files as ask_files
+from .frames import ask_frame as ask_frame
 from .frames import bag_sum as bag_sum
 from .frames import cells as cells
 from .frames import fit_bags as fit_bags
@@ -6,7 +8,6 @@ from .frames import fit_linear as fit_linear
 from .frames import histogram as histogram
 from .frames import moments as moments
 from .frames import release as release
-from .frames import release_files as release_files
 from .scoring import debiased_accuracy as debiased_accuracy
 from .scoring import predict as predict
 from .table import SparkTable as SparkTable

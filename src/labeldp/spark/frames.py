@@ -12,23 +12,27 @@ import pyarrow as pa
 from labeldp.bags import bag_sum
 from labeldp.bags import fit_bag_sums as fit_bags
 from labeldp.fit import fit_linear
-from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
-from labeldp.privacy import Certificate, InputError, LabelDPError, Release, check_choice
+from labeldp.mechanisms import FiniteMechanism
+from labeldp.privacy import Budget, Certificate, InputError, LabelDPError, Release, Request, Source, whole_cost
 from labeldp.releases import (
     Grant,
+    ask_grant,
     cells,
-    charge,
     check_new_folder,
+    column_mechanism,
     fit_cells,
     histogram,
     moments,
     randomize_batch,
+    release_request,
     write_parts,
 )
 from labeldp.spark.table import SparkTable, quoted, start_session
 from labeldp.tables import recut
 
 __all__ = [
+    "ask_files",
+    "ask_frame",
     "bag_sum",
     "cells",
     "fit_bags",
@@ -37,7 +41,6 @@ __all__ = [
     "histogram",
     "moments",
     "release",
-    "release_files",
 ]
 
 LAZY = "every evaluation of the released data frame reads the same labels (Spark reads them again each time)"
@@ -96,83 +99,81 @@ def release(
         BudgetExceeded, LedgerError: nothing was charged.
         LabelDPError: the labels changed meanwhile, or Spark failed; nothing was published.
     """
-    source = SparkTable(dataframe)
+    request = release_request(
+        mechanism, Source.of(dataframe, label, id), dataset, cohort=cohort, revision=revision, in_place=in_place
+    )
+    cost = whole_cost(mechanism.privacy_loss())
+    return ask_frame(
+        request, dataframe, mechanism=mechanism, ledger=ledger, out=out, table=table, note=note, new_budget=cost
+    )
+
+
+def ask_frame(
+    request: Request,
+    dataframe: Any,
+    *,
+    mechanism: FiniteMechanism | None = None,
+    ledger: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    table: str | None = None,
+    note: Callable[[str], None] | None = None,
+    new_budget: Budget | None = None,
+) -> Release[Any]:
+    """Release the label column of a data frame as a request says; see `release`, and `ask_grant` of `releases`."""
+    source, label, id = SparkTable(dataframe), request.source.label, request.source.ids
     target = None if out is None else check_new_folder(Path(out).absolute())
     _check_new_table(source, table, out)
+    in_place = request.options.get("in_place")
     columns = [name for name in dataframe.columns if name not in (id, label)] if in_place else []
-    grant = charge(
+    grant = ask_grant(
+        request,
         source,
-        label=label,
-        id=id,
         mechanism=mechanism,
         ledger=ledger,
-        dataset=dataset,
-        cohort=cohort,
-        revision=revision,
-        columns=tuple(columns) if in_place else None,
+        columns=tuple(columns),
         conditions=(LAZY,) if target is None else (),
         note=note,
+        new_budget=new_budget,
     )
     schema = _released_schema(source, grant, columns)
     if target is None:
-        return Release(_lazy(source, grant, schema), grant.certificate, mechanism)
+        return Release(_lazy(source, grant, schema), grant.certificate, grant.mechanism)
     write_parts(source, grant, target, columns=tuple(columns))
     session = source.frame.sparkSession
     if table is not None:
         _add_table(session, table, target, grant)
-    return Release(session.read.schema(schema).parquet(target.as_uri()), grant.certificate, mechanism)
+    return Release(session.read.schema(schema).parquet(target.as_uri()), grant.certificate, grant.mechanism)
 
 
-def release_files(
+def ask_files(
+    request: Request,
     data: str,
     *,
-    label: str,
-    domain: Domain,
-    mechanism: str = "randomized-response",
-    epsilon: Any,
     ledger: str | os.PathLike[str],
-    dataset: str,
     out: str | os.PathLike[str],
-    id_column: str | None,
-    in_place: bool = False,
-    cohort: str | None = None,
-    revision: str | None = None,
     master: str = "local[*]",
     note: Callable[[str], None] | None = None,
+    new_budget: Budget | None = None,
 ) -> Certificate:
     """Release the label column of files that Spark reads, as `labeldp release --engine spark` does.
 
     Args:
+        request: of the kind "release"; records need ids.
         data: Parquet files, or CSV files with a header (a name that ends in .csv), as Spark names them.
-        label, domain, mechanism, epsilon, ledger, dataset, out, id_column, in_place, cohort, revision: as in
-            `release_file`; `out` is a folder, and ids are needed.
+        ledger: the ledger file to charge, on the driver.
+        out: a new folder.
         master: where Spark runs, as in `start_session`.
-        note: called with a sentence that the user should read.
+        note, new_budget: see `release_file`.
 
     Raises:
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `release`.
     """
-    choices = tuple(name for name, entry in COMMANDS.items() if not entry.on_bags)
-    row = COMMANDS[check_choice(mechanism, "mechanism", choices)]
-    chosen = row.load()(domain=domain, epsilon=epsilon)
-    if id_column is None:
+    column_mechanism(request)(request.budget.epsilon)  # refuses before Spark starts
+    if not request.source.ids:
         raise InputError("must be given: rows that Spark reads have no numbers", argument="id_column")
     check_new_folder(Path(out).absolute())
     dataframe = _read(start_session(master, "labeldp release"), data)
-    released = release(
-        dataframe,
-        label=label,
-        id=id_column,
-        mechanism=chosen,
-        ledger=ledger,
-        dataset=dataset,
-        cohort=cohort,
-        revision=revision,
-        in_place=in_place,
-        out=out,
-        note=note,
-    )
-    return released.certificate
+    return ask_frame(request, dataframe, ledger=ledger, out=out, note=note, new_budget=new_budget).certificate
 
 
 def _read(session: Any, data: str) -> Any:
