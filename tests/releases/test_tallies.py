@@ -12,8 +12,8 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.mechanisms import Interval, LaplaceSum, PermuteAndFlip
-from labeldp.privacy import Source
-from labeldp.releases import Aggregation, ByColumn, GroupSums, totals_request
+from labeldp.privacy import Request, Source
+from labeldp.releases import Aggregation, ByColumn, GroupSums
 from labeldp.releases.groupings import AllRecords
 from labeldp.tables import open_table
 from releases.tables import DOMAIN, PartTable, account, people
@@ -40,7 +40,7 @@ def asked(
 
 def aggregation(path: Path, source: Any, label: str = "bought", domain: Any = DOMAIN) -> Aggregation:
     """A request to the account of the people."""
-    request = totals_request("histogram", Source.of(source, label, "id"), domain, 1, "people", None, None)
+    request = Request.of("totals", "histogram", "people", Source.of(source, label, "id"), 1, domain=domain)
     return Aggregation.of(request, source, path)
 
 

@@ -12,8 +12,8 @@ from labeldp import spark as room
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment, LaplaceSum
-from labeldp.privacy import Source
-from labeldp.releases import Aggregation, ByColumn, feature_table, totals_request
+from labeldp.privacy import Request, Source
+from labeldp.releases import Aggregation, ByColumn, feature_table
 from labeldp.releases.groupings import ByCells
 from releases.tables import DOMAIN
 from releases.test_tallies import RANGE, exact, table
@@ -32,7 +32,7 @@ def asked(path: Path, **more: Any) -> dict[str, Any]:
 def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
     source = table()
     LedgerFile(path).add("people", ldp.Budget(epsilon=1))
-    request = totals_request("histogram", Source.of(source, "bought", "id"), DOMAIN, 1, "people", None, None)
+    request = Request.of("totals", "histogram", "people", Source.of(source, "bought", "id"), 1, domain=DOMAIN)
     aggregation = Aggregation.of(request, source, path)
     alone = aggregation.grouped(ldp.LaplaceHistogram, ["group"], lambda: ByColumn("group"), WHY, 1)
     for partitions in (1, 13):

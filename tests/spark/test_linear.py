@@ -14,8 +14,8 @@ from labeldp.curator import LedgerFile
 from labeldp.features import ExactMap, TableMap, encode
 from labeldp.fit.linear import learn
 from labeldp.learners import LinearTask
-from labeldp.privacy import Source
-from labeldp.releases import Aggregation, Survey, totals_request
+from labeldp.privacy import Request, Source
+from labeldp.releases import Aggregation, Survey
 from labeldp.tables import open_table
 from releases.tables import DOMAIN, PartTable
 from spark.frames import dying, frame, through
@@ -37,7 +37,7 @@ def charges(path: Path) -> int:
 
 def aggregation(table: Any, label: str, domain: Any, path: Path, delta: float) -> Aggregation:
     source = Source.of(table, label, "id", features=FEATURES)
-    request = totals_request("fit-linear", source, domain, 2, "people", None, None, delta=delta)
+    request = Request.of("totals", "fit-linear", "people", source, 2, delta, domain=domain)
     return Aggregation.of(request, table, path)
 
 

@@ -53,7 +53,6 @@ from labeldp.releases import (
     ids_in_order,
     restored,
     stored,
-    totals_request,
 )
 from labeldp.tables import (
     BLOCK_ROWS,
@@ -412,9 +411,9 @@ def bag_sum(
         InputError: also where a bag is smaller than asked.
         BudgetExceeded, LedgerError, LabelDPError: as `labeldp.releases.histogram`.
     """
-    options = {"delta": delta, "bags": bags, "size": size, "why": why}
+    options: dict[str, Any] = {"bags": bags, "size": size, "why": why, "cohort": cohort, "revision": revision}
     source = Source.of(data, label, id)
-    request = totals_request("bag-sum", source, domain, epsilon, dataset, cohort, revision, **options)
+    request = Request.of("totals", "bag-sum", dataset, source, epsilon, delta, domain=domain, **options)
     return ask_bag_sum(request, data, ledger=ledger)
 
 

@@ -44,7 +44,6 @@ from labeldp.releases import (
     public_sample,
     restored,
     stored,
-    totals_request,
 )
 from labeldp.tables import CHANGED, Table, recut
 
@@ -97,9 +96,14 @@ def fit_linear(
         BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
     described = None if representation is None else described_by(representation)
-    options = {"delta": delta, "representation": described, "dimension": dimension}
+    options: dict[str, Any] = {
+        "representation": described,
+        "dimension": dimension,
+        "cohort": cohort,
+        "revision": revision,
+    }
     source = Source.of(data, label, id, features=features)
-    request = totals_request("fit-linear", source, domain, epsilon, dataset, cohort, revision, **options)
+    request = Request.of("totals", "fit-linear", dataset, source, epsilon, delta, domain=domain, **options)
     return ask_fit_linear(request, data, ledger=ledger, representation=representation)
 
 

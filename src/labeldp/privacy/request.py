@@ -67,19 +67,14 @@ class Scope:
 
 @dataclass(frozen=True)
 class RequestKind:
-    """One kind of request, and the function that answers it.
+    """A kind of request: its command, its options, and the "module:function" that answers it.
 
-    Args:
-        command: the words of its command.
-        answered_by: "module:function"; it is called with the request, the data and the keyword `ledger`. Empty where
-            `TOTALS` has it.
-        options: the names of all options that a request of this kind can have.
-        flag: the option of the command that names what is taken from a catalog; empty where a word does.
+    The function is called with the request, the data and the keyword `ledger`. For totals of a table `TOTALS` has it.
     """
 
     command: str
     answered_by: str
-    options: tuple[str, ...]
+    options: str
     flag: str = ""
 
 
@@ -87,42 +82,27 @@ REQUEST_KINDS = {
     "fit": RequestKind(
         "fit",
         "labeldp.fit:fit_file",
-        (
-            *("trust", "chosen", "stages", "prior", "epochs", "cells", "neighbors", "network", "evaluation"),
-            *("other_ids", "encoder", "server"),
-        ),
+        "trust chosen stages prior epochs cells neighbors network evaluation other_ids encoder server",
         "--model",
     ),
-    "release": RequestKind(
-        "release", "labeldp.releases:ask_column", ("in_place", "other_ids", "described"), "--mechanism"
-    ),
+    "release": RequestKind("release", "labeldp.releases:ask_column", "in_place other_ids described", "--mechanism"),
     "aggregate": RequestKind(
-        "release",
-        "labeldp.bags:ask_bags",
-        ("size", "bags", "noisy", "weights", "rows", "other_ids"),
-        "--mechanism",
+        "release", "labeldp.bags:ask_bags", "size bags noisy weights rows other_ids", "--mechanism"
     ),
     "online": RequestKind(
-        "online run",
-        "labeldp.online:ask_online",
-        ("neighbors", "loss_bits", "horizon", "levels", "experts"),
-        "--method",
+        "online run", "labeldp.online:ask_online", "neighbors loss_bits horizon levels experts", "--method"
     ),
-    "sums": RequestKind(
-        "estimate",
-        "labeldp.releases:ask_sums",
-        ("by", "treated", "probabilities", "one", "other", "why", "other_ids"),
-    ),
+    "sums": RequestKind("estimate", "labeldp.releases:ask_sums", "by treated probabilities one other why other_ids"),
     "totals": RequestKind(
         "a call of labeldp.releases",
         "",
-        (
-            *("groups", "why", "partition", "mechanism", "clip", "resolution", "bags", "size"),
-            *("representation", "dimension"),
-        ),
+        "groups why partition mechanism clip resolution bags size representation dimension",
     ),
 }
-"""The kinds of requests: the only list. Whoever adds an option adds it here, and where it is read."""
+"""Kinds of requests: the only list. Who adds an option adds its name here, and reads it where the request is answered.
+
+A `flag` names what is taken from a catalog; without one a word of the command does.
+"""
 
 TOTALS = {
     "histogram": "labeldp.releases:ask_histogram",
@@ -245,7 +225,7 @@ class Request:
         dataset: str,
         source: Source,
         epsilon: Any,
-        delta: Any,
+        delta: Any = 0,
         *,
         domain: Any = None,
         cohort: str | None = None,
@@ -296,7 +276,7 @@ class Request:
 
     def check_options(self) -> None:
         """Raise InputError for an option that requests of this kind do not have."""
-        if unknown := [name for name in self.options if name not in REQUEST_KINDS[self.kind].options]:
+        if unknown := [name for name in self.options if name not in REQUEST_KINDS[self.kind].options.split()]:
             raise InputError(f"has an option {unknown[0]!r}, which this labeldp does not know", argument="request")
 
     def command(

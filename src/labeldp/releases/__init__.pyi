@@ -12,7 +12,6 @@ from .aggregates import fit_cells as fit_cells
 from .aggregates import histogram as histogram
 from .aggregates import moments as moments
 from .aggregates import public_sample as public_sample
-from .aggregates import totals_request as totals_request
 from .cohorts import add_cohort as add_cohort
 from .column import ask_column as ask_column
 from .column import column_mechanism as column_mechanism

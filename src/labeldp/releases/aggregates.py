@@ -23,7 +23,6 @@ from labeldp.mechanisms import (
     LaplaceMoment,
 )
 from labeldp.privacy import (
-    Budget,
     Floats,
     InputError,
     LabelDPError,
@@ -253,8 +252,9 @@ def histogram(
         BudgetExceeded, LedgerError: nothing was charged.
         LabelDPError: the table changed meanwhile, or its engine failed; nothing was charged.
     """
-    source, options = Source.of(data, label, id), {"groups": groups, "why": why}
-    request = totals_request("histogram", source, domain, epsilon, dataset, cohort, revision, **options)
+    options: dict[str, Any] = {"groups": groups, "why": why, "cohort": cohort, "revision": revision}
+    source = Source.of(data, label, id)
+    request = Request.of("totals", "histogram", dataset, source, epsilon, domain=domain, **options)
     return ask_histogram(request, data, ledger=ledger)
 
 
@@ -307,8 +307,9 @@ def cells(
     if not isinstance(mechanism, type) or not issubclass(mechanism, CountMechanism):
         raise InputError("must be a class of mechanisms on cells, such as LaplaceSum", argument="mechanism")
     source = Source.of(data, label, id, features=features)
-    options = {"partition": described_by(partition), "mechanism": mechanism.__name__, "why": why}
-    request = totals_request("cells", source, domain, epsilon, dataset, cohort, revision, **options)
+    options: dict[str, Any] = {"partition": described_by(partition), "mechanism": mechanism.__name__, "why": why}
+    options |= {"cohort": cohort, "revision": revision}
+    request = Request.of("totals", "cells", dataset, source, epsilon, domain=domain, **options)
     return ask_cells(request, data, ledger=ledger, partition=partition, mechanism=mechanism)
 
 
@@ -362,8 +363,14 @@ def moments(
         BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
     source = Source.of(data, label, id, features=features)
-    options = {"delta": delta, "clip": clip, "resolution": resolution, "why": why}
-    request = totals_request("moments", source, domain, epsilon, dataset, cohort, revision, **options)
+    options: dict[str, Any] = {
+        "clip": clip,
+        "resolution": resolution,
+        "why": why,
+        "cohort": cohort,
+        "revision": revision,
+    }
+    request = Request.of("totals", "moments", dataset, source, epsilon, delta, domain=domain, **options)
     return ask_moments(request, data, ledger=ledger)
 
 
@@ -421,8 +428,12 @@ def fit_cells(
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
     """
     source = Source.of(data, label, id, features=features)
-    options = {"partition": None if partition is None else described_by(partition), "mechanism": mechanism}
-    request = totals_request("fit-cells", source, domain, epsilon, dataset, cohort, revision, **options)
+    options: dict[str, Any] = {
+        "partition": None if partition is None else described_by(partition),
+        "mechanism": mechanism,
+    }
+    options |= {"cohort": cohort, "revision": revision}
+    request = Request.of("totals", "fit-cells", dataset, source, epsilon, domain=domain, **options)
     return ask_fit_cells(request, data, ledger=ledger, partition=partition)
 
 
@@ -447,32 +458,6 @@ def ask_fit_cells(request: Request, data: Any, *, ledger: Path, partition: Any =
 
     release = aggregation.grouped(task.kind, columns, grouping, WHY_CELLS, task.epsilon)
     return task.model_of(release, fitted, sample)
-
-
-def totals_request(
-    does: str,
-    source: Source,
-    domain: Domain,
-    epsilon: Any,
-    dataset: str,
-    cohort: str | None,
-    revision: str | None,
-    *,
-    delta: Any = 0,
-    **options: Any,
-) -> Request:
-    """Return the request of totals of a table.
-
-    Args:
-        does: a key of `labeldp.privacy.TOTALS`.
-        options: what decides the result, in addition to columns and cost.
-
-    Raises:
-        InputError: the cost is no cost, or the domain is not declared.
-    """
-    Budget(epsilon, delta)
-    options |= {"cohort": cohort, "revision": revision}
-    return Request.of("totals", does, dataset, source, epsilon, delta, domain=domain, **options)
 
 
 def check_object(request: Request, name: str, value: Any) -> None:
