@@ -2,14 +2,17 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import joblib
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from labeldp.audit.black_box import LowerBound, audit_outputs
@@ -42,7 +45,7 @@ from labeldp.privacy import (
     UnreadableRows,
 )
 from labeldp.releases import Check, statements
-from labeldp.tables import Table, codes_of, column_digest, file_digest, open_table, read_certificate
+from labeldp.tables import Table, as_text, codes_of, column_digest, file_digest, open_table, plain, read_certificate
 
 MOST_AUDITED = 200_000
 """Records of a release that a lower bound looks at: a sample of more shows hardly more."""
@@ -141,7 +144,7 @@ class Rerun:
         certificate = again if isinstance(again, Certificate) else again.certificate
         if certificate.entries != self.certificate.entries:
             return [Check(False, f"The values could NOT be recomputed: {self.data} is not what was charged.")], None, []
-        check = self._same(out)
+        check = self._same(out, request.source.ids)
         if not check.holds:
             return [check], None, []
         if request.kind != "release":
@@ -171,13 +174,16 @@ class Rerun:
         check = Check(same, f"{words}has {'' if same else 'NOT '}the value that was stored.")
         return [check], None, ["A lower bound: the values of one release are one output."]
 
-    def _same(self, again: Path) -> Check:
-        """Compare a file that was recomputed with the published one: all columns, since the digest covers one."""
-        remade, published = (open_table(path).parts for path in (again, self.path))
-        columns = remade[0].columns
-        same = all(table.columns == columns for table in published) and all(
-            len({column_digest(_column(tables, name)) for tables in (remade, published)}) == 1 for name in columns
-        )
+    def _same(self, again: Path, ids: str) -> Check:
+        """Compare a file that was recomputed with the published one: all columns, since the digest covers one.
+
+        What an engine wrote is in the order of the record ids, and a file in the order of its source.
+        """
+        both = remade, published = [open_table(path).parts for path in (again, self.path)]
+        columns, remade_columns = published[0].columns, remade[0].columns
+        same = all(part.columns == columns for part in published) and set(columns) <= set(remade_columns)
+        if same and not (columns == remade_columns and _alike(columns, *(partial(_column, parts) for parts in both))):
+            same = ids in columns and _alike(columns, *(_by_id(parts, ids, columns) for parts in both))
         words = "Recomputed from the data and the ledger's keys, "
         if same:
             return Check(True, f"{words}every released value is the same.")
@@ -314,6 +320,19 @@ def _answers_alike(recorded: Recorded) -> bool:
 def _column(tables: Iterable[Table], name: str) -> Iterator[Any]:
     """Yield a column of a table of several files, by blocks."""
     return (block.column(0) for table in tables for block in table.blocks([name]))
+
+
+def _alike(columns: Iterable[str], *tables: Callable[[str], Iterable[Any]]) -> bool:
+    """Return whether tables, which give the blocks of a column, have the same values in some columns."""
+    return all(len({column_digest(table(name)) for table in tables}) == 1 for name in columns)
+
+
+def _by_id(parts: Iterable[Table], ids: str, columns: Sequence[str]) -> Callable[[str], Iterable[Any]]:
+    """Return what gives the blocks of a column in the order of the ids as texts: one file has numbers, another texts."""
+    table = pa.concat_tables([part.read(columns) for part in parts])
+    texts = as_text(plain(table.column(ids).combine_chunks()), ids)
+    ordered = table.take(pc.sort_indices(texts))
+    return lambda name: ordered.column(name).chunks
 
 
 def _numbers(blocks: list[Any]) -> NDArray[Any]:
