@@ -328,7 +328,7 @@ def _alike(columns: Iterable[str], *tables: Callable[[str], Iterable[Any]]) -> b
 
 
 def _by_id(parts: Iterable[Table], ids: str, columns: Sequence[str]) -> Callable[[str], Iterable[Any]]:
-    """Return what gives the blocks of a column in the order of the ids as texts: one file has numbers, another texts."""
+    """Return what gives the blocks of a column by ids in order, as texts: one file has numbers, another texts."""
     table = pa.concat_tables([part.read(columns) for part in parts])
     texts = as_text(plain(table.column(ids).combine_chunks()), ids)
     ordered = table.take(pc.sort_indices(texts))

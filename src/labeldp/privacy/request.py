@@ -277,7 +277,7 @@ class Request:
     def check_options(self) -> None:
         """Raise InputError for an option that requests of this kind do not have."""
         if unknown := [name for name in self.options if name not in REQUEST_KINDS[self.kind].options.split()]:
-            raise InputError(f"has an option {unknown[0]!r}, which this labeldp does not know", argument="request")
+            raise InputError(f"the request has an option {unknown[0]!r}, which this labeldp does not know")
 
     def command(
         self, program: str = "labeldp", *, ledger: str = "LEDGER", out: str = "OUT", curator: str | None = None
