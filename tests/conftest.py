@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -127,6 +128,24 @@ def durability() -> Iterator[str]:
         patch.setattr(ledger_store, "SYNC", "OFF")
         patch.setattr(os, "fsync", lambda _: None)
         yield setting
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_curves() -> Iterator[None]:
+    """Simulate no other epsilons: that takes half of a fit, and releases nothing. Tests of the curve use `curves`."""
+    summarize = import_module("labeldp.fit.summarize")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summarize, "simulated_curve", lambda *_: None)
+        yield
+
+
+@pytest.fixture
+def curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits simulate two epsilons and their own, for the curve of the report."""
+    from labeldp.fit import simulate
+
+    monkeypatch.setattr(import_module("labeldp.fit.summarize"), "simulated_curve", simulate.simulated_curve)
+    monkeypatch.setattr(simulate, "EPSILONS", (1.0, 4.0))
 
 
 def table_of_people(rows: int, seed: int) -> pd.DataFrame:

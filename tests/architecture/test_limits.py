@@ -23,7 +23,6 @@ import labeldp as ldp
 from labeldp import mechanisms
 from labeldp.cli import main
 from labeldp.cli.ledger import describe_ledger
-from labeldp.fit import simulate
 from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.online import Ball, run_online
 from labeldp.privacy import RecordIds, SystemRandomness, record_words
@@ -125,7 +124,6 @@ def test_randomized_response_takes_one_word_for_each_record(monkeypatch: pytest.
 def labeldp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Run a command in a folder of its own; it must succeed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(simulate, "EPSILONS", ())  # the curve of a report takes the longest
 
     def run(words: str) -> None:
         monkeypatch.setattr("sys.argv", ["labeldp", *words.split()])

@@ -15,9 +15,9 @@ import pytest
 import labeldp as ldp
 from cli.conftest import DONE, PUBLIC, Ran, account
 from cli.test_refusals import refused
-from labeldp import learners
+from labeldp import features
 from labeldp.features import ImageMap, PatchFilters, ScatterFilters
-from labeldp.fit import FitSettings, job, simulate
+from labeldp.fit import FitSettings, job
 from labeldp.learners import catalog
 from labeldp.privacy import InputError
 
@@ -49,13 +49,13 @@ def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
              **{f"test_{name}": each for name, each in test.items()})  # fmt: skip
     np.savez(people / "fives.npz", images=test["images"], labels=test["labels"] + 1)
     np.savez(people / "new.npz", images=test["images"])
-    monkeypatch.setattr(simulate, "EPSILONS", (4.0,))
     for kind in (PatchFilters, ImageMap):
-        monkeypatch.setattr(learners, kind.__name__, partial(kind, filters=20))
+        monkeypatch.setattr(features, kind.__name__, partial(kind, filters=20))
     monkeypatch.setitem(ScatterFilters.__init__.__kwdefaults__, "angles", 2)
     return people
 
 
+@pytest.mark.usefixtures("curves")
 def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[..., Ran], people: Path) -> None:
     done = labeldp(*LINEAR, "--test", "test.npz", PUBLIC)
     assert done.status == 0, done.err
@@ -80,6 +80,7 @@ def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[...
 
 
 @pytest.mark.parametrize("stages", [(), pytest.param(("--stages", "2"), marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("curves")
 def test_trust_in_nobody_takes_a_linear_model_by_default(
     labeldp: Callable[..., Ran], people: Path, stages: tuple[str, ...]
 ) -> None:
@@ -220,7 +221,7 @@ def test_images_of_another_kind_are_refused(
 
 
 def test_too_few_images_are_refused(labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learners, "ImageMap", ImageMap)
+    monkeypatch.setattr(features, "ImageMap", ImageMap)
     np.savez(people / "bars.npz", **bars(4, 0))
     refused(labeldp(*LINEAR), people, "a fit needs at least 20 records, and this one has 4")
 

@@ -17,19 +17,12 @@ from cli.conftest import DONE, Ran, account
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
-from labeldp.fit import simulate
 from labeldp.mechanisms import moments
 from labeldp.privacy import total_loss
 
 LABELS = ("--label", "bought", "--classes", "no,yes", *account("people", "2"))
 CENTRAL = ("--trust", "central", "--model", "linear")
 FIT = ("fit", "people.csv", *LABELS, *CENTRAL, "--id", "id", "--epsilon", "2", "--delta", "1e-6", "--out", "model")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other epsilons are simulated by two of them."""
-    monkeypatch.setattr(simulate, "EPSILONS", (1.0, 4.0))
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def fitted(labeldp: Callable[..., Ran], people: Path, made: Path) -> tuple[Path, str]:
+def fitted(labeldp: Callable[..., Ran], people: Path, made: Path, curves: None) -> tuple[Path, str]:
     """The folder with a fitted model, and what the command said."""
     if not (made / "said.txt").exists():
         done = labeldp(*FIT)

@@ -41,9 +41,8 @@ def homes(rows: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture
-def folder(labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(labeldp: Callable[..., Ran], people: Path) -> Path:
     """The folder in which commands run, with homes.csv, public_homes.csv and new_homes.csv."""
-    monkeypatch.setattr(simulate, "EPSILONS", (1.0, 4.0))
     homes(800, seed=1).to_csv(people / "homes.csv", index=False)
     homes(300, seed=2).to_csv(people / "public_homes.csv", index=False)
     homes(40, seed=3).drop(columns="price").to_csv(people / "new_homes.csv", index=False)
@@ -163,6 +162,7 @@ def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folde
     assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv").status == 0
 
 
+@pytest.mark.usefixtures("curves")
 def test_cells_of_numbers_and_of_classes_are_central_too(labeldp: Callable[..., Ran], folder: Path) -> None:
     cells = ("--trust", "central", "--model", "cells")
     done = labeldp(*FIT, *cells, "--test", "public_homes.csv", PUBLIC)
@@ -334,6 +334,7 @@ def test_classes_are_drawn_too(labeldp: Callable[..., Ran], folder: Path) -> Non
 
 
 @pytest.mark.parametrize("model", ["cells", "neighbors"])
+@pytest.mark.usefixtures("curves")
 def test_cells_and_neighbors_learn_classes(labeldp: Callable[..., Ran], folder: Path, model: str) -> None:
     done = labeldp("fit", "people.csv", *PEOPLE, "--epsilon", "3", "--model", model, "--test", "public.csv", PUBLIC,
                    "--out", "model")  # fmt: skip

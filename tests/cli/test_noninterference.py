@@ -170,6 +170,7 @@ def store(folder: Path, table: pd.DataFrame, private: str, *, quoted: bool) -> s
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.usefixtures("curves")
 @pytest.mark.parametrize("name", slow_cases(COMMANDS, ["fit numbers"]))
 def test_other_labels_change_no_byte_but_in_the_ledger(
     labeldp: Callable[..., Ran], people: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: Any

@@ -11,7 +11,6 @@ from sklearn.datasets import load_breast_cancer
 
 import labeldp as ldp
 from labeldp.encoders import ImageShape
-from labeldp.fit import simulate
 from labeldp.fit.suggestions import copy_warnings
 from labeldp.learners import Evaluation
 from labeldp.tables import TableEncoder
@@ -57,11 +56,6 @@ def warnings_of(what: str, column: Any, trust: str) -> tuple[str, ...]:
         made = ldp.LabelDPClassifier(classes=NAMES, estimator="linear", **given)
         return made.fit(frame, CLASS).summarize(frame).warnings
     return ldp.LabelDPRegressor(range=(0, 100), **given).fit(frame, HOURS).summarize(frame).warnings
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "EPSILONS", ())
 
 
 @pytest.mark.parametrize("trust", ["local", "central"])

@@ -30,7 +30,6 @@ from conftest import table_of_people
 from labeldp import estimators
 from labeldp.cli import main
 from labeldp.curator import DatasetLedger, Ledger
-from labeldp.fit import simulate
 from labeldp.privacy import Trust, total_loss
 from slow import mostly_slow
 
@@ -514,7 +513,6 @@ def test_data_frames_are_encoded_as_the_command_line_does(
     kind: Any, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fit of a data frame, and `labeldp fit` on the same table, are found by each other in one ledger."""
-    monkeypatch.setattr(simulate, "EPSILONS", ())  # the curve of a report takes the longest and releases nothing
     table = table_of_people(600, seed=1)
     frame = kind(table[["age", "hours", "region", "job"]])
     ledger = str(people / "people.ledger")
@@ -572,8 +570,7 @@ def test_its_text_shows_no_label() -> None:
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "ledger"])
-def test_a_report_is_written_of_what_was_fitted(stored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "EPSILONS", ())
+def test_a_report_is_written_of_what_was_fitted(stored: bool, tmp_path: Path) -> None:
     named = {"ledger": tmp_path / "labels.ledger", "dataset": "people"} if stored else {}
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     made = classifier(epsilon=20, **named)

@@ -15,7 +15,7 @@ import pytest
 
 import labeldp as ldp
 from cli.conftest import DONE, account
-from labeldp import learners
+from labeldp import features
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
 from labeldp.features import PatchFilters
@@ -64,7 +64,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PRESETS, "quick", (Recipe(batch=32, peak=0.05, augment=()),))
     for name, epochs in (("DISTILLED", 3), ("STUDENT", 2), ("TAUGHT", 3)):
         monkeypatch.setattr(distillation, name, Recipe(epochs=epochs, batch=32, peak=0.05))
-    monkeypatch.setattr(learners, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
+    monkeypatch.setattr(features, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
 
 
 @pytest.fixture

@@ -329,7 +329,8 @@ def test_no_byte_of_an_output_depends_on_the_blocks_of_its_source(
     )
     if "csv" not in source + output:
         table = table.append_column("list", pa.array(holed([[1] * size for size in rng.integers(0, 3, rows)])))
-        table = table.append_column("view", table["text"].cast(pa.string_view()))
+        if int(pa.__version__.partition(".")[0]) >= 25:  # before, pyarrow crashes on parts of such a column
+            table = table.append_column("view", table["text"].cast(pa.string_view()))
     written = set()
     for number, size in enumerate((601, 200, 37, 8)):
         cut, path = chopped(table, size), tmp_path / source

@@ -27,7 +27,6 @@ def test_the_trial_takes_its_first_steps_from_the_readme() -> None:
 def test_three_users_get_through_their_first_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step ends as it should, and says nothing of a label that a message may not say."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("labeldp.fit.simulate.EPSILONS", ())  # the curve of a report takes the longest
     make_tables(1500)
     for step in users("logistic"):
         if step.command:
