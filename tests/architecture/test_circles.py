@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from architecture.source import PACKAGE
@@ -27,6 +28,7 @@ def imported(path: Path, package: str = "") -> Iterator[tuple[str, str]]:
                 yield from ((module, alias.name) for alias in node.names)
 
 
+@cache
 def graph() -> Graph:
     """Which file imports which. A name that a room exports counts for the file that defines it."""
     files = modules()

@@ -17,7 +17,7 @@ from labeldp.tables import TableEncoder
 from learners.data import released
 
 RNG = np.random.default_rng(0)
-SIZE = 4000
+SIZE = 1500
 HOURS = RNG.uniform(0, 100, SIZE)
 NAMES = ("a", "b", "c")
 CLASS = np.array(NAMES)[RNG.choice(3, SIZE, p=[0.5, 0.3, 0.2])]

@@ -194,12 +194,14 @@ def mean_number(law: str) -> float:
 def numbers(records: int, epsilon: float, law: str, kind: str) -> Callable[..., Drawn]:
     domain = ldp.Interval(0, 100, grid=101, clip=True)
 
-    truth = mean_number(law)
-    mechanism = UnbiasedNumbers(domain, epsilon=epsilon)
-    plan = inference.plan_sums("mean", domain, epsilon, records=records) if kind == "sums" else mechanism
+    @cache
+    def plan() -> Any:
+        if kind == "sums":
+            return inference.plan_sums("mean", domain, epsilon, records=records)
+        return UnbiasedNumbers(domain, epsilon=epsilon)
 
     def run(rng: np.random.Generator, level: float) -> Drawn:
-        return inference.mean(sums(rng, draw_numbers(rng, records, law), plan), level=level), truth
+        return inference.mean(sums(rng, draw_numbers(rng, records, law), plan()), level=level), mean_number(law)
 
     return run
 
@@ -435,15 +437,13 @@ def best_slope(law: str) -> float:
 def linear(records: int, epsilon: float, law: str, kind: str) -> Callable[..., Drawn]:
     """A line through a law that is no line: the truth is the best line of the population."""
 
-    truth = best_slope(law)
-
     def run(rng: np.random.Generator, level: float) -> Drawn:
         x, labels = draw_line(rng, records, law)
         if kind == "sums":
             release = sums(rng, labels, inference.plan_sums("regression", TWO, epsilon, features=public(x)))
         else:
             release = answers(rng, labels, 2, epsilon)
-        return inference.regression(release, x, kind="linear", level=level).at(feature="x1"), truth
+        return inference.regression(release, x, kind="linear", level=level).at(feature="x1"), best_slope(law)
 
     return run
 

@@ -41,13 +41,9 @@ def test_a_share_and_an_effect() -> None:
     assert fixed.high - fixed.low < last < 4 * (fixed.high - fixed.low)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [UnbiasedNumbers(domain=DOMAIN, epsilon=0.5), DiscreteLaplace(domain=DOMAIN, epsilon=4.0)],
-    ids=lambda one: type(one).__name__,
-)
-def test_numbers(mechanism: Any) -> None:
-    release = released(NUMBERS, mechanism)
+@pytest.mark.parametrize(("kind", "epsilon"), [(UnbiasedNumbers, 0.5), (DiscreteLaplace, 4.0)])
+def test_numbers(kind: Any, epsilon: float) -> None:
+    release = released(NUMBERS, kind(domain=DOMAIN, epsilon=epsilon))
     checked(inference.monitor(release, level=SURE), NUMBERS.mean())
     assert held(inference.monitor(release, TREATED, level=SURE), 20)
 

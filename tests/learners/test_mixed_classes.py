@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import labeldp as ldp
 from labeldp import learners, mechanisms
 from labeldp.privacy import InputError
+from slow import mostly_slow
 
 N = 400
 X = np.random.default_rng(0).normal(size=(N, 2))
@@ -36,16 +37,26 @@ def labels_of(names: Any, container: str) -> Any:
     return {"list": list(column), "objects": column, "pandas": pd.Series(column, dtype=object)}[container]
 
 
-@pytest.mark.parametrize("container", ["list", "objects", "pandas"])
-@pytest.mark.parametrize("names", GOOD, ids=repr)
-def test_classes_of_several_types_are_told_apart(names: Any, container: str) -> None:
-    labels = labels_of(names, container)
+CONTAINERS = ["list", "objects", "pandas"]
+PAIRS = [(names, container) for names in GOOD for container in CONTAINERS]
+QUICK = [(names, CONTAINERS[number % 3]) for number, names in enumerate(GOOD)]
+"""Each pair of classes once, each container with several pairs."""
+
+
+@pytest.mark.parametrize(("names", "container"), PAIRS, ids=repr)
+def test_classes_of_several_types_have_codes_of_their_own(names: Any, container: str) -> None:
     domain = ldp.Classes(names)
     assert sorted(map(repr, domain.names)) == sorted(map(repr, names))
-    codes = domain.encode(labels)
+    codes = domain.encode(labels_of(names, container))
     assert len(np.unique(codes)) == 2 and [type(name) for name in domain.decode(codes).tolist()] == list(
         map(type, labels_of(names, "list"))
     )
+
+
+@pytest.mark.parametrize(("names", "container"), mostly_slow(PAIRS, QUICK), ids=repr)
+def test_classes_of_several_types_are_told_apart(names: Any, container: str) -> None:
+    labels, domain = labels_of(names, container), ldp.Classes(names)
+    codes = domain.encode(labels)
     mechanism = mechanisms.RandomizedResponse(domain, 12.0)
     for classifier in (
         learners.NoisyLabelClassifier(LogisticRegression(), epsilon=12.0),
