@@ -7,15 +7,22 @@ A block with `<!-- no-test: reason -->` on the line before it is left out.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
+
+from trial.world import labeldp
 
 KINDS = "python|py|console|bash|shell|sh"
 FENCE = re.compile(
     rf"^(?:<!-- no-test:(?P<reason>[^\n]*)-->\n)?```(?P<kind>{KINDS})\b[^\n]*\n(?P<body>.*?)^```$", re.M | re.S
 )
+
+SHELL = re.compile(r"[|&;<>$`*?~#]")
+"""What the shell reads in a command beside words and quotes."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,18 @@ def commands(body: str, first: int, *, prompted: bool) -> list[Example]:
 
 
 def run(page: str, example: Example, namespace: dict[str, object]) -> None:
-    """Runs one example in the current folder; a traceback names the line of the page."""
+    """Runs one example in the current folder; a traceback names the line of the page.
+
+    A command of labeldp alone runs in this process, which has imported what it needs; the shell runs all others.
+    """
     if example.kind == "python":
         exec(compile("\n" * (example.line - 1) + example.source, page, "exec"), namespace)
+        return
+    home = {"HOME": os.getcwd()}
+    if example.source.startswith("labeldp ") and not SHELL.search(example.source):
+        with patch.dict(os.environ, home):
+            ran = labeldp(*shlex.split(example.source)[1:])
+        assert ran.status == 0, f"{page}:{example.line}: {example.source}\n{ran.out}{ran.err}"
         return
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -64,6 +80,6 @@ def run(page: str, example: Example, namespace: dict[str, object]) -> None:
         shell=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": path, "HOME": os.getcwd(), "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, **home, "PATH": path, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert done.returncode == 0, f"{page}:{example.line}: {example.source}\n{done.stdout}{done.stderr}"
