@@ -12,14 +12,12 @@ from scipy.stats import multivariate_normal
 
 import labeldp as ldp
 from labeldp import BagSum, Classes, Interval
-from labeldp.bags import (
-    NoisyWeightedLLP,
-    WeightedLBA,
-)
+from labeldp.bags import NoisyWeightedLLP, WeightedLBA, random_bags
 from labeldp.bags.base import median_bags
 from labeldp.bags.lba import Leverages
-from labeldp.mechanisms import Groups
-from labeldp.sampling import WordStream, normals
+from labeldp.bags.llp import WEIGHT_FAILURE
+from labeldp.mechanisms import CELL_FAILURE, Groups
+from labeldp.sampling import NORMAL_ERROR, WordStream, normals
 from mechanisms.examples import public
 
 KEY = ldp.KeyedRandomness(b"bags".ljust(32, b".")).bind(b"a test")
@@ -131,6 +129,15 @@ def test_the_paper_faithful_design_is_figure_2() -> None:
     assert llp.privacy_loss().delta(1) > 0.98
 
 
+def test_equal_priorities_and_large_bags_are_counted() -> None:
+    """Words of noisy records may be equal: the larger a bag, the likelier that this concerns it."""
+    small, large = (
+        NoisyWeightedLLP(size, size, 1, "gaussian", domain=Interval(-1, 1), bags=random_bags(size, size)).failure
+        for size in (1 << 12, 1 << 13)
+    )
+    assert small == WEIGHT_FAILURE + CELL_FAILURE and large == 2 * WEIGHT_FAILURE + CELL_FAILURE
+
+
 def test_normal_weights_are_normal() -> None:
     source = ldp.SystemRandomness()
     many = normals(WordStream(source, source.record_ids(None, 1_000_000)))
@@ -139,6 +146,44 @@ def test_normal_weights_are_normal() -> None:
         share = float(law.cdf(place))
         assert abs(np.mean(many < place) - share) <= 7.1 * math.sqrt(share * (1 - share) / len(many))
     assert len(np.unique(many)) > 999_000
+
+
+class Listed:
+    """A stream for one cell whose words are listed."""
+
+    def __init__(self, *words: int) -> None:
+        self._words = list(words)
+
+    def __len__(self) -> int:
+        return 1
+
+    def words(self, cells: Any) -> Any:
+        return np.array([self._words.pop(0)], dtype=np.uint64)
+
+
+@pytest.mark.parametrize("large", [0, 1])
+@pytest.mark.parametrize(
+    ("words", "coin"), [((3, 9), ()), ((0, 1 << 63), ()), ((0, 5), (7,)), ((0, 0), (0, 1, 1 << 60)), ((1 << 52, 8), ())]
+)
+def test_small_uniform_numbers_are_as_accurate_as_large_ones(
+    words: tuple[int, ...], coin: tuple[int, ...], large: int
+) -> None:
+    """The first two words, and a coin; where they hold too few bits, the words after the coin continue the number."""
+    drawn = abs(float(normals(Listed(*words, large, *coin, 1 << 63))[0]))  # type: ignore[arg-type]
+    ends = []
+    with mpmath.workdps(80):
+        for last in (0, 1):
+            bits = 64 * (len(words) + len(coin))
+            number = mpmath.mpf(sum(word << (bits - 64 * (i + 1)) for i, word in enumerate((*words, *coin))) + last)
+            share = number / 2 / mpmath.mpf(2) ** bits
+            if large:
+                start = drawn / math.sqrt(2)
+                root = mpmath.findroot(lambda x, share=share: mpmath.log(mpmath.erfc(x) / share), start)
+            else:
+                root = mpmath.erfinv(share)
+            ends.append(mpmath.sqrt(2) * root)
+        assert min(ends) * (1 - NORMAL_ERROR) <= drawn <= max(ends) * (1 + NORMAL_ERROR)
+        assert abs(ends[1] / ends[0] - 1) < NORMAL_ERROR, "the words decide the number up to its error"
 
 
 def test_inverse_error_functions_are_as_accurate_as_the_proof_says() -> None:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -216,6 +217,19 @@ def test_the_loss_is_both_directions_and_can_be_stored() -> None:
     assert PrivacyLoss.from_json(loss.to_json()) == loss
 
 
+@pytest.mark.guarantee("labeldp.bags:lba_delta", "enclosed")
+def test_ends_where_doubles_end() -> None:
+    """At epsilon = 800 what is subtracted is a product of e^800 and e^-800: the lower end must not leave it out."""
+    stretch, epsilon = 2.0**30, 800
+    lower, upper = HiddenWeights(stretch, 2.0**-40).ends(np.array([epsilon, 100.0, 1e6]))
+    with mpmath.workdps(60):
+        point = mpmath.mpf(epsilon) + mpmath.log1p(stretch) / 2
+        gained = mpmath.erfc(mpmath.sqrt(point / stretch))
+        lost = mpmath.exp(epsilon) * mpmath.erfc(mpmath.sqrt(point * (1 + 1 / mpmath.mpf(stretch))))
+        assert lower[0] <= gained - lost <= upper[0] <= 1
+    assert upper[2] == pytest.approx(upper[1], rel=1e-9) and lower[2] == 0, "no sum is proved beyond epsilon = 100"
+
+
 def test_two_bags_are_two_rows() -> None:
     one, two = (HiddenBag(200, leverage="0.05", cross=2, label_range=(0, 2), rows=rows).weights() for rows in (1, 2))
     both = (PrivacyLoss.curve(one) * 2).delta(1)
@@ -226,6 +240,7 @@ def test_two_bags_are_two_rows() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"residual_square": 0}, "residual_square must be positive"),
     ({"residual_square": 1e-13}, "give the label away"),
+    ({"residual_square": 1e-30}, "give the label away"),
     ({"leverage": 1.5}, "leverage"),
     ({"leverage": "x"}, "leverage"),
     ({"cross": -1}, "cross"),

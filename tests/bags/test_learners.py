@@ -89,7 +89,7 @@ def test_noise_away_the_truth_is_found(kind: str) -> None:
         "sum": lambda: BagSum(20, domain=DOMAIN, epsilon=900, bags=bags),
         "signs": lambda: NoisyWeightedLLP(20, 2, 0.01, domain=DOMAIN, bags=bags),
         "normal": lambda: NoisyWeightedLLP(20, 2, 0.01, "gaussian", domain=DOMAIN, bags=bags),
-        "secret": lambda: WeightedLBA(20, bag_noise=0.01, domain=DOMAIN, bags=bags, features=public(constant)),
+        "secret": lambda: WeightedLBA(20, bag_noise=0.02, domain=DOMAIN, bags=bags, features=public(constant)),
     }[kind]()
     given = constant if kind == "secret" else features
     model = fit_bags(given, released(labels, mechanism)).value

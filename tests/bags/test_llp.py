@@ -3,8 +3,10 @@
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+from scipy import integrate, stats
 from scipy.special import ndtr
 
 from labeldp import PrivacyLoss
@@ -53,6 +55,64 @@ def test_every_inverse_keeps_what_was_asked_for(design: dict[str, Any]) -> None:
     epsilon = llp_epsilon(bags, 1e-4)
     assert llp_delta(bags, epsilon) <= 1e-4 < llp_delta(bags, epsilon * 0.999)
     assert llp_epsilon(bags, 0.99) == 0.0
+
+
+def exact_curve(ratio: float, others: int, noisy: bool, epsilon: float) -> float:
+    """The curve of a label with normal weights beside so many noisy labels: a mean of Gaussian curves."""
+    if not others:
+        return gaussian_curve(ratio, epsilon) if noisy else 1.0
+
+    def survival(size: float) -> float:
+        """P(T > size); T = |w| / (length of the weights of the noisy labels), squared, is a ratio of chi-squares."""
+        share = (size / ratio) ** 2
+        return float(stats.beta.sf(share, 0.5, others / 2) if noisy else stats.f.sf(share * others, 1, others))
+
+    density = lambda size: survival(size) * math.exp(-((size / 2 - epsilon / size) ** 2) / 2)  # noqa: E731
+    end = ratio if noisy else 60.0
+    return float(integrate.quad(density, 1e-12, end, limit=500, epsabs=1e-13)[0]) / math.sqrt(2 * math.pi)
+
+
+def gaussian_curve(mu: float, epsilon: float) -> float:
+    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
+
+
+@pytest.mark.guarantee("labeldp.bags:NoisyBags", "approximate")
+@pytest.mark.guarantee("labeldp.bags:llp_delta", "enclosed")
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize(("size", "noisy", "ratio"), [(2, 1, 10), (10, 4, 10), (10, 4, 1), (100, 50, 20), (5, 5, 7)])
+def test_a_label_with_noise_may_be_the_worst_of_normal_weights(
+    size: int, noisy: int, ratio: float, epsilon: float
+) -> None:
+    strata = NoisyBags(size, stddev=1 / ratio, label_range=(0, 1), noisy_fraction=noisy / size, weights="gaussian")
+    without = exact_curve(ratio, noisy, False, epsilon) if noisy < size else 0.0
+    true = max(exact_curve(ratio, noisy - 1, True, epsilon), without)
+    assert llp_delta(strata, epsilon, end="lower") <= true * (1 + 1e-8)
+    assert true * (1 - 1e-8) <= llp_delta(strata, epsilon) <= true * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+@pytest.mark.parametrize("ratio", [0.5, 5, 30])
+def test_both_labels_of_a_set_that_is_drawn_from_all(ratio: float, epsilon: float) -> None:
+    records, size, noisy = 30, 6, 12
+    design = {"label_range": (0, 1), "noisy_fraction": noisy / records, "weights": "gaussian", "noisy_set": "fixed"}
+    bags = NoisyBags(size, stddev=1 / ratio, records=records, **design)
+    curves = []
+    for own in (False, True):
+        law = stats.hypergeom(records - 1, noisy - own, size - 1)
+        curves.append(sum(law.pmf(r) * exact_curve(ratio, r, own, epsilon) for r in range(size)))
+    assert llp_delta(bags, epsilon) == pytest.approx(max(curves), rel=1e-8)
+    assert (curves[1] > curves[0]) == (ratio == 30)
+
+
+@pytest.mark.guarantee("labeldp.bags:llp_delta", "enclosed")
+@pytest.mark.parametrize(("mu", "epsilon"), [(1e-3, 0.01), (1e-4, 1e-3), (0.1, 3.0), (5e-11, 0.0), (2.0, 1.0)])
+def test_the_curve_of_signs_is_enclosed_where_its_terms_nearly_cancel(mu: float, epsilon: float) -> None:
+    bags = NoisyBags(4, stddev=1 / (2 * mu), label_range=(0, 1))
+    with mpmath.workdps(60):
+        exact, at = mpmath.mpf(bags.ratio.numerator) / bags.ratio.denominator / 2, mpmath.mpf(epsilon)
+        gained = mpmath.ncdf(exact / 2 - at / exact)
+        true = gained - mpmath.exp(at) * mpmath.ncdf(-exact / 2 - at / exact)
+        assert llp_delta(bags, epsilon, end="lower") <= true <= llp_delta(bags, epsilon)
 
 
 def test_signs_and_strata_are_gaussian() -> None:

@@ -49,6 +49,10 @@ RECORDS_AT_ONCE = 512
 
 _NUMBERS_AT_ONCE = 1 << 16
 
+LONGEST = 20
+"""By so much the length of secret weights exceeds the root of their number, at most: no error of sums of longer ones is
+proved, but their probability, e^-200, matters at no epsilon up to 100."""
+
 MAX_STRETCH = 2.0**40
 """A larger variance beside one leaves no privacy, and is not told apart in doubles the other way round."""
 
@@ -107,7 +111,7 @@ class HiddenBag:
             raise InputError("must not be negative: it is a sum of absolute values", argument="cross")
         label_width(self.label_range)
         set_fields(self, rows=check_integer(self.rows, "rows", high=MAX_BAG))
-        if self.weights().stretch > MAX_STRETCH:
+        if self._stretch_and_shrink[0] > MAX_STRETCH:
             raise InputError("is so small that the released sums give the label away", argument="residual_square")
 
     def to_json(self) -> dict[str, Any]:
@@ -126,13 +130,18 @@ class HiddenBag:
 
         Source: `docs/proofs/bags.md`, equations (5) and (6).
         """
+        return HiddenWeights(*self._stretch_and_shrink, self.rows)
+
+    @property
+    def _stretch_and_shrink(self) -> tuple[float, float]:
+        """How much the larger eigenvalue exceeds one, and how much the smaller one falls short of one, rounded up."""
         cross = float(decimal(self.cross, "cross")) * _UP
         growth = (4 * cross if cross > 1 else (1 + cross) ** 2) / self._residual
         square = 4 * float(_share(self.leverage)) / self._residual * _UP
         total = square + growth
         stretch = (total + math.sqrt(total**2 + 4 * square)) / 2
         shrink = 2 * math.sqrt(square) / (math.sqrt(square) + math.sqrt(square + 4))
-        return HiddenWeights(stretch * _UP, max(shrink * _UP, 2.0**-40), self.rows)
+        return stretch * _UP, max(shrink * _UP, 2.0**-40)
 
     def privacy_loss(self) -> PrivacyLoss:
         """Return what one release costs a label in the bag, on condition of the residual."""
@@ -357,8 +366,8 @@ class WeightedLBA(Bagged):
             + self.leverages.lost
             + (RECORDS_AT_ONCE + size / RECORDS_AT_ONCE + 4) * float(np.finfo(np.longdouble).eps)
         )
-        errors = np.full(len(spreads), (math.sqrt(size) + 12) * exact)
-        errors[-1] = errors[-1] * math.sqrt(size) * float(self.width / 2) / spreads[-1] + 16 * NORMAL_ERROR
+        errors = np.full(len(spreads), (math.sqrt(size) + LONGEST) * exact)
+        errors[-1] = errors[-1] * math.sqrt(size) * float(self.width / 2) / spreads[-1] + LONGEST * NORMAL_ERROR
         if errors.max() > MAX_STEP:
             raise InputError("is too large for sums in doubles: take smaller bags", argument="size")
         return np.asarray(2.0 ** np.ceil(np.log2(np.maximum(errors, MIN_STEP) * spreads)), dtype=np.float64)
@@ -476,7 +485,7 @@ def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
     """Return the delta of one release at `epsilon`, for the worst label and neighbor that `bag` admits.
 
     Args:
-        epsilon: in [0, 10**6].
+        epsilon: in [0, 10**6]; from 100 on the upper end stays the same.
         end: "upper", or "lower" for the lower end around the same dominating pair of laws, which no data need reach.
 
     Guarantee (enclosed): the upper end is never below the delta of any two neighbors that the bag admits.

@@ -54,7 +54,8 @@ STEPS_IN_WEIGHT = 1 << 16
 """Steps of a weight of one, and of a released sum in one step of the labels."""
 
 WEIGHT_FAILURE = Fraction(1, 1 << 50)
-"""Failure probability for normal weights in doubles."""
+"""Failure probability for normal weights in doubles and for priorities that are equal, in bags of up to 2**12 records;
+in larger ones it grows with their size."""
 
 MAX_RECORDS = 1 << 50
 
@@ -371,7 +372,9 @@ class NoisyWeightedLLP(Bagged):
     @property
     def failure(self) -> Fraction:
         """What integers and doubles add to delta, at every epsilon."""
-        return self.moves[2] * CELL_FAILURE + (0 if self.weights == "rademacher" else WEIGHT_FAILURE)
+        if self.weights == "rademacher":
+            return self.moves[2] * CELL_FAILURE
+        return self.moves[2] * CELL_FAILURE + max(WEIGHT_FAILURE, Fraction(int(self.sizes.max()), 1 << 62))
 
     def parameters(self) -> dict[str, Any]:
         design = {"noisy": self.noisy, "stddev": str(decimal(self.stddev, "stddev")), "weights": self.weights}
@@ -527,7 +530,7 @@ def _read(bags: NoisyBags, epsilon: float, end: int = 1) -> float:
     epsilons = np.array([epsilon])
     if bags.limit:
         ratio, neighbors = float_above(bags.ratio), binomial(bags.size - 1, float(bags.fraction))
-        return float(bag_ends(bags.weights, ratio, neighbors, epsilons)[end][0])
+        return float(bag_ends(bags.weights, ratio, neighbors, neighbors, epsilons)[end][0])
     return float(bags.bag().ends(epsilons)[end][0])
 
 

@@ -36,6 +36,9 @@ _TRAPEZOID_ERRORS = 100.0, 800.0
 _MAX_DEVIATIONS = 40.0
 """Normal tails beyond so many standard deviations are left out."""
 
+_FARTHEST = 100.0
+"""Sums of secret weights in doubles are proved to be as private as real numbers up to this epsilon."""
+
 _CHI_SQUARE_CELLS = 1024
 
 _ENTRIES_AT_ONCE = 1 << 18
@@ -52,7 +55,7 @@ class Counts:
 
     Args:
         numbers: positive integers, consecutive, shape (r,).
-        masses: their probabilities, relative error below 1e-11, shape (r,).
+        masses: their probabilities, relative error below 2e-11, shape (r,).
         none: the probability of zero.
         dropped: the probability of all others, at most.
     """
@@ -61,10 +64,6 @@ class Counts:
     masses: Floats = field(repr=False)
     none: float = 0.0
     dropped: float = 0.0
-
-    def fewer(self) -> "Counts":
-        """Return the law of one less, where every number is at least two."""
-        return Counts(self.numbers - 1, self.masses, self.none, self.dropped)
 
     def survival(self, points: Floats) -> Floats:
         """Return P(|w| > t |v|) for each t > 0, w standard normal and v one of so many dimensions, shape as `points`.
@@ -138,49 +137,77 @@ class NoisyBag(NumericAtom):
 
     def ends(self, epsilons: Floats) -> Ends:
         """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
-        if self.noisy == (self.records or self.size):  # No label is without noise.
-            return bag_ends(self.weights, self.ratio, constant(self.size), epsilons, inside=True)
-        return bag_ends(self.weights, self.ratio, self._counts, epsilons)
+        return bag_ends(self.weights, self.ratio, *self._counts, epsilons)
 
     @cached_property
-    def _counts(self) -> Counts:
-        """The law of the number of noisy labels in the bag of a label that has no noise."""
+    def _counts(self) -> tuple[Counts | None, Counts]:
+        """The laws of the number of noisy labels among the others of a bag, as `bag_ends` takes them."""
+        all_noisy = self.noisy == (self.records or self.size)
         if self.records is None:
-            return constant(self.noisy)
-        return hypergeometric(self.records - 1, self.noisy, self.size - 1)
+            return None if all_noisy else constant(self.noisy), constant(self.noisy - 1)
+        others, draws = self.records - 1, self.size - 1
+        without = None if all_noisy else hypergeometric(others, self.noisy, draws)
+        return without, hypergeometric(others, self.noisy - 1, draws)
 
     def __str__(self) -> str:
         noisy = f"{self.noisy} of {self.records or self.size} labels noisy"
         return f"a bag of {self.size} with {self.weights} weights, {noisy}, range / stddev = {self.ratio:g}"
 
 
-def bag_ends(weights: str, ratio: float, counts: Counts, epsilons: Floats, inside: bool = False) -> Ends:
-    """Return the lower and upper ends of delta for a label whose bag has a random number of noisy labels.
+def bag_ends(weights: str, ratio: float, without: Counts | None, noisy: Counts, epsilons: Floats) -> Ends:
+    """Return the lower and upper ends of delta for the worst label of a bag with a random number of noisy labels.
 
     Args:
-        counts: the law of that number; itself included where `inside`.
-        inside: whether the label is noisy itself; then the number is at least 1.
+        without: for a label without noise, the law of the number of noisy labels in its bag; None where all have noise.
+        noisy: for a label with noise, the law of the number of noisy labels in its bag beside itself.
 
     Source: `docs/proofs/bags.md`, equations (1) and (2).
     """
-    if weights == "rademacher" or (inside and counts.numbers[0] == 1):
-        value, error = _signed(ratio, counts, epsilons), np.zeros(len(epsilons))
+    curves = [_label_ends(weights, ratio, noisy, epsilons, inside=True)]
+    if without is not None:
+        curves.append(_label_ends(weights, ratio, without, epsilons, inside=False))
+    lower, upper = zip(*curves, strict=True)
+    return np.max(lower, axis=0), np.max(upper, axis=0)
+
+
+def _label_ends(weights: str, ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> Ends:
+    """Return the lower and upper ends of delta for a label, given the law of the noisy labels beside it.
+
+    Args:
+        inside: whether the label is noisy itself.
+    """
+    value: Floats = np.zeros(len(epsilons))
+    error: Floats = value
+    if not len(counts.numbers):
+        pass
+    elif weights == "rademacher":
+        value, error = _signed(ratio, counts.numbers + inside, counts.masses, epsilons)
     else:
         value, error = _trapezoid(ratio, counts, epsilons, inside)
-    upper = np.minimum(
-        value * (1 + _ROUNDING) + error + counts.none * (1 + _ROUNDING) + counts.dropped + _SMALLEST, 1.0
-    )
-    return np.maximum(value * (1 - _ROUNDING) - error + counts.none * (1 - _ROUNDING), 0.0), upper
+    # Beside no noisy label, the noise of the label itself is all there is.
+    alone, slack = _signed(ratio, np.ones(1), np.ones(1), epsilons) if inside else (1.0, 0.0)
+    value, error = value + counts.none * alone, error + counts.none * slack
+    upper = np.minimum(value * (1 + _ROUNDING) + error + counts.dropped + _SMALLEST, 1.0)
+    return np.maximum(value * (1 - _ROUNDING) - error, 0.0), upper
 
 
-def _signed(ratio: float, counts: Counts, epsilons: Floats) -> Floats:
-    """Return the curve of weights +1 and -1: mu = ratio / sqrt(number of noisy labels). Source: Balle, Theorem 8."""
+def _signed(ratio: float, numbers: Floats, masses: Floats, epsilons: Floats) -> Ends:
+    """Return the curve of weights +1 and -1, and by how much its error may exceed `_ROUNDING` of it.
+
+    mu = ratio / sqrt(number of noisy labels). Where mu is small, the curve is a difference of nearly equal terms: its
+    error is that of normal probabilities at rounded arguments.
+
+    Source: Balle, Theorem 8; `docs/proofs/bags.md`, rounding.
+    """
     from scipy.special import log_ndtr, ndtr
 
-    mus, exponents = ratio / np.sqrt(counts.numbers), epsilons[:, None]
-    gained = ndtr(mus / 2 - exponents / mus)
-    lost = np.exp(np.minimum(exponents + log_ndtr(-mus / 2 - exponents / mus), 0.0))
-    return np.maximum(gained - lost, 0.0) @ counts.masses
+    mus, exponents = ratio / np.sqrt(numbers), epsilons[:, None]
+    near, far = mus / 2 - exponents / mus, mus / 2 + exponents / mus
+    gained, lost = ndtr(near), np.exp(np.minimum(exponents + log_ndtr(-far), 0.0))
+    value = np.asarray(np.maximum(gained - lost, 0.0) @ masses)
+    slope = (1 - np.minimum(near, 0.0)) * np.exp(-(np.maximum(near, 0.0) ** 2) / 2)
+    errors = 2.0**-50 * (gained * (1 + far * slope) + lost * (1 + exponents + far * (1 + far)))
+    return value, np.maximum(errors @ masses - _ROUNDING * value, 0.0)
 
 
 def _trapezoid(ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> Ends:
@@ -193,8 +220,7 @@ def _trapezoid(ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> 
             return value, error
         size = nodes * ratio / np.sqrt(1 + nodes**2) if inside else nodes * ratio
         width = size / (1 + nodes**2) if inside else size
-        spread = counts.fewer() if inside else counts
-        heights = spread.survival(nodes) * width * step / math.sqrt(2 * math.pi)
+        heights = counts.survival(nodes) * width * step / math.sqrt(2 * math.pi)
         gaps = size / 2 - epsilons[:, None] / size
         terms = np.exp(-0.5 * gaps**2) * heights
         value = terms.sum(axis=1)
@@ -265,8 +291,8 @@ class HiddenWeights(NumericAtom):
         return lower * (1 - _ROUNDING), self.upper(epsilons)
 
     def upper(self, epsilons: Floats) -> Floats:
-        """Return the upper ends alone."""
-        shift, cells, _, weights, _ = self._cells(epsilons)
+        """Return the upper ends alone; beyond `_FARTHEST` the one there."""
+        shift, cells, _, weights, _ = self._cells(np.minimum(epsilons, _FARTHEST))
         upper = self._given(shift + self.shrink / 2 * cells, 1.0) @ weights
         return np.asarray(np.minimum(upper * (1 + _ROUNDING) + _SMALLEST, 1.0))
 
@@ -292,29 +318,34 @@ class HiddenWeights(NumericAtom):
         return shift, cells, masses, weights, ceiling
 
     def _given(self, exponents: Floats, side: float) -> Floats:
-        """H(e^exponent; chi-square of `rows` times (1 + stretch), chi-square), rounded to one side."""
+        """H(e^exponent; chi-square of `rows` times (1 + stretch), chi-square), rounded to one side.
+
+        The lower end is 0 where what is subtracted leaves the range of doubles.
+        """
         from scipy.special import gammaincc
 
         shifted = exponents - side * 2.0**-48 * (1 + np.abs(exponents))
         shape, point = self.rows / 2, np.maximum(shifted, 0.0) / self.stretch
         gained = gammaincc(shape, point)
         growth = np.exp(np.minimum(shifted, 700.0) - shape * math.log1p(self.stretch))
-        lost = growth * gammaincc(shape, (1 + self.stretch) * point)
-        return np.maximum(gained * (1 + side * _GAMMA_ERROR) - lost * (1 - side * _GAMMA_ERROR), 0.0)
+        tail = gammaincc(shape, (1 + self.stretch) * point)
+        lost = growth * tail
+        value = np.maximum(gained * (1 + side * _GAMMA_ERROR) - lost * (1 - side * _GAMMA_ERROR), 0.0)
+        return value if side > 0 else np.where((shifted <= 700.0) & (tail > 1e-290), value, 0.0)
 
     def __str__(self) -> str:
         return f"{self.rows} rows of secret weights with eigenvalues 1 + {self.stretch:g} and 1 - {self.shrink:g}"
 
 
 def constant(number: int) -> Counts:
-    """Return the law of a number that is certain, and positive."""
-    return Counts(np.array([float(number)]), np.ones(1))
+    """Return the law of a number that is certain."""
+    return Counts(np.array([float(number)]), np.ones(1)) if number else Counts(np.empty(0), np.empty(0), none=1.0)
 
 
 def binomial(trials: int, probability: float) -> Counts:
     """Return the law of the number of noisy labels among `trials` independent ones; the probability in (0, 1]."""
     if probability == 1:
-        return constant(trials) if trials else Counts(np.empty(0), np.empty(0), none=1.0)
+        return constant(trials)
     odds = probability / (1 - probability)
     mean = trials * probability
     return _law(lambda n: (trials - n) / (n + 1) * odds, 0, trials, mean, mean * (1 - probability))

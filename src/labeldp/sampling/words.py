@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,11 @@ SEED_WORDS = 4
 """A released array begins with these words: all that was drawn and is public follows from them."""
 
 NORMAL_ERROR = 2.0**-49
-"""Relative error of `normals`, except with probability 2^-76 for each number."""
+"""Relative error of `normals`, at most."""
+
+
+FEW_BITS = 1 << 12
+"""A uniform number is continued where its first 64 bits are below: 128 bits hold too few significant ones."""
 
 
 def fresh_seed(randomness: Randomness) -> Integers:
@@ -54,8 +59,8 @@ def public_stream(released: Any, count: int) -> WordStream:
 def normals(stream: WordStream) -> Floats:
     """Return standard normal numbers, shape (len(stream),).
 
-    P(|W| > x) = U is taken as u or 1 - u with u in (0, 1/2) from 128 bits, so that small numbers and large ones have
-    the same relative error.
+    P(|W| > x) = U is taken as u or 1 - u with u in (0, 1/2) from 128 bits, and from more where u is small, so that
+    small numbers and large ones have the same relative error.
 
     Source: `docs/proofs/bags.md`.
     """
@@ -64,9 +69,19 @@ def normals(stream: WordStream) -> Floats:
     every = np.arange(len(stream))
     high, low, coins = (stream.words(every) for _ in range(3))
     share = (high + (low + 0.5) * 2.0**-64) * 2.0**-65
+    for i in np.flatnonzero(high < np.uint64(FEW_BITS)):
+        share[i] = _small_share((int(high[i]) << 64) | int(low[i]), stream, every[i : i + 1])
     share = np.minimum(share, np.nextafter(0.5, 0))
     size = np.sqrt(2) * np.where(coins & np.uint64(1), erfcinv(share), erfinv(share))
     return np.asarray(np.where(coins & np.uint64(2), -size, size), dtype=np.float64)
+
+
+def _small_share(number: int, stream: WordStream, cell: NDArray[np.intp]) -> float:
+    """Return half of a uniform number of 128 bits, continued until it has at least 65 significant ones."""
+    bits = 128
+    while number < WORD:
+        number, bits = (number << 64) | int(stream.words(cell)[0]), bits + 64
+    return float(Fraction(2 * number + 1, 1 << (bits + 2)))
 
 
 class RecordStream(WordStream):
