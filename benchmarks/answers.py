@@ -176,7 +176,7 @@ def sizes_rows(read: Read) -> Table:
             means.setdefault(key, []).append(float(fit["score"]))
     epsilons, sizes = (0.5, 1.0, 4.0), (1000, 5000, 20000)
     rows = []
-    for trust, method in (("local", "local auto"), ("central", "central linear, delta")):
+    for trust, method in (("local", "local mixture"), ("central", "central linear, delta")):
         for size in sizes:
             cells = []
             for epsilon in epsilons:

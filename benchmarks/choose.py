@@ -46,7 +46,7 @@ TESTED = 5_000
 """Records that a fit is scored on, at most."""
 
 METHODS = {
-    "local auto": ("local", "auto", 0.0),
+    "local mixture": ("local", "mixture", 0.0),
     "central linear": ("central", "linear", 0.0),
     "central linear, delta": ("central", "linear", DELTA),
     "central cells": ("central", "cells", 0.0),
@@ -212,7 +212,7 @@ class Fit:
 def fits(tables: list[str], methods: list[str], sizes: list[int], epsilons: list[float], seeds: int) -> Iterator[Fit]:
     """Every fit that is asked for: small ones first, all tables in turn."""
     for records, seed, table in product(sizes, range(seeds), tables):
-        yield Fit(table, records, NO_NOISE, "local auto", seed)
+        yield Fit(table, records, NO_NOISE, "local mixture", seed)
         for epsilon, method in product(epsilons, methods):
             yield Fit(table, records, epsilon, method, seed)
 
@@ -255,7 +255,7 @@ class Losses:
         }
         best, lost = defaultdict(list), defaultdict(list)
         for (table, records, seed, epsilon, method), reached in scores.items():
-            without = scores.get((table, records, seed, NO_NOISE, "local auto"))
+            without = scores.get((table, records, seed, NO_NOISE, "local mixture"))
             if epsilon == NO_NOISE:
                 best[table, records].append(float(reached))
             elif without is not None:
@@ -367,7 +367,7 @@ class Cell:
     said: list[tuple[Expected, float]]
 
 
-POLICIES = {"auto": None, "local": "local auto", "linear": "central linear", "cells": "central cells"}
+POLICIES = {"auto": None, "local": "local mixture", "linear": "central linear", "cells": "central cells"}
 
 
 def cells(tables: Iterable[str], target: str) -> Iterator[Cell]:

@@ -39,6 +39,7 @@ from labeldp.fit import (
     summarize,
 )
 from labeldp.learners import (
+    AUTO,
     LEARNERS,
     MIN_RECORDS,
     TRUSTS,
@@ -47,7 +48,6 @@ from labeldp.learners import (
     WrappedEstimator,
     names_of,
     record_weights,
-    weighted_learner,
 )
 from labeldp.mechanisms import Classes, Interval, Mechanism
 from labeldp.privacy import (
@@ -198,6 +198,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         # A learner that a program holds cannot be asked for again by its name.
         self.certificate_ = replace(release.certificate, request=None if learner else release.certificate.request)
         weighted = sample_weight is not None
+        self.choice_ = job.choice
         self._job = job.settings, job.learner, weighted, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
         return self
 
@@ -214,7 +215,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             names = ", ".join(names_of(self.trust, self._domain().target))
             raise InputError(
                 "learns from randomized labels, so it needs trust='local'; with trust='central' name one of "
-                f"auto, {names}",
+                f"{AUTO}, {names}",
                 argument="estimator",
             )
         kind, target = f"{type(learner).__module__}:{type(learner).__qualname__}", self._domain().target
@@ -235,14 +236,14 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                     "goes with the name of a learner or a scikit-learn estimator", argument="sample_weight"
                 )
             return learner.name
-        name, names = self.estimator or "auto", names_of(settings.trust, settings.target)
-        if name not in ("auto", *names):
+        name, names = self.estimator or AUTO, [AUTO, *names_of(settings.trust, settings.target)]
+        if name not in names:
             raise InputError(
-                f"must be one of {', '.join(dict.fromkeys(('auto', *names)))} with trust={settings.trust!r}, or with "
+                f"must be one of {', '.join(names)} with trust={settings.trust!r}, or with "
                 "trust='local' an unfitted scikit-learn estimator",
                 argument="estimator",
             )
-        return name if sample_weight is None else weighted_learner(name, settings.trust, settings.target)
+        return name
 
     def _threads(self) -> ExitStack:
         """Return a context in which learning takes as many threads as `n_jobs` says."""
@@ -283,7 +284,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
         request = self.certificate_.request or settings.request(Source("", "y"))
-        job = Job(request, settings, learner, rows_of_fit, account)
+        job = Job(request, settings, learner, rows_of_fit, account, self.choice_)
         release = Release(replace(model, encoder=None), self.certificate_)
         summary = summarize(job, release, stages, lambda text, share: None, repr(self))
         return summary if summary.created else replace(summary, created=created)
@@ -410,6 +411,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
             shape (n, height, width) or (n, height, width, 3); "text" of texts, a list or columns of a data frame.
 
     Attributes:
+        choice_: what learned, and why it was taken: a `Choice`, whose text is empty for a named learner.
         classes_: the declared classes, sorted, in the order of the columns of `predict_proba`.
         certificate_: what was charged, under which conditions.
         evaluation_: how good the model is, from released labels alone: `evaluation_.accuracy()`, `.confusion()`, ….
@@ -477,7 +479,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         evaluation: see `LabelDPClassifier`; with trust "local" it is 0.1 by default, too.
 
     Attributes:
-        certificate_, model_, n_features_in_, feature_names_in_: see `LabelDPClassifier`.
+        certificate_, choice_, model_, n_features_in_, feature_names_in_: see `LabelDPClassifier`.
         evaluation_: how good the model is, from released numbers alone: `evaluation_.error()`, `.explained()`, ….
 
     Guarantee (approximate, no_copy): (epsilon, delta)-DP for each label over all fits of an estimator and its clones,

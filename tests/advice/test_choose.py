@@ -90,7 +90,7 @@ def test_categories_of_a_table_and_of_a_file_are_counted(tmp_path: Path) -> None
         choose_file(str(tmp_path / "people.csv"), TWO, 1, 1e-6, "central", label="bought"),
         ldp.advice.choose((4000, 3), TWO, 1, 1e-6, "central"),
     )
-    assert [advice.best.method for advice in found] == ["central linear", "central linear", "local auto"]
+    assert [advice.best.method for advice in found] == ["central linear", "central linear", "local mixture"]
 
 
 def test_users_pay_for_all_their_answers(people: Path) -> None:

@@ -17,7 +17,7 @@ from cli.conftest import DONE, PUBLIC, Ran, account
 from cli.test_refusals import refused
 from labeldp import features
 from labeldp.features import ImageMap, PatchFilters, ScatterFilters
-from labeldp.fit import FitSettings, job
+from labeldp.fit import FitSettings, auto, job
 from labeldp.learners import catalog
 from labeldp.privacy import InputError
 
@@ -148,22 +148,22 @@ def test_networks_that_were_charged_stay_or_are_refused(people: Path, monkeypatc
         release = task.curator.release(mechanism, rng=ldp.SystemRandomness(), step="labels")
         request = task.account.find_request(task.account.requested(release.certificate.entries[0].id) or "")
         assert request is not None
-        return request.does
+        return request.options["chosen"]
 
     networks = replace(catalog.LEARNERS["distilled"], central="labeldp.learners.linear:Linear", options=())
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(catalog.LEARNERS, "distilled", networks)
-        patch.setattr(job, "find_spec", lambda name: object())
-        patch.setattr(job, "LEAST_IMAGES", 501)
-        assert charged(1) == "linear", "too few images for networks"
-        patch.setattr(job, "LEAST_IMAGES", 500)
-        assert asked(1).request.does == "linear", "what was charged stays"
-        assert charged(2) == "distilled"
-    monkeypatch.setattr(job, "find_spec", lambda name: None)
+        patch.setattr(auto, "find_spec", lambda name: object())
+        patch.setattr(auto, "LEAST_IMAGES", 501)
+        assert charged(1) == "central linear", "too few images for networks"
+        patch.setattr(auto, "LEAST_IMAGES", 500)
+        assert asked(1).choice.model == "linear", "what was charged stays"
+        assert charged(2) == "central distilled"
+    monkeypatch.setattr(auto, "find_spec", lambda name: None)
     monkeypatch.setattr(catalog, "import_module", without_torch)
     with pytest.raises(InputError, match=r"networks need torch: pip install '\.\[torch\]'"):
         asked(2)
-    assert asked(0.5).request.does == "linear", "without torch a new fit is linear"
+    assert asked(0.5).choice.model == "linear", "without torch a new fit is linear"
 
 
 def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Callable[..., Ran], people: Path) -> None:

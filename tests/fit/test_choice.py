@@ -86,8 +86,8 @@ def test_where_two_are_alike_the_one_that_trusts_nobody_is_first(monkeypatch: py
     curve, nothing = LearningCurve(points=100, half=10, power=1, below=0, above=0), {"classes": 0.0}
     monkeypatch.setattr("labeldp.fit.choice.CURVES", {"classes": curve})
     cells = Way("central", "cells", "", nothing, nothing)
-    for given_up, first in ((0.005, "local auto"), (0.02, "central cells")):
-        local = Way("local", "auto", "", nothing, {"classes": given_up})
+    for given_up, first in ((0.005, "local mixture"), (0.02, "central cells")):
+        local = Way("local", "mixture", "", nothing, {"classes": given_up})
         monkeypatch.setattr("labeldp.fit.choice.WAYS", (local, cells))
         assert advise(10**6, 5, TWO, 5, 0, "central").best.method == first
 
@@ -98,8 +98,8 @@ def test_a_linear_model_of_categories_gives_nothing_up() -> None:
     def best(categories: int, epsilon: float, delta: float = 1e-6, domain: Any = TWO) -> str:
         return advise(4000, 9, domain, epsilon, delta, "central", categories=categories).best.method
 
-    assert [best(5, epsilon) for epsilon in (0.5, 1, 2)] == ["central linear", "central linear", "local auto"]
-    assert [best(4, epsilon) for epsilon in (0.5, 1, 2)] == ["central cells", "local auto", "local auto"]
+    assert [best(5, epsilon) for epsilon in (0.5, 1, 2)] == ["central linear", "central linear", "local mixture"]
+    assert [best(4, epsilon) for epsilon in (0.5, 1, 2)] == ["central cells", "local mixture", "local mixture"]
     assert best(9, 0.5, 0.0) == best(0, 0.5, 0.0) and best(9, 1, domain=NUMBERS) == best(0, 1, domain=NUMBERS)
     with pytest.raises(InputError, match="categories"):
         advise(4000, 9, TWO, 1, 1e-6, categories=-1)

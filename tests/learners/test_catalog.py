@@ -18,7 +18,7 @@ from labeldp.privacy import Charge, NewLedgerWarning, Plan, PrivacyLoss, Step, t
 
 LINEAR = FitSettings("bought", ldp.Classes(3), 0.5, 1e-6, "people", trust="central", model="linear")
 
-LOCAL = replace(LINEAR, delta=0.0, trust="local", model="auto")
+LOCAL = replace(LINEAR, delta=0.0, trust="local", model="mixture")
 
 TORCH = find_spec("torch") is not None
 
@@ -37,7 +37,7 @@ def noise_of(settings: FitSettings) -> str:
 
 def test_the_command_line_names_every_model() -> None:
     model = next(option for option in fit.params if option.name == "model")
-    assert list(model.type.choices) == list(LEARNERS)  # type: ignore[attr-defined]
+    assert list(model.type.choices) == ["auto", *LEARNERS]  # type: ignore[attr-defined]
     assert all(f"{name} ({entry.help}" in model.help for name, entry in LEARNERS.items())  # type: ignore[attr-defined]
     assert not any(option.name == "method" for option in fit.params)
 
@@ -64,23 +64,19 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
         if ("images" if images else "tables") not in entry.data:
             continue
         settings = replace(LOCAL, model=model, trust=trust)
-        if (model, trust, images) == ("auto", "central", False):
-            assert settings.learner().name == "cells"
-            assert replace(settings, delta=1e-6).learner().name == "linear"
-        elif trust != "none" and entry.path(trust, "classes"):
+        if trust != "none" and entry.path(trust, "classes"):
             if TORCH or "networks" not in entry.path(trust, "classes"):
                 assert settings.learner(images=images).name == model
         else:
             with pytest.raises(ldp.privacy.InputError, match=r"--trust"):
                 settings.learner(images=images)
-    assert trust == "none" or replace(LOCAL, trust=trust).learner(images=True).name == "linear"
 
 
 @pytest.mark.parametrize(
     ("changes", "images", "words"),
     [
-        ({"model": "cnn"}, False, "--model cnn is not for a table: take --model auto"),
-        ({"model": "auto", "prior": "clusters"}, True, "--model must be named for images: linear, cnn"),
+        ({"model": "cnn"}, False, "--model cnn is not for a table: take --model mixture"),
+        ({"model": "auto"}, False, "--model must be one of mixture, boosting"),
         ({"model": "linear", "prior": "clusters"}, True, "--prior clusters goes with --trust central"),
         ({"model": "linear", "delta": 1e-6}, True, "--delta goes with --trust central"),
         (
@@ -90,7 +86,11 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
         ),
         ({"model": "cnn", "delta": 1e-6}, True, "--delta goes with --trust central"),
         ({"model": "distilled", "delta": 1e-6}, True, "--delta goes with --trust central"),
-        ({"model": "distilled", "trust": "central"}, False, "--model distilled is not for a table: take --model auto"),
+        (
+            {"model": "distilled", "trust": "central"},
+            False,
+            "--model distilled is not for a table: take --model mixture",
+        ),
         ({"model": "cells", "trust": "central", "delta": 1e-6}, False, "--delta does not go with --model cells"),
         ({"model": "linear", "network": "cnn"}, True, "--network goes with --model distilled"),
         ({"model": "neighbors", "stages": 2}, False, "--stages does not go with --model neighbors and --trust local"),
@@ -152,7 +152,9 @@ def test_options_of_other_models_are_refused(changes: dict[str, Any], words: str
         replace(LOCAL, delta=1e-6).learner()
 
 
-@pytest.mark.parametrize(("images", "model"), [(False, "auto"), (False, "boosting"), (False, "forest"), (True, "cnn")])
+@pytest.mark.parametrize(
+    ("images", "model"), [(False, "mixture"), (False, "boosting"), (False, "forest"), (True, "cnn")]
+)
 def test_a_prior_of_counts_takes_somebody_who_counts(images: bool, model: str) -> None:
     settings = replace(LOCAL, model=model, prior="clusters")
     with pytest.raises(ldp.privacy.InputError, match="--prior clusters goes with --trust central: a curator counts"):
@@ -195,11 +197,11 @@ NUMBERS = replace(LOCAL, domain=ldp.Interval(0, 10))
 @pytest.mark.parametrize(
     ("changes", "kind", "model"),
     [
-        ({}, "ReleasedLabels", "auto"),
+        ({}, "ReleasedLabels", "mixture"),
         ({"model": "boosting"}, "ReleasedLabels", "boosting"),
         ({"model": "neighbors"}, "ReleasedLabels", "neighbors"),
-        ({"trust": "central"}, "Cells", "cells"),
-        ({"trust": "central", "delta": 1e-6}, "Linear", "linear"),
+        ({"trust": "central", "model": "cells"}, "Cells", "cells"),
+        ({"trust": "central", "model": "linear", "delta": 1e-6}, "Linear", "linear"),
         ({"trust": "central", "model": "linear"}, "Linear", "linear"),
     ],
 )
@@ -215,7 +217,7 @@ def test_numbers_have_plans_of_their_own(changes: dict[str, Any], kind: str, mod
 def test_classes_are_answered_alike_whatever_the_model(model: str, classes: int) -> None:
     settings = replace(LOCAL, domain=ldp.Classes(classes), epsilon=1.0)
     answers = [
-        list(replace(settings, model=name).learner().answers(task_of(settings)).values()) for name in (model, "auto")
+        list(replace(settings, model=name).learner().answers(task_of(settings)).values()) for name in (model, "mixture")
     ]
     assert answers[0][0].specification() == answers[1][0].specification()
     assert plan_of(replace(settings, model=model)).steps[0].loss.within(1.0, 0)
@@ -225,7 +227,7 @@ def test_classes_are_answered_alike_whatever_the_model(model: str, classes: int)
 def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
     assert "one of 2 values in [-15.41, 25.41]" in noise_of(NUMBERS)  # 10 / (e^0.5 - 1) beyond
     assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in noise_of(
-        replace(NUMBERS, trust="central")
+        replace(NUMBERS, trust="central", model="cells")
     )
     many = replace(LOCAL, domain=ldp.Classes(40), model="cells", epsilon=1.0)
     assert "one of 3 random class groups" in noise_of(many)

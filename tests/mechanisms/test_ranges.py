@@ -75,7 +75,7 @@ def test_all_mechanisms_and_estimates_take_a_range(ends: Any) -> None:
     assert low <= mean.low <= mean.value <= mean.high <= high
 
 
-@pytest.mark.parametrize("learner", ["boosting", "cells", "neighbors", "auto", "linear, central", "cells, central"])
+@pytest.mark.parametrize("learner", ["boosting", "cells", "neighbors", "mixture", "linear, central", "cells, central"])
 @pytest.mark.parametrize("ends", [(0, 1e30), (-5e-10, 5e-10), (1e12, 1e12 + 2)], ids=str)
 def test_all_learners_take_a_range(ends: Any, learner: str) -> None:
     low, high = ends

@@ -99,7 +99,7 @@ def test_a_command_asks_the_same_again(name: str) -> None:
 
 def test_a_command_names_a_server_or_a_choice_in_place_of_what_they_decide() -> None:
     fit = REQUESTS["fit"]
-    chosen = replace(fit, options={"trust": "local", "chosen": "local linear"})
+    chosen = replace(fit, does="auto", options={"trust": "local", "chosen": "local linear"})
     assert chosen.command().endswith("--out OUT --model auto --trust local --features age,job --revision new --test "
                                      "public.csv")  # fmt: skip
     remote = replace(fit, source=replace(fit.source, name="")).command("ldp", curator="unix:door", out="model")

@@ -317,7 +317,7 @@ def test_a_choice_counts_users_and_fits_take_it(place: Path) -> None:
     assert advice.best.expected == choose((150, 3), ASKED.domain, 2).best.expected
     assert "--user user" in advice.best.command
     summary, notes = fitted(model="auto")
-    assert advice.best.method == "local auto" and not any("--model auto" in note for note in notes)
+    assert advice.best.method == "local mixture" and any("--model auto took local mixture: " in note for note in notes)
     assert "all labels of one user of dataset" in summary.sentence
     with pytest.raises(InputError, match="--user must be another column"):
         choose_file("ratings.parquet", ASKED.domain, 2, label="good", user_column="good")

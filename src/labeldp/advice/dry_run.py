@@ -175,7 +175,7 @@ def dry_run(
 
     for stage, teacher in enumerate(TEACHERS):
         codes = made_up_labels(teacher, some, domain, balance=shares, seed=seed)
-        best = reached({"trust": "local", "model": "auto"}, codes, NO_NOISE, stage)
+        best = reached({"trust": "local", "model": "mixture"}, codes, NO_NOISE, stage)
         for number, option in enumerate(advice.options):
             if progress:
                 done = (stage + number / len(advice.options)) / len(TEACHERS)

@@ -32,7 +32,7 @@ from labeldp.cli.options import (
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
-from labeldp.learners import LEARNERS, TRUSTS
+from labeldp.learners import AUTO, LEARNERS, TRUSTS
 
 if TYPE_CHECKING:
     from labeldp.fit import Estimated, FitSettings, FitSummary, RegressionSummary
@@ -181,10 +181,11 @@ FREQUENT = (
 )
 @click.option(
     "--model",
-    type=click.Choice(list(LEARNERS)),
+    type=click.Choice([AUTO, *LEARNERS]),
     default="auto",
     show_default=True,
-    help=f"The learner. {_choices_help('tables')} {_choices_help('images')} Networks need the extra torch.",
+    help="The learner. auto takes what labeldp choose ranks first, of images distilled with torch, else linear, and "
+    f"says why. {_choices_help('tables')} {_choices_help('images')} Networks need the extra torch.",
 )
 @click.option(
     "--stages",

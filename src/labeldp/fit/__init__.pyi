@@ -2,6 +2,9 @@ from .arrays import feature_rows as feature_rows
 from .arrays import feature_table as feature_table
 from .arrays import label_column as label_column
 from .arrays import refuse_label as refuse_label
+from .auto import Choice as Choice
+from .auto import Described as Described
+from .auto import choose_model as choose_model
 from .bundle import CERTIFICATE as CERTIFICATE
 from .bundle import CERTIFIED as CERTIFIED
 from .bundle import DESCRIPTION as DESCRIPTION

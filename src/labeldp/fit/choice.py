@@ -125,7 +125,7 @@ class Way:
 WAYS = (
     Way(
         "local",
-        "auto",
+        "mixture",
         "each label is randomized once, and the best of several learners learns from all answers",
         {"classes": 1.0, "numbers": 1.06},
         {"classes": 0.0, "numbers": 0.0},

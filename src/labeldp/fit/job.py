@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ from labeldp.curator import (
     user_names,
     users_digest,
 )
+from labeldp.fit.auto import Choice, Described, choose_model
 from labeldp.fit.bundle import PretrainedModel
-from labeldp.fit.choice import WAYS, Option, advise
 from labeldp.fit.rows import (
     GivenRows,
     ImageRows,
@@ -37,6 +36,7 @@ from labeldp.fit.rows import (
 )
 from labeldp.fit.settings import FitSettings, Ids, names_images, public_digest
 from labeldp.learners import (
+    AUTO,
     EVALUATED,
     Learner,
     Model,
@@ -77,9 +77,6 @@ OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"
 FROM_SERVER = "the server's features"
 """What is said in place of a file."""
 
-
-LEAST_IMAGES = 10_000
-"""Fewer images give a network few steps of training; networks were ahead with 60,000 (`docs/results/images.md`)."""
 
 OTHER_BITS = (
     "the step {!r} of this fit was charged before, and what it released cannot be found again: its rows of features "
@@ -173,9 +170,9 @@ class Job:
         learner: what learns.
         rows: the private rows that are used.
         account: what is charged: the dataset of a ledger file, a ledger in memory, or a share of a server's dataset.
+        choice: what was taken, and why.
         public: the rows of a test file, or None.
         init: a network whose weights the training starts from, or None.
-        choice: the choice that `--model auto` made now; None if it made none, or if the ledger held a choice.
         has_learner: whether a program made the learner.
         all_rows: all private rows, if only some rows of each user are used.
         owners: the user of each row, if users are protected.
@@ -186,9 +183,9 @@ class Job:
     learner: Learner
     rows: Rows
     account: Any
+    choice: Choice
     public: PublicRows | None = None
     init: PretrainedModel | None = None
-    choice: Option | None = None
     has_learner: bool = False
     all_rows: Rows | None = None
     owners: Owners | None = None
@@ -230,14 +227,9 @@ class Job:
         The name does not change if an option is set to its default. For models that share their releases, no option
         changes the name.
         """
-        settings = replace(self.settings, model=self.request.does, curator=None, other_ids=False, chosen=None)
-        if settings.evaluation == EVALUATED:
-            settings = replace(settings, evaluation=None)
-        files = {name: file for name, file in self.request.files.items() if name == "init"}
-        source = replace(self.request.source, features=())
-        request = settings.request(source, cap=self.request.cap, files=files)
+        request = _run(self.settings, self.request)
         if self.learner.shares_releases(self.task):
-            request = replace(request, does="labels", source=replace(source, digest=""), options={})
+            request = replace(request, does="labels", source=replace(request.source, digest=""), options={})
         elif self.has_learner:
             request = replace(request, options={**request.options, "learner": repr(self.learner)})
         return request.digest
@@ -298,15 +290,6 @@ class Job:
             users=None if self.owners is None else _users(account, rows),
         )
 
-    def holds_choice(self) -> bool:
-        """Return whether the ledger was charged for this run. Then the choice stays, even if a newer rule differs.
-
-        Learners that share their releases are never held: after one of them, the others are free.
-        """
-        if isinstance(self.account, Ledger) or self.learner.shares_releases(self.task):
-            return False
-        return any((entry.step or "").startswith(f"{self.run}: ") for entry in self.account.own_entries)
-
     def require_budget(self) -> None:
         """Check that the budget admits all steps that are left, before the next of them is charged.
 
@@ -343,8 +326,8 @@ class Job:
         with self.curator.subscribe(after, before):
             release = self.fit(checkpoints=checkpoints, progress=progress)
         conditions = []
-        if self.settings.chosen:
-            conditions.append(f"{self.settings.chosen} was chosen from features and the number of records alone")
+        if self.choice.alternatives:
+            conditions.append(f"{self.choice.name} was chosen from features and the number of records alone")
         if self.settings.encoder is not None:
             why = encoders.ENCODERS[self.settings.encoder].why
             conditions.append(f"the encoder does not depend on the private labels ({why})")
@@ -391,97 +374,85 @@ def prepare(
         rows=len(rows.features),
         digest=public_digest(rows.features, rows.ids, settings.id_column),
     )
-    if settings.chooses and learner is None:
-        job = (_of_images if isinstance(rows, ImageRows) else _chosen)(settings, rows, ledger, source, public)
+    account = _account(ledger, settings, rows, source)
+    if learner is None:
+        charged = partial(_charged, settings=settings, rows=rows, account=account, source=source)
+        choice = choose_model(settings, _described(settings, rows, account), charged)
     else:
-        job = _job(settings, rows, ledger, source, public, learner)
+        choice = Choice(learner.name or type(learner).__name__.lower(), settings.trust, settings.delta)
+    job = _job(settings, choice, rows, account, source, public, learner)
     job.task.check_records()
     job.learner.check(job.inputs, job.task)
     return job
 
 
-def _of_images(settings: FitSettings, rows: Rows, ledger: Any, source: Source, public: PublicRows | None) -> Job:
-    """Return the fit that the ledger was charged for, else networks where torch is installed, else a linear model.
+def _described(settings: FitSettings, rows: Rows, account: Any) -> Described:
+    """Return what is public of the records, as the choice of a model needs it."""
+    (records, *shape), epsilon = rows.features.shape, settings.epsilon
+    if settings.user_column is not None and settings.model == AUTO:
+        sizes = Owners.of(rows.users, rows.ids, None, account).sizes  # type: ignore[union-attr]
+        task = settings.per_user, epsilon, settings.delta, settings.domain, settings.trust
+        records, epsilon = counted(sizes, *task)
+    categories, weights = getattr(rows.encoder, "categorical", ()), getattr(rows, "weights", None)
+    images, weighted = isinstance(rows, ImageRows), weights is not None
+    return Described(records, epsilon, shape[0], sum(categories), images, weighted)
 
-    Raises:
-        InputError: networks were charged, and torch is missing: another model would be charged in addition.
+
+def _charged(choice: Choice, settings: FitSettings, rows: Rows, account: Any, source: Source) -> bool:
+    """Return whether the ledger was charged for such a fit. Then it stays, even if a newer rule differs.
+
+    The name of its run says so. Learners that share their releases have no run of their own: after one of them, the
+    others are free.
     """
-    linear = _job(replace(settings, model="linear"), rows, ledger, source, public)
-    networks = replace(linear, request=replace(linear.request, does="distilled"))
-    prefers = settings.target == "classes" and len(rows.features) >= LEAST_IMAGES and find_spec("torch") is not None
-    if networks.holds_choice() or (prefers and not linear.holds_choice()):
-        return _job(replace(settings, model="distilled"), rows, ledger, source, public)
-    return linear
+    if isinstance(account, Ledger) or not account.own_entries:
+        return False
+    taken, owners = _shared(choice.applied(settings), rows, account)
+    run = _run(taken, taken.request(source, cap=0 if owners is None else owners.cap)).digest
+    return any((entry.step or "").startswith(f"{run}: ") for entry in account.own_entries)
 
 
-def _chosen(settings: FitSettings, rows: Rows, ledger: Any, source: Source, public: PublicRows | None) -> Job:
-    """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
-
-    If no learner is expected to beat a constant, it is the fit of `learner_of`.
-    """
-    default = _job(replace(settings, chosen=""), rows, ledger, source, public)
-    jobs = {"": default}
-    for way in WAYS:
-        if way.admissible(settings.trust):
-            job = _job(replace(settings, chosen=way.name), rows, ledger, source, public)
-            same = (job.learner, job.settings.trust, job.settings.delta) == (
-                default.learner,
-                settings.trust,
-                settings.delta,
-            )
-            jobs[way.name] = default if same else job
-    records, dimension = rows.features.shape
-    epsilon, owners = settings.epsilon, default.owners
-    if owners is not None:
-        records, epsilon = counted(
-            owners.sizes, settings.per_user, epsilon, settings.delta, settings.domain, settings.trust
-        )
-    task = settings.domain, epsilon, settings.delta, settings.trust
-    options = advise(records, dimension, *task, categories=sum(getattr(rows.encoder, "categorical", ()))).options
-    order = [option.method for option in options]
-    for name in [*order, *(name for name in jobs if name not in order)]:
-        if jobs[name].holds_choice():
-            return jobs[name]
-    return replace(jobs[options[0].method], choice=options[0]) if options else default
+def _run(settings: FitSettings, request: Request) -> Request:
+    """Return the part of a request that releases depend on, with options at their defaults left out."""
+    settings = replace(settings, curator=None, other_ids=False, chosen=None)
+    if settings.evaluation == EVALUATED:
+        settings = replace(settings, evaluation=None)
+    files = {name: file for name, file in request.files.items() if name == "init"}
+    return settings.request(replace(request.source, features=()), cap=request.cap, files=files)
 
 
 def _job(
     settings: FitSettings,
+    choice: Choice,
     rows: Rows,
-    ledger: Any,
+    account: Any,
     source: Source,
     public: PublicRows | None,
-    learner: Learner | None = None,
+    learner: Learner | None,
 ) -> Job:
     """Return a fit whose model is chosen."""
-    taken, has_learner = settings, learner is not None
-    if settings.chosen:
-        options = {way.name: way.settings(settings.delta) for way in WAYS}.get(settings.chosen)
-        if options is None:
-            raise InputError(f"--model auto has no way {settings.chosen!r}")
-        taken = replace(settings, **{"delta": 0.0, **options})
+    taken, has_learner = choice.applied(settings), learner is not None
     learner = learner or taken.learner(images=isinstance(rows, ImageRows))
-    account = _account(ledger, taken, rows, source)
     init = None if settings.init is None else PretrainedModel.read(settings.init, account)
     if init is not None:
         learner = replace(learner, init=init.network)  # type: ignore[call-arg]
-    used, owners = rows, None
-    if settings.user_column is not None:
-        taken, owners = _shared(taken, rows, account)
-        used = rows.take(owners.rows)  # type: ignore[union-attr]
+    taken, owners = _shared(taken, rows, account)
+    used = rows if owners is None else rows.take(owners.rows)  # type: ignore[union-attr]
     files = {} if init is None else {"init": NamedFile(path_text(Path(str(settings.init)).name), init.digest)}
     files |= {} if public is None else {"test": NamedFile(path_text(public.file), public.digest())}
-    cap = 0 if owners is None else owners.cap
-    request = replace(settings, model=learner.name or type(learner).__name__.lower()).request(
-        source, cap=cap, files=files
-    )
+    asked = replace(settings, chosen=choice.name) if settings.model == AUTO else replace(settings, model=choice.model)
+    request = asked.request(source, cap=0 if owners is None else owners.cap, files=files)
     if isinstance(account, DatasetLedger):
         account = account.of_request(request)
-    return Job(request, taken, learner, used, account, public, init, None, has_learner, rows, owners)
+    return Job(request, taken, learner, used, account, choice, public, init, has_learner, rows, owners)
 
 
-def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners]:
-    """Return the settings of a fit with the selected records of each user, and the user of each record."""
+def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners | None]:
+    """Return the settings of a fit with the selected records of each user, and the user of each record.
+
+    Without users they are as they were, and nobody's.
+    """
+    if settings.user_column is None:
+        return settings, None
     assert isinstance(rows, PrivateRows | GivenRows)
     if settings.stages != 1 or settings.prior != "none":
         raise InputError("--stages and --prior do not go with --user: every record is answered, or summed, once")
@@ -543,7 +514,8 @@ def read_rows(data: str | pa.Table, settings: FitSettings, test: str | None) -> 
     images = isinstance(data, str) and takes_images(data)
     if images and settings.curator is not None:
         raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
-    settings.learner(images=images)  # refuses options before files are read
+    if settings.model != AUTO:
+        settings.learner(images=images)  # refuses options before files are read
     if images:
         assert isinstance(data, str)
         images_of = ImageRows.read(data, settings)

@@ -186,10 +186,10 @@ def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Call
             names = first_names(job.rows.encoder.names)  # a mistyped label leaves a private column among them
             columns = f", {shape[0]:,} features ({categorical:,} categorical){names and ': '}{names}"
         note(f"\N{CHECK MARK} Read {Path(data).name}: {records:,} records{columns}")
-    if job.choice and job.settings.chosen:
-        note(f"--model auto takes {job.choice.method}: {job.choice.expected}. {job.choice.why}")
-    elif job.settings.chosen:
-        note(f"--model auto stays with {job.settings.chosen}, which was charged before")
+    if job.choice.charged:
+        note(f"--model auto stays with {job.choice.name}, which was charged before")
+    elif job.choice.reason:
+        note(str(job.choice))
     if job.account.is_new:
         note(job.account.creation(ledger))
     if job.owners is not None:

@@ -124,7 +124,7 @@ STAGES = 1
 """What measured best (`docs/results/tables.md`)."""
 
 OPTIONS = ("trust", "chosen", "epochs", "cells", "neighbors", "network", "evaluation", "other_ids", "encoder")
-"""The settings that are options of a request; without a chosen model `stages` and `prior`, too."""
+"""The settings that are options of a request, beside `stages` and `prior`."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,8 @@ class FitSettings:
         revision: names a new state of the labels, or None.
         features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
-        model: a name of `LEARNERS`.
-        chosen: what the model "auto" took, if it is not what the trust has by itself: a name of
-            `labeldp.fit.choice.WAYS`; empty where it is, None where nothing was chosen yet.
+        model: a name of `LEARNERS`, or "auto".
+        chosen: what the model "auto" took, as the name of a `Choice`; None where nothing was chosen yet.
         stages: 1, 2, …
         prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
@@ -215,17 +214,11 @@ class FitSettings:
         """The options of learners."""
         return {name: getattr(self, name) for name in DEFAULTS}
 
-    @property
-    def chooses(self) -> bool:
-        """Whether the model is still to be chosen, which needs labels that are not released in stages."""
-        return self.model == "auto" and self.chosen is None and self.options == DEFAULTS and self.encoder is None
-
     def learner(self, *, images: bool = False) -> "Learner":
-        """Return what learns, of a table or of images; see `learner_of`."""
+        """Return the learner of the named model, of a table or of images; see `learner_of`."""
         delta = 0.0 if self.trust == "local" and self.user_column is not None else self.delta  # of a user's answers
-        name = "linear" if self.encoder and self.model == "auto" else self.model
         images = images and not self.encoder
-        return learner_of(name, trust=self.trust, target=self.target, images=images, delta=delta, **self.options)
+        return learner_of(self.model, trust=self.trust, target=self.target, images=images, delta=delta, **self.options)
 
     @classmethod
     def parse(
@@ -267,8 +260,7 @@ class FitSettings:
     def request(self, source: Source, *, cap: int = 0, files: Mapping[str, NamedFile] | None = None) -> Request:
         """Return the request."""
         options: dict[str, Any] = {name: getattr(self, name) or None for name in OPTIONS}
-        if not self.chosen:
-            options |= {"stages": self.stages, "prior": self.prior}
+        options |= {"stages": self.stages, "prior": self.prior}
         account = {"domain": self.domain, "cohort": self.cohort, "revision": self.revision}
         options |= {"server": self.curator is not None or None, **account}
         return Request.of(
@@ -304,7 +296,7 @@ class FitSettings:
             user_column=source.users or None,
             per_user=request.cap or None,
             init=init,
-            **{"chosen": "", **{name: value for name, value in request.options.items() if name != "server"}},
+            **{name: value for name, value in request.options.items() if name != "server"},
         )
 
 

@@ -95,6 +95,7 @@ def summarize(
         label=settings.label,
         features=tuple(encoder.names),
         model=learner.describe(model, task),
+        choice=str(job.choice),
         command=f"{command} {PUBLIC_FLAG}" if job.public else command,
         sentence=certificate.at(settings.delta),
         certificate=tuple(

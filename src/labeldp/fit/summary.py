@@ -356,6 +356,7 @@ class FitSummary(FiniteFields):
         classes: names of the K classes, in the order of the domain; none where labels are numbers.
         features: names of the columns that the model uses.
         model: what the model is, as a phrase.
+        choice: what `--model auto` took, and why, as a sentence; empty where the model was named.
         command: the command line that repeats the fit.
         published: plain sentences, one per thing that left the private side.
         secret: plain sentences, one per thing that must stay secret.
@@ -420,6 +421,7 @@ class FitSummary(FiniteFields):
     held_out: int = 0
     remedies: tuple[str, ...] = ()
     class_scores: tuple[ClassScore, ...] = ()
+    choice: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,7 @@
 from .adapters import NoisyLabelClassifier as NoisyLabelClassifier
 from .adapters import NoisyNumberRegressor as NoisyNumberRegressor
 from .adapters import debiased_scorer as debiased_scorer
+from .catalog import AUTO as AUTO
 from .catalog import DEFAULTS as DEFAULTS
 from .catalog import LEARNERS as LEARNERS
 from .catalog import TRUSTS as TRUSTS
@@ -8,7 +9,6 @@ from .catalog import LearnerEntry as LearnerEntry
 from .catalog import imported as imported
 from .catalog import learner_of as learner_of
 from .catalog import names_of as names_of
-from .catalog import weighted_learner as weighted_learner
 from .cells.central import Cells as Cells
 from .cells.central import CellTask as CellTask
 from .cells.central import CellTreesClassifier as CellTreesClassifier

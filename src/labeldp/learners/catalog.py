@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 TRUSTS = "local", "central"
 """Who may see the labels of a fit."""
 
+AUTO = "auto"
+"""The `--model` that stands for one of the others: `labeldp.fit.choose_model` takes it."""
+
 
 def imported(module: str) -> Any:
     """Return a module of learners.
@@ -119,9 +122,8 @@ def _classifier(phrase: str, stores: Mapping[str, str], weighted: tuple[str, ...
 
 
 LEARNERS: dict[str, LearnerEntry] = {
-    "auto": LearnerEntry(
-        "what labeldp choose ranks first; of randomized labels a mixture of linear models and boosted trees, for "
-        "numbers boosting and ridge regressions; of images distilled with torch, else linear",
+    "mixture": LearnerEntry(
+        "a mixture of linear models and boosted trees, for numbers of boosting and ridge regressions",
         _STAGES,
         targets=(BOTH, ()),
         options=_STAGED,
@@ -201,7 +203,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         stores={"labeldp.networks.distillation": "LayeredClassifier Layer", **_NETWORK, **_LINEAR},
     ),
 }
-"""Every `--model`, by name, in the order of the help."""
+"""Every `--model` but "auto", by name, in the order of the help."""
 
 DEFAULTS: dict[str, Any] = {
     "stages": 1,
@@ -222,8 +224,6 @@ def learner_of(
 ) -> "Learner":
     """Return the learner of a `--model`, for a table or for images.
 
-    "auto" stands for what its trust has: of sums cells, or with a delta a linear model; of images a linear model.
-
     Args:
         name: a key of `LEARNERS`.
         trust: "local" or "central".
@@ -237,13 +237,9 @@ def learner_of(
     """
     if trust not in TRUSTS:
         raise InputError("--trust must be local or central")
-    chosen = {option: value for option, value in options.items() if value != DEFAULTS[option]}
-    prior = chosen.get("prior", "none")
-    if name == "auto" and images and prior == "none":
-        name = "linear"
-    elif name == "auto" and trust == "central" and (target == "numbers" or prior == "none"):
-        name = "linear" if delta else "cells"
-    _check_names(name, chosen, images)
+    given = {option: value for option, value in options.items() if value != DEFAULTS[option]}
+    prior = given.get("prior", "none")
+    _check_names(name, given, images)
     entry = LEARNERS[name]
     if not entry.path(trust, target, prior):
         raise InputError(_other_models(name, trust, target, images))
@@ -254,22 +250,20 @@ def learner_of(
         )
     if delta and trust == "local":
         raise InputError(_why_no_delta(name, trust, prior))
-    learner = entry.make(name, trust, target, **chosen)
+    learner = entry.make(name, trust, target, **given)
     if delta and not learner.takes_delta:
         raise InputError(_why_no_delta(name, trust, prior))
     return learner
 
 
-def _check_names(name: str, chosen: Mapping[str, Any], images: bool) -> None:
+def _check_names(name: str, given: Mapping[str, Any], images: bool) -> None:
     """Refuse options of other models, and a model that is none or not for such data."""
-    for option in chosen:
+    for option in given:
         models = [model for model, entry in LEARNERS.items() if option in entry.options]
         if name not in models and name in LEARNERS and option not in _STAGED:
             raise InputError(f"--{option} goes with --model {', '.join(models)}")
     models = [model for model, entry in LEARNERS.items() if ("images" if images else "tables") in entry.data]
     if name not in models:
-        if images and name == "auto":
-            raise InputError(f"--model must be named for images: {', '.join(models)}")
         what = "images" if images else "a table"
         problem = f"--model {name} is not for {what}: take --model" if name in LEARNERS else "--model must be one of"
         raise InputError(f"{problem} {', '.join(models)}")
@@ -297,22 +291,6 @@ def _other_models(name: str, trust: str, target: str, images: bool) -> str:
         problem = f"--model {name} does not learn {target}"
     labels = " and --range" if target == "numbers" else ""
     return f"{problem}; with --trust {trust}{labels} take --model {' or '.join(names)}" if names else problem
-
-
-def weighted_learner(name: str, trust: str, target: str) -> str:
-    """Return the learner of weighted records; "auto" stands for the first in the list.
-
-    Raises:
-        InputError: it takes no weights.
-    """
-    names = [model for model, entry in LEARNERS.items() if target in entry.weighted]
-    if trust != "local" or name not in ("auto", *names):
-        raise InputError(
-            f"goes with trust='local' and estimator={' or '.join(map(repr, names))}, or with a scikit-learn estimator "
-            "whose fit takes it",
-            argument="sample_weight",
-        )
-    return names[0] if name == "auto" else name
 
 
 def names_of(trust: str, target: str, *, images: bool = False) -> list[str]:

@@ -97,7 +97,7 @@ def _slow_trees(count: int, categorical: Any, enough: bool) -> dict[str, Any]:
     }
 
 
-MODELS = "auto", "boosting", "logistic", "forest"
+MODELS = "mixture", "boosting", "logistic", "forest"
 """The names that `classifiers_of` knows."""
 
 
@@ -105,7 +105,7 @@ def classifiers_of(
     model: str, features: NDArray[np.float64], categorical: NDArray[np.bool_], classes: int
 ) -> list[Any]:
     """Return the unfitted classifiers of a `--model` that learns from randomized labels."""
-    if model == "auto":
+    if model == "mixture":
         return default_classifiers(features, categorical)
     makers: dict[str, Callable[[], Any]] = {
         "boosting": lambda: boosted_trees(len(features), categorical, classes),

@@ -47,10 +47,10 @@ LABELS = "labels"
 class ReleasedLabels(Learner):
     """Cells, neighbors, or boosted trees of numbers, which learn from one release of all labels.
 
-    Numbers are answered and learned from as in `fit_numbers`, unless users are protected; "auto" takes its learners.
+    Numbers are answered and learned from as in `fit_numbers`, unless users are protected; "mixture" takes its learners.
 
     Args:
-        name: "cells", "neighbors"; or of numbers "boosting" or "auto".
+        name: "cells", "neighbors"; or of numbers "boosting" or "mixture".
         cells, neighbors: how many; None to choose.
         regressors: of numbers, in place of those of the name: they take weights, and are measured on a part.
     """
@@ -68,7 +68,7 @@ class ReleasedLabels(Learner):
         return task.domain.target == "numbers" and task.cap is None and task.domain.size <= MAX_GRID
 
     def mechanism(self, task: Task) -> Mechanism:
-        """Return the mechanism for every record or the first ones; for classes `--model auto` uses it, too."""
+        """Return the mechanism for every record or the first ones; for classes `--model mixture` uses it, too."""
         if self.staged(task):
             return Numbers().mechanisms(task)["range"]
         if task.domain.target == "numbers":
@@ -123,7 +123,7 @@ class ReleasedLabels(Learner):
 
     def numbers(self, features: Any, task: Task) -> Numbers:
         """Return the learner of numbers in parts."""
-        given = bool(self.regressors) or task.weights is not None or self.name != "auto"
+        given = bool(self.regressors) or task.weights is not None or self.name != "mixture"
         return Numbers(self.name, self.learners(features, task) if given else None)
 
     def learners(self, features: Any, task: Task) -> list[Any]:

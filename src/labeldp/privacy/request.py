@@ -306,7 +306,7 @@ class Request:
         if question:
             words += [*question[1:], "--trust", "central"]
         else:
-            words += [REQUEST_KINDS[self.kind].flag, "auto" if "chosen" in self.options else self.does]
+            words += [REQUEST_KINDS[self.kind].flag, self.does]
         for name, value in self.options.items():
             words += [] if name in NOT_TYPED else _typed(name, value)
         words += [*_typed("features", self.source.features), *_typed("cohort", self.scope.cohort)]
