@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 import labeldp as ldp
 from cli.conftest import DONE, PUBLIC, Ran, account
 from cli.test_refusals import refused
-from labeldp import features
 from labeldp.features import ImageMap, PatchFilters, ScatterFilters
 from labeldp.fit import FitSettings, auto, job
 from labeldp.learners import catalog
@@ -50,7 +48,7 @@ def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez(people / "fives.npz", images=test["images"], labels=test["labels"] + 1)
     np.savez(people / "new.npz", images=test["images"])
     for kind in (PatchFilters, ImageMap):
-        monkeypatch.setattr(features, kind.__name__, partial(kind, filters=20))
+        monkeypatch.setitem(kind.__init__.__kwdefaults__, "filters", 20)
     monkeypatch.setitem(ScatterFilters.__init__.__kwdefaults__, "angles", 2)
     return people
 
@@ -90,7 +88,7 @@ def test_trust_in_nobody_takes_a_linear_model_by_default(
     found = json.loads((people / "model" / "summary.json").read_text())
     learned = "in 2 stages" if stages else "in one stage"
     assert found["test"]["accuracy"] > 0.9 and found["model"].endswith(f"learned from noisy labels {learned}")
-    assert "answer to wavelets and to filters" in found["model"] and "--model linear" in found["command"]
+    assert "answer to wavelets and to filters" in found["model"] and "--model auto" in found["command"]
     kinds = [each["mechanism"].partition(",")[0] for each in found["certificate"]]
     assert kinds.count("RandomizedResponseWithPrior") == len(stages) // 2 and kinds[0] == "RandomizedResponse"
     assert found["curve"] and found["accuracy"]
@@ -175,7 +173,7 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((*LOCAL, "--prior", "clusters"), ("--model must be named for images: linear, cnn, inception, resnet18, mlp",)),
+        ((*LOCAL, "--prior", "clusters"), ("--prior clusters goes with --trust central",)),
         ((*LOCAL, "--model", "boosting"), ("--model boosting is not for images",)),
         ((*LOCAL, "--delta", "1e-6"), ("--delta goes with --trust central",)),
         ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or distilled")),
@@ -221,7 +219,7 @@ def test_images_of_another_kind_are_refused(
 
 
 def test_too_few_images_are_refused(labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "ImageMap", ImageMap)
+    monkeypatch.setitem(ImageMap.__init__.__kwdefaults__, "filters", 200)
     np.savez(people / "bars.npz", **bars(4, 0))
     refused(labeldp(*LINEAR), people, "a fit needs at least 20 records, and this one has 4")
 

@@ -127,7 +127,7 @@ def test_a_choice_is_a_function_of_public_numbers_and_says_why() -> None:
     settings = FitSettings("bought", ldp.Classes(2), 0.1, 1e-6, "people", trust="central")
     choice = choose_model(settings, Described(5_000, 0.1, 3))
     assert (choice.name, choice.delta, choice.alternatives, choice.charged) == ("central linear", 1e-6, 2, False)
-    assert str(choice).startswith("--model auto took central linear: noise costs ")
+    assert str(choice).startswith("--model auto took central linear: public numbers cannot tell what noise costs. ")
     stays = choose_model(settings, Described(5_000, 0.1, 3), lambda way: way.model == "cells")
     assert stays.name == "central cells" and stays.delta == 0 and stays.charged
     assert stays.reason == choose_model(replace(settings, chosen="central cells"), Described(5_000, 0.1, 3)).reason
