@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Ran
-from conftest import path as path
-from conftest import people as people
-from conftest import people_files as people_files
-from conftest import pytest_fixture_setup as pytest_fixture_setup
-from conftest import pytest_runtest_protocol as pytest_runtest_protocol
-from conftest import small_disk as small_disk
 from labeldp.cli import main
 from papers.__main__ import papers as group
+from tests.conftest import path as path
+from tests.conftest import people as people
+from tests.conftest import people_files as people_files
+from tests.conftest import pytest_fixture_setup as pytest_fixture_setup
+from tests.conftest import pytest_runtest_protocol as pytest_runtest_protocol
+from tests.conftest import small_disk as small_disk
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import labeldp as ldp
-from conftest import table_of_people
 from labeldp.advice.dry_run import (
     LEAST_ROWS,
     TEACHERS,
@@ -21,6 +20,7 @@ from labeldp.advice.dry_run import (
 from labeldp.fit import advise
 from labeldp.privacy import InputError
 from labeldp.tables import TableEncoder
+from people import table_of_people
 
 TWO, FOUR, NUMBERS = ldp.Classes(("no", "yes")), ldp.Classes(4), ldp.Interval(-10, 90)
 

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conftest import table_of_people
 from labeldp.audit import RunAudit, audit_run
 from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
@@ -22,6 +21,7 @@ from labeldp.privacy import Budget, InputError, LedgerError
 from labeldp.releases import check_charges, release_file
 from labeldp.report import render_report
 from labeldp.tables import column_digest
+from people import table_of_people
 from slow import mostly_slow
 
 SETTINGS = FitSettings(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import table_of_people
 from labeldp.cli import main
+from people import table_of_people
 
 PUBLIC = "--test-labels-are-public"
 

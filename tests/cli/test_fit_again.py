@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from cli.conftest import DONE, PUBLIC, Ran, account
-from conftest import table_of_people
 from labeldp.curator import LedgerFile
 from labeldp.fit import Bundle
+from people import table_of_people
 from slow import mostly_slow
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "9"))

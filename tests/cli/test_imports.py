@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import table_of_people
+from people import table_of_people
 
 RUN = """
 import json, sys

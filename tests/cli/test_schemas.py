@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from cli.conftest import PUBLIC, Ran, account
-from conftest import table_of_people
 from mechanisms.examples import EXAMPLES
+from people import table_of_people
 
 Run = Callable[..., Ran]
 

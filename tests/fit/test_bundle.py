@@ -21,7 +21,6 @@ from sklearn.tree import DecisionTreeRegressor
 from skops import io
 
 import labeldp as ldp
-from conftest import table_of_people
 from labeldp.curator import LedgerFile
 from labeldp.features import ImageMap, ScatterFilters
 from labeldp.fit import DESCRIPTION, ESTIMATOR, TRUSTED, Bundle, FitSettings, fit_file, predict_file, read_certified
@@ -38,6 +37,7 @@ from labeldp.learners import (
     fit_cells,
     fit_linear,
 )
+from people import table_of_people
 
 Disk = Callable[[int], AbstractContextManager[None]]
 

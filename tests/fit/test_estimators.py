@@ -26,11 +26,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
-from conftest import table_of_people
 from labeldp import estimators
 from labeldp.cli import main
 from labeldp.curator import DatasetLedger, Ledger
 from labeldp.privacy import Trust, total_loss
+from people import table_of_people
 from slow import mostly_slow
 
 RNG = np.random.default_rng(0)

@@ -10,8 +10,8 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from conftest import table_of_people
 from labeldp.cli import main
+from people import table_of_people
 
 SECRET = "zebra"
 """A label that no domain has: no message may repeat it."""
