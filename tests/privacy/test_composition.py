@@ -5,16 +5,23 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labeldp.bags.losses import HiddenWeights
 from labeldp.privacy import Largest, PrivacyLoss
+from labeldp.privacy.atoms import BoundedRange, Discrete, Failure, Gaussian, Response
 from labeldp.privacy.composition import (
     MAX_LATTICE_POINTS,
+    Sequence,
     _curve_lattice,
     _curve_multiples,
     _Lattice,
     _step,
     concentrated_delta,
+    delta_of,
+    exceeds,
+    within,
 )
 
 LARGE, SMALL, TINY = HiddenWeights(2.0, 0.5), HiddenWeights(0.07, 0.09), HiddenWeights(4.6e-5, 4.5e-5)
@@ -96,3 +103,37 @@ def test_the_delta_of_a_rate_is_rounded_up(rho: str, epsilon: str) -> None:
             <= failing
             <= min(found * Decimal("1.00001") + Decimal("1.00001e-6"), 1)
         )
+
+
+ATOMS = {
+    "response": Response(Fraction(1, 2), 3),
+    "pure": Response(Fraction(1, 10), 2),
+    "Gaussian": Gaussian(0.25),
+    "failure": Failure(Fraction(1, 10**6)),
+    "range": BoundedRange(Fraction(1, 3)),
+    "list": Discrete((Fraction(2, 7), Fraction(-1, 2)), (Fraction(4, 5), Fraction(1, 5))),
+}
+
+
+def sequences() -> st.SearchStrategy[Sequence]:
+    counts = st.dictionaries(st.sampled_from(sorted(ATOMS)), st.sampled_from([1, 2, 7, 100]), min_size=1, max_size=3)
+    return counts.map(lambda drawn: tuple((ATOMS[name], drawn[name]) for name in sorted(drawn)))
+
+
+BUDGETS = [(Fraction(e), Fraction(d)) for e in ("0.01", "0.3", "1", "3", "20") for d in ("0", "1e-9", "1e-5", "0.2")]
+
+
+@given(sequences(), st.sampled_from(BUDGETS))
+def test_what_a_budget_covers_never_exceeds_it(sequence: Sequence, budget: tuple[Fraction, Fraction]) -> None:
+    """Lower and upper ends of one curve: an honest charge is never refused."""
+    if within(sequence, *budget):
+        assert not exceeds(sequence, *budget)
+
+
+@given(sequences(), st.sampled_from([Fraction(1, 3), Fraction(1), Fraction(4)]))
+def test_finite_losses_exceed_a_budget_that_is_a_little_too_small(sequence: Sequence, epsilon: Fraction) -> None:
+    parts = tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | Gaussian))
+    if (delta := delta_of(parts, epsilon)) > 1e-15:
+        coarse = any(isinstance(atom, Discrete) for atom, _ in parts)  # losses of a list are rounded to a lattice
+        assert exceeds(parts, epsilon, Fraction(delta * (0.9 if coarse else 1 - 1e-6)))
+    assert not exceeds(parts, epsilon, Fraction(delta))

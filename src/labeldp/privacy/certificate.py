@@ -445,7 +445,8 @@ def checked_certificate(content: Any, path: object) -> Certificate:
         lists = (content["assumptions"], content.get("cohorts", []))
         readable = all(isinstance(text, str) for text in texts) and all(isinstance(part, list) for part in lists)
         readable = readable and _holds(content, replace(certificate, request=None).to_json())
-    except InputError:
+        readable = readable and not any(charge.exceeds_budgets for charge in certificate.entries)
+    except (InputError, ArithmeticError):
         readable = False
     if not readable:
         raise InputError(f"the certificate of {path} is damaged, or this is not a certificate of labeldp")

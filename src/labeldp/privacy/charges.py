@@ -9,6 +9,7 @@ from itertools import combinations, product, takewhile
 from typing import Any, TypeVar
 
 from labeldp.privacy.atoms import Response
+from labeldp.privacy.composition import exceeds
 from labeldp.privacy.exact import decimal, float_above
 from labeldp.privacy.loss import PrivacyLoss, RecordLoss, checked_times
 from labeldp.privacy.unit import Unit, common_unit
@@ -133,6 +134,11 @@ class Charge:
         }
 
     @property
+    def exceeds_budgets(self) -> bool:
+        """Whether it surely costs more than the largest of its budgets: then no account was charged with it."""
+        return bool(self.budgets) and exceeds(self.loss.atoms, *largest_of(self.budgets))
+
+    @property
     def history(self) -> str:
         """When it was charged, and by what, as a sentence; "" where no one says."""
         if not self.facts:
@@ -164,7 +170,10 @@ def _listed(path: Path) -> list[list[Any]]:
 
 
 def _path(value: Iterable[Any]) -> Path:
-    return tuple((str(split), int(part)) for split, part in value)
+    path = tuple((str(split), int(part)) for split, part in value)
+    if any(part < 0 for _, part in path):
+        raise ValueError("parts are numbered from 0")
+    return path
 
 
 def can_take(step: Step, release: Step) -> bool:

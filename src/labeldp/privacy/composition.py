@@ -48,6 +48,11 @@ MIN_CURVE_STEPS = 1 << 11
 DENSE_CURVE_STEPS, CURVE_STEP_GROWTH = 256, 1.01
 """A curve is read at every step near zero, and further out where losses are so much larger than the last."""
 
+_MOST_MOVED = 1e-24
+"""No more mass than this was moved upwards off the lower ends of the lattices of `MOST_COMPOSED` losses."""
+
+_LEAST_ERROR = 1e-9
+
 _DOTS_ERROR = 1e-9
 
 _RATE_ERROR = 1e-9
@@ -63,7 +68,10 @@ MOST_COMPOSED = 10**13
 
 @dataclass(frozen=True)
 class _Lattice:
-    """Finite losses (first + i) * step with masses, correct up to a relative error."""
+    """Finite losses (first + i) * step with masses, correct up to a relative error.
+
+    No loss was rounded up by more than `raised`.
+    """
 
     step: Fraction
     first: int
@@ -71,6 +79,7 @@ class _Lattice:
     relative_error: float
     lost: float = 0.0
     limit: int = MAX_LATTICE_POINTS
+    raised: Fraction = Fraction(0)
 
     @property
     def most(self) -> float:
@@ -94,8 +103,8 @@ class _Lattice:
         terms = min(np.count_nonzero(left.masses), np.count_nonzero(right.masses))
         error = left.relative_error + right.relative_error + 1.01 * (terms + 1) * 2.0**-53
         lost = 1.001 * (left.lost * max(1.0, right.total) + right.lost * max(1.0, left.total))
-        masses = _convolved(left.masses, right.masses)
-        return _Lattice(step, left.first + right.first, masses, error, lost, self.limit).trimmed()
+        masses, raised = _convolved(left.masses, right.masses), left.raised + right.raised
+        return _Lattice(step, left.first + right.first, masses, error, lost, self.limit, raised).trimmed()
 
     def on(self, step: Fraction) -> "_Lattice":
         """Return the same on a step that is this one times a power of two, losses rounded up."""
@@ -109,8 +118,8 @@ class _Lattice:
         padded = np.concatenate([np.zeros(1 - self.first % 2), self.masses])
         padded = np.concatenate([padded, np.zeros(len(padded) % 2)])
         masses = padded.reshape(-1, 2).sum(axis=1)
-        error = self.relative_error + 2.0**-52
-        return _Lattice(2 * self.step, -(-self.first // 2), masses, error, self.lost, self.limit)
+        error, raised = self.relative_error + 2.0**-52, self.raised + self.step
+        return _Lattice(2 * self.step, -(-self.first // 2), masses, error, self.lost, self.limit, raised)
 
     def trimmed(self) -> "_Lattice":
         """Return a long lattice without its negligible ends, on a coarser step where it is still too long."""
@@ -122,7 +131,8 @@ class _Lattice:
         masses = self.masses[bottom : len(self.masses) - top].copy()
         masses[0] += below[bottom - 1] if bottom else 0.0
         lost = self.lost + (1.001 * float(above[top - 1]) if top else 0.0)
-        lattice = _Lattice(self.step, self.first + bottom, masses, self.relative_error + 2.0**-52, lost, self.limit)
+        error, first = self.relative_error + 2.0**-52, self.first + bottom
+        lattice = _Lattice(self.step, first, masses, error, lost, self.limit, self.raised)
         while len(lattice.masses) > self.limit:
             lattice = lattice.coarser()
         return lattice
@@ -206,6 +216,38 @@ def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
     if concentrated <= delta:
         return _checked(sequence, epsilon, concentrated) <= delta
     return delta_of(sequence, epsilon) <= delta
+
+
+def exceeds(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
+    """Return True only if a sequence surely does not keep (epsilon, delta): by lower ends of delta.
+
+    They are those of each atom alone, and of finite losses and Gaussian atoms together.
+
+    Args:
+        epsilon: positive.
+        delta: where it is 0, the largest loss decides, exactly.
+    """
+    if not delta:
+        bound = max_loss(sequence)
+        return bound is None or bound > epsilon
+    epsilon = min(epsilon, _MAX_EPSILON)
+    return any(atom.least(epsilon) > delta for atom, _ in sequence) or _least_together(sequence, epsilon) > delta
+
+
+def _least_together(sequence: Sequence, epsilon: Fraction) -> float:
+    """Return a lower end of delta at epsilon of the finite losses and the Gaussian atoms of a sequence together."""
+    parts = tuple([pair for pair in sequence if isinstance(pair[0], Response | Discrete | Gaussian)])
+    finite = tuple([pair for pair in parts if not isinstance(pair[0], Gaussian)])
+    if sum(count for _, count in finite) > MOST_COMPOSED or convolutions(finite) > MOST_CONVOLUTIONS:
+        return 0.0
+    lattice, mu = _lattice(finite), total_mu(parts) * (1 - 2.0**-49)
+    above = float(epsilon + lattice.raised)
+    gaps = above - lattice.losses() + 2.0**-50 * (above + np.abs(lattice.losses()))
+    pieces = -np.expm1(np.minimum(gaps, 0.0))
+    if mu > 0:
+        pieces = np.array([gained - lost for gained, lost in (gaussian_terms(gap, mu, -1.0) for gap in gaps.tolist())])
+    error = lattice.relative_error + 2.0**-50 * (len(gaps) + 1) + _LEAST_ERROR
+    return float(lattice.masses @ np.maximum(pieces - SMALLEST, 0.0)) * (1 - error) - _MOST_MOVED
 
 
 def concentration(atom: Atom) -> Fraction | None:
@@ -344,7 +386,8 @@ def _atom_lattice(atom: Atom, step: Fraction) -> _Lattice:
     masses = np.zeros(max(cell for cell, _ in cells) - first + 1)
     for cell, mass in cells:
         masses[cell - first] += float(mass)
-    return _Lattice(step, first, masses, (len(cells) + 1) * 2.0**-52)
+    raised = max(cell * step - loss for (cell, _), (loss, _) in zip(cells, atom.masses(), strict=True))
+    return _Lattice(step, first, masses, (len(cells) + 1) * 2.0**-52, raised=raised)
 
 
 @lru_cache(maxsize=256)

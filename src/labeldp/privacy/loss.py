@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
@@ -242,7 +242,8 @@ class PrivacyLoss:
         [row] = value
         atoms: Counter[Atom] = Counter()
         for part in row:
-            atoms[_atom_from_json(part)] += checked_times(part["times"])
+            atom = {name: part[name] for name in part if name != "times"}
+            atoms[_atom_from_json(atom)] += checked_times(part["times"])
         return cls(_canonical(atoms))
 
     def __str__(self) -> str:
@@ -306,6 +307,9 @@ def _atom_from_json(value: Json) -> Atom:
         raise ValueError(f"unknown kind of privacy loss: {value['kind']}")
     module, _, name = ATOMS[value["kind"]].partition(":")
     atom: Atom = getattr(import_module(module), name).from_json(value)
+    names = [part.name for part in fields(atom)]  # type: ignore[arg-type]
+    if value.keys() != {"kind", *names}:  # other readers would see two unlike losses
+        raise ValueError("a loss has the fields of its kind, and no others")
     return atom
 
 
