@@ -43,7 +43,7 @@ def made_up(records: int, columns: int, classes: int) -> tuple[np.ndarray, np.nd
     return features, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
 
 
-def fit(model: str, records: int, columns: int, classes: int) -> Callable[[], object]:
+def fit(model: str, records: int, columns: int, classes: int, *, diagnostics: bool = False) -> Callable[[], object]:
     """`labeldp fit` of a table in Parquet, report included."""
     from labeldp.fit import FitSettings, fit_file
     from labeldp.report import render_report
@@ -60,7 +60,12 @@ def fit(model: str, records: int, columns: int, classes: int) -> Callable[[], ob
 
     def work() -> None:
         fit_file(
-            str(place / "t.parquet"), settings, ledger=str(place / "l.db"), out=str(place / "o"), render=render_report
+            str(place / "t.parquet"),
+            settings,
+            ledger=str(place / "l.db"),
+            out=str(place / "o"),
+            render=render_report,
+            diagnostics=diagnostics,
         )
         folder.cleanup()
 
@@ -157,7 +162,7 @@ def diagnostics(shape: list[int]) -> None:
     """A fit with its report: prints the processor time of all, and that of other epsilons and of ranked features."""
     from importlib import import_module
 
-    module, spent = import_module("labeldp.fit.summarize"), []
+    module, spent = import_module("labeldp.fit.simulate"), []
 
     def timed(work: Callable[..., object]) -> Callable[..., object]:
         def run(*arguments: object) -> object:
@@ -170,7 +175,7 @@ def diagnostics(shape: list[int]) -> None:
 
     for name in ("simulated_curve", "importances"):
         setattr(module, name, timed(getattr(module, name)))
-    print(json.dumps([seconds(fit("auto", *shape)), *spent]))
+    print(json.dumps([seconds(fit("auto", *shape, diagnostics=True)), *spent]))
 
 
 def of_diagnostics() -> str:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -129,21 +128,11 @@ def durability() -> Iterator[str]:
         yield setting
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_curves() -> Iterator[None]:
-    """Simulate no other epsilons: that takes half of a fit, and releases nothing. Tests of the curve use `curves`."""
-    summarize = import_module("labeldp.fit.summarize")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(summarize, "simulated_curve", lambda *_: None)
-        yield
-
-
 @pytest.fixture
 def curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fits simulate two epsilons and their own, for the curve of the report."""
+    """Reports with details simulate two epsilons and their own."""
     from labeldp.fit import simulate
 
-    monkeypatch.setattr(import_module("labeldp.fit.summarize"), "simulated_curve", simulate.simulated_curve)
     monkeypatch.setattr(simulate, "EPSILONS", (1.0, 4.0))
 
 

@@ -286,7 +286,10 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         request = self.certificate_.request or settings.request(Source("", "y"))
         job = Job(request, settings, learner, rows_of_fit, account, self.choice_)
         release = Release(replace(model, encoder=None), self.certificate_)
-        summary = summarize(job, release, stages, lambda text, share: None, repr(self))
+        from labeldp.fit import diagnosed  # what a fit does not need
+
+        summary = summarize(job, release, stages, repr(self))
+        summary = diagnosed(summary, job, release.value, lambda text, share: None)
         return summary if summary.created else replace(summary, created=created)
 
     def _settings(self) -> FitSettings:

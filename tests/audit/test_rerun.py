@@ -137,17 +137,17 @@ def test_every_learner_is_asked_again(tmp_path: Path, name: str, trust: str) -> 
     assert status(out, people(tmp_path, changed=3)) == 1
 
 
-def test_a_fit_without_diagnostics_is_asked_again_without_them(tmp_path: Path) -> None:
+def test_a_fit_is_asked_again_with_diagnostics_and_without_them(tmp_path: Path) -> None:
     data, out = people(tmp_path), tmp_path / "model"
     settings = FitSettings("bought", Classes(CLASSES), 2.0, 0.0, "people", model="logistic", id_column="id")
-    summary = fit_file(
-        data, settings, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report, diagnostics=False
-    )
+    summary = fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report)
     assert summary.curve is None and not summary.importance
     assert "Permutation importance" not in (out / "report.html").read_text()
     assert status(out, data) == 0
     spent = LedgerFile(tmp_path / "l.ledger").dataset("people").spent
-    fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "whole"), render=render_report)
+    fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "whole"), render=render_report,
+             diagnostics=True)  # fmt: skip
+    assert status(tmp_path / "whole", data) == 0
     assert LedgerFile(tmp_path / "l.ledger").dataset("people").spent == spent
 
 

@@ -209,7 +209,7 @@ def test_a_model_of_neighbors_says_that_its_file_holds_public_rows(labeldp: Call
 
 @pytest.mark.usefixtures("curves")
 def test_the_curve_says_how_the_simulated_labels_are_learned_from(labeldp: Callable[..., Ran], people: Path) -> None:
-    assert labeldp("fit", "people.csv", *QUICK).status == 0
+    assert labeldp("fit", "people.csv", *QUICK, "--diagnostics").status == 0
     assert "with a linear model of the features" in summary(people)["curve"]["method"]
 
 

@@ -55,7 +55,7 @@ def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("curves")
 def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[..., Ran], people: Path) -> None:
-    done = labeldp(*LINEAR, "--test", "test.npz", PUBLIC)
+    done = labeldp(*LINEAR, "--test", "test.npz", PUBLIC, "--diagnostics")
     assert done.status == 0, done.err
     found = json.loads((people / "model" / "summary.json").read_text())
     assert found["test"]["accuracy"] > 0.9 and found["test"]["file"] == "test.npz"
@@ -82,7 +82,7 @@ def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[...
 def test_trust_in_nobody_takes_a_linear_model_by_default(
     labeldp: Callable[..., Ran], people: Path, stages: tuple[str, ...]
 ) -> None:
-    asked = (*LOCAL, "--epsilon", "2", *stages, "--test", "test.npz", PUBLIC)
+    asked = (*LOCAL, "--epsilon", "2", *stages, "--test", "test.npz", PUBLIC, "--diagnostics")
     done = labeldp(*asked)
     assert done.status == 0, done.err
     found = json.loads((people / "model" / "summary.json").read_text())

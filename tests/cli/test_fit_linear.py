@@ -22,7 +22,8 @@ from labeldp.privacy import total_loss
 
 LABELS = ("--label", "bought", "--classes", "no,yes", *account("people", "2"))
 CENTRAL = ("--trust", "central", "--model", "linear")
-FIT = ("fit", "people.csv", *LABELS, *CENTRAL, "--id", "id", "--epsilon", "2", "--delta", "1e-6", "--out", "model")
+FIT = ("fit", "people.csv", *LABELS, *CENTRAL, "--id", "id", "--epsilon", "2", "--delta", "1e-6", "--diagnostics",
+       "--out", "model")  # fmt: skip
 
 
 @pytest.fixture(scope="session")

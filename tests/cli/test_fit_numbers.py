@@ -87,7 +87,7 @@ def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folde
 
 @pytest.mark.slow
 def test_the_report_of_numbers_speaks_of_errors(labeldp: Callable[..., Ran], folder: Path) -> None:
-    assert labeldp(*FIT, "--test", "public_homes.csv", PUBLIC).status == 0
+    assert labeldp(*FIT, "--test", "public_homes.csv", PUBLIC, "--diagnostics").status == 0
     text, found = report(folder), summary(folder)
     assert "a number from 0 to 100" in text and "RMSE on a public test file" in text and "Mean baseline:" in text
     assert "Mean of noisy label minus prediction" in text and "Rise of the mean squared error" in text
@@ -182,7 +182,8 @@ def test_cells_of_numbers_and_of_classes_are_central_too(labeldp: Callable[..., 
     assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv").status == 0
     (folder / "l.ledger").unlink()
     done = labeldp(
-        "fit", "people.csv", *PEOPLE, "--epsilon", "2", *cells, "--test", "public.csv", PUBLIC, "--out", "classes"
+        *("fit", "people.csv", *PEOPLE, "--epsilon", "2", *cells, "--test", "public.csv", PUBLIC, "--out", "classes"),
+        "--diagnostics",
     )
     assert done.status == 0, done.err
     found = summary(folder, "classes")
@@ -289,7 +290,7 @@ def test_few_records_have_their_features_shuffled_where_each_is_looked_up(
     labeldp: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(simulate, "MAX_SHUFFLED", 60)
-    assert labeldp(*FIT, "--model", "neighbors").status == 0
+    assert labeldp(*FIT, "--model", "neighbors", "--diagnostics").status == 0
     assert {each["feature"] for each in summary(folder)["importance"]} == {"size", "age", "town"}
 
 
@@ -337,7 +338,7 @@ def test_classes_are_drawn_too(labeldp: Callable[..., Ran], folder: Path) -> Non
 @pytest.mark.usefixtures("curves")
 def test_cells_and_neighbors_learn_classes(labeldp: Callable[..., Ran], folder: Path, model: str) -> None:
     done = labeldp("fit", "people.csv", *PEOPLE, "--epsilon", "3", "--model", model, "--test", "public.csv", PUBLIC,
-                   "--out", "model")  # fmt: skip
+                   "--out", "model", "--diagnostics")  # fmt: skip
     assert done.status == 0, done.err
     found = summary(folder)
     assert found["test"]["accuracy"] > 0.65

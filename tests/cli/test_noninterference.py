@@ -42,6 +42,8 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "fit with an evaluation": [("fit", "people.csv", *CLASSES, "--epsilon", "1", "--model", "logistic",
                                 "--evaluation", "0.2", "--out", "model")],
     "fit linear": [("fit", "people.csv", *CLASSES, "--epsilon", "1", *CENTRAL, "--model", "linear", "--out", "model")],
+    "report": [("fit", "people.csv", *CLASSES, "--epsilon", "1", "--model", "logistic", "--out", "model"),
+               ("report", "model", "--data", "people.csv", "--ledger", "l.ledger")],
     "fit cells": [("fit", "people.csv", *CLASSES, "--epsilon", "1", "--model", "cells", "--out", "model")],
     "fit numbers": [("fit", "people.csv", *NUMBERS, "--epsilon", "1", "--out", "model")],
     "fit numbers, central": [("fit", "people.csv", *NUMBERS, "--epsilon", "1", *CENTRAL, "--out", "model")],

@@ -18,6 +18,7 @@ SECTIONS = {
     "Train": {
         "fit": "labeldp.cli.fit:fit",
         "predict": "labeldp.cli.fit:predict",
+        "report": "labeldp.cli.fit:report",
         "demo": "labeldp.cli.fit:demo",
     },
     "Release": {

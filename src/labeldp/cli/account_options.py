@@ -48,7 +48,7 @@ def complete_account(options: dict[str, Any]) -> None:
         open_table(path).require(options["label"], "--label")  # before questions about ledgers: columns are public
     stem = Path(path.name.removesuffix(".gz")).stem
     if options["ledger"] is None:
-        options["ledger"] = str(_ledger_next_to(path, stem))
+        options["ledger"] = str(ledger_next_to(path))
     if options["dataset"] is None:
         options["dataset"] = f"{path_text(stem)}/{options['label']}"
     names = options["ledger"], options["dataset"], budget, options["epsilon"], options.get("delta") or "0"
@@ -60,12 +60,13 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _ledger_next_to(data: Path, stem: str) -> Path:
+def ledger_next_to(data: Path) -> Path:
     """Return the ledger of a file; refuse a new one in a folder of images or a read-only folder."""
     from labeldp.privacy import InputError
 
     if not data.exists():
         raise InputError(f"no such file or folder: {data}")
+    stem = Path(data.name.removesuffix(".gz")).stem
     ledger, folder = data.with_name(f"{stem}.ledger"), data.absolute().parent
     use = "Use --ledger FILE, in a folder that only you can read"
     if data.is_dir():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.account_options import describe_budget, held_label_options
+from labeldp.cli.account_options import describe_budget, held_label_options, ledger_next_to
 from labeldp.cli.options import (
     FILE,
     PATH,
@@ -242,11 +242,10 @@ FREQUENT = (
     help="Distinct record ids, not a feature. Noise follows the ids, not the row order.",
 )
 @click.option(
-    "--no-diagnostics",
-    "diagnostics",
-    flag_value=False,
-    default=True,
-    help="Leave out what takes long in the report: accuracy at other epsilons, and the ranking of features.",
+    "--diagnostics",
+    is_flag=True,
+    help="Add accuracy at other ε and the importance of features to the report. It can take longer than the fit, and "
+    "costs no ε; labeldp report adds both later.",
 )
 @user_options
 @json_option
@@ -298,10 +297,10 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
         content["budget"] = {"dataset": summary.dataset, **entries["budget"], "words": budget}
         click.echo(json.dumps(content | {"model": out, "report": f"{out}/report.html"}, indent=2))
         return
-    _show(summary, settings, out, budget)
+    _show(summary, settings, out, budget, data if server is None else None)
 
 
-def _show(summary: FitSummary, settings: FitSettings, out: str, budget: str) -> None:
+def _show(summary: FitSummary, settings: FitSettings, out: str, budget: str, data: str | None) -> None:
     """Print how good the model is, its cost, and what to do next."""
     cost = f"ε = {settings.asked:g}, δ = {settings.delta:g} · {settings.trust} · {budget}"
     carried = f" --id {shlex.quote(settings.id_column)}" if settings.id_column else ""
@@ -312,6 +311,9 @@ def _show(summary: FitSummary, settings: FitSettings, out: str, budget: str) -> 
         ("Check", f"{program()} certificate {shlex.quote(out)}"),
         ("Report", f"{out}/report.html"),
     ]
+    if data is not None and summary.curve is None and not summary.importance:
+        details = f"{program()} report {shlex.quote(out)} --data {shlex.quote(data)}"
+        rows.append(("Details", f"{details}  (importance of features, accuracy at other ε)"))
     for line in format_rows([*summary_rows(summary), *rows]):
         click.echo(line)
 
@@ -350,6 +352,35 @@ def predict(model: str, data: str, out: str, id_column: str | None, as_json: boo
         click.echo(f"{rows:,} predictions in {out}")
 
 
+@click.command(epilog="\b\nExample:\n  labeldp report model --data people.csv\n")
+@click.argument("model", type=click.Path(path_type=str))
+@click.option("--data", type=PATH, metavar="FILE", help="The data that the model was learned from.")
+@click.option("--ledger", type=FILE, help="The ledger of the fit; by default STEM.ledger next to the file STEM.csv.")
+@quiet_option
+@flags_in_errors(data="--data", ledger="--ledger")
+def report(model: str, data: str | None, ledger: str | None) -> None:
+    """Add details to the report of a model.
+
+    Adds what labeldp fit leaves out without --diagnostics: the importance of the features, and a simulation of the
+    accuracy at other ε. Learns the model again from the noisy labels in the ledger, so it costs no ε. MODEL is the
+    directory that fit wrote. Its model stays as it is; a signature must be made again.
+    """
+    from labeldp.fit import diagnose_file
+    from labeldp.privacy import InputError
+    from labeldp.report import render_report
+
+    if data is None:
+        raise InputError("--data must be given: details need the features that the model was learned from")
+    ledger = ledger or str(ledger_next_to(Path(data)))
+    with _progress("reading", lines=True) as progress:
+        summary = diagnose_file(model, data, ledger=ledger, render=render_report, progress=progress)
+    if is_quiet():
+        return
+    if summary.curve is None and not summary.importance:
+        note(f"The report has no details: {summary.model} has neither a simulation nor an importance of features.")
+    click.echo(f"Report: {model.rstrip('/')}/report.html")
+
+
 @click.command(epilog="\b\nExample:\n  labeldp demo\n")
 @click.option("--out", default="demo-output", show_default=True, type=click.Path(path_type=str), help="A directory.")
 @click.option("--epsilon", default="1", show_default=True, type=str)
@@ -367,4 +398,4 @@ def demo(out: str, epsilon: str) -> None:
         summary = fit_file(
             **files, settings=settings, test_labels_are_public=True, render=render_report, note=note, progress=progress
         )
-    _show(summary, settings, files["out"], describe_budget(files["ledger"], settings.dataset))
+    _show(summary, settings, files["out"], describe_budget(files["ledger"], settings.dataset), files["data"])

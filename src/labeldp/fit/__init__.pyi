@@ -26,6 +26,7 @@ from .choice import advise as advise
 from .choice import score_of as score_of
 from .choice import trust_name as trust_name
 from .demo import prepare_demo as prepare_demo
+from .diagnose import diagnose_file as diagnose_file
 from .job import Job as Job
 from .job import prepare as prepare
 from .job import read_rows as read_rows
@@ -47,6 +48,7 @@ from .settings import domain_of as domain_of
 from .settings import epsilon_of as epsilon_of
 from .settings import parts_of as parts_of
 from .settings import whole_number as whole_number
+from .simulate import diagnosed as diagnosed
 from .summarize import budget_use as budget_use
 from .summarize import summarize as summarize
 from .summary import Across as Across

@@ -4,7 +4,8 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from io import BytesIO
@@ -84,6 +85,10 @@ class Bundle:
         labels = domain.to_json() if domain.target == "classes" else {"range": domain.to_json()}
         description = {"format": FORMAT, **labels, "noise": noise, "features": self.encoder.to_json()}
         write_json(folder / DESCRIPTION, description)
+
+    def is_in(self, folder: Path) -> bool:
+        """Return whether a folder holds this estimator."""
+        return (folder / ESTIMATOR).read_bytes() == _dumped(self.model.estimator)
 
     @classmethod
     def read(cls, folder: Path) -> "Bundle":
@@ -267,12 +272,26 @@ def _version_beside(path: Path) -> str:
         return ""
 
 
-def certify(folder: Path, certificate: Certificate) -> None:
-    """Write the certificate with digests of all that it covers."""
-    files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
+def certify(folder: Path, certificate: Certificate, changes: Mapping[str, str] = {}) -> None:
+    """Write the certificate with digests of all that it covers, and texts of covered files that change with it.
+
+    All texts are on disk before the first file is replaced.
+    """
+    with ExitStack() as writing:
+        target = writing.enter_context(atomic_write(folder / CERTIFICATE, overwrite=True))  # the last to be replaced
+        drafts = {name: writing.enter_context(atomic_write(folder / name, overwrite=True)) for name in changes}
+        for name, draft in drafts.items():
+            draft.write_text(changes[name], encoding="utf-8")
+        paths = {name: drafts.get(name, folder / name) for name in CERTIFIED}
+        files = {name: file_digest(path) for name, path in paths.items() if path.is_file()}
+        target.write_text(_certified(certificate, files), encoding="utf-8")
+
+
+def _certified(certificate: Certificate, files: Mapping[str, str | None]) -> str:
+    """Return the text of a certificate with digests of files."""
     content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
     # Sorted: what a ledger finds again has its names in another order than what was just charged.
-    write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    return json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
@@ -300,7 +319,12 @@ def certificate_digest(content: Any) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, whole or not at all."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return a JSON value as the text of a file."""
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:

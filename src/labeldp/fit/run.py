@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from labeldp.curator import Curator, DatasetLedger, LedgerFile, counting_unreadable
@@ -50,7 +51,7 @@ def fit_file(
     render: Render | None = None,
     note: Callable[[str], None] | None = None,
     progress: Progress | None = None,
-    diagnostics: bool = True,
+    diagnostics: bool = False,
 ) -> FitSummary:
     """Learn a model from a file, and write model, certificate and report into a new directory.
 
@@ -72,7 +73,8 @@ def fit_file(
         render: turns the summary into the report, such as `labeldp.report.render_report`; without it none is written.
         note: called with a sentence that the user should read.
         progress: called with what is being done and the share of the work that is done.
-        diagnostics: whether the report has simulated accuracy at other epsilons and ranks features.
+        diagnostics: whether the report has simulated accuracy at other epsilons and ranks features, which may take
+            longer than the fit; `diagnose_file` adds both later.
 
     Guarantee (refusal_free): what is refused charges nothing, and the directory is whole or absent.
 
@@ -102,16 +104,7 @@ def fit_file(
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
 
-    def job_of() -> Job:
-        source = curator.features() if data is None else data  # type: ignore[union-attr]
-        if ledger is not None and data is not None and not takes_images(data):  # before a message tells of values
-            names = (settings.id_column, settings.user_column, *(settings.features or open_table(data).columns))
-            LedgerFile(ledger).refuse_private(settings.dataset, [name for name in names if name != settings.label])
-        private = counting_unreadable(lambda: file_account(ledger, settings), settings.domain)
-        with nullcontext() if ledger is None else private:  # what a server has is read with public features alone
-            rows, public = read_rows(source, settings, test)
-        return prepare(settings, rows, ledger if curator is None else curator, data=data, public=public)
-
+    job_of = partial(read_job, data, settings, ledger=ledger, curator=curator, test=test)
     if (Path(out) / CERTIFICATE).is_file():
         return existing_result(job_of(), Path(out))
     with atomic_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
@@ -138,9 +131,11 @@ def fit_file(
         if address is not None and address.startswith("unix:"):
             address = f"unix:{path_text(Path(address).name)}"
         files = {"ledger": path_text(Path(ledger or "").name), "out": path_text(Path(out).name)}
-        summary = summarize(
-            job, release, tuple(stages), show, job.request.command(curator=address, **files), diagnostics=diagnostics
-        )
+        summary = summarize(job, release, tuple(stages), job.request.command(curator=address, **files))
+        if diagnostics:
+            from labeldp.fit.simulate import diagnosed
+
+            summary = diagnosed(summary, job, release.value, show)
         digest = certificate_digest(release.certificate.to_json())
         summary = replace(summary, request=job.request.digest, certificate_digest=digest)
         Bundle(release.value, job.rows.encoder).write(folder)
@@ -149,6 +144,25 @@ def fit_file(
             write_text(folder / REPORT, render(summary))
         certify(folder, release.certificate)
     return summary
+
+
+def read_job(
+    data: str | None,
+    settings: FitSettings,
+    *,
+    ledger: str | None = None,
+    curator: CuratorLike | None = None,
+    test: str | None = None,
+) -> Job:
+    """Read the rows of a fit, and return it; see `fit_file` and `prepare`."""
+    source = curator.features() if data is None else data  # type: ignore[union-attr]
+    if ledger is not None and data is not None and not takes_images(data):  # before a message tells of values
+        names = (settings.id_column, settings.user_column, *(settings.features or open_table(data).columns))
+        LedgerFile(ledger).refuse_private(settings.dataset, [name for name in names if name != settings.label])
+    private = counting_unreadable(lambda: file_account(ledger, settings), settings.domain)
+    with nullcontext() if ledger is None else private:  # what a server has is read with public features alone
+        rows, public = read_rows(source, settings, test)
+    return prepare(settings, rows, ledger if curator is None else curator, data=data, public=public)
 
 
 def existing_result(job: Job, folder: Path) -> FitSummary:

@@ -1,5 +1,6 @@
 """What a model's features are worth, and what other epsilons would have given: computed from releases alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator import Curator, Ledger
-from labeldp.fit.summary import Curve, CurvePoint, Importance
-from labeldp.learners import MAX_SIMULATED, Evaluation, Learner, Model, NumberEvaluation, Task
+from labeldp.fit.job import Job
+from labeldp.fit.summary import TWO_SIDED, Curve, CurvePoint, FitSummary, Importance
+from labeldp.learners import MAX_SIMULATED, Evaluation, Learner, Model, NumberEvaluation, SummedErrors, Task
 from labeldp.mechanisms import LabelCodes, debias
 from labeldp.privacy import Budget, InputError, Release
+from labeldp.tables import TableEncoder
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -25,8 +28,22 @@ SHUFFLED_NUMBERS = 50_000
 MAX_LOOKED_UP = 5_000
 """Such records at most, for a model that looks every one up among its own records."""
 
-TWO_SIDED = 1.96
-"""Standard errors on each side of a normal interval of 95 %."""
+
+def diagnosed(summary: FitSummary, job: Job, model: Model, show: Callable[[str, float], None]) -> FitSummary:
+    """Return a summary with accuracy at other epsilons and the importance of features, where a fit has them.
+
+    Both follow from releases and public features, so that nothing is charged. They may take longer than the fit.
+    """
+    learner, features, encoder = job.learner, job.rows.features, job.rows.encoder
+    curve: Curve | None = None
+    importance: tuple[Importance, ...] = ()
+    if learner.simulation and model.domain.target == "classes" and job.owners is None:
+        show("simulating other ε", 0.7)
+        curve = simulated_curve(learner, job.task, model, features)
+    if isinstance(encoder, TableEncoder) and encoder.names and not isinstance(model.evaluation, SummedErrors):
+        show("ranking features", 0.9)
+        importance = importances(learner, model, features, encoder.names)
+    return replace(summary, curve=curve, importance=importance)
 
 
 def simulated_curve(learner: Learner, task: Task, model: Model, features: NDArray[Any]) -> Curve | None:

@@ -1,6 +1,6 @@
 """From releases to a summary: how good a model is, what was published, and what it cost."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,9 +12,9 @@ from labeldp._version import __version__
 from labeldp.curator import DatasetLedger
 from labeldp.fit.job import Job, RemoteAccount
 from labeldp.fit.rows import PublicRows
-from labeldp.fit.simulate import TWO_SIDED, importances, simulated_curve
 from labeldp.fit.suggestions import better_models, copy_warnings, narrower_interval
 from labeldp.fit.summary import (
+    TWO_SIDED,
     Across,
     Bin,
     BudgetUse,
@@ -25,7 +25,6 @@ from labeldp.fit.summary import (
     Dropped,
     Estimated,
     FitSummary,
-    Importance,
     NumberTest,
     Picture,
     PublicTest,
@@ -60,30 +59,12 @@ LEFT_OUT = "left out "
 """How the encoder's notes on columns that it does not use begin."""
 
 
-def summarize(
-    job: Job,
-    release: Release[Model],
-    stages: tuple[Stage, ...],
-    show: Callable[[str, float], None],
-    command: str,
-    *,
-    diagnostics: bool = True,
-) -> FitSummary:
-    """Return everything that the report says; without `diagnostics` nothing is simulated or ranked."""
+def summarize(job: Job, release: Release[Model], stages: tuple[Stage, ...], command: str) -> FitSummary:
+    """Return everything that the report says, but what `diagnosed` adds."""
     model, settings, learner, task = release.value, job.settings, job.learner, job.task
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
-    tabular = isinstance(encoder, TableEncoder) and bool(encoder.names)
-    labeled = not isinstance(model.evaluation, SummedErrors)  # else nothing was released of single records
-    curve = None
-    if diagnostics and learner.simulation and model.domain.target == "classes" and job.owners is None:
-        show("simulating other ε", 0.7)
-        curve = simulated_curve(learner, task, model, features)
     fields = (_of_numbers if model.domain.target == "numbers" else _of_classes)(model, job.public)
     fields["warnings"] = (*copy_warnings(model, features, encoder), *fields["warnings"])
-    importance: tuple[Importance, ...] = ()
-    if diagnostics and tabular and labeled:
-        show("ranking features", 0.9)
-        importance = importances(learner, model, features, encoder.names)
     ids = {charge.id for charge in certificate.entries}
     return FitSummary(
         title=f"Predict {settings.label if encoder.names else settings.dataset}",
@@ -126,8 +107,6 @@ def summarize(
             *(f"{note[0].upper()}{note[1:]}." for note in encoder.notes if not note.startswith(LEFT_OUT)),
             *learner.notes,
         ),
-        curve=curve,
-        importance=importance,
         stages=stages,
         images="" if encoder.names else str(encoder),
         picture=_picture(model, encoder, features),

@@ -13,6 +13,9 @@ from labeldp.privacy import InputError
 FORMAT = "labeldp fit summary 1"
 """The first entry of every summary's JSON object; another format is refused."""
 
+TWO_SIDED = 1.96
+"""Standard errors on each side of a normal interval of 95 %."""
+
 _T = TypeVar("_T")
 
 
