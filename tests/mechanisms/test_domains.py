@@ -230,6 +230,22 @@ def test_whatever_labels_are_there_are_codes_or_one_error_that_tells_nothing(lab
         assert not len(codes) or codes.max() < domain.size
 
 
+FLOATS = [np.array([0x7F800001, 0], "<u4").view("<f4"), np.array(["1e400", "0"]).astype(np.longdouble)]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
+@pytest.mark.parametrize("labels", FLOATS, ids=["signaling", "beyond a double"])
+def test_no_warning_tells_of_a_float(labels: Any, domain: Any) -> None:
+    """numpy warns where a signaling NaN or a number beyond a double is converted."""
+    try:
+        domain.encode(labels)
+    except DomainError as error:
+        assert str(error) == f"{OUTSIDE} {domain!r}. {GAPS}"
+    else:
+        assert getattr(domain, "clip", False)
+
+
 class Odd:
     """A label that tells of itself in every exception that it raises."""
 

@@ -366,5 +366,6 @@ def public_images(path: str, data: str, settings: FitSettings, private: ImageRow
 
 def _codes(labels: NDArray[Any], name: str, domain: Domain) -> NDArray[Any]:
     """Return the codes of an array of labels, read as a table's column would be, shape (n,)."""
-    plain = labels.astype(np.float64) if labels.dtype.kind == "f" else labels
+    with np.errstate(all="ignore"):  # a warning would tell of a label
+        plain = labels.astype(np.float64) if labels.dtype.kind == "f" else labels
     return codes_of(pa.RecordBatch.from_arrays([pa.array(plain)], names=[name]), name, domain)

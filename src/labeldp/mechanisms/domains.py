@@ -315,8 +315,8 @@ class Classes(Domain):
     def _encode_codes(self, array: NDArray[Any]) -> Codes:
         """Return codes of numbers, where the names are the codes."""
         if array.dtype.kind == "f":
-            numbers = array.astype(np.float64)
-            with np.errstate(invalid="ignore"):  # some missing values warn where they are rounded
+            with np.errstate(all="ignore"):  # some missing values warn where they are converted or rounded
+                numbers = array.astype(np.float64)
                 integral = numbers == np.floor(numbers)
             if not np.all(integral & (np.abs(numbers) < 2**31)):
                 raise DomainError(_OUTSIDE.format(domain=self))
