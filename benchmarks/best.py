@@ -62,9 +62,10 @@ def measured(given: argparse.Namespace, first: int, second: int) -> tuple[dict[s
         loss = -np.log(chances[np.arange(len(held)), labels[held]]).mean()
         found[step] = f"{100 * np.mean(chances.argmax(axis=1) == labels[held]):.2f} / {loss:.3f}"
 
-    passes = [replace(distillation.TAUGHT, epochs=each, least_steps=0) for each in (first, second)]
-    names = ("DISTILLED", "STUDENT") if given.trust == "central" else ("TAUGHT", "TAUGHT")
-    with patch.multiple(distillation, **dict(zip(names, passes, strict=True))):
+    passes = [replace(distillation.SETTINGS.taught, epochs=each, least_steps=0) for each in (first, second)]
+    names = ("distilled", "student") if given.trust == "central" else ("taught", "taught")
+    settings = replace(distillation.SETTINGS, **dict(zip(names, passes, strict=True)))
+    with patch.object(distillation, "SETTINGS", settings):
         fit_best(
             images[rows], curator, epsilon=given.epsilon, delta=delta, rng=np.random.default_rng([0, 5]),
             trust=given.trust, callback=told,

@@ -308,7 +308,8 @@ def constants(run: Run) -> Json:
     if run.method == "linear":
         found |= {"representation": "ImageMap", "link": "softmax"}
     if run.method in BEST:
-        found |= imported("labeldp.networks").distillation.CHOSEN
+        settings = imported("labeldp.networks").distillation.SETTINGS
+        found |= {name.upper(): value for name, value in vars(settings).items()}
     return dict(json.loads(json.dumps(found, default=asdict)))
 
 

@@ -73,6 +73,8 @@ def constants(file: Path) -> Iterator[tuple[str, str]]:
             target = node.targets[0]
             many = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
             pairs = list(zip(target.elts, node.value.elts, strict=True)) if many else [(target, node.value)]  # type: ignore[attr-defined]
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:  # a field of settings
+            pairs = [(node.target, node.value)]
         elif isinstance(node, ast.Dict):
             pairs = list(zip(node.keys, node.values, strict=True))
         elif isinstance(node, ast.keyword):

@@ -29,7 +29,7 @@ from labeldp.features import (
     shared_noise,
 )
 from labeldp.learners import Directions, Linear, LinearClassifier, LinearRegressor, LinearTask, Task
-from labeldp.learners.linear import MAX_CONFIDENCE, _distances, _rising_root
+from labeldp.learners.linear import SETTINGS, _distances, _rising_root
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment
 from labeldp.privacy import BudgetExceeded, InputError, Trust, total_loss
 from labeldp.sampling import MAX_CELLS
@@ -542,7 +542,7 @@ def test_of_many_classes_as_many_directions_are_taken_as_fit_into_one_release(cl
 def test_the_root_of_a_rising_function_or_the_nearer_end() -> None:
     assert _rising_root(lambda factor: factor**2, 9.0) == pytest.approx(3)
     assert _rising_root(lambda factor: factor, 0.0) == 0.0
-    assert _rising_root(lambda factor: 1 - np.exp(-factor), 2.0) == MAX_CONFIDENCE
+    assert _rising_root(lambda factor: 1 - np.exp(-factor), 2.0) == SETTINGS.largest_confidence
 
 
 @pytest.mark.parametrize("seed", [1, 6, 9])

@@ -10,7 +10,7 @@ import labeldp as ldp
 from labeldp.features import CenteredColumns
 from labeldp.learners import Evidence, MixtureClassifier, first_response
 from labeldp.learners.mixture import (
-    RIDGES,
+    SETTINGS,
     Head,
     _cross_fitted,
     _heads,
@@ -144,7 +144,7 @@ def test_a_strong_prior_is_compared_at_the_likeliest_scale() -> None:
     [plane] = _planes(features, views(features, None)[:1])
     fold = np.arange(900) % 3
     folds = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(3)]
-    head = Head(plane, np.log(np.full(2, 0.5, np.float32)), np.zeros((plane.rows.shape[1], 2)), RIDGES[0])
+    head = Head(plane, np.log(np.full(2, 0.5, np.float32)), np.zeros((plane.rows.shape[1], 2)), SETTINGS.ridges[0])
     heads, chances = _cross_fitted([head] * 3, likelihood, folds, 10)
     held = np.concatenate([rows for _, rows in folds])
     small = softmax(np.concatenate([one.scores(rows) for one, (_, rows) in zip(heads, folds, strict=True)]), axis=1)

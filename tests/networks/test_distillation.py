@@ -1,5 +1,6 @@
 """One release, a head, networks and corrections: what they cost, and that each step is there."""
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ SMALL = {"evaluation": 0.0, "representation": FILTERS}
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, epochs, peak in (("DISTILLED", 3, 0.05), ("STUDENT", 2, 0.02), ("TAUGHT", 3, 0.05)):
-        monkeypatch.setattr(distillation, name, Recipe(epochs=epochs, batch=32, peak=peak, average=0.9))
+    first = Recipe(epochs=3, batch=32, peak=0.05, average=0.9)
+    short = replace(distillation.SETTINGS, distilled=first, student=replace(first, epochs=2, peak=0.02), taught=first)
+    monkeypatch.setattr(distillation, "SETTINGS", short)
 
 
 def curator(labels: np.ndarray, epsilon: float = 10.0, delta: float = 1e-6) -> ldp.Curator:
@@ -227,7 +229,8 @@ def test_a_network_that_the_release_contradicts_is_averaged_and_corrected(
         )  # fmt: skip
         return release.value.estimator.layers
 
-    limit = distillation.SUMS_DISCREPANCY if trust == "central" else distillation.LABELS_DISCREPANCY
+    settings = distillation.SETTINGS
+    limit = settings.sums_discrepancy if trust == "central" else settings.labels_discrepancy
     agreeing, contradicted = model(limit), model(limit + 0.01)
     assert [layer.weight for layer in agreeing] == [1.0, 0.5][: len(agreeing)]
     assert all(layer.coefficients is None for layer in agreeing)

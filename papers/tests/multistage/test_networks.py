@@ -160,5 +160,6 @@ def test_a_run_of_best_is_one_of_its_constants(monkeypatch: pytest.MonkeyPatch) 
     linear = constants(grid(method="linear").runs[0])
     assert linear.keys() == CHOSEN.keys() | {"representation", "link"}
     assert constants(grid(method="lp-2st").runs[0]) == {"FIRST_SMOOTHING": FIRST_SMOOTHING}
-    monkeypatch.setattr("labeldp.networks.distillation.CHOSEN", {**distillation.CHOSEN, "MIRRORED": 0.25})
+    other = replace(distillation.SETTINGS, mirrored=0.25)
+    monkeypatch.setattr("labeldp.networks.distillation.SETTINGS", other)
     assert constants(run) == {**before, "MIRRORED": 0.25}

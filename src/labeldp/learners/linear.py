@@ -334,35 +334,42 @@ def _mapped(
     return encode(unfitted, features, source, sampled=sampled)
 
 
-MAX_CONFIDENCE = 1000.0
+@dataclass(frozen=True)
+class LinearSettings:
+    """The constants of linear models of sums.
 
-MAX_SCORE_SHARE = 0.98
-"""The score of the true classes is taken to be at most this share of that of the likeliest ones."""
+    Args:
+        largest_confidence: factor on the scores of a model, at most.
+        largest_score_share: the score of the true classes is taken to be at most this share of that of the likeliest
+            ones.
+        calibration_rows: about as many rows decide the confidence.
+        likelihood_ridge: factor on the precision of the prior under a softmax; chosen in
+            `docs/results/choice-of-defaults.md`.
+        round_steps: halvings in the search for the epsilon of a round.
+        pilot: the pilot model of numbers, and the counts of distances from it, cost as much as one of so many equal
+            releases.
+        bins: of these distances.
+        around: `LinearTask.prior` of these distances: less is left to explain, by more directions.
+        clear: bins with fewer labels than so many standard deviations of the noise count as empty.
+    """
 
-CALIBRATION_ROWS = 20_000
+    largest_confidence: float = 1000.0
+    largest_score_share: float = 0.98
+    calibration_rows: int = 20_000
+    likelihood_ridge: float = 0.6
+    round_steps: int = 14
+    pilot: tuple[int, int] = (5, 33)
+    bins: int = 10
+    around: tuple[float, float, float] = (0.3, 0.05, 0.4)
+    clear: float = 2.0
 
-LIKELIHOOD_RIDGE = 0.6
-"""Factor on the precision of the prior under a softmax; chosen in `docs/results/choice-of-defaults.md`."""
 
-ROUND_STEPS = 14
-"""Halvings in the search for the epsilon of a round."""
+SETTINGS = LinearSettings()
 
 UNIT_ROW, ORIGIN = Public(np.ones((1, 1)), why="one row of norm one"), Public(np.zeros(1, int), why="the low end")
 
 LINEAR = "linear"
 """The step of the sums, or of those around a first model."""
-
-PILOT = 5, 33
-"""The pilot model of numbers, and the counts of distances from it, cost as much as one of so many equal releases."""
-
-BINS = 10
-"""Bins of these distances."""
-
-AROUND = 0.3, 0.05, 0.4
-"""`LinearTask.prior` of these distances: less is left to explain, by more directions."""
-
-CLEAR = 2.0
-"""Bins with fewer labels than so many standard deviations of the noise count as empty."""
 
 
 @dataclass(frozen=True)
@@ -411,7 +418,7 @@ class LinearTask:
 
     def prior(self, embedding: bool) -> tuple[float, float, float]:
         """Return the shares of the variance that directions and a constant are expected to explain, and the decay."""
-        return AROUND if self.reach else (EXPLAINED, OFFSET, EMBEDDING_DECAY if embedding else DECAY)
+        return SETTINGS.around if self.reach else (EXPLAINED, OFFSET, EMBEDDING_DECAY if embedding else DECAY)
 
     @property
     def residual(self) -> float:
@@ -450,7 +457,7 @@ class LinearTask:
     def _largest(self, total: Callable[[PrivacyLoss], PrivacyLoss]) -> "LinearTask":
         """Return the task of the largest epsilon at which a total of what it costs is within epsilon and delta."""
         low, high = 0.0, self.epsilon
-        for _ in range(ROUND_STEPS):
+        for _ in range(SETTINGS.round_steps):
             middle = _rounded_down((low + high) / 2)
             within = total(replace(self, epsilon=middle).loss).within(self.epsilon, self.delta)
             low, high = (middle, high) if within else (low, middle)
@@ -458,7 +465,7 @@ class LinearTask:
 
     def tasks(self) -> "dict[str, LinearTask]":
         """Return the task of each release, by its step; for numbers under Gaussian noise the tasks of `around`."""
-        pilot, counts = (self.shared(times) for times in PILOT)
+        pilot, counts = (self.shared(times) for times in SETTINGS.pilot)
         if self.pure or self.domain.target == "classes" or not min(pilot.epsilon, counts.epsilon):
             return {LINEAR: self}  # a delta may be so large that no smaller epsilon makes a release cost less
         others = pilot.loss + counts.loss
@@ -491,7 +498,9 @@ class LinearTask:
         centers = model.map(lambda model: self.domain.encode(np.clip(_predicted(model, mapped), *self.domain.ends)))
         ones = Public(np.ones((mapped.records, 1)), why="a one for each record, which is counted")
         options: dict[str, Any] = {"domain": self.domain, "epsilon": counted.epsilon, "delta": self.delta}
-        bins = GaussianMoment(features=ones, resolution=1, users=curator.users, centers=centers, bins=BINS, **options)
+        bins = GaussianMoment(
+            features=ones, resolution=1, users=curator.users, centers=centers, bins=SETTINGS.bins, **options
+        )
         counts = curator.release(bins, rng=rng, step="distances")
         distances = _distances(bins, counts.value)
         users = mapped.records if curator.users is None else len(np.unique(curator.users.value))
@@ -756,13 +765,13 @@ class Fit:
         probabilities: all of it after the release.
         """
         rows = self.directions.rows
-        every = max(len(rows) // CALIBRATION_ROWS, 1)
+        every = max(len(rows) // SETTINGS.calibration_rows, 1)
         chances = softmax(confidence * (rows[::every] @ weights), axis=1)
         doubt = float((chances * (1 - chances)).mean())
         whole = moment + self.task.center * self.total[:, None]
         term = SumsTerm.of(self.summed.astype(rows.dtype), whole, self.spread, doubt, self.factor)
         # A confidence of 0 says nothing of coefficients.
-        precision = LIKELIHOOD_RIDGE / (signal * (confidence or 1.0) ** 2)
+        precision = SETTINGS.likelihood_ridge / (signal * (confidence or 1.0) ** 2)
         return Posterior(rows, precision, [term])
 
     def of_sample(self, posterior: Posterior, weights: AnyFloats) -> Posterior:
@@ -793,10 +802,10 @@ class Fit:
         The derivative of the log likelihood by that factor depends on the labels only through the sum of the scores of
         the true classes, which is linear in the released sums. The mean contribution of the noise, plus one
         standard deviation, is known and subtracted. If nothing positive is left the factor is 0, and all
-        classes are equally likely; `MAX_SCORE_SHARE` keeps lucky noise from calling a model right everywhere.
+        classes are equally likely; `largest_score_share` keeps lucky noise from calling a model right everywhere.
         """
         rows, scale = self.directions.rows, self.directions.scale
-        every = max(len(rows) // CALIBRATION_ROWS, 1)
+        every = max(len(rows) // SETTINGS.calibration_rows, 1)
         norms = [np.linalg.norm(part[::every], axis=1) for part in (self.summed, rows * scale)]
         importance = norms[0] / np.maximum(norms[1], 1e-12)
         scores = rows[::every] @ weights
@@ -808,7 +817,7 @@ class Fit:
         def expected(factor: float) -> float:
             return float(importance @ (softmax(factor * centered, axis=1) * centered).sum(axis=1))
 
-        most = MAX_SCORE_SHARE * float(importance @ centered.max(axis=1))
+        most = SETTINGS.largest_score_share * float(importance @ centered.max(axis=1))
         return _rising_root(expected, min(agreement * len(scores) / (self.factor * len(rows)), most))
 
 
@@ -827,7 +836,7 @@ def _added(first: Model, second: Model) -> Model:
 def _distances(mechanism: GaussianMoment, released: Any) -> Distances:
     """Return the distances of labels from predictions that noisy counts in bins tell."""
     counts = mechanism.moment(released)[0]
-    clear = np.where(counts > CLEAR * mechanism.noise_stddev, counts, 0.0)
+    clear = np.where(counts > SETTINGS.clear * mechanism.noise_stddev, counts, 0.0)
     if not clear.any():
         clear[-1] = 1.0  # no more is known than that labels lie in the range
     doubt = np.full(len(counts), (mechanism.noise_stddev / mechanism.records) ** 2)
@@ -846,8 +855,8 @@ def _rounded_down(epsilon: float) -> float:
 
 
 def _rising_root(function: Any, target: float) -> float:
-    """Return where a rising function on [0, `MAX_CONFIDENCE`] reaches a target, or the nearer end."""
-    low, high = 0.0, MAX_CONFIDENCE
+    """Return where a rising function on [0, `largest_confidence`] reaches a target, or the nearer end."""
+    low, high = 0.0, SETTINGS.largest_confidence
     if function(low) >= target:
         return low
     if function(high) < target:

@@ -21,62 +21,89 @@ from labeldp.learners.evidence import Evidence, Probabilities, fit_softmax, like
 from labeldp.learners.softmax import OFFSET, LikelihoodClassifier, LinearClassifier, Plane, of_features
 from labeldp.privacy import AnyFloats, InputError
 
-RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0)
-"""Factors on the precision of the prior of linear scores, each fitted from the one before."""
 
-FACTORS = 2.0 ** np.arange(-1, 5)
-"""Factors on fitted scores: a strong prior finds the best direction of few answers, but its scores are too small."""
+@dataclass(frozen=True)
+class MixtureSettings:
+    """The constants of a mixture. The published results have the default ones.
 
-SCALE = 4.0
-"""Variance of the scores of a class, and of its offset, at a ridge of 1."""
+    Args:
+        ridges: factors on the precision of the prior of linear scores, each fitted from the one before.
+        factors: on fitted scores. A strong prior finds the best direction of few answers, but its scores are too small.
+        scale: variance of the scores of a class, and of its offset, at a ridge of 1.
+        plain_share: weight of the plain view of a table in a mixture before any answer. If features say little, answers
+            hardly tell views apart, and the simplest one is safest.
+        plain_decay: power of variances in the plain view, as `DECAY`.
+        directions: principal directions of a view, at most.
+        fewest_directions: of many records.
+        most_numbers: in principal directions of all records, about.
+        trees, fourier: random trees of one of the views, and random cosines of another.
+        map_records: by which maps and principal directions are found.
+        path_records: of a fold, which choose views and ridges.
+        folds: of cross-fitting.
+        path_steps, last_steps: iterations of L-BFGS at each ridge of a path, and at the chosen ones with all records.
+        least_weight: of a linear softmax in the mixture; one of less is left out.
+        most_parts: linear softmaxes of the mixture.
+        mixing_rounds: of expectation-maximization.
+        rate, smoothing, largest_step: of a leaf: the share of its step that is taken, what is added to the squares of
+            gradients, and its largest step.
+        soft_rate, soft_smoothing, soft_trees: the same share and addition, and the number of trees, for soft labels.
+        most_trees: of boosting.
+        patience: trees without an improvement before boosting stops.
+        leaf_share, least_leaf: least share, and least number, of the records in a leaf.
+        most_leaves: of a tree.
+        split_records, split_values, split_features: of a split: records, values of a column, the share of features.
+        sketch: random sums of the gradients of more classes.
+        largest_power: of a model in a pool.
+        belief: precision with which the linear part alone is expected. Of few answers, all models are about as likely,
+            and chance would choose among them.
+        student_share, student_factor: share in predictions of trees of soft labels, at most, and as a multiple of the
+            power of the other trees.
+        gap: what trees see in place of a missing number.
+        least_chance: that trees begin with.
+    """
 
-PLAIN_SHARE, PLAIN_DECAY = 0.9, 1.0
-"""Of the plain view of a table: the weight in a mixture before any answer, and the power of variances, as `DECAY`.
+    ridges: tuple[float, ...] = (100.0, 30.0, 10.0, 3.0, 1.0)
+    factors: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+    scale: float = 4.0
+    plain_share: float = 0.9
+    plain_decay: float = 1.0
+    directions: int = 200
+    fewest_directions: int = 20
+    most_numbers: int = 20_000_000
+    trees: int = 30
+    fourier: int = 500
+    map_records: int = 5_000
+    path_records: int = 4_000
+    folds: int = 3
+    path_steps: int = 6
+    last_steps: int = 10
+    least_weight: float = 0.05
+    most_parts: int = 4
+    mixing_rounds: int = 900
+    rate: float = 0.3
+    smoothing: float = 5.0
+    largest_step: float = 2.0
+    soft_rate: float = 0.12
+    soft_smoothing: float = 20.0
+    soft_trees: int = 50
+    most_trees: int = 100
+    patience: int = 8
+    leaf_share: float = 1 / 200
+    least_leaf: int = 10
+    most_leaves: int = 64
+    split_records: int = 5_000
+    split_values: int = 64
+    split_features: float = 0.4
+    sketch: int = 5
+    largest_power: float = 2.0
+    belief: float = 20.0
+    student_share: float = 0.5
+    student_factor: float = 2.0
+    gap: float = -1e9
+    least_chance: float = 1e-6
 
-If features say little, answers hardly tell views apart, and the simplest one is safest.
-"""
 
-DIRECTIONS, MIN_DIRECTIONS, MAX_NUMBERS = 200, 20, 20_000_000
-"""Principal directions of a view at most, fewer of many records; and how many numbers they are about, if so."""
-
-TREES, FOURIER = 30, 500
-"""Random trees of one of the views, and random cosines of another."""
-
-MAP_RECORDS, PATH_RECORDS = 5_000, 4_000
-"""Records by which maps and principal directions are found, and of a fold those that choose views and ridges."""
-
-FOLDS, PATH_STEPS, LAST_STEPS = 3, 6, 10
-"""Of cross-fitting; and iterations of L-BFGS at each ridge of a path, and at the chosen ones with all records."""
-
-MIN_WEIGHT, MAX_PARTS, MIXING_ROUNDS = 0.05, 4, 900
-"""A linear softmax of less weight is left out of the mixture; how many are kept at most; and rounds of mixing."""
-
-RATE, SMOOTHING, MAX_STEP = 0.3, 5.0, 2.0
-"""Of a leaf: the share of its step that is taken, what is added to the squares of gradients, and its largest step."""
-
-SOFT_RATE, SOFT_SMOOTHING, SOFT_TREES = 0.12, 20.0, 50
-"""The same share and the same addition, and the number of trees, where they learn from soft labels."""
-
-MAX_TREES, PATIENCE = 100, 8
-"""Trees at most, and trees without an improvement before boosting stops."""
-
-LEAF_SHARE, MIN_LEAF, MAX_LEAVES = 1 / 200, 10, 64
-"""Least share of the records in a leaf, least number of records, and leaves of a tree at most."""
-
-SHOWN_RECORDS, BINS, TRIED_FEATURES, SKETCH = 5_000, 64, 0.4, 5
-"""Of a split: records, values of a column, the share of features, and random sums of the gradients of more classes."""
-
-MAX_POWER, BELIEF = 2.0, 20.0
-"""The largest power of a model in a pool, and the precision with which the linear part alone is expected.
-
-Of few answers, all models are about as likely, and chance would choose among them.
-"""
-
-MAX_SHARE, SHARE = 0.5, 2.0
-"""The share in predictions of trees of soft labels, at most, and as a multiple of the power of the other trees."""
-
-GAP, MIN_CHANCE = -1e9, 1e-6
-"""What trees see in place of a gap; and the least probability that they begin with."""
+SETTINGS = MixtureSettings()
 
 Parts = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Places of the records to learn from and of those that are held out, for each fold."""
@@ -135,28 +162,29 @@ def boosted(
         (table[rows], np.asfortranarray(likelihood[rows]), np.asfortranarray(start[rows])) for rows in (learned, held)
     )
     records, classes = answers.shape
-    size, coarse = min(-(-records // 2), SHOWN_RECORDS), np.apply_along_axis(rounded, 0, shown)
+    size, coarse = min(-(-records // 2), SETTINGS.split_records), np.apply_along_axis(rounded, 0, shown)
     settings: dict[str, Any] = {
-        "max_leaf_nodes": int(np.clip(LEAF_SHARE * records, 8, MAX_LEAVES)),
-        "min_samples_leaf": max(int(max(LEAF_SHARE * records, MIN_LEAF) * size / records), 1),
-        "max_features": TRIED_FEATURES,
+        "max_leaf_nodes": int(np.clip(SETTINGS.leaf_share * records, 8, SETTINGS.most_leaves)),
+        "min_samples_leaf": max(int(max(SETTINGS.leaf_share * records, SETTINGS.least_leaf) * size / records), 1),
+        "max_features": SETTINGS.split_features,
     }
     best, retained, best_scores = _explained(their_scores, their_answers), 0, their_scores
     ensemble = BoostedTrees([], [])
-    for number in range(MAX_TREES if count is None else count):
+    for number in range(SETTINGS.most_trees if count is None else count):
         chances = softmax(scores, axis=1)
         joint = answers if soft else chances * answers
         slopes = joint / joint.sum(axis=1, keepdims=True) - chances
         some = rng.permutation(records)[:size]
         targets = slopes[some, 1:] if classes == 2 else slopes[some]
-        if classes > SKETCH:
-            targets = targets @ rng.normal(size=(classes, SKETCH)).astype(targets.dtype)
+        if classes > SETTINGS.sketch:
+            targets = targets @ rng.normal(size=(classes, SETTINGS.sketch)).astype(targets.dtype)
         tree = DecisionTreeRegressor(**settings, random_state=number).fit(coarse[some], targets).tree_
         leaf = tree.apply(shown)
         members = csr_array((np.ones(records, np.float32), leaf, np.arange(records + 1)), (records, tree.node_count)).T
         curvature = members @ (chances * (1 - chances) if soft else slopes**2)
-        rate, smoothing = (SOFT_RATE, SOFT_SMOOTHING) if soft else (RATE, SMOOTHING)
-        step = rate * np.clip((members @ slopes) / (curvature + smoothing), -MAX_STEP, MAX_STEP)
+        rate, smoothing = (SETTINGS.soft_rate, SETTINGS.soft_smoothing) if soft else (SETTINGS.rate, SETTINGS.smoothing)
+        newton = (members @ slopes) / (curvature + smoothing)
+        step = rate * np.clip(newton, -SETTINGS.largest_step, SETTINGS.largest_step)
         ensemble.trees.append(tree)
         ensemble.steps.append(step)
         scores += step[leaf]
@@ -164,15 +192,15 @@ def boosted(
         value = _explained(their_scores, their_answers)
         if value > best or count is not None:
             best, retained, best_scores = value, number + 1, their_scores
-        elif number + 1 - retained >= PATIENCE:
+        elif number + 1 - retained >= SETTINGS.patience:
             break
     return BoostedTrees(ensemble.trees[:retained], ensemble.steps[:retained]), best_scores
 
 
 def rounded(column: AnyFloats) -> AnyFloats:
-    """Return numbers rounded to the nearest of at most `BINS` of them: few values are sorted soon."""
+    """Return numbers rounded to the nearest of at most `split_values` of them: few values are sorted soon."""
     values = np.unique(column)
-    values = values[np.linspace(0, len(values) - 1, min(len(values), BINS)).astype(np.intp)]
+    values = values[np.linspace(0, len(values) - 1, min(len(values), SETTINGS.split_values)).astype(np.intp)]
     return values[np.searchsorted((values[1:] + values[:-1]) / 2, column)]
 
 
@@ -192,27 +220,27 @@ def mixing_weights(parts: Sequence[AnyFloats], likelihood: AnyFloats, weights: A
         weights: to start from; few rounds hardly change them where the models explain answers about equally.
     """
     explained = np.column_stack([np.einsum("ij,ij->i", part, likelihood) for part in parts]).astype(np.float64)
-    for _ in range(MIXING_ROUNDS):
+    for _ in range(SETTINGS.mixing_rounds):
         weights = weights * (1 / (explained @ weights) @ explained) / len(explained)
     return weights
 
 
 def pooled(parts: Sequence[AnyFloats], powers: AnyFloats) -> Probabilities:
     """Return the product of powers of probabilities, scaled to sum 1, shape (n, K)."""
-    logs = [power * np.log(np.maximum(part, MIN_CHANCE)) for power, part in zip(powers, parts, strict=True)]
+    logs = [power * np.log(np.maximum(part, SETTINGS.least_chance)) for power, part in zip(powers, parts, strict=True)]
     return np.asarray(softmax(np.sum(logs, axis=0), axis=1), dtype=np.float64)
 
 
 def pool_powers(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloats:
-    """Return the powers of largest posterior density, from 0 to `MAX_POWER`, of a pool of models.
+    """Return the powers of largest posterior density, from 0 to `largest_power`, of a pool of models.
 
-    The prior is normal: 1 for the first model, 0 for the others, with the precision `BELIEF`.
+    The prior is normal: 1 for the first model, 0 for the others, with the precision `belief`.
 
     Args:
         parts, likelihood: as in `mixing_weights`.
     """
-    logs = np.stack([np.log(np.maximum(part, MIN_CHANCE)) for part in parts])
-    expected, precision = np.eye(len(parts))[0], BELIEF / len(likelihood)
+    logs = np.stack([np.log(np.maximum(part, SETTINGS.least_chance)) for part in parts])
+    expected, precision = np.eye(len(parts))[0], SETTINGS.belief / len(likelihood)
 
     def objective(powers: AnyFloats) -> tuple[float, AnyFloats]:
         chances = pooled(parts, powers)
@@ -222,7 +250,7 @@ def pool_powers(parts: Sequence[AnyFloats], likelihood: AnyFloats) -> AnyFloats:
         value = precision / 2 * float(gap @ gap) - float(np.log(explained).mean())
         return value, np.einsum("mik,ik->m", logs, slope, dtype=np.float64) / len(slope) + precision * gap
 
-    bounds = [(0.0, MAX_POWER)] * len(parts)
+    bounds = [(0.0, SETTINGS.largest_power)] * len(parts)
     return np.asarray(minimize(objective, expected, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
@@ -241,7 +269,7 @@ class Head:
     plane: Plane = field(repr=False)
     prior: AnyFloats = field(repr=False)
     weights: AnyFloats = field(repr=False)
-    ridge: float = RIDGES[0]
+    ridge: float = SETTINGS.ridges[0]
     factor: float = 1.0
 
     def fitted(self, likelihood: AnyFloats, records: Any, steps: int) -> "Head":
@@ -277,7 +305,7 @@ def _cross_fitted(
     heads = [head.fitted(likelihood, learned, steps) for head, (learned, _) in zip(heads, folds, strict=True)]
     scores = np.concatenate([head.scores(held) for head, (_, held) in zip(heads, folds, strict=True)])
     answers, prior = likelihood[np.concatenate([held for _, held in folds])], heads[0].prior
-    factor = likeliest_factor(FACTORS, scores, answers, np.broadcast_to(prior, answers.shape))
+    factor = likeliest_factor(np.array(SETTINGS.factors), scores, answers, np.broadcast_to(prior, answers.shape))
     return [replace(head, factor=factor) for head in heads], np.asarray(softmax(factor * scores + prior, axis=1))
 
 
@@ -287,20 +315,20 @@ def views(features: Any, categorical: Any) -> list[Any]:
     if not isinstance(default, TableMap):
         return [default]
     plain = TableMap(categorical=categorical, bins=1, trees=0)
-    return [plain, TableMap(categorical=categorical, trees=TREES), fourier_map(categorical, FOURIER)]
+    return [plain, TableMap(categorical=categorical, trees=SETTINGS.trees), fourier_map(categorical, SETTINGS.fourier)]
 
 
 def _planes(features: Table, maps: Sequence[Any]) -> list[Plane]:
     """Return what each map makes of the features; one whose columns are constant is left out."""
     count = len(features)
-    dimension = int(np.clip(MAX_NUMBERS // count, MIN_DIRECTIONS, DIRECTIONS))
+    dimension = int(np.clip(SETTINGS.most_numbers // count, SETTINGS.fewest_directions, SETTINGS.directions))
     planes = []
     for unfitted in maps:
         with suppress(InputError):
-            plane = Plane.of(features, count, unfitted, dimension, most=MAP_RECORDS)
+            plane = Plane.of(features, count, unfitted, dimension, most=SETTINGS.map_records)
             if len(maps) > 1 and unfitted is maps[0]:  # the plain view of a table
-                plane = replace(plane, signal=plane.space.signal(1.0, OFFSET, PLAIN_DECAY))
-            planes.append(replace(plane, signal=SCALE * plane.signal))
+                plane = replace(plane, signal=plane.space.signal(1.0, OFFSET, SETTINGS.plain_decay))
+            planes.append(replace(plane, signal=SETTINGS.scale * plane.signal))
     return planes
 
 
@@ -310,20 +338,20 @@ def _heads(
     """Return the linear softmaxes of largest weight under held-out answers, for all folds, and their weights."""
     if not planes:
         return [], np.empty(0)
-    every = -(-len(folds[0][0]) // PATH_RECORDS)
+    every = -(-len(folds[0][0]) // SETTINGS.path_records)
     some: Parts = [(learned[::every], held[::every]) for learned, held in folds]
     options = []
     for plane in planes:
         heads = [Head(plane, prior, np.zeros((plane.rows.shape[1], len(prior))))] * len(folds)
-        for ridge in RIDGES:
+        for ridge in SETTINGS.ridges:
             heads = [replace(head, ridge=ridge) for head in heads]
-            options.append(_cross_fitted(heads, likelihood, some, PATH_STEPS))
+            options.append(_cross_fitted(heads, likelihood, some, SETTINGS.path_steps))
             heads = options[-1][0]
     answers = likelihood[np.concatenate([held for _, held in some])]
-    first = np.arange(len(options)) < len(RIDGES)
-    start = normalized([np.where(first, PLAIN_SHARE, (1 - PLAIN_SHARE) / max(len(planes) - 1, 1))])[0]
+    first = np.arange(len(options)) < len(SETTINGS.ridges)
+    start = normalized([np.where(first, SETTINGS.plain_share, (1 - SETTINGS.plain_share) / max(len(planes) - 1, 1))])[0]
     shares = mixing_weights([chances for _, chances in options], answers, start)
-    order = [number for number in np.argsort(-shares)[:MAX_PARTS] if shares[number] > MIN_WEIGHT]
+    order = [number for number in np.argsort(-shares)[: SETTINGS.most_parts] if shares[number] > SETTINGS.least_weight]
     return [options[number][0] for number in order], shares[order] / shares[order].sum()
 
 
@@ -379,14 +407,16 @@ class MixtureClassifier(LikelihoodClassifier):
     def _learn(self, features: Table, evidence: Evidence) -> tuple[Probabilities, Any]:
         likelihood = np.maximum(normalized(evidence.likelihood), np.finfo(np.float32).tiny).astype(np.float32)
         count = len(likelihood)
-        fold = np.random.default_rng(0).permutation(count) % FOLDS
-        folds: Parts = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(FOLDS)]
-        folds = folds if count >= FOLDS else [(np.arange(count), np.arange(count))]
+        fold = np.random.default_rng(0).permutation(count) % SETTINGS.folds
+        folds: Parts = [
+            (np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(SETTINGS.folds)
+        ]
+        folds = folds if count >= SETTINGS.folds else [(np.arange(count), np.arange(count))]
         maps = views(features, self.categorical)
-        self.prior_ = np.log(np.maximum(evidence.class_prior(), MIN_CHANCE)).astype(np.float32)
+        self.prior_ = np.log(np.maximum(evidence.class_prior(), SETTINGS.least_chance)).astype(np.float32)
         planes = _planes(features, maps)
         chosen, self.shares_ = _heads(planes, likelihood, self.prior_, folds)
-        fitted = [_cross_fitted(heads, likelihood, folds, LAST_STEPS) for heads in chosen]
+        fitted = [_cross_fitted(heads, likelihood, folds, SETTINGS.last_steps) for heads in chosen]
         linear = np.empty_like(likelihood)
         linear[np.concatenate([held for _, held in folds])] = self._mixed([chances for _, chances in fitted], count)
         self._set_levels(features, linear)
@@ -402,10 +432,10 @@ class MixtureClassifier(LikelihoodClassifier):
         self.powers_ = pool_powers(outside, likelihood)
         last = copy(self)
         last._finish([heads[-1] for heads, _ in fitted], grown[-1])
-        self._finish([heads[-1].fitted(likelihood, slice(None), LAST_STEPS) for heads, _ in fitted], complete)
+        self._finish([heads[-1].fitted(likelihood, slice(None), SETTINGS.last_steps) for heads, _ in fitted], complete)
         unseen = pooled(outside, self.powers_)
         soft = normalized(unseen * likelihood).astype(np.float32)
-        student, _ = boosted(table, soft, start, np.arange(count), np.arange(0), SOFT_TREES, soft=True)
+        student, _ = boosted(table, soft, start, np.arange(count), np.arange(0), SETTINGS.soft_trees, soft=True)
         self.student_ = [student.trees, student.steps]
         return unseen, (last, folds[-1][1])
 
@@ -423,7 +453,7 @@ class MixtureClassifier(LikelihoodClassifier):
 
     def _set_levels(self, features: Table, linear: AnyFloats) -> None:
         """Learn the categories of each column, and their means of the score in which linear parts differ most."""
-        scores = np.log(np.maximum(linear, MIN_CHANCE)).astype(np.float64)
+        scores = np.log(np.maximum(linear, SETTINGS.least_chance)).astype(np.float64)
         scores -= scores.mean(axis=1, keepdims=True)
         scores -= scores.mean(axis=0)
         score = scores @ np.linalg.eigh(scores.T @ scores)[1][:, -1]
@@ -436,11 +466,11 @@ class MixtureClassifier(LikelihoodClassifier):
             self.levels_[int(column)] = levels, means.astype(np.float32)
 
     def _numbers(self, features: Table) -> AnyFloats:
-        """Return what trees see: numbers, means of categories, and `GAP` for gaps and unknown categories."""
-        table = np.nan_to_num(features, nan=GAP).astype(np.float32)
+        """Return what trees see: numbers, means of categories, and `gap` for gaps and unknown categories."""
+        table = np.nan_to_num(features, nan=SETTINGS.gap).astype(np.float32)
         for column, (levels, means) in self.levels_.items():
             values = features[:, column]
-            table[:, column] = GAP
+            table[:, column] = SETTINGS.gap
             finite = np.flatnonzero(np.isin(values, levels))
             table[finite, column] = means[np.searchsorted(levels, values[finite])]
         return table
@@ -459,6 +489,6 @@ class MixtureClassifier(LikelihoodClassifier):
         result = pooled([linear, softmax(BoostedTrees(*self.trees_).scores(table, start), axis=1)], self.powers_)
         if not self.student_:
             return result
-        share = min(SHARE * self.powers_[1], MAX_SHARE)
+        share = min(SETTINGS.student_factor * self.powers_[1], SETTINGS.student_share)
         student = softmax(BoostedTrees(*self.student_).scores(table, start), axis=1)
         return pooled([result, student], np.array([1 - share, share]))

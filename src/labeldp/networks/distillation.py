@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.features import default_representation, encode
 from labeldp.learners import (
-    LEARNERS,
+    IMAGE_NETWORKS,
     TRUE_LABELS,
     Evidence,
     Learner,
@@ -34,7 +34,6 @@ from labeldp.learners import (
     with_given,
 )
 from labeldp.mechanisms import Classes, Mechanism, best_groups, local_hashing_bits
-from labeldp.networks.architectures import NETWORKS
 from labeldp.networks.classifier import NOT_SIMULATED, NetworkClassifier, Watch, epochs_shown, require_images
 from labeldp.networks.training import Recipe
 from labeldp.privacy import (
@@ -54,49 +53,55 @@ from labeldp.privacy import (
 
 Trust = Literal["central", "local"]
 
-LABELS_FROM = 0.28
-"""Labels are taken, not sums with a delta, where a noisy one tells at least this share of a label's bits."""
-
-PURE_LABELS_FROM = 0.05
-"""The same without a delta."""
-
-DISTILLED = Recipe(epochs=8, least_steps=1880, peak=0.1, average=0.998)
-
-STUDENT = Recipe(epochs=10, least_steps=2350, peak=0.1, average=0.998)
-
-TAUGHT = Recipe(epochs=6, least_steps=1400, peak=0.1, average=0.998)
-
-LABELS_CORRECTION, SUMS_CORRECTION = 25.0, 10.0
-"""Factors on the precision of the head's prior where labels, or sums, correct the mean with a network."""
-
-LABELS_DISCREPANCY, SUMS_DISCREPANCY = 1.1, 1.0
-"""The discrepancy from which labels, or sums, contradict an answer."""
-
-WEIGHTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
-"""The weights of a network that are tried."""
-
-MIRRORED = 0.5
-"""Cohen's kappa of the head's answers for images and their mirror images from which these mean the same."""
-
 MIRRORED_IMAGES = 2000
 
 SMALLEST_SHARE = 0.1
 """A network is discarded if the head gives a class at least this part of an equal share, and the network none."""
 
-CHOSEN = {
-    "LABELS_FROM": LABELS_FROM,
-    "PURE_LABELS_FROM": PURE_LABELS_FROM,
-    "DISTILLED": DISTILLED,
-    "STUDENT": STUDENT,
-    "TAUGHT": TAUGHT,
-    "LABELS_CORRECTION": LABELS_CORRECTION,
-    "SUMS_CORRECTION": SUMS_CORRECTION,
-    "LABELS_DISCREPANCY": LABELS_DISCREPANCY,
-    "SUMS_DISCREPANCY": SUMS_DISCREPANCY,
-    "WEIGHTS": WEIGHTS,
-    "MIRRORED": MIRRORED,
-}
-"""The constants that measured results depend on."""
+
+@dataclass(frozen=True)
+class DistillationSettings:
+    """The constants that measured results depend on.
+
+    Args:
+        labels_from: labels are taken, not sums with a delta, where a noisy one tells at least this share of a label's
+            bits.
+        pure_labels_from: the same without a delta.
+        distilled, student: how the first and the second network of sums are trained.
+        taught: how networks of labels are trained.
+        labels_correction, sums_correction: factors on the precision of the head's prior where labels, or sums, correct
+            the mean with a network.
+        labels_discrepancy, sums_discrepancy: the discrepancy from which labels, or sums, contradict an answer.
+        weights: of a network that are tried.
+        mirrored: Cohen's kappa of the head's answers for images and their mirror images from which these mean the same.
+    """
+
+    labels_from: float
+    pure_labels_from: float
+    distilled: Recipe
+    student: Recipe
+    taught: Recipe
+    labels_correction: float
+    sums_correction: float
+    labels_discrepancy: float
+    sums_discrepancy: float
+    weights: tuple[float, ...]
+    mirrored: float
+
+
+SETTINGS = DistillationSettings(
+    labels_from=0.28,
+    pure_labels_from=0.05,
+    distilled=Recipe(epochs=8, least_steps=1880, peak=0.1, average=0.998),
+    student=Recipe(epochs=10, least_steps=2350, peak=0.1, average=0.998),
+    taught=Recipe(epochs=6, least_steps=1400, peak=0.1, average=0.998),
+    labels_correction=25.0,
+    sums_correction=10.0,
+    labels_discrepancy=1.1,
+    sums_discrepancy=1.0,
+    weights=(1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1),
+    mirrored=0.5,
+)
 
 Callback = Callable[[str, Release[Model]], None]
 
@@ -215,7 +220,7 @@ class Distilled(Learner):
 
     def check(self, features: Any, task: Task) -> None:
         """Refuse images that the linear head has no features for, and too few; `fit` tries the network itself."""
-        check_choice(self.network, "network", tuple(NETWORKS))
+        check_choice(self.network, "network", tuple(IMAGE_NETWORKS))
         default_representation(features)
         require_images("--model distilled", features, 2)
 
@@ -256,7 +261,7 @@ class Distilled(Learner):
     def describe(self, model: Model, task: Task) -> str:
         """Return head and networks, and whether a network was left out."""
         head = f"a linear model of noisy {'labels' if self.randomizes(task) else 'sums'}"
-        kind, count = LEARNERS[self.network].help, len(model.estimator.parts)
+        kind, count = IMAGE_NETWORKS[self.network], len(model.estimator.parts)
         if not count:
             return f"{head}; {kind} that learned from it never answered a class that it answers, and was left out"
         return f"{head}, and {kind} that learned from it{' twice' if count > 1 else ''}"
@@ -280,7 +285,7 @@ def takes_labels(domain: Classes, epsilon: float, delta: float, trust: Trust) ->
     if trust == "local":
         return True
     bits = local_hashing_bits(domain.size, epsilon, best_groups(domain.size, epsilon))
-    return bits >= (LABELS_FROM if delta else PURE_LABELS_FROM) * np.log2(domain.size)
+    return bits >= (SETTINGS.labels_from if delta else SETTINGS.pure_labels_from) * np.log2(domain.size)
 
 
 def steps(
@@ -334,7 +339,7 @@ class _Fit:
                 self.learner.callback(step, model)
 
         report("head")
-        recipes = (TAUGHT, TAUGHT) if self.labels else (DISTILLED, STUDENT)
+        recipes = (SETTINGS.taught, SETTINGS.taught) if self.labels else (SETTINGS.distilled, SETTINGS.student)
         changes = self.changes(mapping, table, linear)
         for number, recipe in enumerate(recipes, start=1):
             name = "network" if number == 1 else f"network {number}"
@@ -346,14 +351,14 @@ class _Fit:
             if leaves_out_a_class(probabilities, answer):
                 break
             discrepancy = head.value.posterior.discrepancy
-            allowed = LABELS_DISCREPANCY if self.labels else SUMS_DISCREPANCY
+            allowed = SETTINGS.labels_discrepancy if self.labels else SETTINGS.sums_discrepancy
             largest = 1.0 if not layers else 0.5  # two networks have equal weights at most
             weight = largest_weight(discrepancy, answer[rows], probabilities[rows], largest, allowed)
             mean, layer = geometric_mean(answer, probabilities, weight), Layer(network, weight)
             report(name, Layer(network, 1.0))
             report(f"{name}, mean", *layers, layer)
             if discrepancy(probabilities[rows]) > allowed:
-                ridge = LABELS_CORRECTION if self.labels else SUMS_CORRECTION
+                ridge = SETTINGS.labels_correction if self.labels else SETTINGS.sums_correction
                 term = head.value.correction(mean[rows], ridge=ridge)
                 layer = replace(layer, coefficients=term.coefficients, offset=term.offset)
                 report(f"{name}, corrected", *layers, layer)
@@ -384,7 +389,7 @@ class _Fit:
         some = np.arange(0, len(table), -(-len(table) // MIRRORED_IMAGES))
         mirrored = mapping.transform(self.features[some, :, ::-1])
         same = agreement(linear.of_table(table[some]), linear.of_table(mirrored))
-        return ("crop", "flip") if same >= MIRRORED else ("crop", "warp")
+        return ("crop", "flip") if same >= SETTINGS.mirrored else ("crop", "warp")
 
     def trained(
         self, name: str, recipe: Recipe, changes: tuple[str, ...], target: NDArray[np.float64]
@@ -435,7 +440,7 @@ def largest_weight(
         allowed: the largest discrepancy that is no contradiction.
     """
     discrepancies = {}
-    for weight in (share for share in WEIGHTS if share <= limit):
+    for weight in (share for share in SETTINGS.weights if share <= limit):
         discrepancies[weight] = discrepancy(geometric_mean(before, shares, weight))
         if discrepancies[weight] <= allowed:
             return weight
