@@ -119,7 +119,7 @@ def of_model(model: Any, world: Classes, x: np.ndarray, rng: np.random.Generator
     right = np.sum(model.predict_proba(public).argmax(axis=1) == answers)
     low, high = clopper_pearson(right, TESTED, 0.95)
     yield "accuracy on a test file", ScoreEstimate(right / TESTED, float(low), float(high)), matrix.trace()
-    learner = learner_of("logistic")
+    learner = learner_of("boosting")
     names = tuple(map(str, range(FEATURES)))
     for place, item in enumerate(importances(learner, model, x, names)):
         shuffled = world.pool.copy()

@@ -392,7 +392,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         classes: the possible labels, or `Classes`; never read from the labels.
         estimator: who learns. None or "auto" chooses from what is public, as `labeldp fit` does: with trust "central",
             too, it randomizes each label where that is expected to be no worse. A name chooses one learner: "boosting",
-            "logistic", "forest", "linear", "cells" or "neighbors". A `Learner` of `labeldp.learners` has its
+            "linear", "cells" or "neighbors". A `Learner` of `labeldp.learners` has its
             own options. Or an unfitted scikit-learn classifier with `predict_proba`, or several to choose from, which
             learn from randomized labels by their likelihood.
         delta: what the fit may cost beside epsilon, with trust "central" or with users; 0 for a pure guarantee.

@@ -139,7 +139,7 @@ def test_every_learner_is_asked_again(tmp_path: Path, name: str, trust: str) -> 
 
 def test_a_fit_is_asked_again_with_diagnostics_and_without_them(tmp_path: Path) -> None:
     data, out = people(tmp_path), tmp_path / "model"
-    settings = FitSettings("bought", Classes(CLASSES), 2.0, 0.0, "people", model="logistic", id_column="id")
+    settings = FitSettings("bought", Classes(CLASSES), 2.0, 0.0, "people", model="linear", id_column="id")
     summary = fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report)
     assert summary.curve is None and not summary.importance
     assert "Permutation importance" not in (out / "report.html").read_text()

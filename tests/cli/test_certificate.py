@@ -11,7 +11,7 @@ from cli.conftest import Ran, account
 
 FIT = (
     "fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1",
-    *account("people"), "--model", "logistic",
+    *account("people"), "--model", "linear",
 )  # fmt: skip
 ID = ("--id", "id")
 

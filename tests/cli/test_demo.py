@@ -20,7 +20,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def prepare_quick(*arguments: Any, **options: Any) -> tuple[fit.FitSettings, dict[str, Any]]:
         settings, files = prepare(*arguments, **options)
-        return replace(settings, model="logistic"), files
+        return replace(settings, model="linear"), files
 
     monkeypatch.setattr(fit, "prepare_demo", prepare_quick)
 

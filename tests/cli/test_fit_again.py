@@ -20,7 +20,7 @@ from people import table_of_people
 from slow import mostly_slow
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "9"))
-QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
+QUICK = ("fit", "people.csv", *FIT, "--model", "linear", "--out", "model")
 STAGES = ("--stages", "2")
 PRIOR = ("--trust", "central", "--prior", "clusters")
 
@@ -57,7 +57,7 @@ def test_the_same_command_again_says_the_same_at_no_cost(
 SHARE = ("--evaluation", "0.25")
 
 
-@pytest.mark.parametrize("model", ["logistic", "neighbors"])
+@pytest.mark.parametrize("model", ["linear", "neighbors"])
 def test_an_evaluation_part_of_released_labels_costs_nothing(
     labeldp: Callable[..., Ran], people: Path, model: str
 ) -> None:
@@ -124,9 +124,9 @@ def test_a_wrong_domain_is_reported_before_a_spent_budget(labeldp: Callable[...,
 
 
 MODELS: dict[str, tuple[str, ...]] = {
-    "stages": (*FIT, "--model", "logistic", *STAGES),
+    "stages": (*FIT, "--model", "linear", *STAGES),
     "boosting": (*FIT, "--test", "public.csv", PUBLIC),
-    "forest": (*FIT, "--model", "forest", "--id", "id"),
+    "ids": (*FIT, "--model", "boosting", "--id", "id"),
     "cells": (*FIT, "--model", "cells", "--cells", "4"),
     "neighbors": (*FIT, "--model", "neighbors"),
     "linear": (*FIT, "--trust", "central", "--model", "linear", "--delta", "1e-6"),
@@ -169,7 +169,7 @@ def test_another_command_does_not_take_a_model_that_stands(labeldp: Callable[...
     charged = steps(people)
     for change in [
         ("--epsilon", "2"),
-        ("--model", "forest"),
+        ("--model", "boosting"),
         ("--test", "public.csv", PUBLIC),
         ("--ledger", "m.ledger"),
     ]:
@@ -300,7 +300,7 @@ def test_the_report_says_which_records_were_answered_by_groups(
     """Records with a prior are answered by one class, and the report said that all were answered by groups."""
     kinds = np.arange(300) % 5
     pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
-    done = labeldp("fit", "kinds.csv", *KINDS, "--model", "logistic", *options, "--out", "model")
+    done = labeldp("fit", "kinds.csv", *KINDS, "--model", "boosting", *options, "--out", "model")
     assert done.status == 0, done.err
     published = json.loads((people / "model" / "summary.json").read_text())["published"]
     [said] = [each for each in published if "random class groups" in each]
@@ -311,7 +311,7 @@ def test_the_report_says_which_records_were_answered_by_groups(
 def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran], people: Path) -> None:
     kinds = np.arange(300) % 5
     pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
-    fit = ("fit", "kinds.csv", *KINDS, "--model", "logistic", "--out", "model")
+    fit = ("fit", "kinds.csv", *KINDS, "--model", "linear", "--out", "model")
     first = labeldp(*fit)
     assert first.status == 0, first.err
     assert "one noisy class group per record (local hashing, 3 groups" in labeldp("certificate", "model").out
@@ -328,7 +328,7 @@ def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran
 def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callable[..., Ran], people: Path) -> None:
     kinds = np.arange(300) % 5
     pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
-    for model in ("cells", "logistic", "neighbors"):
+    for model in ("cells", "linear", "neighbors"):
         done = labeldp("fit", "kinds.csv", *KINDS, "--model", model, "--out", model)
         assert done.status == 0, done.err
         assert "one noisy class group per record (local hashing, 3 groups" in labeldp("certificate", model).out

@@ -14,7 +14,7 @@ from labeldp.curator import LedgerFile
 from labeldp.fit import FitSettings, prepare, read_rows
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "8"))
-QUICK = (*FIT, "--model", "logistic", "--out", "model")
+QUICK = (*FIT, "--model", "linear", "--out", "model")
 
 
 def summary(people: Path) -> Any:
@@ -82,7 +82,7 @@ def test_the_word_is_said_again_by_the_command_of_the_report_and_names_no_other_
 def _settings() -> FitSettings:
     return FitSettings.parse(
         label="bought", classes="no,yes", epsilon="1", delta="0", dataset="people", features=None, stages=None,
-        model="logistic",
+        model="linear",
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def test_a_clock_that_no_archive_can_hold_is_refused_before_the_charge(
 def test_a_copy_of_the_label_is_named_in_the_terminal_and_the_report(labeldp: Callable[..., Ran], people: Path) -> None:
     table = pd.read_csv(people / "people.csv")
     table.assign(days=table["bought"].map({"no": "never", "yes": "often"})).to_csv(people / "leak.csv", index=False)
-    options = ("--label", "bought", "--classes", "no,yes", "--epsilon", "20", "--model", "logistic", "--id", "id")
+    options = ("--label", "bought", "--classes", "no,yes", "--epsilon", "20", "--model", "linear", "--id", "id")
     for data, count in (("leak.csv", 1), ("people.csv", 0)):
         named = (*account("people", "20", f"{data}.ledger"), "--out", f"{data}.model")
         ran = labeldp("fit", data, *options, *named)

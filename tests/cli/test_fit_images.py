@@ -125,7 +125,7 @@ def test_networks_without_torch_are_refused_in_a_sentence(
     labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog, "import_module", without_torch)
-    refused(labeldp(*LOCAL, "--model", "cnn"), people, "networks need torch: pip install '.[torch]'")
+    refused(labeldp(*LOCAL, "--model", "network"), people, "networks need torch: pip install '.[torch]'")
     refused(labeldp(*CENTRAL, "--model", "distilled"), people, "networks need torch")
     assert not (people / "model.training").exists()
 
@@ -176,7 +176,7 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
         ((*LOCAL, "--prior", "clusters"), ("--prior clusters goes with --trust central",)),
         ((*LOCAL, "--model", "boosting"), ("--model boosting is not for images",)),
         ((*LOCAL, "--delta", "1e-6"), ("--delta goes with --trust central",)),
-        ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or distilled")),
+        ((*CENTRAL, "--model", "network"), ("--model network goes with --trust local", "or distilled")),
         ((*LINEAR, "--features", "a"), ("--features and --id are for tables",)),
         ((*LINEAR, "--id", "id"), ("--features and --id are for tables",)),
         ((*LINEAR, "--label", "digit"), ("one of labels, named 'digit'",)),
@@ -189,7 +189,7 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
         ((*LINEAR, "--test", "people.csv", PUBLIC), ("people.csv",)),
         ((*LINEAR, "--classes", "4", "--test", "fives.npz", PUBLIC), ("--test: labels of fives.npz must lie in",)),
         (("fit", "one.png", *LINEAR[2:]), ("one.png is neither a table", "nor a source of images")),
-        (("fit", "one.png", *LOCAL[2:], "--model", "cnn"), ("nor a source of images",)),
+        (("fit", "one.png", *LOCAL[2:], "--model", "network"), ("nor a source of images",)),
         (("fit", "nowhere", *LINEAR[2:]), ("no such file or folder: nowhere",)),
         (("fit", "nowhere.npz", *LINEAR[2:]), ("no such file or folder: nowhere.npz",)),
         ((*LINEAR, "--init", "model"), ("--init goes with",)),
@@ -243,8 +243,8 @@ def test_models_of_tables_and_of_images_take_their_own_data(labeldp: Callable[..
     ran = labeldp("predict", "model", "new.npz", "--out", "p.csv", "--id", "id")
     assert ran.status == 1 and "--id is for tables" in ran.err
     table = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1")
-    assert labeldp(*table, *account("p", ledger="m.ledger"), "--model", "logistic", "--out", "table").status == 0
+    assert labeldp(*table, *account("p", ledger="m.ledger"), "--model", "linear", "--out", "table").status == 0
     ran = labeldp("predict", "table", "new.npz", "--out", "p.csv")
     assert ran.status == 1 and "is a model of tables" in ran.err and not (people / "p.csv").exists()
-    ran = labeldp("fit", "people.csv", "--label", "bought", *FIT[4:], *LOCAL[len(FIT) :], "--model", "cnn")
-    refused(ran, people / "none", "--model cnn is not for a table")
+    ran = labeldp("fit", "people.csv", "--label", "bought", *FIT[4:], *LOCAL[len(FIT) :], "--model", "network")
+    refused(ran, people / "none", "--model network is not for a table")

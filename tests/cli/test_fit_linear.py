@@ -174,7 +174,7 @@ def test_without_a_delta_the_promise_is_pure(labeldp: Callable[..., Ran], people
     [
         (("--model", "linear", "--delta", "1e-6"), ("--delta goes with --trust central",)),
         (("--trust", "central", "--model", "boosting"), ("--model boosting goes with --trust local", "--model linear")),
-        (("--trust", "central", "--model", "forest"), ("goes with --trust local",)),
+        (("--trust", "central", "--model", "boosting"), ("goes with --trust local",)),
         (("--delta", "1e-6"), ("--delta goes with --trust central",)),
         ((*CENTRAL, "--delta", "1"), ("delta must lie in [0, 1)",)),
         ((*CENTRAL, "--delta", "-1e-6"), ("delta must lie in [0, 1)",)),

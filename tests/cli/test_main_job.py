@@ -14,7 +14,7 @@ import pytest
 from cli.conftest import PUBLIC, Ran, account
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people"))
-QUICK = (*FIT, "--model", "logistic", "--stages", "1")
+QUICK = (*FIT, "--model", "linear", "--stages", "1")
 
 
 def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran], people: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_changed_model_is_not_what_was_certified_and_does_not_predict(
 
 def test_two_stages_with_a_cluster_prior_cost_the_epsilon_together(labeldp: Callable[..., Ran], people: Path) -> None:
     """Counts are taken before noise is added, so the default, --trust local, is refused: nobody is trusted there."""
-    command = ("fit", "people.csv", *FIT, "--model", "logistic", "--stages", "2", "--prior", "clusters")
+    command = ("fit", "people.csv", *FIT, "--model", "boosting", "--stages", "2", "--prior", "clusters")
     refused = labeldp(*command, "--out", "model")
     assert refused.status == 1 and "--prior clusters goes with --trust central" in refused.err
     assert not (people / "l.ledger").exists()

@@ -31,7 +31,7 @@ def table(tmp_path: Path, labeldp: Callable[..., Ran], people: Path) -> Path:
         ("release", "t.csv", *VISITED, "--id", "age", "--other-ids", "--out", "b.csv"),
         ("release", "t.csv", *VISITED, "--mechanism", "bag-sum", "--size", "5", "--bags", "age", "--out", "b.csv"),
         ("release", "t.csv", *VISITED, "--mechanism", "bag-sum", "--size", "5", "--out", "b.csv"),
-        ("fit", "t.csv", *VISITED, "--model", "logistic", "--out", "model"),
+        ("fit", "t.csv", *VISITED, "--model", "linear", "--out", "model"),
         ("fit", "t.csv", *VISITED, "--id", "age", "--features", "size", "--other-ids", "--out", "model"),
         ("release", "t.csv", *VISITED, "--user", "age", "--out", "b.csv"),
     ],

@@ -126,7 +126,7 @@ WEAK = "is a weak guarantee: the odds about one label can change 163,000-fold"
 
 def test_an_epsilon_above_ten_is_said_in_words_where_it_is_asked_for(labeldp: Callable[..., Ran], people: Path) -> None:
     assert WEAK in labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "12").err
-    assert WEAK in labeldp(*arguments("fit", "people.csv", model="logistic", epsilon="12")).err
+    assert WEAK in labeldp(*arguments("fit", "people.csv", model="linear", epsilon="12")).err
     assert WEAK in labeldp(*arguments("release", "people.csv", epsilon="12")).err
     ran = labeldp("plan", "--n", "1e4", "--d", "2", "--classes", "2", "--epsilon", "1,12")
     assert ran.status == 0 and ran.err == f"epsilon = 12 {WEAK}\n"
@@ -140,7 +140,7 @@ def test_an_epsilon_above_ten_is_said_in_words_where_it_is_asked_for(labeldp: Ca
 
 
 def test_ctrl_c_ends_in_one_line_and_the_same_command_finishes(people: Path) -> None:
-    command = [sys.executable, "-m", "labeldp", *arguments("fit", "people.csv", model="logistic")]
+    command = [sys.executable, "-m", "labeldp", *arguments("fit", "people.csv", model="linear")]
     running = subprocess.Popen(command, cwd=people, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (people / "l.ledger").exists() and running.poll() is None and time.monotonic() < deadline:

@@ -24,7 +24,7 @@ RELEASE = (
     "release people.csv --label y --classes no,yes --id id --epsilon 0.1 --ledger l.ledger --dataset d --out {}.csv"
 )
 FIT = (
-    "fit people.csv --label y --classes no,yes --id id --epsilon 1 --ledger l.ledger --dataset d --model logistic "
+    "fit people.csv --label y --classes no,yes --id id --epsilon 1 --ledger l.ledger --dataset d --model linear "
     "--no-diagnostics --out model"
 )
 
@@ -223,7 +223,7 @@ def test_files_may_have_any_name(here: str, folder: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(place)
     Path("\udcfe.csv").write_bytes((folder / "people.csv").read_bytes())
     labels = ("--label", "y", "--classes", "no,yes", "--id", "id", "--epsilon", "1", "--new-budget", "3")
-    model = ("--model", "logistic", "--out", "\udcfemodel")
+    model = ("--model", "linear", "--out", "\udcfemodel")
     for arguments in (
         ("release", "\udcfe.csv", *labels, "--out", "\udcfe.parquet"),
         ("release", "\udcfe.csv", *labels, "--out", "\udcfeo.csv"),

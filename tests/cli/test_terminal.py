@@ -44,7 +44,7 @@ def test_notes_and_stages_that_ended_stay_above_the_bar(monkeypatch: pytest.Monk
 
 
 def test_a_fit_says_what_it_read_and_what_it_spent(labeldp: Callable[..., Ran]) -> None:
-    fit = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--model", "logistic")
+    fit = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--model", "linear")
     first = labeldp(*fit, *account("people"), "--out", "model")
     names = "'id', 'age', 'hours', 'region', 'job'"
     assert first.err.startswith(f"\N{CHECK MARK} Read people.csv: 600 records, 5 features (2 categorical): {names}\n")

@@ -234,7 +234,7 @@ def command(words: list[str], folder: Path) -> None:
 def fit(folder: Path, number: int) -> Told:
     """`labeldp fit`."""
     out = f"model{number}"
-    words = f"fit people.csv --label bought --classes n,y --epsilon {epsilon(number)} --model logistic --id id"
+    words = f"fit people.csv --label bought --classes n,y --epsilon {epsilon(number)} --model linear --id id"
     command([*words.split(), "--ledger", LEDGER, "--dataset", "bought", "--out", out], folder)
     return output_of(folder / out)
 

@@ -49,7 +49,7 @@ SETTINGS = FitSettings.parse(
     stages=None,
     delta="0",
     dataset="people",
-    model="logistic",
+    model="linear",
 )
 
 

@@ -20,7 +20,7 @@ from labeldp.learners import (
     tune,
 )
 
-LOGISTIC = Multistage("logistic")
+BOOSTING = Multistage("boosting")
 
 
 def learned(records: int = 600) -> tuple[Model, np.ndarray]:
@@ -46,7 +46,7 @@ def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_re
 
     monkeypatch.setattr(simulate, "_scores", spy)
     monkeypatch.setattr(Multistage, "refit", None)  # nothing is learned again
-    first, second = simulate.importances(LOGISTIC, model, features, ("one", "two"))
+    first, second = simulate.importances(BOOSTING, model, features, ("one", "two"))
     assert first.low > 0.2 and second.low <= 0 <= second.high
     assert asked == [120] * 3  # a fifth of the records did not teach that model
     assert isinstance(model.evaluation, Evaluation)
@@ -55,7 +55,7 @@ def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_re
     for most in ("MAX_SHUFFLED", "MIN_SHUFFLED"):
         monkeypatch.setattr(simulate, most, 50)
     asked.clear()
-    simulate.importances(LOGISTIC, model, features, ("one", "two"))
+    simulate.importances(BOOSTING, model, features, ("one", "two"))
     assert asked == [50] * 3
 
 
@@ -72,7 +72,7 @@ def test_a_simulation_learns_from_few_directions_of_few_records(monkeypatch: pyt
 
     monkeypatch.setattr(Multistage, "fit_simulated", spy)
     task = Task(ldp.Classes(2), len(features), 4.0)
-    curve = simulate.simulated_curve(LOGISTIC, task, model, features)
+    curve = simulate.simulated_curve(BOOSTING, task, model, features)
     assert curve is not None and [point.epsilon for point in curve.points] == [0.25, 0.5, 1, 2, 4]
     assert set(shapes) == {(400, 30)} and len(shapes) == 10  # a fifth of the records is for the test
     assert curve.points[-1].value > max(0.8, curve.points[0].value)
@@ -88,6 +88,6 @@ def test_importances_of_numbers_take_such_a_model_too(monkeypatch: pytest.Monkey
     fold = Model(holder.domain, found.fold[0]), found.fold[1]
     model = Model(holder.domain, found.learner, None, evaluate(release, found.held_out, "", np.arange(500), fold))
     monkeypatch.setattr(Multistage, "refit", None)
-    first, second = simulate.importances(LOGISTIC, model, features, ("one", "two"))
+    first, second = simulate.importances(BOOSTING, model, features, ("one", "two"))
     assert first.low > 2 and second.low <= 0.1 and len(fold[1]) == 100
     assert np.array_equal(fold[0].predict(features[fold[1]]), np.clip(found.held_out, 0, 10)[fold[1]])

@@ -145,7 +145,7 @@ def test_a_released_label_serves_every_estimator(tmp_path: Path) -> None:
     order = RNG.permutation(600)
     again = classifier(GaussianNB(), **named).fit(X[order], Y[order], ids=ids[order])
     weighted = classifier(LogisticRegression(), **named).fit(X, Y, np.arange(600), ids=ids)
-    named_one = classifier("logistic", **named).fit(X, Y, ids=ids)
+    named_one = classifier("boosting", **named).fit(X, Y, ids=ids)
     dataset = ldp.LedgerFile(named["ledger"]).dataset("bought")
     assert len(dataset.charges) == 1 and dataset.spent.epsilon() == 4
     released = [model.evaluation_.release.value for model in (first, weighted, named_one)]
@@ -180,7 +180,7 @@ REFUSED: dict[str, tuple[Any, Any, Any, str]] = {
     "a number": (3, X, Y, "^estimator must be a classifier"),
     "none of several": ([], X, Y, "^estimator must be a classifier"),
     "another name": ("svm", X, Y, "^estimator must be one of auto, boosting, .* or with trust='local' an unfitted"),
-    "a network": ("resnet18", X, Y, "^estimator must be one of auto"),
+    "a network": ("network", X, Y, "^estimator must be one of auto"),
     "failing": (Broken(), X, Y, "classifier Broken cannot learn from these features: no license"),
     "sparse": (
         HistGradientBoostingClassifier(),
@@ -218,7 +218,7 @@ def test_what_is_refused_is_charged_nothing(
     [
         (LogisticRegression(), "^estimator must be one regressor, such as Ridge"),
         ([Ridge(), Ridge()], "^estimator must be one regressor"),
-        ("logistic", "^estimator must be one of auto, boosting, cells, neighbors with trust='local'"),
+        ("linear", "^estimator must be one of auto, boosting, cells, neighbors with trust='local'"),
         (make_pipeline(StandardScaler(with_mean=None), Ridge()), "regressor Pipeline cannot learn"),
     ],
 )
@@ -238,7 +238,7 @@ def test_sums_of_labels_are_for_named_learners(charges: list[Any]) -> None:
     with pytest.raises(
         ldp.privacy.InputError, match=r"estimator must be one of auto, linear, cells with trust='central'"
     ):
-        classifier("forest", trust="central").fit(X, Y)
+        classifier("boosting", trust="central").fit(X, Y)
     assert not charges
     assert (classifier("linear", trust="central", delta=1e-6, epsilon=20).fit(X, Y).predict(X) == Y).mean() > 0.7
 

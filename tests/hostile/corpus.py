@@ -76,7 +76,7 @@ def make(folder: Path) -> None:
     make_key(str(folder / "me.pem"))
     sign_files(str(folder / "noisy.csv"), str(folder / "me.pem"))
     settings = FitSettings(
-        label="bought", domain=CLASSES, epsilon=1.0, delta=0.0, dataset="bought", id_column="id", model="logistic"
+        label="bought", domain=CLASSES, epsilon=1.0, delta=0.0, dataset="bought", id_column="id", model="linear"
     )
     fit_file(str(folder / "people.csv"), settings, ledger=str(folder / "l.ledger"), out=str(folder / "model"))
     losses = np.random.default_rng(0).random((40, 3)).round(3)

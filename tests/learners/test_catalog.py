@@ -75,16 +75,16 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "images", "words"),
     [
-        ({"model": "cnn"}, False, "--model cnn is not for a table: take --model mixture"),
+        ({"model": "network"}, False, "--model network is not for a table: take --model mixture"),
         ({"model": "auto"}, False, "--model must be one of mixture, boosting"),
         ({"model": "linear", "prior": "clusters"}, True, "--prior clusters goes with --trust central"),
         ({"model": "linear", "delta": 1e-6}, True, "--delta goes with --trust central"),
         (
-            {"model": "cnn", "trust": "central"},
+            {"model": "network", "trust": "central"},
             True,
             "goes with --trust local; .* take --model linear or distilled",
         ),
-        ({"model": "cnn", "delta": 1e-6}, True, "--delta goes with --trust central"),
+        ({"model": "network", "delta": 1e-6}, True, "--delta goes with --trust central"),
         ({"model": "distilled", "delta": 1e-6}, True, "--delta goes with --trust central"),
         (
             {"model": "distilled", "trust": "central"},
@@ -92,10 +92,10 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
             "--model distilled is not for a table: take --model mixture",
         ),
         ({"model": "cells", "trust": "central", "delta": 1e-6}, False, "--delta does not go with --model cells"),
-        ({"model": "linear", "network": "cnn"}, True, "--network goes with --model distilled"),
+        ({"model": "linear", "network": "cnn"}, True, "--network goes with --model network, distilled"),
         ({"model": "neighbors", "stages": 2}, False, "--stages does not go with --model neighbors and --trust local"),
-        ({"model": "logistic", "epochs": 2}, False, "--epochs goes with --model cnn"),
-        ({"model": "linear", "trust": "central", "init": "model"}, True, "--init goes with --model cnn"),
+        ({"model": "linear", "epochs": 2}, False, "--epochs goes with --model network"),
+        ({"model": "linear", "trust": "central", "init": "model"}, True, "--init goes with --model network"),
     ],
 )
 def test_models_of_images_and_of_tables_are_told_apart(changes: dict[str, Any], images: bool, words: str) -> None:
@@ -106,7 +106,7 @@ def test_models_of_images_and_of_tables_are_told_apart(changes: dict[str, Any], 
 @pytest.mark.skipif(TORCH, reason="torch is installed")
 def test_networks_say_what_they_need() -> None:
     with pytest.raises(ldp.privacy.InputError, match=r"networks need torch.*Linear models do without it"):
-        replace(LOCAL, model="cnn").learner(images=True)
+        replace(LOCAL, model="network").learner(images=True)
 
 
 def test_the_parts_of_a_linear_fit_cost_epsilon_once() -> None:
@@ -152,14 +152,12 @@ def test_options_of_other_models_are_refused(changes: dict[str, Any], words: str
         replace(LOCAL, delta=1e-6).learner()
 
 
-@pytest.mark.parametrize(
-    ("images", "model"), [(False, "mixture"), (False, "boosting"), (False, "forest"), (True, "cnn")]
-)
+@pytest.mark.parametrize(("images", "model"), [(False, "mixture"), (False, "boosting"), (True, "network")])
 def test_a_prior_of_counts_takes_somebody_who_counts(images: bool, model: str) -> None:
     settings = replace(LOCAL, model=model, prior="clusters")
     with pytest.raises(ldp.privacy.InputError, match="--prior clusters goes with --trust central: a curator counts"):
         settings.learner(images=images)
-    without = replace(settings, trust="central", prior="none", model="cnn" if images else "forest")
+    without = replace(settings, trust="central", prior="none", model="network" if images else "boosting")
     with pytest.raises(ldp.privacy.InputError, match="goes with --trust local"):
         without.learner(images=images)
     if images and not TORCH:
@@ -236,8 +234,8 @@ def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
 def test_images_may_have_numbers_for_labels_with_a_linear_model() -> None:
     images = replace(NUMBERS, trust="central", model="linear")
     assert type(images.learner(images=True)).__name__ == "Linear"
-    with pytest.raises(ldp.privacy.InputError, match="--model cnn does not learn numbers"):
-        replace(NUMBERS, model="cnn").learner(images=True)
+    with pytest.raises(ldp.privacy.InputError, match="--model network does not learn numbers"):
+        replace(NUMBERS, model="network").learner(images=True)
 
 
 @final

@@ -27,7 +27,7 @@ from networks.conftest import Images
 
 Said = Callable[..., tuple[int, str, str]]
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", *account("bars")[:-1])  # and a budget
-CNN = (*FIT, "3", "--epsilon", "3", "--model", "cnn", "--stages", "2", "--epochs", "2", "--out", "model")
+CNN = (*FIT, "3", "--epsilon", "3", "--model", "network", "--stages", "2", "--epochs", "2", "--out", "model")
 BEST = (
     *FIT,
     "1.5",
@@ -62,8 +62,9 @@ assert wrapped.tensor is torch.tensor
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PRESETS, "quick", (Recipe(batch=32, peak=0.05, augment=()),))
-    for name, epochs in (("DISTILLED", 3), ("STUDENT", 2), ("TAUGHT", 3)):
-        monkeypatch.setattr(distillation, name, Recipe(epochs=epochs, batch=32, peak=0.05))
+    first = Recipe(epochs=3, batch=32, peak=0.05)
+    short = replace(distillation.SETTINGS, distilled=first, student=replace(first, epochs=2), taught=first)
+    monkeypatch.setattr(distillation, "SETTINGS", short)
     monkeypatch.setattr(features, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
 
 
@@ -138,7 +139,7 @@ def test_a_network_is_learned_stored_and_predicts(
     assert found["curve"] is None and any("is not simulated" in note for note in found["notes"])
     charges, asked = LedgerFile(folder / "l.ledger").dataset("bars").charges, command[command.index("--epsilon") + 1]
     assert total_loss(charges).within(asked, "1e-6" if command is AUTO else "0")
-    assert f"--model {'cnn' if command[:-4] == CNN else 'distilled'}" in found["command"]
+    assert f"--model {'network' if command[:-4] == CNN else 'distilled'}" in found["command"]
     assert labeldp("predict", "model", "new.npz", "--out", "p.csv")[0] == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
     assert [int(row["row"]) for row in rows] == list(range(200))
@@ -176,6 +177,7 @@ def test_a_killed_training_is_finished_by_the_same_command_with_the_same_charges
 
 KILLED = """
 import os, signal, sys
+from dataclasses import replace
 from labeldp import cli, features
 from labeldp.features import PatchFilters
 from labeldp.networks import PRESETS, Recipe, distillation
@@ -185,8 +187,10 @@ import torch
 torch.set_num_threads(1)
 
 PRESETS["quick"] = (Recipe(batch=32, peak=0.05, augment=()),)
-distillation.DISTILLED = Recipe(epochs=3, batch=32, peak=0.05)
-distillation.STUDENT = Recipe(epochs=2, batch=32, peak=0.05)
+distillation.SETTINGS = replace(
+    distillation.SETTINGS,
+    distilled=Recipe(epochs=3, batch=32, peak=0.05), student=Recipe(epochs=2, batch=32, peak=0.05)
+)
 features.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
 left = int(sys.argv.pop(1))
 save = Checkpoint.save
@@ -293,10 +297,9 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
 
 
 def test_every_recipe_is_a_preset_and_epochs_change_it(training: Images) -> None:
-    from labeldp.learners import LEARNERS
+    from labeldp.learners import IMAGE_NETWORKS
     from labeldp.networks.classifier import STAGE_PRESETS
 
-    models = [name for name, entry in LEARNERS.items() if "epochs" in entry.options]
-    names = {STAGE_PRESETS.get(name, "quick") for name in models}
-    assert set(models) <= architectures.NETWORKS.keys() and names <= PRESETS.keys()
+    names = {STAGE_PRESETS.get(name, "quick") for name in IMAGE_NETWORKS}
+    assert IMAGE_NETWORKS.keys() <= architectures.NETWORKS.keys() and names <= PRESETS.keys()
     assert all(replace(recipe, epochs=1).epochs == 1 for name in names for recipe in PRESETS[name])

@@ -115,7 +115,7 @@ def requests() -> list[dict[str, Any]]:
     files = {"test": NamedFile("public.csv", "0" * 64)}
     made = [
         Request.of("release", "randomized-response", "people", source, "0.5", "0", domain=Classes(("no", "yes"))),
-        Request.of("fit", "logistic", "people", source, 1, "1e-6", domain=Classes(3), files=files, stages=2),
+        Request.of("fit", "linear", "people", source, 1, "1e-6", domain=Classes(3), files=files, stages=2),
     ]
     return [{"request": request.to_json(), "digest": request.digest} for request in made]
 

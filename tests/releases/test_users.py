@@ -24,7 +24,7 @@ from labeldp.privacy import BudgetExceeded, InputError, LedgerError, PrivacyLoss
 from labeldp.releases import answer_epsilon, best_cap, owner_like, release_file
 
 ASKED = FitSettings(
-    "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="logistic", id_column="row", user_column="user"
+    "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="linear", id_column="row", user_column="user"
 )
 
 

@@ -258,13 +258,13 @@ def frames() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", frames())
-@pytest.mark.parametrize("estimator", ["logistic", "cells", "sklearn"])
+@pytest.mark.parametrize("estimator", ["linear", "cells", "sklearn"])
 def test_a_table_of_odd_shape_is_fitted_or_refused_for_free(kind: str, estimator: str) -> None:
     table = frames()[kind]
     learner: Any = LinearRegression() if estimator == "sklearn" else "cells"
     regressor = ldp.LabelDPRegressor(epsilon=5, range=(0, 1), estimator=learner)
-    if estimator == "logistic":
-        regressor = ldp.LabelDPClassifier(epsilon=5, classes=(0, 1), estimator="logistic")
+    if estimator == "linear":
+        regressor = ldp.LabelDPClassifier(epsilon=5, classes=(0, 1), estimator="linear")
     try:
         regressor.fit(table, LABELS)
     except InputError:

@@ -28,7 +28,7 @@ def test_three_users_get_through_their_first_day(tmp_path: Path, monkeypatch: py
     """Each step ends as it should, and says nothing of a label that a message may not say."""
     monkeypatch.chdir(tmp_path)
     make_tables(1500)
-    for step in users("logistic"):
+    for step in users("linear"):
         if step.command:
             ran = labeldp(*shlex.split(step.source)[1:])
             assert ran.status == step.status, (step, ran)

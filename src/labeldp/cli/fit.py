@@ -32,7 +32,7 @@ from labeldp.cli.options import (
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
-from labeldp.learners import AUTO, LEARNERS, TRUSTS
+from labeldp.learners import AUTO, IMAGE_NETWORKS, LEARNERS, TRUSTS
 
 if TYPE_CHECKING:
     from labeldp.fit import Estimated, FitSettings, FitSummary, RegressionSummary
@@ -144,7 +144,7 @@ SECTIONS = {
     "Labels": ("label", "classes", "interval", "grid", "clip"),
     "Privacy": ("epsilon", "delta", "trust", "ledger", "dataset", "new_budget"),
     "Server": ("curator", "token_file", "server_certificate", "reason"),
-    "Model": ("model", "encoder", "stages", "prior", "epochs", "init", "cells", "neighbors"),
+    "Model": ("model", "network", "encoder", "stages", "prior", "epochs", "init", "cells", "neighbors"),
     "Evaluation": ("evaluation", "test", "test_labels_are_public"),
     "Output": ("out", "diagnostics", "as_json", "quiet"),
 }
@@ -205,7 +205,12 @@ FREQUENT = (
     help="Learn from features that a public network computes: imagenet of images, text of columns of texts. It needs "
     "the extra image-encoder or text-encoder, and downloads nothing.",
 )
-@click.option("--network", metavar="MODEL", help="With --model distilled: the network; cnn by default.")
+@click.option(
+    "--network",
+    type=click.Choice(list(IMAGE_NETWORKS)),
+    help="With --model network or distilled: "
+    f"{', '.join(f'{name} ({words})' for name, words in IMAGE_NETWORKS.items())}; cnn by default.",
+)
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="Networks: epochs of each stage.")
 @click.option(
     "--init",

@@ -372,7 +372,7 @@ class PretrainedModel:
         certificate, estimator = read_certified(folder)[0], Bundle.read(folder).model.estimator
         networks = [part for part in getattr(estimator, "parts", [estimator]) if hasattr(part, "network_")]
         if not networks:
-            raise InputError(f"--init: {path} must hold a network, as --model cnn makes it")
+            raise InputError(f"--init: {path} must hold a network, as --model network makes it")
         shared = {charge.id for charge in certificate.entries} & {charge.id for charge in account.charges}
         if shared or certificate.dataset == account.scope.name:
             raise InputError(

@@ -150,7 +150,7 @@ class FitSettings:
         init: a directory with a fitted network, whose weights are the first ones.
         cells: how many, for the model "cells"; None to choose.
         neighbors: how many, for the model "neighbors"; None to choose.
-        network: beside the linear model, for the model "distilled".
+        network: a key of `IMAGE_NETWORKS`, for the models "network" and "distilled".
         user_column: the user of each record, which is no feature; None to protect each record by itself.
         per_user: how many records of a user are used at most; None to choose.
         evaluation: the share of the records that the model is measured on and does not learn from; None for what its

@@ -3,6 +3,7 @@ from .adapters import NoisyNumberRegressor as NoisyNumberRegressor
 from .adapters import debiased_scorer as debiased_scorer
 from .catalog import AUTO as AUTO
 from .catalog import DEFAULTS as DEFAULTS
+from .catalog import IMAGE_NETWORKS as IMAGE_NETWORKS
 from .catalog import LEARNERS as LEARNERS
 from .catalog import TRUSTS as TRUSTS
 from .catalog import LearnerEntry as LearnerEntry

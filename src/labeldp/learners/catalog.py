@@ -95,8 +95,6 @@ class LearnerEntry:
 
 BOTH = "classes", "numbers"
 
-_LOCAL: tuple[tuple[str, ...], tuple[str, ...]] = (("classes",), ())
-
 _STAGES, _RELEASED = "labeldp.learners.multistage:Multistage", "labeldp.learners.released:ReleasedLabels"
 
 _STAGED = "stages", "prior"
@@ -110,15 +108,6 @@ _LINEAR = {
     "sklearn.tree._tree": "Tree",
 }
 _NETWORK = {"labeldp.networks.classifier": "NetworkClassifier"}
-
-
-def _network(phrase: str) -> LearnerEntry:
-    path, options = "labeldp.networks.classifier:NetworkStages", (*_STAGED, "epochs", "init")
-    return LearnerEntry(phrase, path, targets=_LOCAL, data=("images",), options=options, stores=_NETWORK)
-
-
-def _classifier(phrase: str, stores: Mapping[str, str], weighted: tuple[str, ...] = ()) -> LearnerEntry:
-    return LearnerEntry(phrase, _STAGES, targets=_LOCAL, options=_STAGED, stores=stores, weighted=weighted)
 
 
 LEARNERS: dict[str, LearnerEntry] = {
@@ -148,12 +137,6 @@ LEARNERS: dict[str, LearnerEntry] = {
         },
         numbers=_RELEASED,
         weighted=BOTH,
-    ),
-    "logistic": _classifier("a logistic model", {"sklearn.pipeline": "Pipeline"}, ("classes",)),
-    "forest": _classifier(
-        "a random forest",
-        {"sklearn.ensemble._forest": "RandomForestClassifier", "sklearn.tree._tree": "Tree"},
-        ("classes",),
     ),
     "linear": LearnerEntry(
         "a linear model of noisy labels, with central trust of noisy sums",
@@ -189,10 +172,14 @@ LEARNERS: dict[str, LearnerEntry] = {
             "sklearn.neighbors._kd_tree": "KDTree",
         },
     ),
-    "cnn": _network("a compact convolutional network"),
-    "inception": _network("a small Inception network"),
-    "resnet18": _network("a residual network of 18 layers"),
-    "mlp": _network("a network of two hidden layers"),
+    "network": LearnerEntry(
+        "a network",
+        "labeldp.networks.classifier:NetworkStages",
+        targets=(("classes",), ()),
+        data=("images",),
+        options=(*_STAGED, "network", "epochs", "init"),
+        stores=_NETWORK,
+    ),
     "distilled": LearnerEntry(
         "a linear model, and networks that learn from it",
         "labeldp.networks.distillation:Distilled",
@@ -204,6 +191,14 @@ LEARNERS: dict[str, LearnerEntry] = {
     ),
 }
 """Every `--model` but "auto", by name, in the order of the help."""
+
+IMAGE_NETWORKS = {
+    "cnn": "a compact convolutional network",
+    "inception": "a small Inception network",
+    "resnet18": "a residual network of 18 layers",
+    "mlp": "a network of two hidden layers",
+}
+"""Every `--network`, by name, in words; `labeldp.networks` builds them with torch."""
 
 DEFAULTS: dict[str, Any] = {
     "stages": 1,

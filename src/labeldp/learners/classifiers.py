@@ -1,6 +1,5 @@
 """Classifiers that suit noisy labels, the names of `--model`, and several classifiers as one."""
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -8,9 +7,8 @@ from numpy.typing import NDArray
 from sklearn._loss import HalfBinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import check_array, check_consistent_length
@@ -97,7 +95,7 @@ def _slow_trees(count: int, categorical: Any, enough: bool) -> dict[str, Any]:
     }
 
 
-MODELS = "mixture", "boosting", "logistic", "forest"
+MODELS = "mixture", "boosting"
 """The names that `classifiers_of` knows."""
 
 
@@ -107,25 +105,21 @@ def classifiers_of(
     """Return the unfitted classifiers of a `--model` that learns from randomized labels."""
     if model == "mixture":
         return default_classifiers(features, categorical)
-    makers: dict[str, Callable[[], Any]] = {
-        "boosting": lambda: boosted_trees(len(features), categorical, classes),
-        "logistic": lambda: make_pipeline(_columns(categorical), LogisticRegression(C=0.1, max_iter=2000)),
-        "forest": lambda: RandomForestClassifier(300, min_samples_leaf=20, random_state=0),
-    }
-    return [makers[model]()]
+    return [boosted_trees(len(features), categorical, classes)]
 
 
 def distances(categorical: NDArray[np.bool_], learner: Any) -> Any:
-    """Return a pipeline of `learner` on features with meaningful distances: scaled numbers, one-hot categories."""
-    return make_pipeline(_columns(categorical, sparse=False), learner)
+    """Return a pipeline of `learner` on features with meaningful distances.
 
-
-def _columns(categorical: NDArray[np.bool_], *, sparse: bool = True) -> ColumnTransformer:
-    """Return an encoder into scaled numbers with flags for missing ones, and one-hot categories."""
+    Numbers are scaled, with flags for missing ones, and categories are one-hot.
+    """
     numbers = make_pipeline(SimpleImputer(add_indicator=True, keep_empty_features=True), StandardScaler())
-    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=sparse)
-    places = np.flatnonzero(~categorical), np.flatnonzero(categorical)
-    return ColumnTransformer([("numbers", numbers, places[0]), ("categories", categories, places[1])])
+    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    columns = (
+        ("numbers", numbers, np.flatnonzero(~categorical)),
+        ("categories", categories, np.flatnonzero(categorical)),
+    )
+    return make_pipeline(ColumnTransformer(list(columns)), learner)
 
 
 def indicators(features: NDArray[np.float64], categorical: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -16,13 +16,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 from torch.nn import functional
 
-from labeldp.learners import LEARNERS, MIN_RECORDS, Evidence, Model, Progress, Staged, Task, no_progress
+from labeldp.learners import IMAGE_NETWORKS, MIN_RECORDS, Evidence, Model, Progress, Staged, Task, no_progress
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.networks.architectures import build
 from labeldp.networks.inputs import Inputs, InputScale
 from labeldp.networks.losses import Loss, Objective, objective_of, targets
 from labeldp.networks.training import PRESETS, Recipe, Record, State, device_of, mixed_precision, train
-from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
+from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release, check_choice
 
 PREDICT_BATCH = 1024
 """Records in a batch of predictions."""
@@ -426,11 +426,12 @@ class NetworkStages(Staged):
     """A network that learns in stages from labels that are randomized one by one, and knows their noise.
 
     Args:
-        name: the network, a key of `NETWORKS`.
+        network: a key of `IMAGE_NETWORKS`.
         epochs: of each stage; None for what its recipe says.
         init, checkpoints: as in `NetworkClassifier`.
     """
 
+    network: str = "cnn"
     temperature: float | Literal["calibrated"] = "calibrated"
     epochs: int | None = None
     init: Any = field(default=None, repr=False)
@@ -446,14 +447,15 @@ class NetworkStages(Staged):
 
     def candidates(self, features: Any, task: Task) -> list[Any]:
         """Return the unfitted network, with a recipe for each stage."""
-        recipes = PRESETS[STAGE_PRESETS.get(self.name, "quick")]
+        recipes = PRESETS[STAGE_PRESETS.get(self.network, "quick")]
         if self.epochs is not None:
             recipes = tuple(replace(recipe, epochs=self.epochs, least_steps=0) for recipe in recipes)
         state = {"init": self.init, "checkpoints": self.checkpoints, "watch": self.watch}
-        return [NetworkClassifier(self.name, recipe=recipes, **state)]
+        return [NetworkClassifier(self.network, recipe=recipes, **state)]
 
     def check(self, features: Any, task: Task) -> None:
         """Refuse what one step of training on synthetic labels fails on, and too few images for the stages."""
+        check_choice(self.network, "network", tuple(IMAGE_NETWORKS))
         self.candidates(features, task)[0].dry_run(features, task.domain.size)
         parts = self.count + 1
         require_images(f"{self.count} stage{'s' * (parts > 2)}", features, parts)
@@ -474,7 +476,7 @@ class NetworkStages(Staged):
     def describe(self, model: Model, task: Task) -> str:
         """Return the network and the stages."""
         start = "" if self.init is None else ", from the weights of an earlier model"
-        return f"{LEARNERS[self.name].help}, learned in {self.words()}{start}"
+        return f"{IMAGE_NETWORKS[self.network]}, learned in {self.words()}{start}"
 
 
 def epochs_shown(progress: Progress, trainings: int) -> Watch:
