@@ -129,7 +129,6 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         return {name: value for name, value in super().__getstate__().items() if name != "_right"}
 
     def _domain(self) -> Classes | Interval:
-        """Return the declared domain of the labels."""
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, users: Any = None) -> Self:
@@ -229,7 +228,6 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         return learner
 
     def _name(self, settings: FitSettings, sample_weight: Any, learner: Learner | None) -> str:
-        """Return the name of the learner in the catalog."""
         if learner is not None:
             if sample_weight is not None and not isinstance(learner, WrappedEstimator):
                 raise InputError(
@@ -293,7 +291,6 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         return summary if summary.created else replace(summary, created=created)
 
     def _settings(self) -> FitSettings:
-        """Return the settings of the fit; raise an error if one is invalid."""
         domain = self._domain().in_file()
         Budget(self.epsilon, self.delta)
         check_choice(self.trust, "trust", TRUSTS)

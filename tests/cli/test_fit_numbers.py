@@ -234,10 +234,6 @@ CASES = [
     (("--range", "nan,100"), "--range"),
     (("--range", "0,100", "--grid", "1"), "grid must be an integer number of points from 2"),
     (("--range", "0,100", "--grid", "100000000"), "grid"),
-    (
-        ("--range", "0,100", "--model", "linear"),
-        "--model linear does not learn numbers; with --trust local and --range",
-    ),
     (("--range", "0,100", "--model", "linear"), "--model linear goes with --trust central"),
     (("--range", "0,100", "--model", "neighbors", "--trust", "central"), "--model neighbors goes with --trust local"),
     (("--range", "0,100", "--model", "cells", "--trust", "central", "--delta", "1e-6"), "--delta does not go with"),

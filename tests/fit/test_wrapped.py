@@ -325,7 +325,7 @@ WEIGHTS: dict[str, tuple[Any, Any, str]] = {
         np.ones(600),
         "sample_weight must be left out: KNeighborsClassifier takes no",
     ),
-    "of cells": ("cells", np.ones(600), "sample_weight goes with trust='local' and estimator='boosting' or 'log"),
+    "of cells": ("cells", np.ones(600), "sample_weight goes with trust='local' and estimator='boosting', or with"),
     "too few": (LogisticRegression(), np.ones(599), "sample_weight must be one finite number of at least 0 for each"),
     "negative": (LogisticRegression(), -np.ones(600), "sample_weight must be one finite number"),
     "zero": (LogisticRegression(), np.zeros(600), "sample_weight must be .* and not all zero"),

@@ -130,7 +130,6 @@ def _tried(advice: Advice, encoder: TableEncoder, rows: NDArray[np.float64], *ta
 
 
 def _is_size(features: Any) -> bool:
-    """Return whether features are a pair of their numbers."""
     integers = (int, np.integer)
     return isinstance(features, tuple | list) and len(features) == 2 and all(isinstance(e, integers) for e in features)
 

@@ -415,7 +415,6 @@ def _exponential(epsilon: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 def _within(value: Any, name: str, end: int) -> Fraction:
-    """Return a decimal in [0, end]."""
     exact = decimal(value, name)
     if not 0 <= exact <= end:
         raise InputError(f"must lie in [0, {end}]", argument=name)

@@ -317,5 +317,4 @@ def _file_of(owner: Any) -> str:
 
 
 def _library(value: Any) -> str:
-    """Return the library that a value is of."""
     return type(value).__module__.partition(".")[0]

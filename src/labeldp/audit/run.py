@@ -212,7 +212,6 @@ def audit_run(
 
 
 def _digests(path: str) -> dict[str, str]:
-    """Return the SHA-256 of each file."""
     root = Path(path)
     files = {file.relative_to(root).as_posix(): file for file in sorted(root.rglob("*"))} or {root.name: root}
     digests = {name: file_digest(file) for name, file in files.items()}

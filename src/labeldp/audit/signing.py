@@ -135,7 +135,6 @@ def _digests(path: str) -> dict[str, str]:
 
 
 def _message(files: dict[str, str]) -> bytes:
-    """Return the bytes that are signed."""
     return json.dumps([FORMAT, files], sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -153,7 +152,6 @@ def _read(source: Path) -> tuple[dict[str, str], str, str]:
 
 
 def _private_key(path: str) -> Ed25519PrivateKey:
-    """Read a private key."""
     content = _content(path, "; --new-key makes one")
     try:
         key = load_pem_private_key(content, password=None)
@@ -165,7 +163,6 @@ def _private_key(path: str) -> Ed25519PrivateKey:
 
 
 def _public_key(path: str) -> Ed25519PublicKey:
-    """Read a public key."""
     content = _content(path)
     try:
         key = load_pem_public_key(content)
@@ -177,7 +174,6 @@ def _public_key(path: str) -> Ed25519PublicKey:
 
 
 def _content(path: str, otherwise: str = "") -> bytes:
-    """Read a file."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError as error:
@@ -187,5 +183,4 @@ def _content(path: str, otherwise: str = "") -> bytes:
 
 
 def _text(raw: bytes) -> str:
-    """Return bytes in base64."""
     return base64.b64encode(raw).decode()

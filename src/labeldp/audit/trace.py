@@ -281,7 +281,6 @@ for _name in ("random", "integers", "choice", "uniform", "binomial", "exponentia
 
 
 def _noises(value: Any) -> Iterator[_Noise]:
-    """Yield the noise in an output."""
     if isinstance(value, _Noise):
         yield value
     elif isinstance(value, dict | list | tuple):

@@ -502,7 +502,6 @@ def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
 
 
 def _read(bag: HiddenBag, epsilon: float, end: int = 1) -> float:
-    """Return one end of the larger of both directions."""
     pair = bag.weights()
     return max(float(loss.ends(np.array([epsilon]))[end][0]) for loss in (pair, pair.reversed()))
 

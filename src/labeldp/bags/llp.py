@@ -526,7 +526,6 @@ def llp_delta(bags: NoisyBags, epsilon: Any, *, end: str = "upper") -> float:
 
 
 def _read(bags: NoisyBags, epsilon: float, end: int = 1) -> float:
-    """Return one end of the curve at one epsilon."""
     epsilons = np.array([epsilon])
     if bags.limit:
         ratio, neighbors = float_above(bags.ratio), binomial(bags.size - 1, float(bags.fraction))

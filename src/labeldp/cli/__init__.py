@@ -145,7 +145,6 @@ _SHOW_OTHERS = warnings.showwarning
 
 
 def _sentence(error: Exception) -> str | None:
-    """Return the sentence that tells a user of an error, None if the error is a bug."""
     from labeldp.privacy import LabelDPError
 
     if isinstance(error, LabelDPError):

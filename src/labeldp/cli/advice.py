@@ -334,7 +334,6 @@ HEAD = ("Trust", "Protects", "Data needed", "Noise per cell")
 
 
 def _last(plan: SampleSizePlan) -> str:
-    """Return the title of the last column."""
     return "Smallest difference" if plan.question.task == "classification" else "Error"
 
 
@@ -368,7 +367,6 @@ def times(multiple: float) -> str:
 
 
 def _about(query: SampleSizeQuery) -> str:
-    """Return the question as a sentence."""
     if query.interval:
         labels = f"labels from {query.interval[0]:g} to {query.interval[1]:g}"
     else:
@@ -377,7 +375,6 @@ def _about(query: SampleSizeQuery) -> str:
 
 
 def _file_lines(plan: SampleSizePlan) -> list[str]:
-    """Return the lines on the file, if one was given."""
     features = plan.features
     if features is None:
         return []
@@ -391,7 +388,6 @@ def _file_lines(plan: SampleSizePlan) -> list[str]:
 
 
 def _learner(row: PlanRow) -> str:
-    """Return which learner to use and its tuning."""
     if row.neighbors is not None:
         return f"neighbors: {row.neighbors:,}"
     cells = f"{row.cells:,} of {row.cell_records:,.0f} records"

@@ -133,7 +133,6 @@ MARKS = {True: "\N{CHECK MARK}", False: "\N{BALLOT X}", None: "\N{EN DASH}"}
 
 
 def _line(check: Check) -> str:
-    """Return a check with its mark."""
     return f"{MARKS[check.holds]} {check.sentence.replace('Unverified: ', 'Not checked: ', 1)}"
 
 
@@ -308,7 +307,6 @@ TRACED = {"holds": "no mistake was found", "fails": "mistakes were found", "unve
 
 
 def _function(words: str) -> Any:
-    """Return a function of a Python file."""
     import importlib.util
     from pathlib import Path
 

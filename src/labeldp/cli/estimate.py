@@ -225,7 +225,6 @@ class RawFile(PublicColumns):
         LedgerFile(self.options["ledger"]).refuse_private(self.options["dataset"], [column])
 
     def _account(self) -> Any:
-        """Open the dataset of the ledger."""
         from labeldp.curator import LedgerFile
         from labeldp.privacy import Budget
 

@@ -85,14 +85,12 @@ def _percent(share: float) -> str:
 
 
 def _share(estimate: Estimated, how: str) -> str:
-    """Return a share with its confidence interval."""
     low, high = (_percent(end).removesuffix(" %") for end in (estimate.low, estimate.high))
     value = "too noisy" if estimate.high - estimate.low > TOO_NOISY else _percent(estimate.value)
     return f"{value}  ({100 * estimate.level:.0f} % CI {low}–{high}, {how})"
 
 
 def _errors(numbers: RegressionSummary, how: str) -> Iterator[tuple[str, str]]:
-    """Yield the rows on the errors of predicted numbers."""
     from labeldp.learners import format_number
 
     def interval(estimate: Estimated) -> str:
@@ -126,7 +124,6 @@ def format_rows(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _choices_help(data: str) -> str:
-    """Return what each `--model` for "tables" or "images" is."""
     choices = [f"{name} ({entry.help})" for name, entry in LEARNERS.items() if data in entry.data]
     return f"For {data}: {', '.join(choices)}."
 
@@ -324,7 +321,6 @@ def _show(summary: FitSummary, settings: FitSettings, out: str, budget: str, dat
 
 
 def _done(sentence: str) -> None:
-    """Say that nothing was spent."""
     if not is_quiet():
         note(f"\N{CHECK MARK} {sentence}")
 

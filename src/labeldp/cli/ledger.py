@@ -54,7 +54,6 @@ def describe_ledger(path: str) -> str:
 
 
 def _folded(*lines: str) -> Iterator[str]:
-    """Yield lines that are folded at `WIDTH`."""
     for line in lines:
         yield from wrap(line, WIDTH, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
 
@@ -149,7 +148,6 @@ def _in_words(name: str) -> str:
 
 
 def _when(created: str) -> str:
-    """Return an ISO 8601 time to the minute."""
     return created[:16].replace("T", " ")
 
 

@@ -403,7 +403,6 @@ _ENDED |= {"ranking features": "Ranked features"}
 
 
 def _capitalized(text: str) -> str:
-    """Return a text that begins with a capital letter."""
     return f"{text[:1].upper()}{text[1:]}"
 
 

@@ -98,7 +98,6 @@ def admin_log(config: str, lines: int, head: str | None) -> None:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    """Return a line of the log in words."""
     words = [str(entry["at"]), str(entry["what"])]
     words += [str(entry[name]) for name in ("who", "dataset", "mechanism", "charge") if name in entry]
     if entry.get("new") is False:

@@ -64,15 +64,14 @@ def spelled(character: str) -> str:
     return character.encode("ascii", "backslashreplace").decode()
 
 
-def _is_raised(character: str) -> bool:
-    return unicodedata.decomposition(character).startswith("<super>")
-
-
 def _readable(error: UnicodeError) -> tuple[str, int]:
     """Replace what an encoding does not have; a handler for `codecs.register_error`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    runs = groupby(error.object[error.start : error.end], key=_is_raised)
+    runs = groupby(
+        error.object[error.start : error.end],
+        key=lambda character: unicodedata.decomposition(character).startswith("<super>"),
+    )
     return "".join("^" * raised + "".join(map(spelled, run)) for raised, run in runs), error.end
 
 

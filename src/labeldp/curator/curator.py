@@ -628,7 +628,6 @@ def _id_bytes(ids: Any, order: NDArray[np.intp]) -> bytes:
 
 
 def _texts(ids: Any) -> list[bytes]:
-    """Return ids that are texts as bytes."""
     return [value if isinstance(value, bytes) else value.encode() for value in ids]
 
 

@@ -381,7 +381,6 @@ class DatasetLedger(NotCopyable):
         return sum(times for (times,) in self._rows("SELECT times FROM difference", order="revision"))
 
     def _rows(self, query: str, where: str = "", *values: Any, order: str = "id") -> list[tuple[Any, ...]]:
-        """Return the rows of a query on this dataset."""
         condition = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
         return self._store.rows(f"{query} {condition}", (self.scope.dataset, *values))
 

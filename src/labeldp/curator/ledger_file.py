@@ -430,7 +430,6 @@ def _protect_first(connection: Connection, dataset: Dataset, unit: Unit) -> None
 
 
 def _options(budget: Budget) -> str:
-    """Return a budget as options of a command line."""
     epsilon, delta = (decimal_text(float(number)) for number in numbers_of(budget))
     return f"--epsilon {epsilon}" + (f" --delta {delta}" if delta != "0" else "")
 

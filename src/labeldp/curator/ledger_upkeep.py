@@ -206,7 +206,6 @@ def _tables(connection: Connection) -> list[str]:
 
 
 def _new(path: str | os.PathLike[str], argument: str) -> Path:
-    """Return a path that no file has."""
     if os.path.lexists(path):
         raise InputError(f"{path} exists: give a new name", argument=argument)
     return Path(path).absolute()

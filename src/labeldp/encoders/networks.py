@@ -219,7 +219,6 @@ class TextEncoder(NetworkEncoder):
 
 
 def _is_missing(cell: Any) -> bool:
-    """Return whether a cell of a table is empty."""
     return cell is None or bool(cell != cell)
 
 

@@ -337,7 +337,6 @@ def learns(curve: LearningCurve, way: Way, records: int, domain: Classes | Inter
 
 
 def _option(way: Way, records: int, domain: Classes | Interval, budget: Budget, command: Command) -> Option:
-    """Return a way as an option for these records."""
     settings = way.settings(budget.delta)
     left = way.left(records, domain, budget.epsilon)
     return Option(

@@ -78,7 +78,6 @@ def _write_tables(train: Path, test: Path) -> None:
 
 
 def _text(table: pa.Table) -> bytes:
-    """Return a table as CSV."""
     sink = pa.BufferOutputStream()
     csv.write_csv(table, sink)
     return sink.getvalue().to_pybytes()

@@ -117,7 +117,6 @@ def summarize(job: Job, release: Release[Model], stages: tuple[Stage, ...], comm
 
 
 def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
-    """Return the fields of a summary that classes have."""
     evaluation = model.evaluation
     assert isinstance(evaluation, Evaluation)
     constant = constant_classes(evaluation.release)
@@ -152,7 +151,6 @@ def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
 
 
 def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
-    """Return the fields of a summary that numbers have."""
     evaluation, domain = model.evaluation, model.domain
     assert isinstance(evaluation, NumberEvaluation | SummedErrors) and isinstance(domain, Interval)
     error, constant, gain = evaluation.error(), evaluation.constant_error(), evaluation.gain()
@@ -265,7 +263,6 @@ def _first_half(records: int) -> NDArray[np.bool_]:
 
 
 def _source(evaluation: Evaluation | NumberEvaluation | SummedErrors) -> str:
-    """Say what an estimate was made from."""
     if isinstance(evaluation, SummedErrors):
         records = f"{len(evaluation.rows):,} records"
         return f"from a noisy sum of squared errors over {records}; what was evaluated: {evaluation.source}"
@@ -289,7 +286,6 @@ def _shares(matrix: NDArray[np.float64]) -> tuple[tuple[float, ...], ...]:
 
 
 def _class_test(model: Model, public: PublicRows) -> PublicTest:
-    """Score probabilities on public labels."""
     from sklearn.metrics import confusion_matrix, roc_auc_score
 
     probabilities = model.predict_proba(public.features)
@@ -311,7 +307,6 @@ def _class_test(model: Model, public: PublicRows) -> PublicTest:
 
 
 def _number_test(model: Model, public: PublicRows) -> NumberTest:
-    """Score predicted numbers on public labels."""
     away, spread = public.labels - model.predict(public.features), float(public.labels.var())
     square = float(np.mean(away**2))
     explained = 1 - square / spread if spread > 0 else None

@@ -481,7 +481,6 @@ def _record(cls: type[_T], value: Any, where: str) -> _T:
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
-    """Read one JSON value as the annotated type `kind`."""
     if get_origin(kind) in (Union, types.UnionType):
         return None if value is None else _read(get_args(kind)[0], value, where)
     if get_origin(kind) is tuple:

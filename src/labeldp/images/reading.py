@@ -333,7 +333,6 @@ def open_idx(images: Path) -> ImageData:
 
 
 def _pair(images: Path) -> LabeledArrays:
-    """Return a file of images with the labels next to it."""
     name = re.sub(r"images([-.])idx3(?=-ubyte(\.gz)?$)", r"labels\1idx1", images.name)
     name = re.sub(r"imgs(?=\.npz$)", "labels", name)
     labels = _beside(images, name)

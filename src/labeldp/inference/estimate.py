@@ -159,7 +159,6 @@ class Estimate:
 
     @property
     def _about(self) -> str:
-        """The target in words."""
         if self.target == "population":
             return "among records like these"
         return "among these records" if self.records is None else f"among these {self.records:,} records"

@@ -116,7 +116,6 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return float(debiased_accuracy(y, self.predict_proba(X).argmax(axis=1)).value)
 
     def _evidence(self, y: Any, likelihood: Any) -> tuple[Classes, Evidence]:
-        """Return the classes, and what the labels say about the true ones."""
         if isinstance(y, Release):
             if any(argument is not None for argument in (self.mechanism, self.epsilon, self.classes, likelihood)):
                 raise InputError("mechanism, epsilon, classes and likelihood must be left out where y is a release")

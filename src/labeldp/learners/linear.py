@@ -325,7 +325,6 @@ def fit_linear_head(
 def _mapped(
     features: Any, curator: CuratorLike, representation: Any, categorical: Any = None, *, sampled: bool = False
 ) -> EncodedFeatures:
-    """Return features as their representation encodes them."""
     source = features if isinstance(features, Release) else None
     features = row_table(features if source is None else source.value)
     check_rows(features, curator.records)
@@ -613,7 +612,6 @@ BLOCK_ROWS = 4096
 
 
 def _ends(records: int) -> Iterator[tuple[int, int]]:
-    """Return start and stop of each block of records."""
     return ((start, min(start + BLOCK_ROWS, records)) for start in range(0, records, BLOCK_ROWS))
 
 
@@ -822,7 +820,6 @@ class Fit:
 
 
 def _predicted(model: Model, mapped: EncodedFeatures) -> AnyFloats:
-    """Return what a model says of encoded features, a block at a time."""
     return np.concatenate([model.estimator.of_table(mapped.block(*ends)) for ends in _ends(mapped.records)])
 
 

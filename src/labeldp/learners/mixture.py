@@ -440,7 +440,6 @@ class MixtureClassifier(LikelihoodClassifier):
         return unseen, (last, folds[-1][1])
 
     def _finish(self, heads: list[Head], trees: BoostedTrees) -> None:
-        """Set what predicts."""
         self.heads_ = [head.classifier() for head in heads]
         self.trees_ = [trees.trees, trees.steps]
         self.student_ = []

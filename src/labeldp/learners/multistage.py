@@ -623,7 +623,9 @@ class MultistageRun:
         """Return what answers these records in the first stage."""
         if self.prior_rows is None:
             return self.plain()
-        return self._with_prior(_rewrapped(self.prior, self.prior_rows[rows]))
+        part = self.prior_rows[rows]
+        is_released = isinstance(self.prior, Release)
+        return self._with_prior(self.prior.map(lambda _: part) if is_released else Public(part, why=self.prior.why))
 
     def plain(self) -> FiniteMechanism:
         """Return what answers records of which nothing is known."""
@@ -647,11 +649,6 @@ def _fewest(run: MultistageRun, size: int, candidates: list[Any], stages: int, c
     waiting = int(np.count_nonzero(run.waiting(size))) if stages > 1 else 0
     crossed = cross_validated or len(candidates) > 1 or run.training.method not in ("plain", "debiased")
     return size - max(waiting, -(-size // run.training.parts(size)) if crossed else 0)
-
-
-def _rewrapped(prior: Any, rows: Probabilities) -> Any:
-    """Return some rows of a prior, public or released as all of it is."""
-    return prior.map(lambda _: rows) if isinstance(prior, Release) else Public(rows, why=prior.why)
 
 
 def _partition(records: int, stages: int, fractions: Any, held: float, seed: int) -> NDArray[np.int64]:

@@ -146,7 +146,6 @@ def preferences(
 
 
 def _rewards(model: Model, transformer: Any) -> RewardModel:
-    """Return a linear classifier of differences as a model of rewards."""
     linear = model.estimator
     scores = linear.confidence * np.column_stack([linear.coefficients.T, linear.offset])
     direction = scores[0] - scores[1]

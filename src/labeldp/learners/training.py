@@ -489,7 +489,6 @@ def calibrated(probabilities: Probabilities, evidence: Evidence) -> Probabilitie
 def _soft_out_of_fold(
     features: Any, classifier: Any, soft: Probabilities, recipe: Training, weights: NDArray[np.float64] | None
 ) -> Probabilities:
-    """Return out-of-fold probabilities of a classifier of soft labels."""
 
     def fitter(rows: NDArray[np.intp]) -> Any:
         part = None if weights is None else weights[rows]

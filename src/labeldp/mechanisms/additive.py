@@ -257,7 +257,6 @@ class DiscreteLaplace(FiniteMechanism):
 
 
 def _rounded_up(power: int, factor: Fraction) -> int:
-    """Return power / 2**_PRECISION * factor, in units of 2**-64, rounded up."""
     return -(-power * factor.numerator * WORD // (factor.denominator << _PRECISION))
 
 

@@ -295,7 +295,6 @@ class Classes(Domain):
         return codes
 
     def _looked_up(self, array: NDArray[Any]) -> Codes | None:
-        """Return the codes of labels; None where one is outside."""
         labels = array.tolist()
         kinds = set(map(type, labels))
         if array.dtype.kind not in "biufUSTO" or not all(issubclass(kind, LABEL_TYPES) for kind in kinds):
@@ -495,7 +494,6 @@ def _numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
 
 
 def _names(classes: Any) -> tuple[str | int, ...]:
-    """Return class names, checked and sorted."""
     what = 'classes must be a number of classes or a sequence of names, such as ("no", "yes")'
     if isinstance(classes, bool | str | bytes | Mapping) or (isinstance(classes, np.ndarray) and classes.ndim != 1):
         raise InputError(what)
@@ -527,7 +525,6 @@ def _sort_key(name: str | int) -> tuple[bool, int, str, str]:
 
 
 def _too_many(classes: Any) -> bool:
-    """Whether a collection says that it holds too many classes."""
     return isinstance(classes, Sized) and len(classes) > MAX_SIZE
 
 

@@ -90,7 +90,6 @@ def _local_hashing_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> F
 
 
 def _subset_selection_bits(classes: int, epsilon: float, sizes: NDArray[Any]) -> Floats:
-    """Return the bits for each size of an answer."""
     inside = 1 / (1 + (classes - sizes) / sizes * math.exp(-epsilon))
     outside = 1 - inside
     nats = math.log(classes) + _plogp(inside) + _plogp(outside)

@@ -101,7 +101,6 @@ class LocalHashing(FiniteMechanism):
 
     @property
     def _public_seed(self) -> str:
-        """The seed in hexadecimal digits."""
         return self.seed if isinstance(self.seed, str) else _seed(self.seed)
 
     @property
@@ -388,7 +387,6 @@ def _combinations(classes: int, size: int) -> NDArray[np.intp]:
 
 
 def _packed(sets: NDArray[np.intp], classes: int) -> NDArray[np.uint8]:
-    """Return sets of classes, one a row, as packed bits."""
     members = np.zeros((len(sets), classes), dtype=np.bool_)
     np.put_along_axis(members, sets, True, axis=1)
     return np.packbits(members, axis=1)

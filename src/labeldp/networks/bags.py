@@ -193,7 +193,6 @@ def _rows(features: Any) -> Tensor:
 
 
 def _step(module: nn.Module, optimizer: Any, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:
-    """Take one step of descent and return its loss."""
     module.train()
     optimizer.zero_grad(set_to_none=True)
     records, _ = targets.members(bags)

@@ -200,7 +200,6 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return module
 
     def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> nn.Module:
-        """Return the network before the first step, on the device."""
         shape = self._shape(inputs)
         if self.module is not None:
             return self._first_module(inputs, classes, start)
@@ -217,7 +216,6 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return network.to(device=device_of(self.device), memory_format=torch.channels_last)
 
     def _shape(self, inputs: Inputs) -> tuple[int, ...]:
-        """Return the shape of one record, or the counts of ids."""
         if self.counts is None:
             return inputs.shape
         if not inputs.fit_into(self.counts):

@@ -236,5 +236,4 @@ def _integers(count: int, end: int, generator: torch.Generator, device: torch.de
 
 
 def _uniform(count: int, generator: torch.Generator, device: torch.device) -> Tensor:
-    """Draw numbers in [-1, 1)."""
     return (2 * torch.rand(count, generator=generator, device=generator.device) - 1).to(device)

@@ -180,7 +180,6 @@ def train_views(state: State, inputs: Inputs, recipe: Recipe) -> Iterator[Record
 
 
 def _step(state: State, images: Tensor, recipe: Recipe) -> Tensor:
-    """Take one step of descent and return its loss."""
     views = tuple(augment(images, recipe.augment, state.generator) for _ in range(2))
     with mixed_precision(images.device):
         loss = state.network(tuple(view.contiguous(memory_format=torch.channels_last) for view in views))

@@ -135,7 +135,6 @@ class OnlineSoftmax:
         self._step(_features(x), int(self.response.domain.encode([y])[0]))
 
     def _step(self, features: list[tuple[str, float, bool]], code: int) -> None:
-        """Learn from the code of an answer."""
         self._meet(features)
         places, values = self._values(features)
         probabilities = self._probabilities(places, values)
@@ -157,7 +156,6 @@ class OnlineSoftmax:
                 self._spreads[row] += before * (value - self._means[row])
 
     def _grow(self) -> None:
-        """Double the capacity for features."""
         for name, start in (("_weights", 0.0), ("_squares", 1e-6), ("_seen", 0.0), ("_means", 0.0), ("_spreads", 0.0)):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.full_like(old, start)]))

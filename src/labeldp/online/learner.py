@@ -469,7 +469,6 @@ class ChargedLearner(SingleProcess):
         return self._epoch.mechanism.kernel.predict(self._epoch.state)
 
     def _opened(self, number: int) -> Epoch:
-        """Charge a new epoch, then begin it."""
         plan, mechanism = self._charge(number)
         return Epoch(number, plan, mechanism, 0, mechanism.kernel.init(rng=self._rng))
 

@@ -91,7 +91,6 @@ class NoisyPrefixSums(ABC, Generic[S]):
         """The largest standard deviation of the noise in a sum."""
 
     def _check_sizes(self) -> None:
-        """Check and store `horizon` and `width`."""
         set_fields(self, horizon=check_integer(self.horizon, "horizon"), width=check_integer(self.width, "width"))
 
     def _check(self, state: S, vectors: NDArray[Any]) -> None:

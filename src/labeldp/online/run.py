@@ -487,7 +487,6 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, level
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
-    """Return a column as numbers; booleans are 0 and 1."""
     values = batch.column(name)
     if pa.types.is_boolean(values.type):
         batch = pa.RecordBatch.from_arrays([values.cast(pa.uint8())], names=[name])

@@ -386,7 +386,6 @@ def _suffices(plan: Plan, charges: Iterable[Charge]) -> bool:
 
 
 def _step(charge: Charge) -> Step:
-    """Return a charge as a step."""
     return Step("", charge.loss, charge.path, unit=charge.unit)
 
 

@@ -192,7 +192,6 @@ def _cipher(key: bytes) -> CipherContext:
 
 
 def _encrypt(cipher: CipherContext, blocks: NDArray[Any]) -> Words:
-    """Encrypt blocks, shape (n, 2), one by one."""
     secret = np.empty((len(blocks) + 1, 2), dtype="<u8")  # the cipher wants room for one more
     cipher.update_into(_bytes_of(blocks), _bytes_of(secret))
     return secret[:-1]

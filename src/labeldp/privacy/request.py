@@ -315,7 +315,6 @@ class Request:
         return shlex.join([program, *REQUEST_KINDS[self.kind].command.split(), *question[:1], *filter(None, words)])
 
     def _domain_words(self) -> list[str]:
-        """Return the options that declare the labels."""
         if "classes" in self.domain:
             return ["--classes", ",".join(map(str, self.domain["classes"]))]
         if not self.domain:
@@ -396,7 +395,6 @@ def _typed(name: str, value: Any) -> list[str]:
 
 
 def _listed(value: Any) -> Any:
-    """Return a tuple as a list, which JSON has."""
     return list(value) if isinstance(value, tuple) else value
 
 

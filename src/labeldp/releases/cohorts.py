@@ -41,6 +41,5 @@ def add_cohort(
 
 
 def _ids(table: Table, column: str, block_rows: int | None) -> Iterator[Any]:
-    """Yield the record ids of a table, block by block."""
     for batch in table.blocks([column], block_rows=block_rows):
         yield record_ids(batch, column)

@@ -243,7 +243,6 @@ def column_mechanism(request: Request) -> Callable[[Any], FiniteMechanism]:
 
 
 def _output(stream: "ColumnRelease", target: Path) -> AbstractContextManager[ReleaseWriter | FolderWriter]:
-    """Return the writer of a file, or of a folder for a folder."""
     if stream.is_folder and not has_suffix(target):
         return release_folder(
             target, stream.table.names, stream.columns, released=stream.released, ids=stream.id_column
@@ -471,7 +470,6 @@ class ColumnRelease:
             self.progress(f"{done} {start:,} rows", half + (0.5 if done == "released" else 0.0))
 
     def _fingerprint(self, account: DatasetLedger) -> Fingerprint:
-        """Return the fingerprint of no labels yet."""
         return Fingerprint(account.digest_key, self.in_file)
 
     @cached_property
@@ -544,7 +542,6 @@ def _readable(blocks: Iterator[Any], changed: LabelDPError) -> Iterator[Any]:
 
 
 def _has_text(column: pa.Field) -> bool:
-    """Whether the cells of a column can be written as text."""
     try:
         as_text(plain(pa.nulls(1, column.type)), column.name)
     except InputError:

@@ -262,7 +262,6 @@ def _map(picture: Picture, classes: Sequence[str]) -> Markup:
 
 
 def _shades(picture: Picture, classes: Sequence[str]) -> tuple[list[_Shade], list[Markup]]:
-    """Return the shade of every cell, and the legend."""
     if len(classes) > 2:
         order = _most_answered(picture)
         hue = {row: min(rank, HUES) for rank, row in enumerate(order)}

@@ -85,7 +85,6 @@ def render_sets(result: PredictionSets, sets: Any = None) -> str:
 
 
 def _at_the_end(estimate: Estimate) -> Estimate:
-    """Return the last estimate of a sequence."""
     axis, names = estimate.axes[0]
     quantity = f"{estimate.quantity} after {int(names[-1]):,} {axis}"
     return replace(estimate.at(**{axis: names[-1]}), quantity=quantity)

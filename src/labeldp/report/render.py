@@ -112,7 +112,6 @@ def _context(estimated: FitSummary) -> dict[str, Any]:
 
 
 def _of_classes(summary: FitSummary) -> dict[str, Any]:
-    """Return what the template says of a classifier."""
     accuracy, baseline = summary.accuracy, summary.baseline
     assert accuracy is not None and baseline is not None
     measured = None if summary.test is None else summary.test.accuracy
@@ -130,7 +129,6 @@ def _of_classes(summary: FitSummary) -> dict[str, Any]:
 
 
 def _of_numbers(summary: FitSummary, numbers: RegressionSummary) -> dict[str, Any]:
-    """Return what the template says of a regressor."""
     rises = [abs(end) for item in summary.importance for end in (item.low, item.high)]
     power = words.thousands(max(rises, default=0.0))
     return {

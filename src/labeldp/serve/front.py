@@ -314,7 +314,6 @@ def _tls(config: Config) -> ssl.SSLContext | None:
 
 
 def _server(uvicorn: Any, app: Any, gate: Gate, limits: ServerLimits, context: ssl.SSLContext | None) -> Any:
-    """Return uvicorn's server of the application."""
     settings = uvicorn.Config(
         app, http=_protocol(gate, limits), ws="none", lifespan="off", log_level="error", access_log=False,
         server_header=False, date_header=False, proxy_headers=False, backlog=BACKLOG,

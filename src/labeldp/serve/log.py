@@ -169,7 +169,6 @@ def _lines(file: int) -> Iterator[tuple[bytes, int]]:
 
 
 def _key(folder: Path) -> bytes:
-    """Return the key of the log; make one for a new log."""
     path = folder / KEY
     if not path.exists():
         if (folder / LOG).exists() and (folder / LOG).stat().st_size:

@@ -177,7 +177,6 @@ def ask_files(
 
 
 def _read(session: Any, data: str) -> Any:
-    """Return files as a data frame."""
     try:
         if ".csv" in "".join(Path(data).suffixes[-2:]).lower():
             return session.read.csv(data, header=True)

@@ -124,7 +124,6 @@ class _CountAgreements:
         return json.dumps({"problem": False, "records": records, "agreements": agreements}).encode()
 
     def _codes(self, texts: Any) -> Any:
-        """Return the codes of class names, None if one is no class."""
         codes = pa.compute.index_in(texts, value_set=pa.array(self.mechanism.domain.texts, texts.type))
         return None if codes.null_count else codes.to_numpy(zero_copy_only=False)
 

@@ -366,7 +366,6 @@ def _category(name: str, texts: Any) -> FeatureColumn:
 
 
 def _all_match(texts: Any, pattern: str) -> bool:
-    """Return whether all texts match a pattern, as no texts do."""
     return bool(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
 
 

@@ -118,7 +118,7 @@ def open_csv(path: Path) -> CsvFile:
         names = []
     is_cut = header.end == BLOCK_BYTES and not start.endswith((b"\r", b"\n"))
     if not names or any("\0" in name for name in names) or is_cut:
-        raise InputError(_not_a_table(path))
+        raise InputError(f"{path} is not a table: Parquet, or CSV in UTF-8 (plain, gzip, bz2, zstd or lz4) is needed")
     if not header.closed:
         raise InputError(f"{path} has a header in which a quote is not closed, or not doubled in a cell")
     check_names(path, names, declared=False)
@@ -209,10 +209,6 @@ def _texts(path: Path, compression: str | None) -> Iterator[bytes]:
         while text:
             yield text
             text = without_values(lambda: stream.read(BLOCK_BYTES), explain)
-
-
-def _not_a_table(path: Path) -> str:
-    return f"{path} is not a table: Parquet, or CSV in UTF-8 (plain, gzip, bz2, zstd or lz4) is needed"
 
 
 def _unreadable(path: Path) -> str:

@@ -92,7 +92,6 @@ def open_folder(path: Path) -> FolderTable:
 
 
 def _listed(path: Path) -> tuple[str, ...]:
-    """Return the parts in a folder and its subfolders, by path."""
     parts = []
     for folder, inner, files in os.walk(path):
         inner[:] = [name for name in inner if not name.startswith(("_", "."))]

@@ -104,7 +104,6 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _keeps_codes(kind: pa.DataType) -> bool:
-    """Return whether categories of a type stay categories."""
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return bool(text or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
@@ -131,7 +130,10 @@ def _column(data: Any, number: int, index: dict[str, Any]) -> Any:
         column = data.iloc[:, number] if hasattr(data, "iloc") else data.get_columns()[number]
     kind = type(column.dtype).__name__
     if kind == "Object" or (getattr(column.dtype, "kind", None) == "O" and kind not in OF_PANDAS):
-        return _of_objects(column)
+        cells = column.tolist() if hasattr(column, "tolist") else column.to_list()
+        array = without_traceback(lambda: pa.array(cells, from_pandas=True))
+        # Cells that Arrow does not take are the texts that they have in a CSV file.
+        return pa.array(_texts(cells), pa.large_string()) if array is None else readable(array)
     return readable(_of_series(column, kind) if hasattr(column, "iloc") else column.to_arrow())
 
 
@@ -152,13 +154,6 @@ def _of_series(column: Any, kind: str) -> Any:
         codes = column.cat.codes.to_numpy()
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words)
     return pa.array(column, from_pandas=True)
-
-
-def _of_objects(column: Any) -> Any:
-    """Return cells of any kind: as Arrow takes them, or else as the texts that they have in a CSV file."""
-    cells = column.tolist() if hasattr(column, "tolist") else column.to_list()
-    array = without_traceback(lambda: pa.array(cells, from_pandas=True))
-    return pa.array(_texts(cells), pa.large_string()) if array is None else readable(array)
 
 
 def _texts(cells: list[Any]) -> list[str | None]:

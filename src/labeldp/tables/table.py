@@ -289,11 +289,11 @@ def index_of(schema: pa.Schema) -> tuple[str, ...]:
 
 def without_metadata(schema: pa.Schema) -> pa.Schema:
     """Return the names and types of a schema alone; dictionaries get room for those of all blocks together."""
-    return pa.schema([(column.name, _roomy(column.type)) for column in schema])
-
-
-def _roomy(kind: pa.DataType) -> pa.DataType:
-    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
+    kinds = [
+        pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
+        for kind in schema.types
+    ]
+    return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
 def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> None:

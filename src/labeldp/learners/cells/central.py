@@ -308,7 +308,6 @@ class CellTask:
         return release.map(model)
 
     def _answering(self, learner: Any, values: list[NDArray[np.float64]]) -> Model:
-        """Return the model of a learner with the values of its cells."""
         learner.values_ = values
         if self.domain.target == "numbers":
             learner.domain_ = self.domain

@@ -297,7 +297,6 @@ def real(value: Any, name: str) -> float:
 
 
 def _check_dimension(dimension: Any) -> int:
-    """Return a dimension from 1 to `MAX_DIMENSION`."""
     dimension = check_integer(dimension, "dimension")
     if dimension > MAX_DIMENSION:
         raise InputError(f"dimension must be at most {MAX_DIMENSION:,}")

@@ -228,7 +228,6 @@ def few_bits(rate: float) -> Fraction:
 
 
 def _last_bit(rate: float) -> Fraction:
-    """Return the value of the last of the `RATE_BITS` bits of a rate."""
     return Fraction(2) ** (math.frexp(rate)[1] - RATE_BITS)
 
 

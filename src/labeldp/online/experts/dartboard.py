@@ -273,7 +273,6 @@ class _Course:
             self._summed += len(ends) - 1
 
     def _draw_all(self) -> None:
-        """Draw all actions that were not drawn before."""
         if not self._wait:
             for i in range(len(self._actions), len(self.ends)):
                 self._history = self._history + self._rows.sums(self.ends[i - 1], self.ends[i])

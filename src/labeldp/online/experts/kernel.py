@@ -240,7 +240,6 @@ def paired(losses: Any, experts: int) -> Any:
 
 
 def _dtype(bits: int) -> np.dtype[Any]:
-    """Return the type of unsigned integers of `bits` bits."""
     if bits not in (8, 16):
         raise InputError("bits must be 8 or 16")
     return np.dtype(f"uint{bits}")
