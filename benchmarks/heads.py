@@ -11,8 +11,7 @@ Labels: no trust in anybody, delta = 0, all labels randomized once by the mechan
 (`LocalHashing` or randomized response), `SoftmaxClassifier`. Sums: trust in a curator, delta = 1e-6, one release,
 `fit_linear`. Both with their defaults, `ImageMap` among them, on all training images: none is kept for an evaluation.
 
-`DECAY` and `RIDGE` of the head of labels were chosen by `--choose` on a sixth of the training images, which the heads
-that were compared did not learn from; the most accurate one on average, at `DIMENSION` = 300 for its time.
+`constants.py heads` compared `DECAY` and `RIDGE` of the head of labels.
 """
 
 import argparse
@@ -21,7 +20,6 @@ import time
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import data
 import numpy as np
@@ -41,10 +39,6 @@ EPSILONS = {
     "fashion_mnist": {"labels": (0.5, 1.0, 2.0), "sums": (0.1, 0.5, 1.0, 2.0)},
     "cifar100_subset": {"labels": (2.0, 4.0), "sums": (2.0, 4.0)},
 }
-CHOICES = [(0.8, 0.2), (0.8, 0.5), (0.6, 0.5), (0.6, 1.0), (0.4, 0.5), (0.4, 1.0), (0.2, 1.0)]
-"""Decays and ridges."""
-
-CHOSEN_ON = {"fashion_mnist": (0.5, 1.0), "mnist": (0.5, 1.0)}
 
 
 class Runs:
@@ -63,9 +57,8 @@ class Runs:
     def run(self, **asked: Any) -> dict[str, Any]:
         """The result of one run, which is done now if it was not done before."""
         if self.key(asked) not in self.found:
-            work = choose if "ridge" in asked else measure
             start = time.process_time()
-            result = {"asked": asked, **work(self.folder, **asked), "seconds": time.process_time() - start}
+            result = {"asked": asked, **measure(self.folder, **asked), "seconds": time.process_time() - start}
             with self.log.open("a") as lines:
                 lines.write(json.dumps(result) + "\n")
             print(json.dumps(result), flush=True)
@@ -119,18 +112,6 @@ def measure(folder: Path, data: str, source: str, epsilon: float, noise: int) ->
     return {"accuracy": right(model, parts["test"], parts["test_labels"]), "before": float(parts["seconds"])}
 
 
-def choose(folder: Path, data: str, epsilon: float, noise: int, decay: float, ridge: float) -> dict[str, float]:
-    """Accuracy and mean log loss on a sixth of the training images, of a head of the others."""
-    parts = mapped(folder, data)
-    features, labels = parts["train"], parts["labels"]
-    held = np.random.default_rng(5).permutation(len(labels)) < len(labels) // 6
-    evidence = answered(labels[~held], epsilon, np.random.default_rng([noise, 11]))
-    with patch.multiple("labeldp.learners.softmax", DECAY=decay, RIDGE=ridge):
-        model = label_head(features[~held], evidence, representation=AS_THEY_ARE).classifier
-    own = np.maximum(model.predict_proba(features[held])[np.arange(held.sum()), labels[held]], 1e-3)
-    return {"accuracy": right(model, features[held], labels[held]), "loss": float(-np.log(own).mean())}
-
-
 def cell(found: list[dict[str, Any]]) -> str:
     scores = [each["accuracy"] for each in found]
     if not scores:
@@ -148,15 +129,6 @@ def page(runs: Runs, noises: int) -> str:
                     spent = f"{found[0]['before']:.0f} + {np.mean([each['seconds'] for each in found]):.0f}"
                     cells = (name, TRUSTS[source], f"{epsilon:g}", cell(found), len(found), spent)
                     lines.append(f"| {' | '.join(map(str, cells))} |")
-    columns = [(name, epsilon) for name, listed in CHOSEN_ON.items() for epsilon in listed]
-    lines += ["", f"| decay | ridge | {' | '.join(f'{name}, ε = {e:g}' for name, e in columns)} | mean |"]
-    lines += ["|---:|---:|" + "---:|" * (len(columns) + 1)]
-    for decay, ridge in CHOICES:
-        asked = [{"data": n, "epsilon": e, "noise": 0, "decay": decay, "ridge": ridge} for n, e in columns]
-        found = [runs.found.get(runs.key(each)) for each in asked]
-        each_ = [f"{each['accuracy']:.2f} / {each['loss']:.3f}" if each else "" for each in found]
-        mean = f"{np.mean([each['accuracy'] for each in found if each]):.2f}" if all(found) else ""
-        lines += [f"| {decay:g} | {ridge:g} | {' | '.join(each_)} | {mean} |"]
     return "\n".join(lines) + "\n"
 
 
@@ -173,18 +145,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default="", help="parts of what is run, such as mnist/sums")
-    parser.add_argument("--choose", action="store_true", help="measure the constants instead")
     parser.add_argument("--write", action="store_true", help="store the tables of all runs so far, and run nothing")
     given = parser.parse_args()
     runs = Runs(given.out)
     if given.write:
-        pages.store(page(runs, given.repeats), "heads", "heads-choices")
-        return
-    if given.choose:
-        for name, epsilons in CHOSEN_ON.items():
-            for epsilon in epsilons:
-                for decay, ridge in CHOICES:
-                    runs.run(data=name, epsilon=epsilon, noise=0, decay=decay, ridge=ridge)
+        pages.store(page(runs, given.repeats), "heads")
         return
     for noise in range(given.repeats):
         for name, sources in EPSILONS.items():

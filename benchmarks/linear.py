@@ -6,7 +6,7 @@ Data folders are looked for in the folder LABELDP_DATA, by default ../shared/dat
 noises with its standard deviation (of one noise, not of the mean). Test labels are used for the final measurement
 alone. Central: `fit_linear`, delta = 1e-6, no evaluation part, `TableMap`; local: `fit_multistage` of one stage with
 the default classifiers, delta = 0. The split of bank (without `duration`) and credit is 80:20. Every run leaves a file
-in the folder `--kept`, and is not done again. Images serve `linear_prior.py`.
+in the folder `--kept`, and is not done again. Images serve `constants.py`.
 """
 
 import argparse

@@ -22,24 +22,18 @@ import torch
 from data import fashion_mnist
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.linear_model import RidgeClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.features import ImageMap, PatchFilters, ScatterFilters
-from labeldp.learners.cluster_prior import _joined, feature_clusters
-from labeldp.learners.evidence import normalized, tempered
+from labeldp.learners.cluster_prior import feature_clusters
 from labeldp.networks import Recipe, SelfSupervised
 from labeldp.networks.selfsupervised import RECIPE
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ("representations", "-time", "-clusters", "-joined", "-methods")
+RESULTS = ("representations", "-time", "-clusters")
 DIMENSIONS = 500
 DELTA = 1e-6
-METHODS = {"byol": 3, "contrast": 4}
-"""Epochs on 20,000 images that take about the same time."""
-
 MAPS = {"patch filters": PatchFilters(), "scattering": ScatterFilters(), "patch filters and scattering": ImageMap()}
 CLUSTERED = ("pixels", "patch filters", "self-supervised")
 JOINED_MAPS = "patch filters and self-supervised"
@@ -104,19 +98,6 @@ def milliseconds(name: str) -> dict[str, float]:
     return {"milliseconds": float(own), "ratio": float(own / other)}
 
 
-def probe(method: str) -> dict[str, float]:
-    """True labels of held-out training images, predicted by a ridge regression on the embedding, in percent."""
-    images, labels, _, _ = parts()
-    order = np.random.default_rng(0).permutation(len(images))
-    held, seen = order[:10_000], order[10_000:30_000]
-    start = time.process_time()
-    recipe = Recipe(**{**vars(EPOCHS), "epochs": METHODS[method]})
-    network = SelfSupervised(method=method, recipe=recipe).fit(images[seen])
-    seconds = time.process_time() - start
-    head = make_pipeline(StandardScaler(), RidgeClassifier(10.0)).fit(network.transform(images[seen]), labels[seen])
-    return {"accuracy": 100 * head.score(network.transform(images[held]), labels[held]), "seconds": seconds}
-
-
 def linear(name: str, epsilon: float, kept: Path) -> dict[str, float]:
     """Test accuracy of `fit_linear` in percent: mean and standard deviation over three noises."""
     _, labels, _, answers = parts()
@@ -164,42 +145,6 @@ def prior(name: str, count: int, clusterings: int, epsilon: float, kept: Path) -
     return {"mean": float(np.mean(scores)), "spread": float(np.std(scores, ddof=1))}
 
 
-RULES: dict[str, Callable[[list[np.ndarray]], np.ndarray]] = {
-    "arithmetic mean": lambda shares: np.mean(shares, axis=0),
-    "geometric mean": _joined,
-    "product": lambda shares: tempered(_joined(shares), 1 / len(shares)),
-}
-SIMULATED = tuple(product((50, 100, 200), (0.05, 0.1, 0.3)))
-
-
-@cache
-def clouds() -> tuple[np.ndarray, np.ndarray]:
-    """20,000 made-up records: 80 Gaussian clouds in 30 dimensions, eight for each of ten classes."""
-    rng = np.random.default_rng(1)
-    centers, which = rng.normal(size=(80, 30)), rng.integers(0, 80, 20_000)
-    table = 0.8 * centers[which] + rng.normal(size=(20_000, 30))
-    return table / np.sqrt(1 + np.arange(30) / 3), which % 10
-
-
-def simulated(count: int, epsilon: float) -> dict[str, float]:
-    """Log loss of a prior from four clusterings of made-up records, by the rule that joins them, over three noises."""
-    table, labels = clouds()
-    found: dict[str, list[float]] = {rule: [] for rule in RULES}
-    groups = [feature_clusters(table, count, seed) for seed in range(4)]
-    for noise, (rule, join) in product(range(3), RULES.items()):
-        with (
-            patch("labeldp.learners.cluster_prior.feature_clusters", lambda _, c, seed: groups[seed]),
-            patch("labeldp.learners.cluster_prior._joined", join),
-        ):
-            held = ldp.Curator(labels, domain=ldp.Classes(10), budget=ldp.Budget(epsilon))
-            rng = np.random.default_rng([noise, 17])
-            prior = ldp.learners.cluster_prior(
-                table, held, clusters=count, clusterings=4, epsilon=epsilon, rng=rng
-            ).value
-        found[rule].append(-np.log(normalized(prior, 1e-3)[np.arange(len(labels)), labels]).mean())
-    return {rule: float(np.mean(losses)) for rule, losses in found.items()}
-
-
 def jobs(kept: Path) -> Iterator[tuple[str, Callable[[], dict[str, float]]]]:
     """Every result that the page needs, by name."""
     for name in REPRESENTATIONS:
@@ -211,10 +156,6 @@ def jobs(kept: Path) -> Iterator[tuple[str, Callable[[], dict[str, float]]]]:
         for setting in PRIORS:
             key = "/".join(f"{each:g}" for each in setting)
             yield f"prior/{name}/{key}", lambda name=name, setting=setting: prior(name, *setting, kept)
-    for count, epsilon in SIMULATED:
-        yield f"simulated/{count}/{epsilon:g}", lambda count=count, epsilon=epsilon: simulated(count, epsilon)
-    for method in METHODS:
-        yield f"probe/{method}", lambda method=method: probe(method)
 
 
 def cell(found: dict[str, float] | None) -> str:
@@ -238,20 +179,6 @@ def page(results: dict[str, dict[str, float]]) -> str:
         keys = [f"prior/{name}/" + "/".join(f"{each:g}" for each in setting) for name in CLUSTERED]
         numbers = " | ".join(f"{each:g}" for each in setting)
         lines.append(f"| {numbers} | {' | '.join(cell(results.get(key)) for key in keys)} |")
-    lines += ["", f"| clusters | ε | {' | '.join(RULES)} |"]
-    lines.append("|---:|---:|" + "---:|" * len(RULES))
-    for count, epsilon in SIMULATED:
-        found = results.get(f"simulated/{count}/{epsilon:g}", {})
-        lines.append(f"| {count} | {epsilon:g} | {' | '.join(f'{found[rule]:.2f}' for rule in RULES if found)} |")
-    lines += [
-        "",
-        "| method | epochs | accuracy | seconds |",
-        "|---|---:|---:|---:|",
-    ]
-    for method, epochs in METHODS.items():
-        found = results.get(f"probe/{method}")
-        if found:
-            lines.append(f"| {method} | {epochs} | {found['accuracy']:.1f} | {found['seconds']:.0f} |")
     return "\n".join([*lines, ""])
 
 
