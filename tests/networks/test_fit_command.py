@@ -19,7 +19,7 @@ from labeldp import features
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
 from labeldp.features import PatchFilters
-from labeldp.fit import Bundle, job
+from labeldp.fit import Bundle, auto
 from labeldp.learners import catalog
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, classifier, distillation
 from labeldp.privacy import total_loss
@@ -130,7 +130,7 @@ def test_a_network_is_learned_stored_and_predicts(
     names: list[str],
     model: str,
 ) -> None:
-    monkeypatch.setattr(job, "LEAST_IMAGES", 600)
+    monkeypatch.setattr(auto, "LEAST_IMAGES", 600)
     status, said, err = labeldp(*command, "--test", "test.npz", "--test-labels-are-public")
     assert status == 0, err
     assert [step for step, _ in steps(folder)] == names
@@ -139,7 +139,8 @@ def test_a_network_is_learned_stored_and_predicts(
     assert found["curve"] is None and any("is not simulated" in note for note in found["notes"])
     charges, asked = LedgerFile(folder / "l.ledger").dataset("bars").charges, command[command.index("--epsilon") + 1]
     assert total_loss(charges).within(asked, "1e-6" if command is AUTO else "0")
-    assert f"--model {'network' if command[:-4] == CNN else 'distilled'}" in found["command"]
+    name = "auto" if command is AUTO else command[command.index("--model") + 1]
+    assert f"--model {name}" in found["command"]
     assert labeldp("predict", "model", "new.npz", "--out", "p.csv")[0] == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
     assert [int(row["row"]) for row in rows] == list(range(200))
