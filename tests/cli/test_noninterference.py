@@ -42,7 +42,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "fit with an evaluation": [("fit", "people.csv", *CLASSES, "--epsilon", "1", "--model", "linear",
                                 "--evaluation", "0.2", "--out", "model")],
     "fit linear": [("fit", "people.csv", *CLASSES, "--epsilon", "1", *CENTRAL, "--model", "linear", "--out", "model")],
-    "report": [("fit", "people.csv", *CLASSES, "--epsilon", "1", "--model", "logistic", "--out", "model"),
+    "report": [("fit", "people.csv", *CLASSES, "--epsilon", "1", "--model", "linear", "--out", "model"),
                ("report", "model", "--data", "people.csv", "--ledger", "l.ledger")],
     "fit cells": [("fit", "people.csv", *CLASSES, "--epsilon", "1", "--model", "cells", "--out", "model")],
     "fit numbers": [("fit", "people.csv", *NUMBERS, "--epsilon", "1", "--out", "model")],
