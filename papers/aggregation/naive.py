@@ -117,6 +117,9 @@ class NaiveBags(Mechanism):
         require(self.sums(released).tolist() == sums, "the sums are exact")
 
 
+LARGEST = 1e100
+"""No coefficient or variance is larger, and none but 0 smaller than one over it: squares of others leave doubles."""
+
 _NULL, _CLEAR = 2.0**-46, 2.0**-30
 """Eigenvalues of correlations, as a share of the largest: those below the first, for each sum, are zero up to rounding;
 between the two nobody can tell."""
@@ -163,6 +166,11 @@ def _checked(coefficients: Any, noise: Any) -> tuple[Any, NDArray[np.float64]]:
     values = matrix.data if hasattr(matrix, "tocsr") else matrix
     if not (np.isfinite(values).all() and np.isfinite(spread).all()):
         raise InputError("coefficients and noise must be finite numbers")
+    for sizes in (np.abs(values), spread if spread.ndim == 1 else np.diag(spread)):
+        if ((sizes > 0) & ((sizes < 1 / LARGEST) | (sizes > LARGEST))).any():
+            raise InputError(
+                f"coefficients and variances must be 0, or between {1 / LARGEST:g} and {LARGEST:g} in size"
+            )
     if (spread.ndim == 1 and (spread < 0).any()) or (spread.ndim == 2 and not np.array_equal(spread, spread.T)):
         raise InputError("noise must hold variances of at least zero, or a symmetric covariance")
     return matrix, spread

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from labeldp.learners import CubeGrid
-from labeldp.mechanisms import Classes, Interval, LaplaceSum
+from labeldp.mechanisms import Classes, GroupSizes, Interval, LaplaceSum
 from labeldp.privacy import DomainError, InputError, Public
 
 GRID = CubeGrid.of_side(0.5, [(0, 1), (0, 1)])
@@ -34,6 +34,13 @@ def test_sums_and_means_by_hand() -> None:
     means = mechanism.means(released, [1, 0, 3])
     assert means[[0, 2]] == pytest.approx([20, 38 / 3])
     assert np.isnan(means[1])
+
+
+def test_sums_that_doubles_do_not_hold_exactly_are_refused() -> None:
+    groups = Public(GroupSizes(np.array([1 << 32, 1 << 32]), "a digest"), why=WHY)
+    assert LaplaceSum(domain=Interval(0, 1, grid=(1 << 20) + 1), epsilon=1, groups=groups).records == 1 << 33
+    with pytest.raises(InputError, match="not exact in doubles: take a coarser grid"):
+        LaplaceSum(domain=Interval(0, 1, grid=(1 << 20) + 2), epsilon=1, groups=groups)
 
 
 def test_a_clipped_interval_takes_every_number_but_nan() -> None:

@@ -102,10 +102,12 @@ MISFITS: list[tuple[Any, Any]] = [
     ([[1], [2]], [[1, 2], [0, 1]]),
     ([[1], [2]], [[1, 2], [2, 1]]),
     ([[math.nan]], [1]),
+    ([[1e-200]], [0]),
+    ([[1]], [1e-310]),
 ]
 
 
 @pytest.mark.parametrize(("coefficients", "noise"), MISFITS)
 def test_coefficients_that_are_refused(coefficients: Any, noise: Any) -> None:
-    with pytest.raises(InputError, match="noise"):
+    with pytest.raises(InputError, match=r"noise|must be 0, or between 1e-100 and 1e\+100"):
         linear_release_gdp(coefficients, noise, (0, 1))

@@ -37,6 +37,9 @@ from labeldp.sampling import (
 
 Counts = NDArray[np.int64]
 
+MAX_SUM = 1 << 53
+"""Sums of codes up to this are exact in doubles."""
+
 MAX_COUNTS = 1 << 24
 """The most counts of a mechanism that a stranger described."""
 
@@ -236,6 +239,8 @@ class LaplaceSum(CountMechanism):
     def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
             raise InputError("is too small for a grid as fine as this one: take fewer grid points", argument="epsilon")
+        if self.records * self.sensitivity > MAX_SUM:
+            raise InputError("the sums are not exact in doubles: take a coarser grid of labels")
 
     @classmethod
     def takes(cls, domain: Domain) -> bool:
@@ -273,7 +278,7 @@ class LaplaceSum(CountMechanism):
         """Return sums of codes of each group, shape (groups, 1). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
-        # Sums of integers below 2**53 are exact in doubles.
+        # Sums of integers are exact in doubles up to MAX_SUM.
         sums = np.bincount(self._of_record, weights=codes, minlength=self.partition.count)
         return sums.astype(np.int64)[:, None]
 

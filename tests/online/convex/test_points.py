@@ -131,7 +131,7 @@ def test_gamma_shares_against_fifty_digits(shape: float) -> None:
     ("dimension", "radius", "distance", "curvature"),
     [*BALLS, (500, 0.5, 200.0, 1e4), (2000, 1.0, 50.0, 1e5), (2048, 1.0, 4.318622657590747, 21329784.136726756)],
 )
-def test_potentials_of_a_ball_are_known_to_a_quarter_of_what_is_charged(
+def test_potentials_of_a_ball_are_known_to_a_fifth_of_what_is_charged(
     dimension: int, radius: float, distance: float, curvature: float
 ) -> None:
     line = points._axis(dimension, radius, distance, curvature)
@@ -156,7 +156,7 @@ def test_potentials_of_a_ball_are_known_to_a_quarter_of_what_is_charged(
                     true = (exact(mode + offset) if mode else kappa * mpmath.mpf(offset) ** 2) - floor
                     if true < 60:
                         # The mode inside is that of the real law, a unit of the last place away: no first order.
-                        assert abs(found - true) < float(BALL_FAILURE) / 4
+                        assert abs(found - true) < float(BALL_FAILURE) / 5
                     assert true > -points.MODE_SLACK
 
 

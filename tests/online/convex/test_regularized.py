@@ -10,6 +10,7 @@ from scipy import stats
 
 from labeldp.online import Ball, Box, LinearMeasure, RegularizedWeights, SampledWeights, Unbounded, regularized_regret
 from labeldp.online.convex.base import GRADIENT_BITS, gradient_units
+from labeldp.online.convex.points import draw_failure
 from labeldp.online.convex.regularized import binomial_most, coin_worst
 from labeldp.privacy import InputError, PrivacyLoss, Unit, as_successive
 
@@ -222,12 +223,23 @@ def test_most_draws_are_seldom_surpassed() -> None:
         ({"redraw": 0}, "redraw"),
         ({"tail": 0.0}, "tail"),
         ({"neighbors": Unit.FULL}, "neighbors"),
+        ({"body": Unbounded(2, 1.0), "beta": 1e-40}, "too wide for integers of 64 bits"),
+        ({"body": Unbounded(2, 1.0), "strength": 1e-30}, "too wide for integers of 64 bits"),
     ],
 )
 def test_what_is_out_of_range_is_refused(change: dict[str, Any], message: str) -> None:
     good = {"body": LINE, "horizon": 4, "lipschitz": 1.0, "beta": 1.0, "strength": 1.0, "batch": 1}
     with pytest.raises(InputError, match=message):
         RegularizedWeights(**{**good, **change})
+
+
+def test_an_unlikely_point_of_a_ball_limits_epsilon() -> None:
+    given = {"horizon": 4, "lipschitz": 1.0, "beta": 1.0, "strength": 1.0, "batch": 1}
+    [limit] = RegularizedWeights(Ball(2, 1.0), **given).assumptions
+    assert limit == "the guarantee is read at an epsilon of at most 20"
+    assert math.exp(20 - 50) < float(draw_failure(Ball(2, 1.0))) / 100
+    for body in (Ball(1, 1.0), LINE, Unbounded(2, 1.0)):
+        assert RegularizedWeights(body, **given).assumptions == ()
 
 
 class Exact:

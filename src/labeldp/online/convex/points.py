@@ -15,8 +15,10 @@ from labeldp.privacy import WORD, Flags, Floats, InputError, Integers, Randomnes
 from labeldp.sampling import falls_below, fresh_words, geometric, successive
 
 BALL_FAILURE = Fraction(2, 10**11)
-"""What each point of a ball adds to delta: the error of its two potentials in doubles is below a quarter of this
-(tested against 50 digits)."""
+"""What each point of a ball adds to delta: the error of its two potentials in doubles is below a fifth of this (tested
+against 50 digits)."""
+BALL_EPSILON = 20
+"""Up to this epsilon that covers points so unlikely that no error of their potentials was tested."""
 MAX_BALL_DIMENSION = 2048
 """The largest dimension of a ball for which that was tested."""
 OFFSET_FAILURE = Fraction(1, 1 << 60)
@@ -35,7 +37,9 @@ LARGEST_POTENTIAL = 1e6
 GRID_BITS = 20
 """Points lie on a grid of 2**-GRID_BITS of the radius or of the law's standard deviation, or a little finer."""
 MAX_GRID_STEPS = 2.0**40
-"""The most grid steps from the center of a body to a point, or to a law's own center."""
+"""The most grid steps from the center of a body to its ends."""
+MAX_PLACE = 2.0**62
+"""The most grid steps from the center of an unbounded body to a point."""
 _SIGN_BIT = 1 << 63
 Potential = Callable[[float], float]
 Places = NDArray[np.intp]
@@ -58,8 +62,12 @@ def grid_step(body: Body, curvature: float) -> float:
 
 def draw_failure(body: Body) -> Fraction:
     """Return what one point adds to delta: the probability that a draw does not have the exact law."""
-    round_body = isinstance(body, Ball) and body.dimension > 1
-    return body.dimension * OFFSET_FAILURE + (BALL_FAILURE if round_body else 0)
+    return body.dimension * OFFSET_FAILURE + (BALL_FAILURE if is_round(body) else 0)
+
+
+def is_round(body: Body) -> bool:
+    """Return whether points of a body are drawn by potentials in doubles."""
+    return isinstance(body, Ball) and body.dimension > 1
 
 
 def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng: Randomness) -> Integers:
@@ -78,7 +86,7 @@ def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng
 
     Source: Asi, equation (3), for the law. Proof: `docs/proofs/online-convex.md`.
     """
-    if isinstance(body, Ball) and body.dimension > 1:
+    if is_round(body):
         return _on_ball(body.radius, center, curvature, step, rng)
     half = body.half if isinstance(body, Box) else np.full(body.dimension, body.radius if body.bounded else math.inf)
     mode = np.clip(center, -half, half)

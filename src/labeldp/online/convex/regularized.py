@@ -17,7 +17,7 @@ from labeldp.online.convex.base import (
     finite_array,
     gradient_units,
 )
-from labeldp.online.convex.points import draw_failure, draw_point, grid_step
+from labeldp.online.convex.points import BALL_EPSILON, MAX_PLACE, draw_failure, draw_point, grid_step, is_round
 from labeldp.online.experts.accounting import gaussian_mu
 from labeldp.online.experts.lazy import LazyState, begin, play
 from labeldp.online.planning import ConvexTask, OnlinePlan, convex_plan
@@ -162,12 +162,20 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
             raise InputError("redraw must be 1 without bounds on points: no bound of what a coin reveals is proved")
         if self.redraw == 1 and self.reference:
             raise InputError("reference must be False where redraw = 1: no coin would read it")
-        _ = self.measure.step  # refuses laws that are too narrow
+        measure, step = self.measure, self.measure.step  # refuses laws that are too narrow
+        # Gradients move the law's center so far; points further than 64 standard deviations from it are never drawn.
+        far = self.horizon * self.lipschitz / (2 * self.strength) + 64 / math.sqrt(2 * measure.curvature)
+        if not self.body.bounded and far > MAX_PLACE * step:
+            raise InputError("the law of points is too wide for integers of 64 bits: take a larger beta and strength")
 
     @cached_property
     def measure(self) -> LinearMeasure:
         """The weights."""
         return LinearMeasure(self.body, self.lipschitz, self.beta, self.strength)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (f"the guarantee is read at an epsilon of at most {BALL_EPSILON}",) if is_round(self.body) else ()
 
     def init(self, *, rng: Randomness) -> LazyState[Integers]:
         return begin(self.measure, 2 if self.reference else 1, rng=rng)
