@@ -174,12 +174,12 @@ class Broken(LogisticRegression):  # type: ignore[misc]
 
 
 REFUSED: dict[str, tuple[Any, Any, Any, str]] = {
-    "a class": (LogisticRegression, X, Y, r"^estimator must be a classifier with predict_proba, or one of auto, boost"),
+    "a class": (LogisticRegression, X, Y, r"^estimator must be a classifier with predict_proba, or one of auto, mix"),
     "no probabilities": (LinearSVC(), X, Y, "^estimator must be a classifier with predict_proba"),
     "a regressor": (Ridge(), X, Y, "^estimator must be a classifier with predict_proba"),
     "a number": (3, X, Y, "^estimator must be a classifier"),
     "none of several": ([], X, Y, "^estimator must be a classifier"),
-    "another name": ("svm", X, Y, "^estimator must be one of auto, boosting, .* or with trust='local' an unfitted"),
+    "another name": ("svm", X, Y, "^estimator must be one of auto, mixture, .* or with trust='local' an unfitted"),
     "a network": ("network", X, Y, "^estimator must be one of auto"),
     "failing": (Broken(), X, Y, "classifier Broken cannot learn from these features: no license"),
     "sparse": (
@@ -218,7 +218,7 @@ def test_what_is_refused_is_charged_nothing(
     [
         (LogisticRegression(), "^estimator must be one regressor, such as Ridge"),
         ([Ridge(), Ridge()], "^estimator must be one regressor"),
-        ("linear", "^estimator must be one of auto, boosting, cells, neighbors with trust='local'"),
+        ("linear", "^estimator must be one of auto, .*neighbors.* with trust='local'"),
         (make_pipeline(StandardScaler(with_mean=None), Ridge()), "regressor Pipeline cannot learn"),
     ],
 )
@@ -342,7 +342,7 @@ def test_weights_that_cannot_be_used_are_charged_nothing(
     with pytest.raises(ldp.privacy.InputError, match=message):
         classifier(estimator).fit(X, Y, weights)
     with pytest.raises(ldp.privacy.InputError, match="sample_weight goes with trust='local'"):
-        classifier(trust="central").fit(X, Y, weights)
+        classifier(trust="central").fit(X, Y, np.ones(600))
     with pytest.raises(ldp.privacy.InputError, match="sample_weight must be left out: Pipeline takes no"):
         regressor(make_pipeline(StandardScaler(), KNeighborsRegressor())).fit(X, NUMBERS, weights)
     assert not charges

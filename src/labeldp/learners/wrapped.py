@@ -7,7 +7,7 @@ from typing import Any, final
 from sklearn.base import is_regressor
 
 from labeldp.learners.adapters import NoisyNumberRegressor
-from labeldp.learners.catalog import names_of
+from labeldp.learners.catalog import AUTO, names_of
 from labeldp.learners.multistage import Multistage
 from labeldp.learners.plan import MIN_RECORDS, Learner, Progress, Task, no_progress
 from labeldp.learners.released import ReleasedLabels
@@ -64,7 +64,7 @@ class WrappedEstimator(Learner):
         usable = [_is_usable(estimator, task) for estimator in estimators]
         if not all(usable) or not usable or (numbers and len(usable) > 1):
             kind = "one regressor, such as Ridge()" if numbers else "a classifier with predict_proba"
-            names = ", ".join(names_of("local", task.domain.target))
+            names = ", ".join([AUTO, *names_of("local", task.domain.target)])
             raise InputError(f"must be {kind}, or one of {names}", argument="estimator")
         weights = record_weights(task.weights, task.records, estimators)
         if numbers:
