@@ -198,13 +198,13 @@ def test_no_key_and_no_label_stands_in_a_plan_a_log_or_an_event(
 ) -> None:
     """A grant shows no key when it is printed; Spark logs at INFO here, and keeps all of its events."""
     held: list[grants.Grant] = []
-    charged = grants.charge
+    charged = grants.ask_grant
 
     def kept(*arguments: Any, **more: Any) -> grants.Grant:
         held.append(charged(*arguments, **more))
         return held[-1]
 
-    monkeypatch.setattr(import_module("labeldp.spark.frames"), "charge", kept)
+    monkeypatch.setattr(import_module("labeldp.spark.frames"), "ask_grant", kept)
     labels = np.where(np.arange(600) % 3, "class_54321", "class_65432")
     table = rows(texts=True).set_column(1, "bought", pa.array(labels))
     domain = ldp.Classes(("class_54321", "class_65432", "class_76543"))
