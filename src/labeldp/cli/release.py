@@ -118,9 +118,9 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
         raise click.UsageError("--master is for --engine spark")
     if engine == "spark" and mechanism.on_bags:
         raise click.UsageError("--engine spark releases a label for each record: labeldp.spark.bag_sum has sums")
-    if engine == "spark" and options.pop("other_ids"):
+    if engine == "spark" and options["other_ids"]:
         raise click.UsageError("--other-ids does not go with --engine spark")
-    if engine == "spark" and options.pop("user_column") is not None:
+    if engine == "spark" and options["user_column"] is not None:
         raise click.UsageError("--user does not go with --engine spark, which protects single records only")
     if mechanism.on_bags:
         from labeldp.bags import release_bags  # it imports scikit-learn
