@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import types
 from dataclasses import dataclass
@@ -446,7 +447,7 @@ class FitSummary(FiniteFields):
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as plain JSON values: objects, lists, strings, numbers, booleans and null."""
-        fields: dict[str, Any] = _plain(dataclasses.asdict(self))
+        fields: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))  # lists, and floats of Python
         return {"format": FORMAT, **fields}
 
     @classmethod
@@ -459,15 +460,6 @@ class FitSummary(FiniteFields):
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             raise InputError(f"The summary must be a JSON object whose format is {FORMAT!r}.")
         return _record(cls, {name: part for name, part in value.items() if name != "format"}, "summary")
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with lists in place of tuples, at every depth."""
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    return float(value) if isinstance(value, float) else value  # a numpy float is a float, and prints otherwise
 
 
 def _record(cls: type[_T], value: Any, where: str) -> _T:

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from labeldp.fit import CertificateRow, FitSummary, Importance, RegressionSummary
 from labeldp.privacy import InputError
@@ -63,7 +62,7 @@ def environment() -> Environment:
         loader=PackageLoader("labeldp.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_harmless,
+        finalize=words.visible,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -80,11 +79,6 @@ def environment() -> Environment:
     environment.filters["count"] = lambda number: f"{number:,}"
     environment.globals.update(strip=charts.strip, importance_bar=charts.importance_bar)
     return environment
-
-
-def _harmless(value: Any) -> Any:
-    """Replace control characters in text that the template prints; our own markup stays unchanged."""
-    return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _context(estimated: FitSummary) -> dict[str, Any]:

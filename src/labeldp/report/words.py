@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
 
 from markupsafe import Markup
 
@@ -18,9 +19,14 @@ _HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2
 """Control characters, lone surrogates, and marks that reorder text, so that a name could change its sentence."""
 
 
-def visible(text: str) -> str:
-    """Replace control characters, lone surrogates and reordering marks by U+FFFD; keep line breaks and tabs."""
-    return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+def visible(value: Any) -> Any:
+    """Replace control characters, lone surrogates and reordering marks by U+FFFD; keep line breaks and tabs.
+
+    Markup, which is ours, and what is no text stay as they are.
+    """
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", value)
 
 
 def breakable(text: str) -> Markup:
