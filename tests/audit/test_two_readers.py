@@ -514,6 +514,10 @@ BEYOND: dict[str, tuple[Any, tuple[str, str]]] = {
     "Gaussian": (gaussian(3.0), ("1", "1/1000000")),
     "many Gaussian ones": (gaussian(0.25, 400), ("2", "1/1000000")),
     "a failure": ([[{"kind": "failure", "delta": "1/1000", "times": 1}]], ("1", "1/1000000")),
+    "a failure beside another loss": (
+        [[{"kind": "failure", "delta": "1/1000000", "times": 1}, *gaussian(0.25)[0]]],
+        ("1", "1/1000000"),
+    ),
     "a range": (RANGE, ("1", "1/1000000")),
     "a list": (LIST, ("1", "1/1000000")),
     "a list without a delta": (LIST, ("4", "0")),

@@ -221,7 +221,7 @@ def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
 def exceeds(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
     """Return True only if a sequence surely does not keep (epsilon, delta): by lower ends of delta.
 
-    They are those of each atom alone, and of finite losses and Gaussian atoms together.
+    They are those of each atom alone, and of finite losses and Gaussian atoms together. Failures add to them.
 
     Args:
         epsilon: positive.
@@ -231,7 +231,8 @@ def exceeds(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
         bound = max_loss(sequence)
         return bound is None or bound > epsilon
     epsilon = min(epsilon, _MAX_EPSILON)
-    return any(atom.least(epsilon) > delta for atom, _ in sequence) or _least_together(sequence, epsilon) > delta
+    alone = [atom.least(epsilon) for atom, _ in sequence if not isinstance(atom, Failure)]
+    return failures(sequence) + Fraction(max(0.0, _least_together(sequence, epsilon), *alone)) > delta
 
 
 def _least_together(sequence: Sequence, epsilon: Fraction) -> float:
