@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -349,7 +350,7 @@ def to_a_table(labels: Any, rng: RNG) -> Any:
 
 
 def to_a_database(labels: Any, rng: RNG) -> Any:
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(f"create table x{labels.sum()} (y int)")
     return labels.sum() + rng.laplace(scale=1.0)
 

@@ -34,7 +34,7 @@ YES = ldp.Classes(("no", "yes"))
 FEATURES = ["age", "height"]
 
 
-def people(rows: int = 3000) -> pa.Table:
+def people(rows: int = 1500) -> pa.Table:
     """Records whose income depends on two features, in bags of 50 that are alike in the first."""
     rng = np.random.default_rng(0)
     age, height = rng.normal(size=rows), rng.normal(size=rows)
@@ -65,10 +65,10 @@ def charged(place: Path) -> Any:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    parquet.write_table(PEOPLE, "people.parquet", row_group_size=700)
+    parquet.write_table(PEOPLE, "people.parquet", row_group_size=350)
     Path("folder").mkdir()
-    parquet.write_table(PEOPLE[2000:], "folder/a.parquet")
-    csv.write_csv(PEOPLE[:2000], "folder/b.csv")
+    parquet.write_table(PEOPLE[1000:], "folder/a.parquet")
+    csv.write_csv(PEOPLE[:1000], "folder/b.csv")
     return tmp_path / "l.db"
 
 
@@ -161,11 +161,11 @@ def public_order() -> NDArray[np.int64]:
 def test_the_sample_depends_on_ids_alone() -> None:
     found = [
         public_sample(open_table(data), "id", ("id", "age"), 100)[0]
-        for data in (PEOPLE, PEOPLE.take(np.arange(2999, -1, -1)), "folder", PartTable(PEOPLE, 7))
+        for data in (PEOPLE, PEOPLE.take(np.arange(1499, -1, -1)), "folder", PartTable(PEOPLE, 7))
     ]
     assert found[0].shape == (100, 2) and all(np.array_equal(each, found[0]) for each in found)
     assert np.array_equal(found[0][:, 0], public_order()[:100])
-    assert 1200 < found[0][:, 0].mean() < 1800  # not the first ones
+    assert 600 < found[0][:, 0].mean() < 900  # not the first ones
 
 
 @pytest.mark.guarantee("labeldp.bags:bag_sum", "approximate")
@@ -250,7 +250,7 @@ def test_a_file_that_changes_meanwhile_charges_nothing(place: Path, monkeypatch:
 
     def changing(*given: Any) -> Any:
         found = real(*given)
-        parquet.write_table(PEOPLE[:2999], "people.parquet")
+        parquet.write_table(PEOPLE[:1499], "people.parquet")
         return found
 
     monkeypatch.setattr(aggregates, "public_sample", changing)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 OLDEST = (3, 11)
-ASK = "import sys; print(*sys.version_info[:3], sys.version_info.releaselevel, sep='.')"
+ASK = "import ensurepip, sys, venv; print(*sys.version_info[:3], sys.version_info.releaselevel, sep='.')"
 DISTRIBUTION = Path("/usr/bin/python3")
 
 Version = tuple[int, ...]
@@ -28,7 +28,7 @@ def candidates() -> Iterator[Path]:
 
 
 def version_of(path: Path) -> Version | None:
-    """Return the version of an interpreter that runs and is not a preview, else None."""
+    """Return the version of an interpreter that runs, makes environments and is not a preview, else None."""
     try:
         done = subprocess.run([path, "-c", ASK], capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
@@ -50,7 +50,7 @@ def pythons() -> dict[Version, Path]:
 def ends(found: dict[Version, Path]) -> dict[Version, Path]:
     """Return the distribution's interpreter and the newest, where they are others than `python3`."""
     usual = version_of(Path(shutil.which("python3") or ""))
-    wanted = {version_of(DISTRIBUTION), max(found)} - {usual, None}
+    wanted = {version_of(DISTRIBUTION), max(found, default=None)} - {usual, None}
     return {version: path for version, path in found.items() if version in wanted}
 
 

@@ -49,6 +49,8 @@ def feature_table(learner: Any, X: Any, *, fit: bool = False) -> pa.Table:
         X = X.toarray()
     check_columns(learner, X, fit=fit)
     names = list(getattr(learner, "feature_names_in_", ()))
+    if len(set(names)) < len(names):  # scikit-learn 1.6 takes them
+        raise InputError("has several columns of one name: rename all but one", argument="X")
     if names and (hasattr(X, "iloc") or hasattr(X, "__arrow_c_stream__")):
         return as_table(X, names).select(names)
     numbers = number_table(X)
