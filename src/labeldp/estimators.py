@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from labeldp import encoders
-from labeldp.curator import DatasetLedger, Ledger, LedgerFile, add_command
+from labeldp.curator import DatasetSnapshot, Ledger, LedgerFile, add_command
 from labeldp.features import check_table, rows_of
 from labeldp.fit import (
     FREE,
@@ -336,10 +336,10 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         """Charge a ledger file, which finds again what it released."""
         try:
             job = prepare(settings, rows, os.fspath(self.ledger), learner=learner)  # type: ignore[arg-type]
-            if self._is_clone and self.records is None and cast(DatasetLedger, job.account).records is None:
-                account = cast(DatasetLedger, job.account)
-                budget = " --epsilon …" if account.is_new else ""
-                command = f"{add_command(Path(cast(str, self.ledger)), account.scope.dataset)} --records N{budget}"
+            state = cast(DatasetSnapshot, job.account.state)
+            if self._is_clone and self.records is None and state.count is None:
+                budget = " --epsilon …" if state.is_new else ""
+                command = f"{add_command(Path(cast(str, self.ledger)), state.scope.dataset)} --records N{budget}"
                 raise InputError(f"{CLONE}{command}", argument="records")
             job.require_budget()
             return job, job.learn(on_release)

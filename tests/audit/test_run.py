@@ -390,7 +390,7 @@ def test_raw_labels_under_two_genuine_charges_fail(released: Path) -> None:
         id_column="id",
     )
     account = LedgerFile(released / "people.ledger").dataset("bought")
-    forge(released, **account.certificate_of([charge.id for charge in account.charges]).to_json())
+    forge(released, **account.read().certificate_of([charge.id for charge in account.charges]).to_json())
     assert audit_of(released, "noisy.csv", ledger="people.ledger").verdict == "unverified"
     found = audit_of(released, "noisy.csv", ledger="people.ledger", data="people.csv")
     assert found.verdict == "fails" and "could NOT be recomputed" in found.checks[-1].sentence

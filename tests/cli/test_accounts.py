@@ -31,7 +31,7 @@ def test_the_label_columns_of_a_table_share_one_account(labeldp: Run, people: Pa
     assert refused.status == 1 and "nothing was charged" in refused.err.lower()
     assert labeldp(*RELEASE[:-1], "0.5", "--out", "region.csv").status == 0
     ledger = LedgerFile(people / "people.ledger")
-    assert ledger.datasets() == ("people",) and ledger.dataset("people").columns == ("bought", "region")
+    assert ledger.datasets() == ("people",) and ledger.dataset("people").read().columns == ("bought", "region")
     assert ledger.dataset("people").spent.epsilon() == 1.5
 
 

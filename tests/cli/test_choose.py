@@ -65,7 +65,7 @@ def test_a_plan_says_the_same(labeldp: Callable[..., Ran], people: Path) -> None
 
 def spent(people: Path) -> tuple[int, float]:
     account = LedgerFile(people / "l.ledger").dataset("people")
-    return len(account.entries), total_loss(account.charges).epsilon(1e-6)
+    return len(account.read().entries), total_loss(account.charges).epsilon(1e-6)
 
 
 def certified(folder: Path) -> dict[str, Any]:

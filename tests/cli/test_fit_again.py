@@ -27,7 +27,7 @@ PRIOR = ("--trust", "central", "--prior", "clusters")
 
 def steps(people: Path) -> list[tuple[str, str]]:
     """The stages that the ledger was charged for, with the charges' ids."""
-    entries = LedgerFile(people / "l.ledger").dataset("people").entries
+    entries = LedgerFile(people / "l.ledger").dataset("people").read().entries
     return [((entry.step or "").rpartition(": ")[2], entry.certificate.entries[0].id) for entry in entries]
 
 

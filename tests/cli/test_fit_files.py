@@ -156,7 +156,7 @@ def test_ids_are_no_feature_and_the_same_records_in_another_order_are_the_same_f
     pd.read_csv(people / "people.csv").sample(frac=1, random_state=0).to_csv(people / "people.csv", index=False)
     again = labeldp("fit", "people.csv", *QUICK[:-1], "again", "--id", "id")
     assert again.status == 0, again.err
-    assert len(LedgerFile(people / "l.ledger").dataset("people").entries) == 1
+    assert len(LedgerFile(people / "l.ledger").dataset("people").read().entries) == 1
     one, two = (json.loads((people / name / "model.json").read_text()) for name in ("model", "again"))
     assert one == two and len(first) > 0
 

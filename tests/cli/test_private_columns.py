@@ -71,4 +71,4 @@ def test_labels_of_a_dataset_without_column_names_are_no_features(
         else:
             ran = labeldp("fit", "t.csv", "--label", column, *domain[:2], *account, "--other-ids", "--out", "model")
     assert ran.status == 1 and f"{columns[0]!r} holds private labels of 't'" in ran.err, ran
-    assert len(LedgerFile(people / "l.ledger").dataset("t").entries) == 1 and not (people / "model").exists()
+    assert len(LedgerFile(people / "l.ledger").dataset("t").read().entries) == 1 and not (people / "model").exists()

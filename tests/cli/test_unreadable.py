@@ -104,7 +104,7 @@ def counted(ledger: str = "l.db", dataset: str = "people") -> int:
     """How many rejections the file of a ledger holds."""
     account = LedgerFile(ledger).dataset(dataset)
     assert not account.charges
-    return sum(domain.refused for domain in account.domains)
+    return sum(domain.refused for domain in account.read().domains)
 
 
 def label_of(name: str) -> str:
@@ -211,7 +211,7 @@ def test_an_audit_counts_in_the_ledger_itself(labeldp: Callable[..., Ran], peopl
         data = spoiled(people, "bought", cell)
         ran = labeldp("audit", "noisy.csv", "--ledger", "l.db", "--data", data)
         account = LedgerFile("l.db").dataset("people")
-        assert message in ran.out + ran.err and sum(domain.refused for domain in account.domains) == number, ran
+        assert message in ran.out + ran.err and sum(domain.refused for domain in account.read().domains) == number, ran
 
 
 def test_losses_that_cannot_be_read_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,4 +244,4 @@ def test_a_block_that_is_too_large_is_a_rejection(tmp_path: Path, monkeypatch: p
             out=tmp_path / "o.csv",
         )
     assert caught.value.__context__ is None and "7731773" not in str(caught.value)
-    assert LedgerFile(ledger).dataset("d").domains[0].refused == 1
+    assert LedgerFile(ledger).dataset("d").read().domains[0].refused == 1

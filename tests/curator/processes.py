@@ -73,7 +73,7 @@ def kill(path: Path) -> None:
     clock, first = random.Random(1), 0
     for number in range(ROUNDS):
         told = killed_worker(path, first, 2 if number % 4 else 0, clock.uniform(0, 0.06))
-        entries = LedgerFile(path).dataset("people", budget=ldp.Budget(epsilon=100)).entries
+        entries = LedgerFile(path).dataset("people", budget=ldp.Budget(epsilon=100)).read().entries
         charged = [[entry.step, entry.certificate.entries[0].id] for entry in entries]
         print(json.dumps({"told": told, "charged": charged}))
         first = max(0, len(entries) - 1)
@@ -113,7 +113,7 @@ def extend(path: Path) -> None:
     """Rounds of workers that add cohort after cohort, each killed at a random point; the cohorts after each round."""
     clock = random.Random(2)
     for _ in range(8):
-        first = len(LedgerFile(path).dataset("bought").cohorts)
+        first = len(LedgerFile(path).dataset("bought").read().cohorts)
         worker = os.fork()
         if worker == 0:
             for number in range(first, first + 1000):
@@ -121,7 +121,7 @@ def extend(path: Path) -> None:
         time.sleep(clock.uniform(0.05, 0.6))
         os.kill(worker, signal.SIGKILL)
         os.waitpid(worker, 0)
-        found = LedgerFile(path).dataset("bought").cohorts
+        found = LedgerFile(path).dataset("bought").read().cohorts
         print(json.dumps({"cohorts": [[each.name, each.records] for each in found]}))
 
 

@@ -162,7 +162,7 @@ def test_a_charge_that_is_rolled_back_leaves_the_plan_declared(tmp_path: Path) -
     request = PendingCharge({}, loss, labels="d", traces=traces)
     with pytest.raises(RuntimeError), ledger.charging(request, Released()):
         raise RuntimeError
-    assert ledger.charges == () and ledger.account.policy is None and ledger.used() == 0
+    assert ledger.charges == () and ledger.read().account.policy is None and ledger.used() == 0
     assert charge(ledger, loss).epsilon() == 1
 
 
@@ -370,10 +370,10 @@ def test_steps_are_found_by_their_cost_before_a_run(tmp_path: Path) -> None:
     holder.ledger.require(steps)
     with pytest.raises(ldp.BudgetExceeded):
         holder.ledger.require([*steps, PendingCharge({}, loss, step="fit: three")])
-    holder.ledger.afford(asked(response(0.5)))  # found again
-    holder.ledger.afford(asked(response("0.49")))
+    holder.ledger.read().afford(asked(response(0.5)))  # found again
+    holder.ledger.read().afford(asked(response("0.49")))
     with pytest.raises(ldp.BudgetExceeded):
-        holder.ledger.afford(asked(response(0.51)))
+        holder.ledger.read().afford(asked(response(0.51)))
 
 
 def test_equal_costs_have_one_digest() -> None:
@@ -406,7 +406,7 @@ def test_a_budget_may_change_in_any_direction_and_a_smaller_one_only_refuses_mor
         file.change("people", budget=smaller)
         with pytest.raises(ldp.BudgetExceeded, match="Nothing was charged"):
             charge(people(path), PrivacyLoss.pure("0.01"), name="small")
-        assert people(path).promised == ldp.Budget(Fraction(2), Fraction(1, 10**6))
+        assert people(path).read().promised == ldp.Budget(Fraction(2), Fraction(1, 10**6))
     with pytest.raises(ldp.privacy.LedgerError, match="has a budget already"):
         file.add("people", ldp.Budget(3, 1e-6))
     file.change("people", budget=ldp.Budget(3, 1e-6))
@@ -417,9 +417,9 @@ def test_a_budget_may_change_in_any_direction_and_a_smaller_one_only_refuses_mor
 def test_a_change_after_a_look_does_not_divide_delta_again(tmp_path: Path, first: PrivacyLoss) -> None:
     path = tmp_path / "l.db"
     charge(opened(path, ldp.Budget(1, 1e-6)), first)
-    before = people(path).account
+    before = people(path).read().account
     LedgerFile(path).change("people", budget=ldp.Budget(2, 1e-5))
-    after = people(path).account
+    after = people(path).read().account
     assert before.policy is after.policy is (Policy.PLAN if first == WHOLE else Policy.ADAPTIVE)
     assert before.limits is not None and after.limits is not None
     for number in ("tail", "failure"):
@@ -436,7 +436,7 @@ def test_how_delta_is_divided_does_not_follow_from_releases_at_delta_0(tmp_path:
         with pytest.raises(ldp.BudgetExceeded, match=r"% of .* is used, and"):
             charge(people(path), more, name="b")
         charge(people(path), PrivacyLoss.pure("0.5"), name="c")
-        assert people(path).account.policy is Policy.ADAPTIVE
+        assert people(path).read().account.policy is Policy.ADAPTIVE
 
 
 def test_a_charge_names_its_account_and_the_budgets_of_that(tmp_path: Path) -> None:
@@ -453,12 +453,12 @@ def test_a_lowered_budget_leaves_the_larger_promise(tmp_path: Path) -> None:
     file.change("people", budget=ldp.Budget(2))
     charge(people(path), PrivacyLoss.pure("0.5"))
     file.change("people", budget=ldp.Budget(1))
-    assert people(path).promised == ldp.Budget(Fraction(2), Fraction(0))
+    assert people(path).read().promised == ldp.Budget(Fraction(2), Fraction(0))
     assert "epsilon = 2, delta = 0: the largest budget that the dataset had" in describe_ledger(str(path))
     [entry] = charge(people(path), PrivacyLoss.pure("0.25"), name="more").entries
     assert entry.budgets == ((Fraction(2), Fraction(0)), (Fraction(1), Fraction(0)))
     file.change("people", budget=ldp.Budget(3))
-    assert people(path).promised == ldp.Budget(Fraction(3), Fraction(0))
+    assert people(path).read().promised == ldp.Budget(Fraction(3), Fraction(0))
 
 
 def test_what_is_used_is_told_without_an_epsilon(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def release(path: Path, ids: Any, epsilon: Any, cohort: str | None = None, **mor
 
 def spent(path: Path) -> list[float]:
     """What each cohort spent."""
-    return [bought(path).spent_of(each.name).epsilon() for each in bought(path).cohorts]
+    return [bought(path).read().spent_of(each.name).epsilon() for each in bought(path).read().cohorts]
 
 
 def add(path: Path, name: str, ids: Any) -> None:
@@ -87,7 +87,7 @@ def test_a_record_pays_for_its_cohort_and_for_all_records_since_it_came(grown: P
     release(grown, BOTH, 0.03125)  # and before June
     assert spent(grown) == [1.84375, 1.90625, 0.25]
     assert bought(grown).spent.epsilon() == 1.90625
-    covered = [each.cohorts for each in bought(grown).entries]
+    covered = [each.cohorts for each in bought(grown).read().entries]
     both, everybody = ("january", "may"), ("january", "may", "june")
     assert covered == [("january",), ("may",), both, everybody, ("may",), ("january",), both]
 
@@ -134,7 +134,7 @@ def test_a_plan_of_a_part_goes_on_after_the_dataset_got_cohorts(shop: Path, coho
     add(shop, "january", JANUARY)
     add(shop, "may", MAY)
     second = holder(shop, JANUARY, cohort).split(parity)[0].release(response(0.25), rng=SYSTEM)
-    stored = [entry.certificate for entry in bought(shop).entries]
+    stored = [entry.certificate for entry in bought(shop).read().entries]
     assert stored == [first.certificate, second.certificate]
     assert second.certificate.epsilon() == gather([first, second], lambda *_: None).certificate.epsilon() == 0.75
     assert spent(shop) == [0.75, 0]
@@ -146,7 +146,7 @@ def test_a_plan_of_a_cohort_counts_for_its_records_alone(grown: Path) -> None:
     may.require({str(epsilon): response(epsilon) for epsilon in (0.5, 0.25)})
     may.release(response(0.5), rng=SYSTEM)
     holder(grown, JANUARY, "january").release(response(0.25), rng=SYSTEM)
-    plan, other = [entry.certificate for entry in bought(grown).entries][-2:]
+    plan, other = [entry.certificate for entry in bought(grown).read().entries][-2:]
     assert gather([ldp.Release(None, plan), ldp.Release(None, other)], lambda *_: None).certificate.epsilon() == 0.75
 
 
@@ -157,20 +157,20 @@ def test_steps_and_mechanisms_are_found_by_cohort_before_a_run(grown: Path) -> N
         response(1).specification(), response(1).privacy_loss(), scheme="ids", randomness=RandomnessKind.KEYED
     )
     little = PendingCharge({}, response("0.1").privacy_loss())
-    bought(grown).afford(asked)  # nobody knows yet whose labels
+    bought(grown).read().afford(asked)  # nobody knows yet whose labels
     for ids, cohort in ((JANUARY, None), (JANUARY, "january"), (MAY, "may")):
-        holder(grown, ids, cohort).ledger.afford(asked)
+        holder(grown, ids, cohort).ledger.read().afford(asked)
         holder(grown, ids, cohort).require({"step": response(1)})
     for refuse in (
-        lambda: holder(grown, BOTH).ledger.afford(asked),
+        lambda: holder(grown, BOTH).ledger.read().afford(asked),
         lambda: holder(grown, BOTH).require({"step": response(1)}),
         lambda: holder(grown, JANUARY, "january").require({"step": response(1), "another": response(1)}),
-        lambda: bought(grown, "january").afford(little),
+        lambda: bought(grown, "january").read().afford(little),
     ):
         with pytest.raises(ldp.BudgetExceeded):
             refuse()
-    bought(grown, "may").afford(little)
-    own = [len(holder(grown, *which).ledger.own_entries) for which in ((JANUARY,), (MAY, "may"), (BOTH,))]
+    bought(grown, "may").read().afford(little)
+    own = [len(holder(grown, *which).ledger.read().own_entries) for which in ((JANUARY,), (MAY, "may"), (BOTH,))]
     assert own == [1, 0, 0]
 
 
@@ -252,8 +252,8 @@ def test_other_records_than_those_of_the_cohort_are_refused_before_a_label_is_lo
             words.setdefault(f"{len(ids)} {cohort}", set()).add(str(told.value))
     assert all(len(each) == 1 for each in words.values())
     assert all("ledger add" in each and "--cohort NAME --ids FILE" in each for [each] in words.values())
-    [domain] = bought(grown).domains
-    assert (domain.passed, domain.refused, bought(grown).differences) == (1, 0, 0)
+    [domain] = bought(grown).read().domains
+    assert (domain.passed, domain.refused, bought(grown).read().differences) == (1, 0, 0)
     assert spent(grown) == [1, 0]
 
 
@@ -263,7 +263,7 @@ def test_records_that_came_later_are_sent_to_a_cohort(shop: Path) -> None:
     for ids in (MAY, BOTH, JANUARY[1:]):
         with pytest.raises(ldp.privacy.LedgerError, match=r"not the records .* cohort, .* --cohort NAME .*--revision"):
             holder(shop, ids)
-    assert bought(shop).differences == 0
+    assert bought(shop).read().differences == 0
     with pytest.raises(ldp.privacy.LedgerError, match="--cohort NAME --ids FILE --id COLUMN"):
         bought(shop, "may")
     with pytest.raises(
@@ -277,7 +277,7 @@ def test_records_that_came_later_are_sent_to_a_cohort(shop: Path) -> None:
     again = holder(shop, JANUARY, labels=labels_of(JANUARY) * 0)
     with pytest.raises(ldp.privacy.LedgerError, match="not the labels"):  # changed labels of known records: as ever
         again.release(response(), rng=SYSTEM)
-    assert bought(shop).differences == 1
+    assert bought(shop).read().differences == 1
 
 
 def test_a_dataset_that_was_released_without_ids_takes_no_cohorts(shop: Path) -> None:
@@ -337,13 +337,13 @@ def test_labels_are_the_same_alone_and_together(grown: Path) -> None:
     release(grown, MAY, 0.5, "may")
     with pytest.raises(ldp.privacy.LedgerError, match="not the labels"):
         release(grown, BOTH, 0.5, labels=changed)
-    assert bought(grown).differences == 1
+    assert bought(grown).read().differences == 1
     add(grown, "june", JUNE)
     release(grown, ALL, 0.5)
     with pytest.raises(ldp.privacy.LedgerError, match="not the labels"):
         release(grown, JUNE, 0.5, "june", labels=(labels_of(JUNE) + 1) % 3)
     release(grown, JUNE, 0.5, "june")
-    assert bought(grown).differences == 2 and spent(grown) == [1.5, 1, 1]
+    assert bought(grown).read().differences == 2 and spent(grown) == [1.5, 1, 1]
 
 
 def test_noise_of_a_cohort_is_its_own(grown: Path) -> None:
@@ -369,7 +369,11 @@ def test_noise_of_a_cohort_is_its_own(grown: Path) -> None:
 
 
 def test_a_certificate_says_which_cohorts_and_on_which_condition(grown: Path) -> None:
-    early, may, both = bought(grown).entries[0].certificate, release(grown, MAY, 1, "may"), release(grown, BOTH, 0.5)
+    early, may, both = (
+        bought(grown).read().entries[0].certificate,
+        release(grown, MAY, 1, "may"),
+        release(grown, BOTH, 0.5),
+    )
     assert early.cohorts == () and CONDITION not in early.assumptions
     assert may.certificate.cohorts == ("may",) and CONDITION in may.certificate.assumptions
     assert "one label of cohort 'may' of dataset 'bought'" in may.certificate.at()
@@ -401,7 +405,7 @@ def test_parts_of_a_cohort_are_charged_in_parallel(grown: Path) -> None:
     for part in holder(grown, MAY, "may").split(halves):
         part.release(response(1), rng=SYSTEM)
     assert spent(grown) == [1, 1]
-    assert [len(each.part) for each in bought(grown).entries] == [0, 1, 1]
+    assert [len(each.part) for each in bought(grown).read().entries] == [0, 1, 1]
 
 
 def test_adding_a_cohort_again_changes_nothing(grown: Path) -> None:
@@ -417,7 +421,7 @@ def test_a_cohort_that_nothing_was_released_of_may_be_replaced(grown: Path) -> N
     add(grown, "may", np.arange(500, 600))
     add(grown, "june", MAY)
     add(grown, "may", np.arange(500, 550))
-    assert [each.records for each in bought(grown).cohorts] == [100, 50, 60]
+    assert [each.records for each in bought(grown).read().cohorts] == [100, 50, 60]
     release(grown, np.concatenate([JANUARY, np.arange(500, 550), MAY]), 0.5)
     for name in ("january", "may", "june"):
         with pytest.raises(ldp.privacy.LedgerError, match="has other records, and was released"):
@@ -493,7 +497,7 @@ def test_the_ledger_holds_no_id_in_the_clear(shop: Path) -> None:
     add(shop, "numbers", [0x0123456789ABCDEF])
     content = shop.read_bytes()
     assert b"Unlikely" not in content and (0x0123456789ABCDEF).to_bytes(8, "little") not in content
-    assert "digest" not in repr(bought(shop).cohorts) and repr(SortedIds(b"k" * 32, b"k" * 32)) == "SortedIds(0)"
+    assert "digest" not in repr(bought(shop).read().cohorts) and repr(SortedIds(b"k" * 32, b"k" * 32)) == "SortedIds(0)"
 
 
 class Killed(BaseException):
@@ -535,12 +539,12 @@ def test_random_histories_of_a_file_charge_every_record_what_it_paid(
                 paid[ids[rows]] += epsilon
             monkeypatch.setattr(ldp.RandomizedResponse, "randomize", draw)
         account = bought(path)
-        charged = [account.spent_of(name) for name in names]
+        charged = [account.read().spent_of(name) for name in names]
         for name, loss in zip(names, charged, strict=True):
-            own = [each.certificate.entries[0] for each in account.entries if name in each.cohorts]
+            own = [each.certificate.entries[0] for each in account.read().entries if name in each.cohorts]
             assert loss.epsilon() == total_loss(own).epsilon()
         least = [paid[low:high].max() for low, high in pairwise(edges)]
-        exact = not any(each.part for each in account.entries)  # parts of different splits are charged as one
+        exact = not any(each.part for each in account.read().entries)  # parts of different splits are charged as one
         assert all(loss.epsilon() >= one for loss, one in zip(charged, least, strict=True))
         assert not exact or [loss.epsilon() for loss in charged] == least
         assert account.spent.epsilon() == max(loss.epsilon() for loss in charged) <= 2
@@ -564,7 +568,7 @@ def test_forks_that_add_cohorts_never_share_a_record(shop: Path) -> None:
         said = b"+"
     assert os.waitpid(child, 0)[1] == 0
     assert {said, os.read(reading, 1)} == {b"+", b"-"}
-    assert len(bought(shop).cohorts) == 2
+    assert len(bought(shop).read().cohorts) == 2
 
 
 def test_what_came_in_between_is_compared_in_the_transaction(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -591,7 +595,7 @@ def test_what_came_in_between_is_compared_in_the_transaction(shop: Path, monkeyp
     monkeypatch.setattr("labeldp.curator.ledger_file.refuse_known", meanwhile)
     with pytest.raises(ldp.privacy.LedgerError, match="in the cohort 'may'"):
         add(shop, "june", [159, 1000])
-    assert [each.name for each in bought(shop).cohorts] == ["january", "may"]
+    assert [each.name for each in bought(shop).read().cohorts] == ["january", "may"]
 
 
 def test_a_curator_that_was_made_before_a_dataset_grew_charges_its_own_records(shop: Path) -> None:
@@ -615,7 +619,7 @@ def test_a_curator_that_was_made_before_a_dataset_grew_charges_its_own_records(s
 def test_killed_while_adding_cohorts_each_is_there_whole_or_not_at_all(shop: Path) -> None:
     found = run_processes("extend", shop)
     assert found[-1]["cohorts"] and len(found) == 8
-    known = [(each.name, each.records) for each in bought(shop).cohorts]
+    known = [(each.name, each.records) for each in bought(shop).read().cohorts]
     assert known == [tuple(each) for each in found[-1]["cohorts"]]
     for number in range(len(known)):
         with pytest.raises(ldp.privacy.LedgerError, match=f"in the cohort 'cohort {number}'"):
@@ -631,7 +635,7 @@ def test_a_full_disk_adds_nothing(tiny_disk: Path) -> None:
     LedgerFile(path).add("bought", ldp.Budget(1))
     with pytest.raises(ldp.privacy.LedgerError, match="disk is full"):
         add(path, "january", np.arange(50_000))
-    assert bought(path).cohorts == ()
+    assert bought(path).read().cohorts == ()
     add(path, "january", JANUARY)
 
 

@@ -53,10 +53,10 @@ def test_a_column_finds_its_own_releases_again(file: LedgerFile) -> None:
     assert np.array_equal(first.value, again.value) and file.dataset("survey").spent.epsilon() == 1
     same = Curator(ANSWERS, domain=YES, ledger=file.dataset("survey/again")).release(response(), rng=SYSTEM)
     assert file.dataset("survey").spent.epsilon() == 2 and same.certificate.dataset == "survey/again"
-    entries = file.dataset("survey").entries
+    entries = file.dataset("survey").read().entries
     assert [(entry.column, entry.revision) for entry in entries] == [("bought", ""), ("again", "")]
-    assert [entry.column for entry in file.dataset("survey/bought").own_entries] == ["bought"]
-    assert not file.dataset("survey").own_entries
+    assert [entry.column for entry in file.dataset("survey/bought").read().own_entries] == ["bought"]
+    assert not file.dataset("survey").read().own_entries
 
 
 def test_keyed_noise_of_columns_with_the_same_labels_differs(file: LedgerFile) -> None:
@@ -72,7 +72,7 @@ def test_every_column_has_a_declared_domain_and_changes_of_its_own(file: LedgerF
     assert "one bit" not in bought(file).release(response(0.1), rng=SYSTEM).certificate.at()
     late = hours(file).release(UnbiasedNumbers(domain=HOURS, epsilon=0.1), rng=SYSTEM)
     assert "one bit" not in late.certificate.at()  # a second column is no change
-    assert [each.column for each in file.dataset("survey").domains] == ["bought", "hours"]
+    assert [each.column for each in file.dataset("survey").read().domains] == ["bought", "hours"]
     with pytest.raises(LedgerError, match=r"the declared domain of 'survey/hours' is numbers from 0 to 80"):
         Curator(NUMBERS, domain=ldp.Interval(0, 90), ledger=file.dataset("survey/hours"))
     file.change("survey/hours", domain=ldp.Interval(0, 90), why="overtime")
@@ -89,7 +89,7 @@ def test_labels_of_a_column_may_not_change_but_in_a_revision(file: LedgerFile) -
     may = file.dataset("survey/bought", revision="May")
     Curator(turned, domain=YES, ledger=may).release(response(), rng=SYSTEM)
     assert file.dataset("survey").spent.epsilon() == 2
-    assert [entry.revision for entry in may.own_entries] == ["May"]
+    assert [entry.revision for entry in may.read().own_entries] == ["May"]
 
 
 def test_all_labels_of_a_row_are_those_of_one_user(file: LedgerFile) -> None:

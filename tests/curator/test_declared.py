@@ -58,7 +58,7 @@ def test_refusals_do_not_find_the_largest_salary(path: Path) -> None:
         looks += 1
     assert looks == 1 and high - low == 65_536
     assert opened(path).spent.epsilon() == 0
-    [only] = opened(path).domains
+    [only] = opened(path).read().domains
     assert only.words == "numbers from 0 to 65536" and (only.passed, only.refused) == (0, 1)
 
 
@@ -74,7 +74,7 @@ def test_another_domain_is_refused_by_the_same_sentence_whatever_the_labels(path
         "read, and nothing was charged. To declare another domain, independent of the labels, use this command; "
         f"later certificates count the change: {command}"
     )
-    assert [(each.passed, each.refused) for each in opened(path).domains] == [(0, 0)]
+    assert [(each.passed, each.refused) for each in opened(path).read().domains] == [(0, 0)]
 
 
 def test_labels_that_do_not_fit_are_refused_by_the_same_sentence_whatever_is_wrong(path: Path) -> None:
@@ -91,7 +91,7 @@ def test_labels_that_do_not_fit_are_refused_by_the_same_sentence_whatever_is_wro
         assert frames[-1] == "held", "frames that hold labels are gone"
     [sentence] = said
     assert "--clip" in sentence and "--clip" in sentence and "--change" in sentence
-    assert opened(path).domains[0].refused == 5
+    assert opened(path).read().domains[0].refused == 5
 
 
 def test_a_refusal_is_counted_and_clip_is_no_other_domain(path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_refusal_is_counted_and_clip_is_no_other_domain(path: Path) -> None:
         "domain was changed (0 times before this release) or that labels were refused (1 time)"
     )
     assert counted(certificate) in certificate.at()
-    assert [entry.certificate for entry in opened(path).entries] == [certificate]
+    assert [entry.certificate for entry in opened(path).read().entries] == [certificate]
 
 
 def test_a_further_domain_is_a_deliberate_step_that_later_certificates_count(path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_further_domain_is_a_deliberate_step_that_later_certificates_count(pat
     third = released(held(path, ldp.Interval(-1000, 200_000)))
     assert counted(third).startswith("domain was changed (2 times before this release)")
     assert released(held(path, ldp.Interval(0, 100_000))) == first  # found again as it was
-    assert [(change.what, change.before, change.after, change.why) for change in opened(path).changes] == [
+    assert [(change.what, change.before, change.after, change.why) for change in opened(path).read().changes] == [
         ("declared domain", "numbers from 0 to 100000", "numbers from 0 to 200000", "bonuses count, too"),
         (
             "declared domain",
@@ -133,7 +133,7 @@ def test_domains_that_stay_declared_are_no_change(path: Path) -> None:
     ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
     ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
     ledger.change("salary", domain=ldp.Interval(0, 100_000, grid=7), why="nothing new")
-    assert opened(path).changes == () and len(opened(path).domains) == 1
+    assert opened(path).read().changes == () and len(opened(path).read().domains) == 1
     with pytest.raises(ldp.privacy.LedgerError, match="--change --range 0,5"):
         ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 5))
     with pytest.raises(ldp.privacy.LedgerError, match="no dataset 'wages'"):
@@ -198,11 +198,11 @@ def test_an_error_that_no_domain_made_is_no_refusal_and_an_interrupt_neither(pat
     held(path, domain)
     for error in (ldp.privacy.InputError, KeyboardInterrupt):
         ends(error, error)
-    assert opened(path).domains[0].refused == 0
+    assert opened(path).read().domains[0].refused == 0
     for error in (OverflowError, MemoryError):
         shown = "".join(traceback.format_exception(ends(error, ldp.privacy.LabelDPError)))
         assert "could not be compared" in shown and "ended" not in shown and error.__name__ not in shown
-    assert (opened(path).domains[0].passed, opened(path).domains[0].refused) == (1, 2)
+    assert (opened(path).read().domains[0].passed, opened(path).read().domains[0].refused) == (1, 2)
 
 
 @pytest.mark.guarantee("labeldp.curator:DatasetLedger", "refusal_recorded")
@@ -222,7 +222,7 @@ def test_a_ledger_that_cannot_be_written_tells_neither_that_labels_fit_nor_that_
         said.append(str(caught.value))
         path.chmod(0o600)
     assert said[0] == said[1]
-    assert [(each.passed, each.refused) for each in opened(path).domains] == [(0, 0)]
+    assert [(each.passed, each.refused) for each in opened(path).read().domains] == [(0, 0)]
 
 
 def test_revisions_and_other_records_have_the_same_declared_domain(path: Path) -> None:
@@ -281,9 +281,9 @@ def test_a_budget_that_is_spent_lets_no_label_be_looked_at_under_a_new_revision(
     labels, domain = np.arange(20) % 2, ldp.Classes(2)
     mechanism = ldp.RandomizedResponse(domain=domain, epsilon=4)
     Curator(labels, domain=domain, ledger=opened(path)).release(mechanism, rng=SYSTEM)
-    opened(path).afford(asked(mechanism))
+    opened(path).read().afford(asked(mechanism))
     with pytest.raises(ldp.BudgetExceeded):
-        opened(path, revision="next").afford(asked(mechanism))
+        opened(path, revision="next").read().afford(asked(mechanism))
 
 
 @pytest.mark.parametrize("labels", [[], np.zeros((3, 2)), np.zeros(3)], ids=["none", "a matrix", "more than ids"])
@@ -301,11 +301,11 @@ def test_a_standing_release_of_other_labels_is_refused_on_record(path: Path, tmp
     table.write_text("y\n" + "0\n1\n" * 20)
     release_file(table, **asked)
     release_file(table, **asked)
-    assert opened(path).differences == 0
+    assert opened(path).read().differences == 0
     table.write_text("y\n" + "1\n0\n" * 20)
     with pytest.raises(ldp.privacy.InputError, match="exists already and is not this release"):
         release_file(table, **asked)
-    assert opened(path).differences == 1 and opened(path).spent.epsilon() == 1
+    assert opened(path).read().differences == 1 and opened(path).spent.epsilon() == 1
 
 
 def test_ten_names_are_shown_and_of_eleven_nine() -> None:

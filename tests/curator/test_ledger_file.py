@@ -60,24 +60,24 @@ def test_a_part_of_a_declared_number_of_records_is_refused_and_charges_nothing(p
             ldp.privacy.LedgerError, match=rf"has {whole} records, and these are {whole - 1}; nothing was ch"
         ):
             release(whole - 1, revision, ids)
-    assert not people(path).charges and not people(path).differences
+    assert not people(path).charges and not people(path).read().differences
     release(whole)
     with pytest.raises(ldp.privacy.LedgerError, match=f"has {whole} records, and not {whole - 1}"):
         ledger.add("people", ldp.Budget(3), records=whole - 1)
     ledger.change("people", records=whole - 1, why="some left")
-    change = people(path).changes[-1]
+    change = people(path).read().changes[-1]
     assert (change.what, change.before, change.after) == ("number of records", str(whole), str(whole - 1))
     release(whole)  # found again
     release(whole - 1, "corrected")
-    assert people(path).spent.epsilon() == 2 and people(path).records == whole
-    assert ledger.dataset("people", revision="another").records == whole - 1
+    assert people(path).spent.epsilon() == 2 and people(path).read().count == whole
+    assert ledger.dataset("people", revision="another").read().count == whole - 1
 
 
 def test_a_release_says_how_many_records_there_are(path: Path) -> None:
     holder = curator(path)
-    assert holder.ledger.records is None
+    assert holder.ledger.read().count is None
     holder.release(response(1), rng=SYSTEM)
-    assert people(path).records == len(LABELS)
+    assert people(path).read().count == len(LABELS)
     with pytest.raises(ldp.privacy.LedgerError, match="records, and not 7"):
         LedgerFile(path).add("people", people(path).budget, records=7)
     for records in (0, -1, 2.0, True):
@@ -130,7 +130,11 @@ def test_a_stage_is_found_again_with_the_mechanism_of_that_time(path: Path) -> N
     curator(path, run="fit").release(with_prior(2), rng=SYSTEM, step="stage 3")
     curator(path, run="another fit").release(with_prior(2), rng=SYSTEM, step="stage 2")
     assert len(people(path).charges) == 3
-    assert [entry.step for entry in people(path).entries] == ["fit: stage 2", "fit: stage 3", "another fit: stage 2"]
+    assert [entry.step for entry in people(path).read().entries] == [
+        "fit: stage 2",
+        "fit: stage 3",
+        "another fit: stage 2",
+    ]
 
 
 def test_a_stage_whose_mechanism_cannot_be_rebuilt_is_charged_anew(path: Path) -> None:
@@ -189,10 +193,10 @@ def test_labels_are_compared_with_those_of_before_without_a_charge(path: Path) -
     curator(path).release(response(), rng=SYSTEM)
     curator(path).check_labels()
     curator(path, changed, revision="corrected").check_labels()
-    assert people(path).differences == 0
+    assert people(path).read().differences == 0
     with pytest.raises(ldp.privacy.LedgerError, match="--revision NAME"):
         curator(path, changed).check_labels()
-    assert people(path).differences == 1 and people(path).spent.epsilon() == 1.0
+    assert people(path).read().differences == 1 and people(path).spent.epsilon() == 1.0
     ldp.Curator(changed, domain=DOMAIN, budget=ldp.Budget(1)).check_labels()  # a ledger in memory keeps no digest
 
 
@@ -269,7 +273,7 @@ def test_a_stream_is_charged_once_and_its_noise_is_a_function_of_file_and_reques
     found = people(path).find_stream(request)
     assert found is not None and certificate == again and certificate.entries == (found,)
     assert people(path).spent.epsilon() == 1.0
-    assert people(path).entries[0].form == "stream"
+    assert people(path).read().entries[0].form == "stream"
     values = [
         response().randomize(LABELS, rng=ledger.randomness.bind(request.context()), ids=np.arange(len(LABELS)))
         for ledger in (holder.ledger, people(path))
@@ -290,10 +294,10 @@ def test_a_new_dataset_is_on_disk_before_its_labels_are_looked_at(path: Path) ->
     ledger = LedgerFile(path)
     assert ledger.datasets() == ()
     dataset = ledger.dataset("people", budget=ldp.Budget(epsilon=2))
-    assert (dataset.is_new, dataset.charges, dataset.budget) == (True, (), ldp.Budget(epsilon=2))
+    assert (dataset.read().is_new, dataset.charges, dataset.budget) == (True, (), ldp.Budget(epsilon=2))
     with pytest.raises(ldp.privacy.DomainError):
         Curator(LABELS + 1, domain=DOMAIN, ledger=dataset)
-    assert (dataset.is_new, ledger.datasets(), dataset.charges) == (False, ("people",), ())
+    assert (dataset.read().is_new, ledger.datasets(), dataset.charges) == (False, ("people",), ())
     with pytest.raises(ldp.BudgetExceeded):
         Curator(LABELS, domain=DOMAIN, ledger=dataset).release(response(2.5), rng=SYSTEM)
     assert ledger.dataset("people").spent.epsilon() == 0
@@ -320,7 +324,7 @@ def test_a_budget_is_set_once_and_changed_on_purpose(path: Path) -> None:
     ledger.change("people", budget=ldp.Budget(epsilon=1.9))
     with pytest.raises(ldp.BudgetExceeded, match=r"epsilon = 2 of .* bring it to 2\.01\. Nothing was charged"):
         curator(path).release(response(0.01), rng=SYSTEM)
-    assert ledger.dataset("people").promised == ldp.Budget(Fraction(2), Fraction(0))
+    assert ledger.dataset("people").read().promised == ldp.Budget(Fraction(2), Fraction(0))
     with pytest.raises(ldp.privacy.LedgerError, match="no dataset 'nobody'"):
         ledger.change("nobody", budget=ldp.Budget(epsilon=1))
 
@@ -382,14 +386,14 @@ def test_changes_of_a_budget_are_on_record(path: Path) -> None:
     ledger.change("people", budget=ldp.Budget(epsilon=1))
     ledger.change("people", budget=ldp.Budget(epsilon=2, delta="1e-6"), why="the board agreed")
     ledger.change("people", budget=ldp.Budget(epsilon=3))
-    first, second = people(path).changes
+    first, second = people(path).read().changes
     assert (first.what, first.before, first.after, first.why) == (
         "budget", "epsilon = 1, delta = 0", "epsilon = 2, delta = 1e-06", "the board agreed",
     )  # fmt: skip
     assert (second.before, second.why) == (first.after, None) and second.created.endswith("+00:00")
     with pytest.raises(ldp.privacy.InputError, match="why must be a printable text"):
         ledger.change("people", budget=ldp.Budget(epsilon=4), why="two\nlines")
-    assert len(people(path).changes) == 2 and people(path).budget.epsilon == 3
+    assert len(people(path).read().changes) == 2 and people(path).budget.epsilon == 3
 
 
 def test_a_request_without_a_digest_of_the_labels_is_refused(path: Path) -> None:
@@ -405,13 +409,13 @@ def test_no_repr_shows_a_key_or_a_digest(path: Path) -> None:
     ledger = people(path)
     request = holder._request(response(), SYSTEM, None)
     secret = [ledger._secret.hex(), repr(ledger._secret), repr(ledger.digest_key), request.labels]
-    things = [LedgerFile(path), ledger, holder, ledger.randomness, ledger.entries, ledger.charges, request]
+    things = [LedgerFile(path), ledger, holder, ledger.randomness, ledger.read().entries, ledger.charges, request]
     assert not any(text in repr(thing) for thing in things for text in secret)
 
 
 def test_the_entries_hold_every_release_with_its_certificate(path: Path) -> None:
     release = curator(path, revision="first").release(response(), rng=SYSTEM, step="ignored without a run")
-    [entry] = people(path).entries
+    [entry] = people(path).read().entries
     assert entry.certificate == release.certificate
     assert (entry.revision, entry.form, entry.step) == ("first", "held", None)
     assert entry.created.endswith("+00:00")
@@ -419,7 +423,7 @@ def test_the_entries_hold_every_release_with_its_certificate(path: Path) -> None
 
 def test_a_simulation_is_remembered_as_one(path: Path) -> None:
     release = curator(path).release(response(), rng=np.random.default_rng(0))
-    assert "SIMULATION" in people(path).entries[0].certificate.at()
+    assert "SIMULATION" in people(path).read().entries[0].certificate.at()
     fresh = curator(path).release(response(), rng=SYSTEM)
     assert not np.array_equal(release.value, fresh.value)
     assert people(path).spent.epsilon() == 2.0

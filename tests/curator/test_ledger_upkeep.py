@@ -57,7 +57,7 @@ def test_a_restored_ledger_finds_what_it_knows_and_charges_nothing(path: Path, t
     for ask in (
         lambda: curator(path).release(response(0.5), rng=SYSTEM),
         lambda: curator(path).require({"": response(0.5)}),
-        lambda: people(path).afford(asked(response(0.5))),
+        lambda: people(path).read().afford(asked(response(0.5))),
         lambda: keyed(path, 0.5),
     ):
         with pytest.raises(
@@ -71,7 +71,7 @@ def test_a_restored_ledger_finds_what_it_knows_and_charges_nothing(path: Path, t
     assert any("the ledger was restored from its backup of" in each for each in value.certificate.assumptions)
     assert not any("restored" in each for each in lost.certificate.assumptions)
     assert spent(people(path)) == 3.5
-    assert [change.what for change in people(path).changes] == ["ledger", "budget"]
+    assert [change.what for change in people(path).read().changes] == ["ledger", "budget"]
 
 
 def test_the_same_budget_opens_a_restored_ledger_once(path: Path, tmp_path: Path) -> None:
@@ -176,15 +176,15 @@ def test_new_keys_have_noise_of_their_own_and_forget_no_charge(path: Path) -> No
     assert spent(people(path)) == 2.5 and 0.3 < (after == before).mean() < 0.9
     assert (curator(path).release(response(0.5), rng=SYSTEM).value != held).any() and spent(people(path)) == 3
     assert (keyed(path) == after).all() and spent(people(path)) == 3
-    assert [entry.generation for entry in people(path).entries] == [1, 1, 2, 2]
-    assert [entry.generation for entry in people(path).own_entries] == [2, 2]
+    assert [entry.generation for entry in people(path).read().entries] == [1, 1, 2, 2]
+    assert [entry.generation for entry in people(path).read().own_entries] == [2, 2]
     assert [line.split()[-1] for line in describe_ledger(str(path)).splitlines()[-5:-1]] == ["1", "1", "2", "2"]
-    [change] = people(path).changes
+    [change] = people(path).read().changes
     assert (change.what, change.why) == ("keys", "an old copy got out")
     with pytest.raises(ldp.BudgetExceeded):
         keyed(path, 1.25)
     rotate_keys(path, "people")
-    assert people(path).own_entries == () and spent(people(path)) == 3
+    assert people(path).read().own_entries == () and spent(people(path)) == 3
 
 
 def test_splits_before_and_after_new_keys_add_up(path: Path) -> None:
@@ -203,7 +203,7 @@ def test_columns_keep_their_names_under_new_keys(path: Path) -> None:
         holder = Curator(LABELS, domain=DOMAIN, ledger=LedgerFile(path).dataset(f"survey/{column}"))
         holder.release(response(), rng=SYSTEM)
     rotate_keys(path, "survey")
-    found = LedgerFile(path).dataset("survey").entries
+    found = LedgerFile(path).dataset("survey").read().entries
     assert [(entry.column, entry.generation) for entry in found] == [("income", 1), ("age", 1)]
 
 
@@ -228,7 +228,7 @@ def test_keys_that_tell_more_than_labels_apart_stay(path: Path, known: Callable[
     key = people(path).digest_key
     with pytest.raises(ldp.privacy.LedgerError, match="the keys of 'people' cannot be changed: by them"):
         rotate_keys(path, "people")
-    assert people(path).digest_key == key and people(path).changes == ()
+    assert people(path).digest_key == key and people(path).read().changes == ()
 
 
 def test_a_full_disk_leaves_one_ledger(path: Path, tiny_disk: Path) -> None:

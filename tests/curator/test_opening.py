@@ -197,7 +197,7 @@ def refused(door: Door, place: Place, table: Any, out: Path) -> tuple[str, str]:
 def state(place: Place) -> Any:
     """All that the ledger may tell of labels that were compared or charged."""
     account = LedgerFile(place.ledger).dataset("people")
-    return account.charges, account.domains, account.differences
+    return account.charges, account.read().domains, account.read().differences
 
 
 @pytest.fixture
@@ -246,7 +246,7 @@ def test_earlier_refusals_hide_later_ones(place: Place, name: str) -> None:
     assert "budget" in refused(DOORS[name], place, people(BAD), out(place, name))[1]
     LedgerFile(place.ledger).change("people", budget=ldp.Budget(9))
     assert "missing or not among" in refused(DOORS[name], place, people(BAD), out(place, name))[1]
-    assert LedgerFile(place.ledger).dataset("people").domains[-1].refused == 1
+    assert LedgerFile(place.ledger).dataset("people").read().domains[-1].refused == 1
 
 
 @pytest.mark.parametrize("name", sorted(HAVE_OUTPUT))

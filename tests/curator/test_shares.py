@@ -49,9 +49,9 @@ def test_what_all_shares_admit_together_is_within_the_budget_however_releases_ar
             curator.release(mechanism, rng=SYSTEM)
         except ldp.BudgetExceeded:
             continue
-    used = ledger.dataset("people").used_by
+    used = ledger.dataset("people").read().used_by
     assert set(used) == set(who) and all(Fraction(9, 10) < share <= 1 for share in used.values())
-    assert ledger.dataset("people").keeps_promise
+    assert ledger.dataset("people").read().keeps_promise
 
 
 def test_a_share_has_both_books(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_nobody_is_answered_from_anothers_releases_and_noise_is_of_ones_own(tmp_
     assert np.array_equal(first.value, again.value) and first.certificate == again.certificate
     assert not np.array_equal(first.value, other.value)
     assert first.certificate.entries[0].id != other.certificate.entries[0].id
-    entries = LedgerFile(tmp_path / "l.db").dataset("people").entries
+    entries = LedgerFile(tmp_path / "l.db").dataset("people").read().entries
     assert [each.analyst for each in entries] == ["ana", "ben"]
 
 

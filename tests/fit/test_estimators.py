@@ -461,7 +461,7 @@ def test_a_search_with_a_ledger_charges_nothing_and_leaves_the_fit(search: Any, 
             search(estimator, X, Y)
     assert "NoisyLabelClassifier, debiased_scorer" in str(refused.value)
     dataset = ledger.dataset("people")
-    assert not dataset.charges and not dataset.domains and not dataset.differences
+    assert not dataset.charges and not dataset.read().domains and not dataset.read().differences
     fitted = estimator.fit(X, Y)
     assert fitted.predict(X).shape == (400,) and total_loss(dataset.charges).epsilon(1e-6) <= 2
 

@@ -205,8 +205,8 @@ def use_ledger(folder: Path) -> None:
     ledger = LedgerFile(folder / "l.ledger")
     for name in ledger.datasets():
         account = ledger.dataset(name)
-        assert account.entries is not None and account.charges is not None
-        _ = account.spent, account.budget, account.cohorts, account.changes
+        assert account.read().entries is not None and account.charges is not None
+        _ = account.spent, account.budget, account.read().cohorts, account.read().changes
     asked: dict[str, Any] = {"label": "bought", "domain": CLASSES, "ledger": folder / "l.ledger", "dataset": "bought"}
     release_file(folder / "people.csv", epsilon=1, out=folder / "again.csv", id_column="id", **asked)
     data = str(folder / "people.csv")

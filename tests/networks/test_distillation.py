@@ -142,7 +142,7 @@ def test_an_interrupted_run_goes_on_and_charges_nothing_twice(training: Images, 
     second = fit()
     assert np.array_equal(first.value.predict_proba(test[0]), second.value.predict_proba(test[0]))
     ledger = ldp.LedgerFile(tmp_path / "a.ledger").dataset("bars")
-    assert len(ledger.entries) == 1
+    assert len(ledger.read().entries) == 1
 
 
 def test_bad_arguments_charge_nothing(training: Images) -> None:

@@ -101,7 +101,7 @@ def summary(folder: Path, name: str = "model") -> Any:
 
 def steps(folder: Path) -> list[tuple[str, str]]:
     """What the ledger was charged for, with the charges' ids."""
-    entries = LedgerFile(folder / "l.ledger").dataset("bars").entries
+    entries = LedgerFile(folder / "l.ledger").dataset("bars").read().entries
     return [((entry.step or "").rpartition(": ")[2], entry.certificate.entries[0].id) for entry in entries]
 
 

@@ -240,4 +240,4 @@ def test_a_ledger_file_counts_losses_that_are_refused(tmp_path: Path, bad: list[
         with pytest.raises(DomainError) as caught:
             update(bad)
         assert caught.value.__context__ is None and "7731773" not in str(caught.value)
-        assert [declared.refused for declared in account.domains] == [number]
+        assert [declared.refused for declared in account.read().domains] == [number]

@@ -253,7 +253,7 @@ def test_what_is_wrong_is_refused_before_anything_is_charged(
     assert Path("l.db").exists() != public
     if not public:
         clicks = LedgerFile("l.db").dataset("clicks")
-        assert clicks.charges == () and [(each.passed, each.refused) for each in clicks.domains] == [(0, 1)]
+        assert clicks.charges == () and [(each.passed, each.refused) for each in clicks.read().domains] == [(0, 1)]
 
 
 def test_progress_does_not_tell_which_loss_was_refused() -> None:

@@ -118,7 +118,7 @@ def test_after_a_change_the_largest_epsilon_and_the_largest_delta_are_stated(tmp
     assert "ε = 2, δ = 0.1 (the whole budget, the largest so far, for all releases" in certificate.at(0.1)
     assert "this largest budget was fixed independently of the outputs" in certificate.at(0.1)
     assert "their budget has δ = 0.1. Ask at that δ" in certificate.at(0.005)
-    promised = LedgerFile(tmp_path / "now 0.db").dataset("people").promised
+    promised = LedgerFile(tmp_path / "now 0.db").dataset("people").read().promised
     assert (float(promised.epsilon), float(promised.delta)) == (2, 0.1)
 
 

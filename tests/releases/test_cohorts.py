@@ -59,7 +59,7 @@ def add(data: Any, cohort: str, **more: Any) -> int:
 
 def spent() -> list[float]:
     account = LedgerFile("l.ledger").dataset("bought")
-    return [account.spent_of(each.name).epsilon(account.budget.delta) for each in account.cohorts]
+    return [account.read().spent_of(each.name).epsilon(account.budget.delta) for each in account.read().cohorts]
 
 
 def test_a_table_grows_and_each_record_pays_for_what_it_was_there_for(place: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_is_refused_is_refused_before_a_label_is_compared(place: Path) -> N
     ):
         with pytest.raises(ldp.LabelDPError, match=sentence):
             release(data, "out.csv", **more)
-    [domain] = LedgerFile("l.ledger").dataset("bought").domains
+    [domain] = LedgerFile("l.ledger").dataset("bought").read().domains
     assert (domain.passed, domain.refused) == (1, 0) and spent() == [1, 0]
 
 

@@ -294,7 +294,7 @@ def test_the_certificate_names_the_secret_that_it_rests_on(people: Path) -> None
     certificate = release(people)
     assert "the noise key" in certificate.at()
     assert "stays as secret as the labels" in certificate.at()
-    assert certificate == LedgerFile(people / "ledger.db").dataset("people").entries[0].certificate
+    assert certificate == LedgerFile(people / "ledger.db").dataset("people").read().entries[0].certificate
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -416,7 +416,7 @@ def test_labels_that_do_not_fit_leave_the_declared_domain_and_no_charge(people: 
     assert "maybe" not in str(caught.value) and caught.value.__context__ is None
     assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
     assert spent(people) == 0
-    assert [domain.refused for domain in LedgerFile(people / "ledger.db").dataset("people").domains] == [1]
+    assert [domain.refused for domain in LedgerFile(people / "ledger.db").dataset("people").read().domains] == [1]
 
 
 @pytest.mark.parametrize("row", [0, 250, 599])
@@ -436,7 +436,7 @@ def test_a_refusal_by_the_budget_looks_at_no_label(people: Path) -> None:
     LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=0.5))
     with pytest.raises(ldp.BudgetExceeded):
         release(people)
-    assert LedgerFile(people / "ledger.db").dataset("people").domains == ()
+    assert LedgerFile(people / "ledger.db").dataset("people").read().domains == ()
 
 
 def test_ids_that_change_after_they_were_checked_are_refused(people: Path) -> None:
@@ -642,7 +642,7 @@ def test_the_order_of_the_classes_is_no_part_of_a_request(people: Path) -> None:
         curator = Curator(labels, domain=ldp.Classes(names), ledger=account)
         values.append(curator.release(ldp.RandomizedResponse(curator.domain, 1), rng=ldp.SystemRandomness()).value)
     assert values[0].tolist() == values[1].tolist()
-    assert len(LedgerFile(people / "fit.db").dataset("people").domains) == 1
+    assert len(LedgerFile(people / "fit.db").dataset("people").read().domains) == 1
 
 
 def test_a_wrong_domain_is_reported_before_a_spent_budget(people: Path) -> None:
@@ -655,7 +655,7 @@ def test_a_wrong_domain_is_reported_before_a_spent_budget(people: Path) -> None:
         release(people, **wrong)
     with pytest.raises(ldp.privacy.LedgerError, match="No label was read, and nothing was charged"):
         release(people, mechanism="unary-encoding", **wrong)
-    assert spent(people) == 1 and len(LedgerFile(people / "ledger.db").dataset("people").domains) == 1
+    assert spent(people) == 1 and len(LedgerFile(people / "ledger.db").dataset("people").read().domains) == 1
 
 
 @pytest.mark.parametrize(("first", "second"), [(None, "id"), ("id", None)])
@@ -672,7 +672,7 @@ def test_other_ids_are_refused_unless_they_are_asked_for(people: Path, first: st
     account = LedgerFile(people / "ledger.db").dataset("people")
     with pytest.raises(ldp.privacy.LedgerError, match="--other-ids"):
         Curator(table["bought"], domain=DOMAIN, ledger=account, ids=None if second is None else table["id"])
-    assert spent(people) == 1 and account.domains[0].refused == 0
+    assert spent(people) == 1 and account.read().domains[0].refused == 0
     release(people, id_column=second, out=people / "two.csv", other_ids=True)
     assert spent(people) == 2
     for ids in (first, second):  # both are known now

@@ -339,7 +339,7 @@ def test_bad_folders_are_refused_before_anything_is_charged(many: Path, kind: st
         publish(many, **(arguments | places))
     assert "\n" not in str(refused.value)
     assert standing(many) == before and charges(many) == 0
-    assert LedgerFile(many / "ledger.db").dataset("people").domains == ()
+    assert LedgerFile(many / "ledger.db").dataset("people").read().domains == ()
 
 
 def standing(folder: Path) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def test_labels_outside_of_the_domain_are_refused_by_one_sentence(path: Path) ->
             granted(path, PartTable(table, 5))
         assert "maybe" not in str(refused.value)
     assert not account(path).charges
-    assert account(path).domains[0].refused == 2
+    assert account(path).read().domains[0].refused == 2
 
 
 def test_a_batch_of_other_labels_is_refused_without_a_word_about_them(path: Path) -> None:

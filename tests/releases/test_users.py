@@ -67,7 +67,7 @@ def test_a_fit_costs_a_user_the_epsilon_that_was_asked_for(place: Path, more: di
     summary, notes = fitted(**more)
     assert "ε = 2, δ = " in summary.sentence and "all labels of one user of dataset" in summary.sentence
     account = LedgerFile("l.db").dataset("ratings")
-    assert {each.certificate.neighbors for each in account.entries} == {Unit.ONE_USER}
+    assert {each.certificate.neighbors for each in account.read().entries} == {Unit.ONE_USER}
     spent = total_loss(account.charges).epsilon(more.get("delta", 0))
     assert 2 * (1 - 1e-9) <= spent <= 2
     assert any("150 users have " in note for note in notes)
@@ -305,7 +305,7 @@ def test_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(place: Path, 
     kept = read_bags("sums.parquet").value
     assert kept.noise_stddev[0] > 3 * (2**0.5 if not more.get("delta") else 1)
     again = release_bags("ratings.parquet", out="again.parquet", **given)
-    assert again == certificate and LedgerFile("l.db").dataset("ratings").entries[0].certificate == certificate
+    assert again == certificate and LedgerFile("l.db").dataset("ratings").read().entries[0].certificate == certificate
     with pytest.raises(LedgerError, match="would protect one label only"):
         release_bags("ratings.parquet", out="other.parquet", **{**given, "user_column": None, "epsilon": 0.5})
     with pytest.raises(InputError, match="--user must be another column"):

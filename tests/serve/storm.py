@@ -81,7 +81,7 @@ class Storm:
 
     def check(self) -> dict[str, int]:
         """Compare answers, ledger and log; return what was counted."""
-        entries = self.server.ledger().entries
+        entries = self.server.ledger().read().entries
         charged: dict[tuple[str, str], list[str]] = defaultdict(list)
         for entry in entries:
             charge = entry.certificate.entries[0]

@@ -104,7 +104,7 @@ def test_nothing_leaves_but_by_a_mechanism_that_the_policy_allows_charged_first(
     one = vault(tmp_path / "s", more='mechanisms = ["RandomizedResponse"]', budget="epsilon = 4")
     status, answer = release(one, 1.5, reason="a first look")
     ledger = LedgerFile(tmp_path / "s" / "people.db").dataset("people")
-    [entry] = ledger.entries
+    [entry] = ledger.read().entries
     assert (status, entry.analyst, entry.certificate.to_json()) == (200, "ana", answer["certificate"])
     line = read_log(tmp_path / "s" / "state")[-1]
     assert (line["charge"], line["who"], line["reason"]) == (entry.certificate.entries[0].id, "ana", "a first look")
@@ -446,4 +446,4 @@ def test_features_are_public_columns_in_pages(tmp_path: Path, monkeypatch: pytes
 def test_labels_that_cannot_be_read_count_as_a_rejection(tmp_path: Path) -> None:
     with pytest.raises(ldp.privacy.UnreadableRows):
         vault(tmp_path, ["no", "a\0b"] * 10)
-    assert LedgerFile(tmp_path / "people.db").dataset("people").domains[0].refused == 1
+    assert LedgerFile(tmp_path / "people.db").dataset("people").read().domains[0].refused == 1

@@ -341,7 +341,7 @@ def test_labels_of_images_that_cannot_be_read_count_as_a_rejection(tmp_path: Pat
     settings = FitSettings("labels", ldp.Classes(10), 1.0, 0.0, "images")
     with pytest.raises(UnreadableRows):
         fit_file(str(tmp_path / name), settings, ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "model"))
-    assert ledger.dataset("images").domains[0].refused == 1
+    assert ledger.dataset("images").read().domains[0].refused == 1
 
 
 def test_what_is_nothing_of_all_this_is_refused(tmp_path: Path) -> None:

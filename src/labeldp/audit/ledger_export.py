@@ -31,7 +31,7 @@ def export_ledger(path: str) -> dict[str, Any]:
         LedgerError: there is no ledger at the path.
     """
     ledger = existing_ledger(path)
-    accounts = [ledger.dataset(name) for name in ledger.datasets()]
+    accounts = [ledger.dataset(name).state for name in ledger.datasets()]
     return {
         "format": FORMAT,
         "requests": list(ledger.requests),

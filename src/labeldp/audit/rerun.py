@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from labeldp.audit.black_box import LowerBound, audit_outputs
-from labeldp.curator import DatasetLedger, Recorded, copy_ledger, dataset_of, declared_domain
+from labeldp.curator import Recorded, copy_ledger, dataset_of, declared_domain
 from labeldp.fit import (
     DESCRIPTION,
     ESTIMATOR,
@@ -33,7 +33,10 @@ from labeldp.fit import (
 )
 from labeldp.mechanisms import Domain, FiniteMechanism, load
 from labeldp.privacy import (
+    AccountLike,
+    AccountState,
     Certificate,
+    Charge,
     DomainError,
     InputError,
     LabelDPError,
@@ -243,7 +246,7 @@ class Rerun:
         release, codes = largest.release, job.rows.codes(job.settings.domain)
         return checks, *_bounded(codes[largest.rows], np.asarray(release.value), release.mechanism.domain)
 
-    def _learned(self, settings: FitSettings, account: DatasetLedger, folder: Path) -> Check:
+    def _learned(self, settings: FitSettings, account: AccountLike, folder: Path) -> Check:
         """Run the whole fit again with the releases that are stored, and compare all that it writes."""
         bundle, again = Path(self.path), folder / "model"
         try:
@@ -269,7 +272,8 @@ class Rerun:
         # What files are called, and what the ledger holds since, is not of this fit.
         typed = {name: getattr(stored, name) for name in ("command", "certificate_digest", "file")}
         ids = {charge.id for charge in self.certificate.entries}
-        budgets = [budget_use(account, self.certificate, ids, later) for later in self._later(account, ids)]
+        state = account.read()
+        budgets = [budget_use(state, self.certificate, later) for later in self._later(state, ids)]
         if stored != replace(summary, **typed, budget=stored.budget) or stored.budget not in budgets:
             changed.append(SUMMARY)
         if changed:
@@ -280,11 +284,12 @@ class Rerun:
             )
         return Check(True, "Learned again from the data and these releases, the model and its summary are the same.")
 
-    def _later(self, account: DatasetLedger, ids: set[str]) -> Iterator[set[str]]:
+    def _later(self, account: AccountState, ids: set[str]) -> Iterator[tuple[Charge, ...]]:
         """Yield the charges that came after a fit was written, for each time since its last charge."""
-        charges = [charge.id for charge in account.charges]
-        for end in range(max(charges.index(name) for name in ids) + 1, len(charges) + 1):
-            yield set(charges[end:])
+        charges = account.charges
+        last = max(index for index, charge in enumerate(charges) if charge.id in ids)
+        for end in range(last + 1, len(charges) + 1):
+            yield charges[end:]
 
     def _releases(
         self, settings: FitSettings, copy: Path, wanted: set[str], values: bool

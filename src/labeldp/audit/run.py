@@ -249,21 +249,22 @@ def _ledger_checks(certificate: Certificate, path: str, is_fit: bool) -> tuple[l
         account = LedgerFile(path).dataset(certificate.dataset)
     except LabelDPError:
         return checks, None  # the first check says that there is no such dataset
-    charges = account.charges
+    state = account.state
+    charges = state.charges
     twice = [name for name, times in Counter(charge.id for charge in charges).items() if times > 1]
     checks.append(
         Check(not twice, "The ledger has each charge once." if not twice else "A charge is TWICE in the ledger.")
     )
-    budget, count = account.budget, _most_releases(charges)
+    budget, count = state.budget, _most_releases(charges)
     words = f"{len(charges)} release{'s' * (len(charges) != 1)}"
-    inside = account.keeps_promise
+    inside = state.keeps_promise
     # At delta > 0 no epsilon of what was spent so far is a promise.
-    cost = "" if decimal(budget.delta, "delta") else f" they cost epsilon = {account.spent.epsilon():.6g},"
+    cost = "" if decimal(budget.delta, "delta") else f" they cost epsilon = {state.spent.epsilon():.6g},"
     checks.append(
         Check(
             inside,
             f"{words} of {certificate.dataset!r} in all, up to {count} of one label;{cost} "
-            f"{'within' if inside else 'ABOVE'} its budget ({account.promised}).",
+            f"{'within' if inside else 'ABOVE'} its budget ({state.promised}).",
         )
     )
     check, request = _request_check(certificate, account, path, is_fit)

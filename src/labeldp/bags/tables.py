@@ -18,11 +18,11 @@ from labeldp.curator import (
     WHOSE,
     Curator,
     DatasetLedger,
-    LedgerFile,
     counts_unreadable,
     numbered,
     open_account,
     records_digest,
+    refuse_private,
     user_names,
     users_digest,
 )
@@ -167,7 +167,7 @@ def ask_bags(
     check_user(user_column, (label, id_column), None)
     table = open_table(data)
     public = [name for name in table.columns if name != label]
-    LedgerFile(ledger).refuse_private(request.scope.name, public)  # before a message tells of their values
+    refuse_private(ledger, request.scope.name, public)  # before a message tells of their values
     records = _Records.read(table, label, id_column, domain, bags, user_column)
     parameters = {name: options[name] for name in ("noisy", "weights", "rows") if name in options}
     arguments = records.public(kind, row.command, size, bags or str(signature(kind).parameters["bags"].default))

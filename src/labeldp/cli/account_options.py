@@ -17,7 +17,7 @@ import click
 from labeldp.cli.options import FILE, add_options, new_budget_option, program, suggest_budget_change
 
 if TYPE_CHECKING:
-    from labeldp.curator import DatasetLedger
+    from labeldp.curator import DatasetSnapshot
     from labeldp.privacy import Budget
 
 P = ParamSpec("P")
@@ -84,12 +84,12 @@ def budget_of_new_ledger(path: str, dataset: str, epsilon: str | None, cost: str
 
     If the epsilon of the budget is missing, a terminal asks for it. The delta of the budget is that of the release.
     """
-    from labeldp.curator import LedgerFile, add_command
+    from labeldp.curator import add_command, read_account
     from labeldp.privacy import Budget, InputError, LedgerError, Scope, decimal, positive_epsilon
 
-    ledger, table = LedgerFile(path), Scope.parse(dataset).dataset
-    if ledger.exists and ledger.datasets():
-        account, name = ledger.dataset(dataset), dataset if dataset in ledger.datasets() else table
+    account, table = read_account(path, dataset), Scope.parse(dataset).dataset
+    if account is not None:
+        name = account.scope.dataset
         # The same command again may name the budget that the dataset had at first.
         budgets = [str(account.budget), *(change.before for change in account.changes if change.what == "budget")]
         former = {decimal(words.partition(",")[0].removeprefix("epsilon = "), "epsilon") for words in budgets}
@@ -167,13 +167,14 @@ def held_label_options(command: Callable[P, R]) -> Callable[P, R]:
 
 def describe_budget(path: str | os.PathLike[str], name: str) -> str:
     """Return a dataset in a ledger file and how much of its budget is spent, as a line."""
-    from labeldp.curator import LedgerFile
+    from labeldp.curator import read_account
 
-    account = LedgerFile(path).dataset(name)
+    account = read_account(path, name)
+    assert account is not None, "the command has charged it"
     return f"{account.scope.name!r}: {balance(account)} spent"
 
 
-def budget_share(account: DatasetLedger) -> Fraction:
+def budget_share(account: DatasetSnapshot) -> Fraction:
     """Return how much of a budget is spent."""
     from labeldp.privacy import decimal
 
@@ -182,7 +183,7 @@ def budget_share(account: DatasetLedger) -> Fraction:
     return Fraction(account.spent.epsilon()) / decimal(account.budget.epsilon, "epsilon")
 
 
-def balance(account: DatasetLedger) -> str:
+def balance(account: DatasetSnapshot) -> str:
     """Return the spent part of a budget: ε, or the share if δ is positive and no difference remains."""
     from labeldp.privacy import decimal, decimal_text, rounded_up_text
 

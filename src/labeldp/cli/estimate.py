@@ -220,9 +220,9 @@ class RawFile(PublicColumns):
 
     def refuse_private(self, column: str | None) -> None:
         """Refuse a column with private labels of the dataset."""
-        from labeldp.curator import LedgerFile
+        from labeldp.curator import refuse_private
 
-        LedgerFile(self.options["ledger"]).refuse_private(self.options["dataset"], [column])
+        refuse_private(self.options["ledger"], self.options["dataset"], [column])
 
     def _account(self) -> Any:
         from labeldp.curator import LedgerFile

@@ -25,7 +25,7 @@ from labeldp.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from labeldp.curator import DatasetLedger
+    from labeldp.curator import DatasetSnapshot
     from labeldp.privacy import Charge
 
 GRID = 2
@@ -50,7 +50,7 @@ def describe_ledger(path: str) -> str:
     names = ledger.datasets()
     count = f"{len(names)} dataset{'' if len(names) == 1 else 's'}"
     head = f"{path}   {count}   (contains noise keys: protect it like the labels)"
-    return "\n\n".join([head, *("\n".join(_dataset(ledger.dataset(name))) for name in names)])
+    return "\n\n".join([head, *("\n".join(_dataset(ledger.dataset(name).state)) for name in names)])
 
 
 def _folded(*lines: str) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _folded(*lines: str) -> Iterator[str]:
         yield from wrap(line, WIDTH, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
 
 
-def _dataset(account: DatasetLedger) -> Iterator[str]:
+def _dataset(account: DatasetSnapshot) -> Iterator[str]:
     """Yield the lines on one dataset: its domains, its budget and each release."""
     from labeldp.accounting import PROMISE
     from labeldp.curator import times
@@ -204,7 +204,7 @@ def _declare(
         )
     else:
         ledger.change(name, budget=budget, domain=domain, records=records, why=why)
-    account = ledger.dataset(name)
+    account = ledger.dataset(name).state
     declared = account.domains
     labels = f"; its labels are {' or '.join(form.words for form in declared)}" if declared else ""
     count = "" if records is None else f"; it has {records:,} records"

@@ -71,7 +71,7 @@ def admin_budget(config: str) -> None:
         file = LedgerFile(served.ledger)
         click.echo(describe_budget(served.ledger, served.name))
         for analyst, share in served.shares.items():
-            used = percent(file.dataset(served.name, analyst=analyst).used())
+            used = percent(file.dataset(served.name, analyst=analyst).state.used())
             click.echo(f"  {analyst}: has a share of {share}, used {used} of it")
 
 

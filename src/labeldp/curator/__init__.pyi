@@ -24,8 +24,11 @@ from .memory_ledger import Ledger as Ledger
 from .opening import dataset_of as dataset_of
 from .opening import declared_domain as declared_domain
 from .opening import open_account as open_account
+from .opening import read_account as read_account
+from .opening import refuse_private as refuse_private
 from .rejections import counting_unreadable as counting_unreadable
 from .rejections import counts_unreadable as counts_unreadable
+from .snapshot import DatasetSnapshot as DatasetSnapshot
 from .users import NO_USER as NO_USER
 from .users import ONE_USER as ONE_USER
 from .users import PUBLIC_USERS as PUBLIC_USERS

@@ -271,12 +271,12 @@ class Curator(NotCopyable):
         if whose is not None and names is not None and len(names) != len(whose):
             raise InputError(ONE_USER, argument="users")
         self._map = None if whose is None else users_digest(names, whose, key)
-        alone = Unit.FULL if account.protection.unit is Unit.FULL else Unit.ONE_LABEL  # its mechanisms come later
-        account.check_unit(alone if whose is None else Unit.ONE_USER, self._map)
+        alone = Unit.FULL if account.state.protection.unit is Unit.FULL else Unit.ONE_LABEL  # its mechanisms come later
+        account.state.check_unit(alone if whose is None else Unit.ONE_USER, self._map)
         if count is not None:
             if whose is not None and len(whose) != count:
                 raise InputError(ONE_USER, argument="users")
-            account.check_count(count)
+            account.state.check_count(count)
         with account.comparing(domain):
             if isinstance(labels, LabelSource):
                 codes = domain.check_codes(labels.codes(domain))
@@ -443,7 +443,7 @@ class Curator(NotCopyable):
                 labels=labels,
                 scheme=scheme,
                 traces=traces,
-                unit=self._unit(self._ledger.protection.unit or Unit.ONE_LABEL),
+                unit=self._unit(self._ledger.read().protection.unit or Unit.ONE_LABEL),
                 users=self._map,
             )
             self._ledger.check_labels(request)

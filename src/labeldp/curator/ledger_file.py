@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from labeldp.curator.datasets import (
     Declared,
     add_command,
     as_declared,
+    dataset_names,
     declare,
     declare_first,
     declared_domains,
@@ -32,6 +33,7 @@ from labeldp.curator.datasets import (
 )
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.paid import OWNER, accounts_of, change_budget, reserve
+from labeldp.curator.snapshot import DatasetSnapshot
 from labeldp.mechanisms import Domain
 from labeldp.privacy import (
     Budget,
@@ -85,6 +87,7 @@ class LedgerFile(NotCopyable):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = Store(path)
+        self._store.check()
 
     @property
     def path(self) -> Path:
@@ -238,7 +241,7 @@ class LedgerFile(NotCopyable):
             [(number,)] = self._store.rows("SELECT id FROM dataset WHERE name = ?", (name,))
             # Most of the work, while others may write; the transaction compares what came meanwhile.
             compared = tuple(
-                member for member in account.cohorts if member.name != cohort and member.digest != addition.digest
+                member for member in account.state.cohorts if member.name != cohort and member.digest != addition.digest
             )
             with self._store.connected() as reading:
                 refuse_known(reading, number, name, compared, addition)
@@ -291,11 +294,6 @@ class LedgerFile(NotCopyable):
             accounts = accounts_of(connection, known_dataset(connection, self.path, name))
         return {analyst: stored.account.budget for analyst, stored in accounts.items() if analyst != OWNER}
 
-    def refuse_private(self, name: str, columns: Iterable[str | None]) -> None:
-        """Raise InputError if a column that is read as public has private labels of a dataset that is in the file."""
-        if self.exists and not {name, Scope.parse(name).dataset}.isdisjoint(self.datasets()):
-            self.dataset(name).refuse_private(columns)
-
     def dataset(
         self,
         name: str,
@@ -326,30 +324,48 @@ class LedgerFile(NotCopyable):
             LedgerError: the dataset or the cohort does not exist: it must be added first, since a typing error would be
                 a second budget for the same labels.
         """
-        _require_text(name, "name")
-        if revision is not None:
-            _require_text(revision, "revision")
-        scope = Scope(name, revision=revision or "", analyst=analyst)
-        rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
-        if not rows:
-            parent, column = _dataset_and_column(name)
-            scope = replace(scope, dataset=parent, column=column)
-            rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (parent,))
-        if rows:
-            account = DatasetLedger(self._store, scope, rows[0][0], other_ids=other_ids)
-            return account if cohort is None else account.of_cohort(cohort)
-        names = self.datasets()
-        if budget is None or names:
-            raise unknown_dataset(self.path, name, names)
-        if cohort is not None:
-            raise unknown_cohort(self.path, scope.dataset, cohort, (), new=True)
-        if analyst:
-            raise LedgerError(f"the dataset {name!r} must be added first: a share is a part of its budget")
-        return DatasetLedger(self._store, scope, secrets.token_bytes(SECRET_BYTES), budget)
+        options: Any = {"cohort": cohort, "revision": revision, "budget": budget}
+        return open_dataset(self._store, name, analyst=analyst, other_ids=other_ids, **options)
 
     @even_if_refused
     def __repr__(self) -> str:
         return f"LedgerFile({str(self.path)!r})"
+
+
+def open_dataset(
+    store: Store,
+    name: str,
+    *,
+    cohort: str | None = None,
+    revision: str | None = None,
+    budget: Budget | None = None,
+    analyst: str = "",
+    other_ids: bool = False,
+) -> DatasetLedger:
+    """Return the ledger of one dataset, read in one connection; see `LedgerFile.dataset`."""
+    _require_text(name, "name")
+    if revision is not None:
+        _require_text(revision, "revision")
+    scope, names = Scope(name, revision=revision or "", analyst=analyst), list[str]()
+    parent, column = _dataset_and_column(name)
+    if store.exists:
+        with store.reading() as connection:
+            names = dataset_names(connection)
+            if name not in names:
+                scope = replace(scope, dataset=parent, column=column)
+            state = DatasetSnapshot.read(connection, store.path, scope, other_ids=other_ids)
+            if state.dataset is not None:
+                account = DatasetLedger(store, state, state.dataset.secret)
+                return account if cohort is None else account.of_cohort(cohort, state)
+    if budget is None or names:
+        raise unknown_dataset(store.path, name, names)
+    scope = replace(scope, dataset=parent, column=column)
+    if cohort is not None:
+        raise unknown_cohort(store.path, scope.dataset, cohort, (), new=True)
+    if analyst:
+        raise LedgerError(f"the dataset {name!r} must be added first: a share is a part of its budget")
+    state = DatasetSnapshot(store.path, scope, proposed=budget, other_ids=other_ids)
+    return DatasetLedger(store, state, secrets.token_bytes(SECRET_BYTES))
 
 
 def copy_ledger(path: str | os.PathLike[str], target: Path, *, values: bool) -> LedgerFile:

@@ -130,11 +130,14 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
+        if not self.exists and not self.path.parent.is_dir():
+            raise LedgerError(f"the ledger {self.path} cannot be made: there is no directory {self.path.parent}")
+
+    def check(self) -> None:
+        """Raise LedgerError if there is a file that is no ledger."""
         if self.exists:
             with self.connected():
                 pass
-        elif not self.path.parent.is_dir():
-            raise LedgerError(f"the ledger {self.path} cannot be made: there is no directory {self.path.parent}")
 
     @property
     def exists(self) -> bool:
@@ -164,6 +167,14 @@ class Store:
                 with suppress(sqlite3.Error):
                     connection.rollback()
                 raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Open a connection for several queries, which all see what is on disk at one moment."""
+        with self.connected() as connection:
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:

@@ -2,19 +2,22 @@
 
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
 from typing import Any, final
 
-from labeldp.accounting import Account, Books, Declarations, Limits, Policy, Spent, totals_within
+from labeldp.accounting import Account, Books, Declarations, Entry, Limits, Policy, Spent, totals_within
 from labeldp.privacy import (
     Budget,
     Charge,
     Draw,
     InputError,
+    Path,
     PendingCharge,
+    PrivacyLoss,
     Protection,
+    Request,
     Scope,
     SingleProcess,
     Step,
@@ -54,11 +57,14 @@ class Ledger(SingleProcess):
     """A ledger in memory never finds a release again: it fingerprints neither labels nor ids, and has no keyed noise,
     which needs a ledger file that keeps the key and notices labels that changed."""
 
+    remote, secret, own_entries = None, (), ()
+    """It is no file, and nothing of it is found again or kept on disk."""
+
     def __init__(self, budget: Budget, name: str = "labels", *, policy: Policy | None = None) -> None:
         if not isinstance(budget, Budget):
             raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
         self._budget, self.scope = budget, Scope.parse(name)
-        self._charges: list[Charge] = []
+        self._charges: dict[str, tuple[Charge, Entry | None]] = {}
         limits = None if policy is None else Limits.of(budget, policy)
         self._books = Books(Account(repr(self.scope.name), budget, policy, limits))
         self._declared = Declarations()
@@ -69,6 +75,15 @@ class Ledger(SingleProcess):
         self._claim_process()
 
     @property
+    def state(self) -> "Ledger":
+        """This ledger: it is read where it is."""
+        return self
+
+    def read(self) -> "Ledger":
+        """Return this ledger."""
+        return self
+
+    @property
     def budget(self) -> Budget:
         """The most that all charges may cost together; it never changes."""
         return self._budget
@@ -77,7 +92,7 @@ class Ledger(SingleProcess):
     def charges(self) -> tuple[Charge, ...]:
         """Every charge so far, oldest first."""
         self.check_process()
-        return tuple(self._charges)
+        return tuple(charge for charge, _ in self._charges.values())
 
     @property
     def spent(self) -> Spent:
@@ -85,10 +100,36 @@ class Ledger(SingleProcess):
         self.check_process()
         return Spent(totals_within(self._books.entries, (0, 0)), self._budget)
 
-    def used(self) -> Fraction:
+    def creation(self, ledger: object) -> str:
+        """Return an empty text: no file is created."""
+        return ""
+
+    def used(self, *, without: Iterable[Charge] = ()) -> Fraction:
         """Return the share of the budget that the record that paid most has used; with delta > 0 it is no epsilon."""
         self.check_process()
-        return self._books.account.used(self.spent.totals)
+        left_out = {charge.id for charge in without}
+        entries = [entry for name, (_, entry) in self._charges.items() if entry is not None and name not in left_out]
+        return self._books.account.used(totals_within(entries, (0, 0)))
+
+    def holds(self, charges: Iterable[Charge]) -> bool:
+        """Return whether all these were charged here."""
+        return all(charge in self.charges for charge in charges)
+
+    def part(self, path: Path) -> Path:
+        """Return the part of these records that a charge was about."""
+        return path
+
+    def has_made(self, request: PendingCharge) -> bool:
+        """Return False: a ledger in memory finds nothing again."""
+        return False
+
+    def of_request(self, request: Request) -> "Ledger":
+        """Return this ledger: one in memory stores no request."""
+        return self
+
+    def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]], unit: Unit) -> None:
+        """Raise BudgetExceeded if the budget cannot admit more charges of parts of these records, at most so costly."""
+        self.require([PendingCharge({}, loss, path, unit=unit) for path, loss in more])
 
     def of_records(self, records: str | None) -> "Ledger":
         """Return this ledger: one in memory does not tell records apart."""
@@ -127,7 +168,7 @@ class Ledger(SingleProcess):
         release = self._step(request)
         with self._lock:
             protection = self._protection.admit(request.unit, request.users, self.scope.dataset)
-            books, plan, _ = self._books.charge(release, self._declared.plans)
+            books, plan, entry = self._books.charge(release, self._declared.plans)
             warn_of_weak_budget(self._budget.epsilon, self._budget.delta, request.records)
             self._books, self._protection = books, protection
             self._declared.charged(plan)
@@ -142,7 +183,7 @@ class Ledger(SingleProcess):
                 unit=request.unit,
                 keeps=protection.unit,
             )
-            self._charges.append(charge)
+            self._charges[charge.id] = charge, entry
         return charge
 
     def require(self, requests: Sequence[PendingCharge]) -> None:

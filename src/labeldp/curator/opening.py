@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.curator.dataset_ledger import DatasetLedger
-from labeldp.curator.datasets import IDS_KIND, LOSSES, ROWS_KIND, Declared
-from labeldp.curator.ledger_file import LedgerFile
+from labeldp.curator.datasets import IDS_KIND, LOSSES, ROWS_KIND, Declared, find_dataset
+from labeldp.curator.ledger_file import open_dataset
+from labeldp.curator.ledger_store import Store
+from labeldp.curator.snapshot import DatasetSnapshot
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, InputError, PendingCharge, RandomnessKind, Request
+from labeldp.privacy import Budget, InputError, PendingCharge, RandomnessKind, Request, Scope
 
 OfAccount = Callable[[DatasetLedger], Any]
 """Returns what is known of the records without their labels; the keys of the account give their ids names."""
@@ -24,17 +26,15 @@ def dataset_of(request: Request, ledger: str | os.PathLike[str], budget: Budget 
         budget: of a ledger that does not exist yet; by default what the request costs.
     """
     scope = request.scope
-    return (
-        LedgerFile(ledger)
-        .dataset(
-            scope.name,
-            cohort=scope.cohort or None,
-            revision=scope.revision or None,
-            other_ids=bool(request.options.get("other_ids")),
-            budget=budget or request.budget,
-        )
-        .of_request(request)
+    account = open_dataset(
+        Store(ledger),
+        scope.name,
+        cohort=scope.cohort or None,
+        revision=scope.revision or None,
+        other_ids=bool(request.options.get("other_ids")),
+        budget=budget or request.budget,
     )
+    return account.of_request(request)
 
 
 def declared_domain(request: Request) -> Domain | Declared:
@@ -74,7 +74,7 @@ def open_account(
         records: returns the digest of the record ids, or None for row numbers; without it they are not known.
         count: returns the number of records. It is called where a number is on record.
         mechanism: returns what will be released of all records; without it the caller checks the budget, by
-            `DatasetLedger.foresee`, before it reads labels.
+            `DatasetSnapshot.foresee`, before it reads labels.
         times: the number of its answers that one user pays for.
         budget: of a ledger that does not exist yet; by default what the request costs.
         note: called with a sentence about a new ledger.
@@ -89,24 +89,48 @@ def open_account(
     """
     request.check_options()
     account = dataset_of(request, ledger, budget)
-    account.refuse_private(public)
+    state = account.state
+    state.refuse_private(public)
     if out is not None and Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     whose = None if users is None else users(account)
-    account.check_unit(request.scope.unit, whose)
-    account.check_ids(named)
+    state.check_unit(request.scope.unit, whose)
+    state.check_ids(named)
     if records is not None:
-        account = account.of_records(records(account))
-    account.check_domain(declared_domain(request))
-    if count is not None and account.records is not None:
-        account.check_count(count())
+        account = account.of_records(records(account), state)
+        state = account.state
+    state.check_domain(declared_domain(request))
+    if count is not None and state.count is not None:
+        state.check_count(count())
     if mechanism is not None:
         made, scheme = mechanism(account), IDS_KIND if named else ROWS_KIND
         specification, loss = made.specification(), made.privacy_loss() * times
         unit = request.scope.unit
-        account.afford(
+        state.afford(
             PendingCharge(specification, loss, scheme=scheme, randomness=RandomnessKind.KEYED, unit=unit, users=whose)
         )
-    if account.is_new and note is not None:
-        note(account.creation(ledger))
+    if note is not None and (creation := account.creation(ledger)):
+        note(creation)
     return account
+
+
+def refuse_private(ledger: str | os.PathLike[str], name: str, columns: Iterable[str | None]) -> None:
+    """Raise InputError if a column that is read as public has private labels of a dataset that is in a ledger file."""
+    store, scope = Store(ledger), Scope(name)
+    if not store.exists:
+        return
+    with store.reading() as connection:
+        if find_dataset(connection, name) is None:
+            scope = Scope.parse(name)
+        DatasetSnapshot.read(connection, store.path, scope).refuse_private(columns)
+
+
+def read_account(ledger: str | os.PathLike[str], name: str) -> DatasetSnapshot | None:
+    """Return what a ledger file holds of a dataset; None if there is no file yet, or no dataset in it.
+
+    Raises:
+        LedgerError: the file has other datasets alone.
+    """
+    store = Store(ledger)
+    state = open_dataset(store, name, budget=Budget(1)).state
+    return None if state.is_new else state

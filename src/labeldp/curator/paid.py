@@ -85,15 +85,20 @@ def account_of(connection: Connection, dataset: Dataset, analyst: str) -> Stored
         LedgerError: nothing is reserved for the analyst.
         BudgetExceeded: no analyst is named, and nothing is left.
     """
-    accounts = accounts_of(connection, dataset)
-    if analyst in accounts:
-        return accounts[analyst]
+    return account_in(tuple(accounts_of(connection, dataset).values()), dataset, analyst)
+
+
+def account_in(accounts: Sequence[StoredAccount], dataset: Dataset, analyst: str) -> StoredAccount:
+    """Return the account of an analyst among those that were opened; see `account_of`."""
+    for account in accounts:
+        if account.analyst == analyst:
+            return account
     if analyst != OWNER:
         raise LedgerError(
             f"nothing of the budget of {dataset.name!r} is reserved for {analyst!r}; nothing was charged. Reserve a "
             "share first: LedgerFile.reserve, or the configuration of the server"
         )
-    epsilon, delta = unopened(dataset.budget, accounts.values())
+    epsilon, delta = unopened(dataset.budget, accounts)
     if epsilon <= 0 or delta < 0:
         raise BudgetExceeded(f"the budget of {dataset.name!r} is reserved to analysts as a whole; nothing was charged")
     budget = budget_from(str(epsilon), str(delta)) if accounts else dataset.budget
@@ -119,13 +124,17 @@ def promised_of(budget: Budget, accounts: Sequence[StoredAccount]) -> Budget:
 def read_books(connection: Connection, dataset: Dataset, account: StoredAccount) -> Books:
     """Return an account with its charges."""
     key = (dataset.id, account.analyst)
-    rows = connection.execute(
-        "SELECT low, high, path, loss, tail, rate, failure FROM paid WHERE dataset = ? AND analyst = ?", key
-    )
-    entries = [entry_from(row) for row in rows]
-    query = "SELECT low, high, steps, taken FROM plan WHERE dataset = ? AND analyst = ? AND done = 0 ORDER BY rowid"
-    plans = [_open_plan(dataset, *row) for row in connection.execute(query, key)]
-    return Books(account.account, tuple(entries), tuple(plans))
+    paid = "SELECT low, high, path, loss, tail, rate, failure FROM paid WHERE dataset = ? AND analyst = ?"
+    plans = "SELECT low, high, steps, taken FROM plan WHERE dataset = ? AND analyst = ? AND done = 0 ORDER BY rowid"
+    return books_from(dataset, account, connection.execute(paid, key), connection.execute(plans, key))
+
+
+def books_from(
+    dataset: Dataset, account: StoredAccount, paid: Iterable[Sequence[Any]], plans: Iterable[Sequence[Any]]
+) -> Books:
+    """Return an account with its charges, from their rows."""
+    opened = [_open_plan(dataset, *row) for row in plans]
+    return Books(account.account, tuple([entry_from(row) for row in paid]), tuple(opened))
 
 
 def _open_plan(dataset: Dataset, low: int, high: int, steps: str, taken: str) -> OpenPlan:

@@ -60,7 +60,7 @@ def diagnose_file(
     job = read_job(data, FitSettings.of(request), ledger=ledger)
     if job.request.source.digest != request.source.digest:
         raise InputError(f"the features and ids of {data} are not those that {folder} was learned from")
-    if remaining(job.learner.plan(job.task), job.charged()):
+    if remaining(job.learner.plan(job.task), job.charged(job.account.state)):
         raise InputError(f"{ledger} does not hold the releases of {folder}: name the ledger of its fit by --ledger")
     model = job.learn(lambda *_: None, progress=lambda text, done: show(text, 0.1 + done / 2)).value
     if not Bundle(model, job.rows.encoder).is_in(folder):

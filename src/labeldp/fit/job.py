@@ -1,12 +1,11 @@
 """A requested fit: settings and files are read and checked, and nothing is charged yet."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -14,7 +13,6 @@ from labeldp import encoders
 from labeldp.curator import (
     Curator,
     DatasetLedger,
-    Ledger,
     LedgerFile,
     Recorded,
     kind_of_ids,
@@ -34,7 +32,7 @@ from labeldp.fit.rows import (
     public_images,
     public_rows,
 )
-from labeldp.fit.settings import FitSettings, Ids, names_images, public_digest
+from labeldp.fit.settings import FitSettings, names_images, public_digest
 from labeldp.learners import (
     AUTO,
     EVALUATED,
@@ -50,25 +48,24 @@ from labeldp.learners import (
 )
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
+    AccountLike,
+    AccountState,
     Budget,
-    Certificate,
     Charge,
     InputError,
     LedgerError,
+    LedgerLike,
     NamedFile,
     PendingCharge,
     Public,
     RandomnessKind,
     Release,
     Request,
-    Scope,
     Source,
     SystemRandomness,
     Unit,
-    decimal,
     path_text,
 )
-from labeldp.privacy import Path as Part
 from labeldp.releases import Owners, answer_epsilon, best_cap, counted, named_ids
 
 OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
@@ -84,80 +81,6 @@ OTHER_BITS = (
     "--revision NAME to be charged in addition"
 )
 """Said of a step that would be charged twice."""
-
-
-@dataclass(frozen=True)
-class RemoteAccount:
-    """A share of a dataset that a server holds. A fit uses it like the dataset of a ledger.
-
-    The server keeps the charges and finds stored releases. This class knows only what the server answers.
-
-    Args:
-        server: the curator of the dataset, as `labeldp.connect` returns it.
-    """
-
-    server: Any
-    is_new = False
-    columns = ()
-    ids_key = digest_key = None
-    entries = own_entries = charges = ()
-
-    @classmethod
-    def of(cls, server: Any, request: Request, records: int, ids: Ids | None) -> "RemoteAccount":
-        """Return the account of a fit, after comparing what is public of its rows with the server's."""
-        scope = request.scope
-        values = {
-            "cohort": scope.cohort,
-            "revision": scope.revision,
-            "user": request.source.users,
-            "other-ids": request.options.get("other_ids"),
-        }
-        for flag, value in values.items():
-            if value:
-                raise InputError(f"--{flag} does not go with --curator: a server has one state of all records")
-        if records != server.records:
-            raise InputError(
-                f"--curator: the server has labels of {server.records:,} records, and the file has {records:,}: the "
-                "rows must be the rows of the labels, in their order"
-            )
-        if ids is not None:
-            server.check_ids(ids)
-        return cls(server)
-
-    @property
-    def scope(self) -> Scope:
-        """The scope of the labels: the dataset that they belong to."""
-        return Scope.parse(self.server.dataset)
-
-    @property
-    def randomness(self) -> SystemRandomness:
-        """A source that is not used: the server draws the noise."""
-        return SystemRandomness()
-
-    @cached_property
-    def budget(self) -> Budget:
-        """The analyst's share of the dataset's epsilon, at the delta of the whole."""
-        content = self.server.budget
-        return Budget(decimal(content["epsilon"], "epsilon") * Fraction(content["share"]), content["delta"])
-
-    def used(self) -> Fraction:
-        """Return how much of the share is used up by now."""
-        return Fraction(self.server.budget["used"])
-
-    def holds(self, charges: Iterable[Charge]) -> bool:
-        """Return whether the server released these to the same analyst."""
-        try:
-            return all(self.server.certificate(charge.id).entries[0] == charge for charge in charges)
-        except InputError:
-            return False
-
-    def part(self, path: Part) -> Part:
-        """Return the part of the records that a charge was about."""
-        return path
-
-    def charged_at(self, certificate: Certificate) -> str:
-        """Return when the last of some releases was charged, as the server says."""
-        return max((str(charge.facts.get("charged", "")) for charge in certificate.entries), default="")
 
 
 @dataclass(frozen=True)
@@ -182,7 +105,7 @@ class Job:
     settings: FitSettings
     learner: Learner
     rows: Rows
-    account: Any
+    account: AccountLike
     choice: Choice
     public: PublicRows | None = None
     init: PretrainedModel | None = None
@@ -193,17 +116,16 @@ class Job:
     @property
     def task(self) -> Task:
         """The public part of the fit."""
-        settings, weights = self.settings, getattr(self.rows, "weights", None)
+        settings, rows = self.settings, self.rows
         cap = None if self.owners is None else settings.per_user or 1
-        mask, count = getattr(self.rows.encoder, "categorical", None), len(self.rows.features)
+        mask, count = getattr(rows.encoder, "categorical", None), len(rows.features)
         delta = settings.delta if settings.trust == "central" else 0.0  # answers are not made for a delta
-        return Task(settings.domain, count, settings.epsilon, delta, settings.evaluation, cap, mask, weights)
+        return Task(settings.domain, count, settings.epsilon, delta, settings.evaluation, cap, mask, rows.weights)
 
     @property
     def inputs(self) -> Any:
         """The features as the learner takes them."""
-        inputs = getattr(self.rows, "inputs", None)
-        return self.rows.features if inputs is None else inputs
+        return self.rows.features if self.rows.inputs is None else self.rows.inputs
 
     @property
     def file(self) -> str:
@@ -240,29 +162,27 @@ class Job:
 
         If the labels are here, the ledger records the domain before they are compared with it.
         """
-        if isinstance(self.account, RemoteAccount):
-            return self.account.server.of_run(self.run)
+        if self.account.remote is not None:
+            return self.account.remote.of_run(self.run)
         rows = self.all_rows or self.rows
         curator = Curator(
             rows,
             domain=self.settings.domain,
-            ledger=self.account,
+            ledger=cast(LedgerLike, self.account),
             ids=rows.ids,
             run=self.run,
             users=None if self.owners is None else self.owners.names,
         )
         return curator if self.owners is None else curator.limited(self.owners.cap)[0]
 
-    def charged(self) -> dict[str, Charge]:
-        """Return the charges so far of this run's steps, by step.
+    def charged(self, state: AccountState) -> dict[str, Charge]:
+        """Return the charges so far of this run's steps, by step, as a state of the account has them.
 
         A step that names its mechanism may share the charge of another run.
         """
-        if isinstance(self.account, Ledger):
-            return {}
         charges = [
             ((entry.step or "").rpartition(": "), replace(entry.certificate.entries[0], path=entry.part))
-            for entry in self.account.own_entries
+            for entry in state.own_entries
             if entry.certificate.entries[0].unit is self._unit
         ]
         by_step = {step: charge for (run, _, step), charge in charges if run == self.run}
@@ -270,7 +190,7 @@ class Job:
             request = self._asking(mechanism)
             for _, charge in charges:
                 same = charge.mechanism == request.mechanism and charge.loss == request.loss
-                if not charge.path and same and self.account.has_made(request):
+                if not charge.path and same and state.has_made(request):
                     by_step.setdefault(step, charge)
         return by_step
 
@@ -296,10 +216,9 @@ class Job:
         Raises:
             BudgetExceeded: it does not; nothing was charged.
         """
-        if isinstance(self.account, RemoteAccount):
-            return  # the learner asks, as soon as it knows the parts of the records
-        unpaid = remaining(self.learner.plan(self.task), self.charged())
-        self.account.foresee([(charge.path, charge.loss * self.times) for charge in unpaid], self._unit)
+        state = self.account.state
+        unpaid = remaining(self.learner.plan(self.task), self.charged(state))
+        state.foresee([(charge.path, charge.loss * self.times) for charge in unpaid], self._unit)
 
     def learn(
         self,
@@ -313,7 +232,7 @@ class Job:
         Returns:
             The model; its certificate has the request, and says that labels of a test file are public.
         """
-        charged = self.charged()
+        charged = self.charged(self.account.read())
 
         def before(step: str, mechanism: Mechanism) -> None:
             charge = charged.get(step)
@@ -360,7 +279,7 @@ def prepare(
     Args:
         settings: what is asked for.
         rows: the private rows.
-        ledger: the path of a ledger file, a dataset of one, a ledger in memory, or the curator of labels on a server.
+        ledger: the path of a ledger file, or an account; where the settings name a server, its curator.
         data: the file that the rows were read from; None for rows in memory.
         public: the rows of a test file, or None.
         learner: what learns, if a program made it; by default what the settings say.
@@ -390,10 +309,10 @@ def _described(settings: FitSettings, rows: Rows, account: Any) -> Described:
     """Return what is public of the records, as the choice of a model needs it."""
     (records, *shape), epsilon = rows.features.shape, settings.epsilon
     if settings.user_column is not None and settings.model == AUTO:
-        sizes = Owners.of(rows.users, rows.ids, None, account).sizes  # type: ignore[union-attr]
+        sizes = Owners.of(rows.users, rows.ids, None, account).sizes
         task = settings.per_user, epsilon, settings.delta, settings.domain, settings.trust
         records, epsilon = counted(sizes, *task)
-    categories, weights = getattr(rows.encoder, "categorical", ()), getattr(rows, "weights", None)
+    categories, weights = getattr(rows.encoder, "categorical", ()), rows.weights
     images, weighted = isinstance(rows, ImageRows), weights is not None
     return Described(records, epsilon, shape[0], sum(categories), images, weighted)
 
@@ -404,11 +323,11 @@ def _charged(choice: Choice, settings: FitSettings, rows: Rows, account: Any, so
     The name of its run says so. Learners that share their releases have no run of their own: after one of them, the
     others are free.
     """
-    if isinstance(account, Ledger) or not account.own_entries:
+    if not account.state.own_entries:
         return False
     taken, owners = _shared(choice.applied(settings), rows, account)
     run = _run(taken, taken.request(source, cap=0 if owners is None else owners.cap)).digest
-    return any((entry.step or "").startswith(f"{run}: ") for entry in account.own_entries)
+    return any((entry.step or "").startswith(f"{run}: ") for entry in account.state.own_entries)
 
 
 def _run(settings: FitSettings, request: Request) -> Request:
@@ -436,13 +355,12 @@ def _job(
     if init is not None:
         learner = replace(learner, init=init.network)  # type: ignore[call-arg]
     taken, owners = _shared(taken, rows, account)
-    used = rows if owners is None else rows.take(owners.rows)  # type: ignore[union-attr]
+    used = rows if owners is None else cast(PrivateRows | GivenRows, rows).take(owners.rows)
     files = {} if init is None else {"init": NamedFile(path_text(Path(str(settings.init)).name), init.digest)}
     files |= {} if public is None else {"test": NamedFile(path_text(public.file), public.digest())}
     asked = replace(settings, chosen=choice.name) if settings.model == AUTO else replace(settings, model=choice.model)
     request = asked.request(source, cap=0 if owners is None else owners.cap, files=files)
-    if isinstance(account, DatasetLedger):
-        account = account.of_request(request)
+    account = account.of_request(request)
     return Job(request, taken, learner, used, account, choice, public, init, has_learner, rows, owners)
 
 
@@ -468,18 +386,19 @@ def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSetting
     return shared, owners
 
 
-def _account(ledger: Any, settings: FitSettings, rows: Rows, source: Source) -> Any:
-    """Return the account of these records: a dataset of a ledger file, or a share on a server."""
-    if isinstance(ledger, DatasetLedger | Ledger):
-        return ledger
+def _account(ledger: Any, settings: FitSettings, rows: Rows, source: Source) -> AccountLike:
+    """Return the account of these records, which is opened unless it is given."""
+    if settings.curator is not None:
+        remote: AccountLike = ledger.account(settings.request(source), len(rows.features), rows.ids)
+        return remote
     if not isinstance(ledger, str | os.PathLike):
-        return RemoteAccount.of(ledger, settings.request(source), len(rows.features), rows.ids)
-    names = getattr(rows, "columns", ())
+        account: AccountLike = ledger
+        return account
     owners = None if settings.user_column is None else partial(_users, rows=rows)
     return open_account(
         settings.request(source),
         ledger,
-        public=(*names, settings.id_column, settings.user_column),
+        public=(*rows.columns, settings.id_column, settings.user_column),
         named=rows.ids is not None,
         users=owners,
         records=lambda account: records_digest(rows.ids, account),
@@ -488,9 +407,9 @@ def _account(ledger: Any, settings: FitSettings, rows: Rows, source: Source) -> 
     )
 
 
-def _users(account: DatasetLedger, rows: Any) -> str:
+def _users(account: AccountLike, rows: Any) -> str:
     """Return a digest of the map from records to users, as the ledger keeps it."""
-    key = account.ids_key
+    key = account.ids_key or b""
     return users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key)
 
 

@@ -1,14 +1,14 @@
 """A fit without a ledger file: one for an estimator and all its clones."""
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from labeldp.curator import Ledger
-from labeldp.privacy import Budget, BudgetExceeded, Path, RecordLoss, SingleProcess, decimal
+from labeldp.privacy import Budget, BudgetExceeded, Charge, Path, RecordLoss, SingleProcess, decimal
 
 FREE = (
     "Scores cost nothing: a fitted model has its own in evaluation_, and cross-validation is free on labels that were "
@@ -75,13 +75,17 @@ class FitCost:
 
     budget: Budget
     loss: RecordLoss
-    entries: ClassVar[tuple[Any, ...]] = ()
+    secret: ClassVar[tuple[str, ...]] = ()
+
+    def read(self) -> "FitCost":
+        """Return this cost."""
+        return self
 
     def part(self, path: Path) -> Path:
         """Return the part that a charge used."""
         return path
 
-    def used(self, *, without: Collection[str] = ()) -> Fraction:
+    def used(self, *, without: Iterable[Charge] = ()) -> Fraction:
         """Return the share that is used up; nothing without this fit."""
         budget = decimal(self.budget.epsilon, "epsilon")
-        return Fraction(0) if without else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / budget
+        return Fraction(0) if tuple(without) else decimal(self.loss.epsilon(self.budget.delta), "epsilon") / budget

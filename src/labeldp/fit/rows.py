@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +76,7 @@ class GivenRows(TableRows):
     inputs: Any = field(default=None, repr=False)
     weights: Any = field(default=None, repr=False)
     index: ClassVar[tuple[str, ...]] = ()
+    owner = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -148,6 +149,7 @@ class PrivateRows(TableRows):
     index: tuple[str, ...] = ()
     users: Any = field(default=None, repr=False)
     owner: str | None = None
+    inputs = weights = None
 
     def codes(self, domain: Domain) -> NDArray[Any]:
         """Return the codes of the private labels."""
@@ -321,8 +323,9 @@ class ImageRows(LabelSource):
     label: str
     domain: Domain
     columns: ClassVar[tuple[str, ...]] = ()
-    ids: ClassVar[None] = None
     index: ClassVar[tuple[str, ...]] = ()
+    ids: ClassVar[None] = None
+    users = owner = inputs = weights = None
 
     def codes(self, domain: Domain) -> NDArray[Any]:
         """Return the codes of the private labels."""
@@ -344,7 +347,51 @@ class ImageRows(LabelSource):
         return cls(encoder, encoder.transform(part.features), part.labels, settings.label, settings.domain)
 
 
-Rows = PrivateRows | GivenRows | ImageRows
+class Rows(Protocol):
+    """The private rows of a fit; the curator alone asks for the codes of their labels."""
+
+    @property
+    def features(self) -> NDArray[Any]:
+        """The encoded features, shape (n, …)."""
+
+    @property
+    def domain(self) -> Domain:
+        """The declared domain of the labels."""
+
+    @property
+    def encoder(self) -> Any:
+        """The encoder of the features."""
+
+    @property
+    def ids(self) -> Ids | None:
+        """The record ids, or None for row numbers."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The requested feature columns; none of images."""
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        """The columns that pandas wrote for an index."""
+
+    @property
+    def users(self) -> Any:
+        """Whose each record is, where users are protected, else None."""
+
+    @property
+    def owner(self) -> str | None:
+        """A feature column that looks as if it said whose a record is, or None."""
+
+    @property
+    def inputs(self) -> Any:
+        """What the learner takes in place of encoded features; None for these."""
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """Public weights of the rows in training; None where all count alike."""
+
+    def codes(self, domain: Domain) -> NDArray[Any]:
+        """Return the codes of the private labels."""
 
 
 def public_images(path: str, data: str, settings: FitSettings, private: ImageRows) -> PublicRows:

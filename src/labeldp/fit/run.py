@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from labeldp.curator import Curator, DatasetLedger, LedgerFile, counting_unreadable
+from labeldp.curator import Curator, counting_unreadable, refuse_private
 from labeldp.fit.bundle import (
     CERTIFICATE,
     CERTIFIED,
@@ -23,12 +23,12 @@ from labeldp.fit.bundle import (
     write_json,
     write_text,
 )
-from labeldp.fit.job import Job, RemoteAccount, file_account, prepare, read_rows, takes_images
+from labeldp.fit.job import Job, file_account, prepare, read_rows, takes_images
 from labeldp.fit.settings import FitSettings
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import Charge, CuratorLike, InputError, path_text
+from labeldp.privacy import CuratorLike, InputError, path_text
 from labeldp.releases import owner_note
 from labeldp.tables import atomic_directory, first_names, open_table
 
@@ -113,10 +113,10 @@ def fit_file(
         if note:
             _note_what_is_new(job, data, ledger, note)
         stages: list[Stage] = []
-        charged = len(job.account.charges) if isinstance(job.account, DatasetLedger) else None
+        charged = len(job.account.state.charges)
 
         def on_release(step: str, records: int, mechanism: Mechanism) -> None:
-            if note and not stages and charged is not None and len(job.account.charges) > charged:
+            if note and not stages and len(job.account.charges) > charged:
                 note(f"\N{CHECK MARK} Spent ε = {settings.asked:g}, δ = {settings.delta:g} on {settings.dataset!r}")
             stages.append(Stage.of(step, records, mechanism))
             show("training", 0.1)
@@ -158,7 +158,7 @@ def read_job(
     source = curator.features() if data is None else data  # type: ignore[union-attr]
     if ledger is not None and data is not None and not takes_images(data):  # before a message tells of values
         names = (settings.id_column, settings.user_column, *(settings.features or open_table(data).columns))
-        LedgerFile(ledger).refuse_private(settings.dataset, [name for name in names if name != settings.label])
+        refuse_private(ledger, settings.dataset, [name for name in names if name != settings.label])
     private = counting_unreadable(lambda: file_account(ledger, settings), settings.domain)
     with nullcontext() if ledger is None else private:  # what a server has is read with public features alone
         rows, public = read_rows(source, settings, test)
@@ -176,18 +176,11 @@ def existing_result(job: Job, folder: Path) -> FitSummary:
     request = certificate.request
     same = request is not None and replace(request, version="") == replace(job.request, version="")
     same = same and {charge.mechanism.get("sampler", job.sampler) for charge in certificate.entries} == {job.sampler}
-    if summary is None or not same or not _holds(job, certificate.entries):
+    if summary is None or not same or not job.account.read().holds(certificate.entries):
         raise refusal
     if isinstance(job.curator, Curator):  # a server has compared them as it started
         job.curator.check_labels()
     return summary
-
-
-def _holds(job: Job, charges: tuple[Charge, ...]) -> bool:
-    """Return whether all these were charged to the account of a fit."""
-    if isinstance(job.account, RemoteAccount):
-        return job.account.holds(charges)
-    return {charge.id for charge in charges} <= {charge.id for charge in job.account.charges}
 
 
 def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Callable[[str], None]) -> None:
@@ -204,12 +197,12 @@ def _note_what_is_new(job: Job, data: str | None, ledger: str | None, note: Call
         note(f"--model auto stays with {job.choice.name}, which was charged before")
     elif job.choice.reason:
         note(str(job.choice))
-    if job.account.is_new:
-        note(job.account.creation(ledger))
+    if creation := job.account.creation(ledger):
+        note(creation)
     if job.owners is not None:
         note(job.owners.describe(job.settings.epsilon if job.settings.trust == "local" else None))
-    elif getattr(job.rows, "owner", None) is not None:
-        note(owner_note(job.rows.owner))  # type: ignore[union-attr,arg-type]
+    elif job.rows.owner is not None:
+        note(owner_note(job.rows.owner))
     index = ", ".join(map(repr, job.rows.index))
     if index:
         note(f"left out {index}: the index of a pandas data frame is no feature; name it in --features to use it")

@@ -1,6 +1,6 @@
 """From releases to a summary: how good a model is, what was published, and what it cost."""
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp._version import __version__
-from labeldp.curator import DatasetLedger
-from labeldp.fit.job import Job, RemoteAccount
+from labeldp.fit.job import Job
 from labeldp.fit.rows import PublicRows
 from labeldp.fit.suggestions import better_models, copy_warnings, narrower_interval
 from labeldp.fit.summary import (
@@ -42,7 +41,7 @@ from labeldp.learners import (
     debiased_difference,
 )
 from labeldp.mechanisms import Interval, RandomizedResponse, debias
-from labeldp.privacy import Certificate, Charge, Path, Release, decimal, decimal_text, float_above
+from labeldp.privacy import AccountState, Certificate, Charge, Path, Release, decimal, decimal_text, float_above
 from labeldp.tables import TableEncoder
 
 PUBLIC_FLAG = "--test-labels-are-public"
@@ -52,8 +51,6 @@ WIDE_ACCURACY = 0.2
 
 WIDE_ERROR = 0.5
 """An error whose interval is wider than this share of the constant's error is called too wide to tell."""
-
-LEDGER_SECRET = "The ledger file: it holds the keys to the noise, so it is as secret as the labels."
 
 LEFT_OUT = "left out "
 """How the encoder's notes on columns that it does not use begin."""
@@ -65,10 +62,9 @@ def summarize(job: Job, release: Release[Model], stages: tuple[Stage, ...], comm
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
     fields = (_of_numbers if model.domain.target == "numbers" else _of_classes)(model, job.public)
     fields["warnings"] = (*copy_warnings(model, features, encoder), *fields["warnings"])
-    ids = {charge.id for charge in certificate.entries}
     return FitSummary(
         title=f"Predict {settings.label if encoder.names else settings.dataset}",
-        created=_created(job.account, certificate, ids),
+        created=_created(certificate),
         version=__version__,
         dataset=settings.dataset,
         file=job.file,
@@ -99,9 +95,9 @@ def summarize(job: Job, release: Release[Model], stages: tuple[Stage, ...], comm
             if job.settings.curator is None
             else "The raw labels. The server did not send them.",
             *learner.hidden(task),
-            *([LEDGER_SECRET] if isinstance(job.account, DatasetLedger) else []),
+            *job.account.secret,
         ),
-        budget=budget_use(job.account, certificate, ids),
+        budget=budget_use(job.account.read(), certificate),
         dropped=_dropped(job),
         notes=(
             *(f"{note[0].upper()}{note[1:]}." for note in encoder.notes if not note.startswith(LEFT_OUT)),
@@ -340,35 +336,26 @@ def _records(job: Job, path: Path) -> str:
     return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in job.account.part(path)) or records
 
 
-def _created(account: DatasetLedger | RemoteAccount, certificate: Certificate, ids: set[str]) -> str:
-    """Return the time of a fit's last charge; the ledger has it, so that a repeated fit says the same."""
-    if isinstance(account, RemoteAccount):
-        return account.charged_at(certificate)
-    released = [
-        entry.created
-        for entry in account.entries
-        if not ids.isdisjoint(charge.id for charge in entry.certificate.entries)
-    ]
-    return max(released, default="")
+def _created(certificate: Certificate) -> str:
+    """Return the time of a fit's last charge, as the ledger says it, so that a repeated fit says the same."""
+    return max((str(charge.facts.get("charged", "")) for charge in certificate.entries), default="")
 
 
-def budget_use(
-    account: DatasetLedger | RemoteAccount, certificate: Certificate, ids: set[str], later: Collection[str] = ()
-) -> BudgetUse:
+def budget_use(account: AccountState, certificate: Certificate, later: Iterable[Charge] = ()) -> BudgetUse:
     """Return where the budget stands: what is left is rounded down, to 0 if it is only what rounding left over.
 
     What was used before, and what is left, are shares of the fuller book: with delta > 0 no epsilon of what was spent
     so far is promised. A server's is the analyst's own share; what was used before this fit is what is not of this fit.
+
+    Args:
+        account: of the fit, as it is now.
+        certificate: of the fit.
+        later: charges that came after it.
     """
     budget = account.budget
     delta, total = float(decimal(budget.delta, "delta")), decimal(budget.epsilon, "epsilon")
-    if isinstance(account, RemoteAccount):
-        used = account.used()
-        earlier = max(Fraction(0), used * total - decimal(certificate.epsilon(delta), "epsilon"))
-    else:
-        used = account.used(without=later)
-        earlier = account.used(without={*ids, *later}) * total
-    left = (1 - used) * total
+    earlier = account.used(without=(*certificate.entries, *later)) * total
+    left = (1 - account.used(without=later)) * total
     parts = (total, earlier, certificate.epsilon(delta), left if left > total / 10_000 else 0)
     return BudgetUse(*(CostRow(float(part), delta) for part in parts))
 

@@ -13,11 +13,11 @@ from scipy.special import softmax
 
 from labeldp.curator import Ledger
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.online.learner import OnlineLedger
 from labeldp.privacy import (
     Budget,
     Certificate,
     InputError,
+    LedgerLike,
     PendingCharge,
     PrivacyLoss,
     RandomSource,
@@ -262,7 +262,7 @@ class StreamClassifier(SingleProcess):
         rate: float = RATE,
         model: OnlineSoftmax | None = None,
         rng: RandomSource | None = None,
-        ledger: OnlineLedger | None = None,
+        ledger: LedgerLike | None = None,
         dataset: str = "labels",
         run: str | None = None,
     ) -> None:
@@ -275,7 +275,7 @@ class StreamClassifier(SingleProcess):
         self.model = OnlineSoftmax(response, rate) if model is None else model
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
         self._mechanism = StreamResponse(response, secrets.token_hex(8) if run is None else run)
-        self._ledger: OnlineLedger = Ledger(Budget(epsilon), dataset) if ledger is None else ledger
+        self._ledger: LedgerLike = Ledger(Budget(epsilon), dataset) if ledger is None else ledger
         if not callable(getattr(self._ledger, "charging", None)):
             raise InputError(
                 "must be one, such as Ledger(Budget(1)) or LedgerFile(path).dataset(name)", argument="ledger"

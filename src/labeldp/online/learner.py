@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self, TypeVar, final
+from typing import Any, ClassVar, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,14 +52,6 @@ _USED = (
     "this state was continued already, and to do so again is a second release of the same losses: give pay=True and a "
     "ledger that admits the whole horizon once more"
 )
-
-
-class OnlineLedger(LedgerLike, Protocol):
-    """A ledger as a curator uses it, with the charges so far."""
-
-    @property
-    def charges(self) -> tuple[Charge, ...]:
-        """All charges so far, oldest first."""
 
 
 @final
@@ -328,7 +320,7 @@ class ChargedLearner(SingleProcess):
             raise refused
 
     def _open(
-        self, settings: Any, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str
+        self, settings: Any, rng: RandomSource | None, ledger: LedgerLike | None, budget: Budget, dataset: str
     ) -> None:
         """Charge all rounds, or the first epoch, then begin."""
         self._settings = settings
@@ -336,12 +328,12 @@ class ChargedLearner(SingleProcess):
         self._epoch = self._opened(0)
 
     def _start(
-        self, run: str, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str
+        self, run: str, rng: RandomSource | None, ledger: LedgerLike | None, budget: Budget, dataset: str
     ) -> None:
         """Set the attributes that a new learner and one from a snapshot have in common."""
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
         # Epochs are about disjoint rounds, and each may cost the whole budget.
-        self._ledger: OnlineLedger = Ledger(budget, dataset, policy=Policy.PLAN) if ledger is None else ledger
+        self._ledger: LedgerLike = Ledger(budget, dataset, policy=Policy.PLAN) if ledger is None else ledger
         if not callable(getattr(self._ledger, "charging", None)):
             raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
         self._lock, self._rounds = threading.Lock(), 0
@@ -405,7 +397,7 @@ class ChargedLearner(SingleProcess):
         state: Mapping[str, Any],
         *,
         rng: RandomSource | None = None,
-        ledger: OnlineLedger | None = None,
+        ledger: LedgerLike | None = None,
         pay: bool = False,
     ) -> Self:
         """Return a learner that continues from a snapshot.

@@ -19,9 +19,9 @@ from labeldp.online.convex.base import (
 )
 from labeldp.online.convex.gradient import NoisyLeader
 from labeldp.online.convex.regularized import SampledWeights
-from labeldp.online.learner import ChargedLearner, OnlineLedger, Settings, floats_below
+from labeldp.online.learner import ChargedLearner, Settings, floats_below
 from labeldp.online.planning import OnlinePlan, plan_convex
-from labeldp.privacy import Budget, Floats, InputError, RandomSource, even_if_refused
+from labeldp.privacy import Budget, Floats, InputError, LedgerLike, RandomSource, even_if_refused
 
 _BODIES: dict[str, type[Body]] = {kind.__name__: kind for kind in (Unbounded, Ball, Box)}
 
@@ -119,7 +119,7 @@ class PrivateOnlineConvex(ChargedLearner):
         clip: bool = False,
         sampler: Sampler | None = None,
         rng: RandomSource | None = None,
-        ledger: OnlineLedger | None = None,
+        ledger: LedgerLike | None = None,
         dataset: str = "losses",
     ) -> None:
         settings = ConvexSettings(

@@ -7,9 +7,9 @@ from typing import Any, final
 
 from labeldp.online.convex.base import finite_array
 from labeldp.online.experts.kernel import Actions, Losses, check_levels, paired, quantize
-from labeldp.online.learner import ChargedLearner, OnlineLedger, Settings, floats_below
+from labeldp.online.learner import ChargedLearner, Settings, floats_below
 from labeldp.online.planning import OnlinePlan, plan_experts
-from labeldp.privacy import Budget, InputError, RandomSource, even_if_refused
+from labeldp.privacy import Budget, InputError, LedgerLike, RandomSource, even_if_refused
 
 _cached_plan = lru_cache(maxsize=64)(plan_experts)
 
@@ -79,7 +79,7 @@ class PrivateExperts(ChargedLearner):
         loss_bits: int = 8,
         *,
         rng: RandomSource | None = None,
-        ledger: OnlineLedger | None = None,
+        ledger: LedgerLike | None = None,
         dataset: str = "losses",
     ) -> None:
         budget = Budget(epsilon, delta)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import LOSSES, DatasetLedger, Ledger, counts_unreadable, open_account
+from labeldp.curator import LOSSES, Ledger, counts_unreadable, open_account
 from labeldp.online.experts.kernel import Actions, check_levels, quantize
 from labeldp.online.learner import HorizonCharge
 from labeldp.online.planning import OnlinePlan, loss_unit, plan_experts
@@ -30,6 +30,7 @@ from labeldp.privacy import (
     InputError,
     KeyedRandomness,
     LabelDPError,
+    LedgerLike,
     Request,
     Source,
     decimal,
@@ -167,7 +168,7 @@ def ask_online(
             raise InputError(f"must be at least the number of rows, {rows:,}, not {rounds:,}", argument="horizon")
         terms = (budget.epsilon, budget.delta, request.does, options["neighbors"], bits)
         plan = plan_experts(len(losses.names), rounds, *terms)
-        account: Ledger | DatasetLedger = Ledger(budget, request.scope.name)
+        account: LedgerLike = Ledger(budget, request.scope.name)
         if ledger is not None:
             account = open_account(
                 request,
@@ -302,16 +303,16 @@ class RunState:
 
 
 def _mechanism(
-    account: Ledger | DatasetLedger, state: RunState, plan: OnlinePlan, rounds: int, digest: bytes = b""
+    account: LedgerLike, state: RunState, plan: OnlinePlan, rounds: int, digest: bytes = b""
 ) -> tuple[HorizonCharge, KeyedRandomness]:
     """Return the mechanism to charge, and the key of its coins; the digest is of the losses, once they were read.
 
     Its name and key are those of the ledger file, which so finds the same run again; without one, of the folder.
     """
-    if isinstance(account, DatasetLedger):
-        name, key, secret = account.enroll(), account.randomness, account.digest_key
-    else:
+    if account.randomness is None or account.digest_key is None:
         name, key, secret = state.run, KeyedRandomness(state.key), state.key
+    else:
+        name, key, secret = account.enroll(), account.randomness, account.digest_key
     traces = (("row numbers", f"losses of {plan.task.loss_bits} bits", keyed(secret, digest)),)
     return HorizonCharge(plan.kernel, rounds, plan.to_json(), name, traces), key
 

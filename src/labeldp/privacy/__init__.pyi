@@ -89,6 +89,8 @@ from .ids import integer_ids as integer_ids
 from .ids import record_words as record_words
 from .ids import refuse_repeats as refuse_repeats
 from .ids import text_ids as text_ids
+from .ledger import AccountLike as AccountLike
+from .ledger import AccountState as AccountState
 from .ledger import Draw as Draw
 from .ledger import LedgerLike as LedgerLike
 from .ledger import PendingCharge as PendingCharge

@@ -1,19 +1,20 @@
 """Pending charges of a curator, and the ledger as a curator uses it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from fractions import Fraction
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy.certificate import Certificate, Release, join_certificates
 from labeldp.privacy.charges import Charge, Path
-from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.loss import Budget, PrivacyLoss
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
-from labeldp.privacy.request import Scope
+from labeldp.privacy.request import Request, Scope
 from labeldp.privacy.unit import Protection, Unit
 
 KEY_SECRECY = "the noise key, and a ledger file that holds it, stays as secret as the labels"
@@ -125,16 +126,66 @@ class Draw:
         return Release(self.value, self.certificate, self.mechanism)
 
 
-class LedgerLike(Protocol):
-    """The ledger as a curator uses it."""
+class AccountState(Protocol):
+    """What charges of one set of labels add up to at one moment."""
+
+    @property
+    def budget(self) -> Budget:
+        """The most that all charges may cost together."""
+
+    @property
+    def protection(self) -> Protection:
+        """The unit of protection of the account, with its users."""
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All charges so far that the account can list, oldest first."""
+
+    @property
+    def own_entries(self) -> tuple[Any, ...]:
+        """The releases of these records that the account can find again, oldest first."""
+
+    def used(self, *, without: Iterable[Charge] = ()) -> Fraction:
+        """Return the share of the budget that is used up, or was used without some charges; it is no epsilon."""
+
+    def holds(self, charges: Iterable[Charge]) -> bool:
+        """Return whether all these were charged here."""
+
+    def has_made(self, request: PendingCharge) -> bool:
+        """Return whether a release of all these records may answer a request, whatever its labels."""
+
+    def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]], unit: Unit) -> None:
+        """Refuse if the budget cannot admit more charges of parts of these records; nothing is charged."""
+
+    def check_unit(self, unit: Unit, users: str | None = None) -> None:
+        """Refuse a unit of protection, or users, that the account does not keep; see `Protection.admit`."""
+
+    def check_count(self, records: int) -> None:
+        """Refuse another number of records than the account knows."""
+
+
+class AccountLike(Protocol):
+    """What charges of one set of labels add up to: in memory, in a ledger file, or on a server."""
 
     @property
     def scope(self) -> Scope:
         """Whose labels these are, in which state, and whose share of the budget is charged."""
 
     @property
-    def protection(self) -> Protection:
-        """What the account protects."""
+    def state(self) -> AccountState:
+        """What was charged by the time that the account was opened. What is charged since is in `read()`."""
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All charges by now that the account can list, oldest first."""
+
+    @property
+    def remote(self) -> Any:
+        """The curator of the labels, where a server holds them; None where the curator is here."""
+
+    @property
+    def secret(self) -> tuple[str, ...]:
+        """Sentences on what stays secret, with the labels themselves."""
 
     @property
     def digest_key(self) -> bytes | None:
@@ -148,17 +199,27 @@ class LedgerLike(Protocol):
     def randomness(self) -> KeyedRandomness | None:
         """The only keyed noise for releases charged here, or None where there is none."""
 
+    def read(self) -> AccountState:
+        """Return what was charged by now."""
+
+    def creation(self, ledger: object) -> str:
+        """Return what is said where the first charge creates the file `ledger`; else an empty text."""
+
+    def part(self, path: Path) -> Path:
+        """Return the part of these records that a charge was about."""
+
+    def of_request(self, request: Request) -> Self:
+        """Return the account as it charges a request."""
+
+
+class LedgerLike(AccountLike, Protocol):
+    """An account that a curator in this process charges."""
+
     def check_process(self) -> None:
         """Refuse in a process where this ledger does not know the charges."""
 
     def of_records(self, records: str | None) -> "LedgerLike":
         """Return the ledger for records with this digest of ids; refuse other records before labels are compared."""
-
-    def check_unit(self, unit: Unit, users: str | None = None) -> None:
-        """Refuse a unit of protection, or users, that the account does not keep; see `Protection.admit`."""
-
-    def check_count(self, records: int) -> None:
-        """Refuse another number of records than a durable ledger knows, before labels are compared."""
 
     def comparing(self, domain: Any) -> AbstractContextManager[None]:
         """Let the body compare labels with a declared domain; a ledger file remembers that and the outcome."""

@@ -37,7 +37,7 @@ def add_cohort(
     table.require(id_column, "id_column")
     file = LedgerFile(ledger)
     file.add_cohort(dataset, cohort, _ids(table, id_column, block_rows))
-    return next(item for item in file.dataset(dataset).cohorts if item.name == cohort)
+    return next(item for item in file.dataset(dataset).state.cohorts if item.name == cohort)
 
 
 def _ids(table: Table, column: str, block_rows: int | None) -> Iterator[Any]:

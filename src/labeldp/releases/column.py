@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 import pyarrow as pa
 
-from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, counts_unreadable, kind_of_ids, open_account
+from labeldp.curator import DatasetLedger, Fingerprint, counts_unreadable, kind_of_ids, open_account, refuse_private
 from labeldp.mechanisms import COMMANDS, Domain, FiniteMechanism
 from labeldp.privacy import (
     Budget,
@@ -171,7 +171,7 @@ def ask_column(
     source, epsilon = request.source, request.budget.epsilon
     label, id_column, user_column = source.label, source.ids or None, source.users or None
     table = open_table(data)
-    LedgerFile(ledger).refuse_private(request.scope.name, (id_column, user_column))  # before a message tells of values
+    refuse_private(ledger, request.scope.name, (id_column, user_column))  # before a message tells of their values
     users = None if user_column is None else FileUsers.of(table, user_column, (label, id_column))
     delta = float_above(request.budget.delta)
     if delta and users is None:
@@ -576,7 +576,7 @@ def _same_result(
     stream: ColumnRelease, account: DatasetLedger, ids: FileIds, target: Path, existing: Certificate
 ) -> Certificate:
     """Return the certificate of an output that stands already, if its charge is one of these labels."""
-    if not any(account.holds(charge) for charge in existing.entries):
+    if not any(account.commits_to(charge) for charge in existing.entries):
         raise InputError(_OTHER_OUTPUT.format(target))
     with Spool(target.parent) as spool:
         seen = stream.look(account, spool, ids.digest)

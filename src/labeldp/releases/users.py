@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from labeldp.curator import PUBLIC_USERS, DatasetLedger, first_records, numbered, user_names, users_digest
 from labeldp.mechanisms import Domain
-from labeldp.privacy import InputError, PendingCharge, PrivacyLoss, RecordIds, Unit, float_below, positive_epsilon
+from labeldp.privacy import (
+    AccountLike,
+    InputError,
+    PendingCharge,
+    PrivacyLoss,
+    RecordIds,
+    Unit,
+    float_below,
+    positive_epsilon,
+)
 from labeldp.tables import Table, check_user, is_text, joined_ids, record_ids, user_column
 
 Loss = Callable[[float], PrivacyLoss]
@@ -166,7 +175,7 @@ class FileUsers:
         return replace(request, loss=loss, unit=Unit.ONE_USER, users=users, conditions=conditions)
 
 
-def named_ids(ids: Any, account: DatasetLedger) -> Any:
+def named_ids(ids: Any, account: AccountLike) -> Any:
     """Return record ids as a curator of the dataset names them."""
     key = account.ids_key
     return ids if ids is None or key is None else RecordIds.of(ids, key)

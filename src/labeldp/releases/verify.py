@@ -97,11 +97,11 @@ def check_charges(certificate: Certificate, ledger: str, *, fit: bool = False) -
         account = file.dataset(certificate.dataset)
     except LabelDPError:
         return Check(False, f"{no}, which has no dataset {certificate.dataset!r}.")
-    missing = [charge.id for charge in certificate.entries if not account.holds(charge)]
+    missing = [charge.id for charge in certificate.entries if not account.commits_to(charge)]
     if missing:
         charges = f"the charge{'s' * (len(missing) > 1)} {', '.join(missing)}"
         return Check(False, f"{no}: {charges} is not in it as certified.")
-    joined = account.certificate_of([charge.id for charge in certificate.entries])
+    joined = account.state.certificate_of([charge.id for charge in certificate.entries])
     stated, stored = statements(certificate), statements(joined)
     changed = [name for name in stated if stated[name] != stored[name]]
     if fit and changed == ["conditions"] and set(joined.assumptions) < set(certificate.assumptions):

@@ -26,9 +26,11 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
+    Request,
     SystemRandomness,
     even_if_refused,
 )
+from labeldp.serve.account import RemoteAccount
 from labeldp.serve.wire import described, described_steps, encoded, order_digest, packed, unpacked, unpacked_rows
 
 TRIES = 12
@@ -282,6 +284,10 @@ class RemoteCurator:
             raise InputError("must be left out: the server has labels without ids", argument="ids")
         if order_digest(ids) != order:
             raise InputError("must be the ids of the labels, in the order of their rows", argument="ids")
+
+    def account(self, request: Request, records: int, ids: Iterable[Any] | None) -> RemoteAccount:
+        """Return the share of the budget, as the account of a fit; see `RemoteAccount.of`."""
+        return RemoteAccount.of(self, request, records, ids)
 
     def of_run(self, run: str) -> "RemoteCurator":
         """Return the same curator for a run of several releases; see `connect`."""

@@ -147,7 +147,7 @@ class HeldDataset:
     @property
     def charges(self) -> dict[str, str]:
         """The id of every charge in the ledger, with its analyst."""
-        return self._file.dataset(self.config.name).charged_to
+        return self._file.dataset(self.config.name).state.charged_to
 
     def ledger(self, analyst: str) -> Any:
         """Return the ledger as it charges an analyst."""
@@ -172,7 +172,7 @@ class HeldDataset:
         """Return the certificate of a release to an analyst; raise InputError if there is none."""
         certificates = self._certificates.setdefault(analyst, {})
         if charge not in certificates:
-            for entry in self.ledger(analyst).own_entries:
+            for entry in self.ledger(analyst).state.own_entries:
                 certificates.setdefault(entry.certificate.entries[0].id, entry.certificate)
         if charge not in certificates:
             raise InputError("is unknown: it is not a charge of this analyst on this server", argument="charge")
@@ -292,7 +292,7 @@ class Vault(SingleProcess):
         """Answer how much of the analyst's share is used up."""
         dataset = self._dataset(analyst, content)
         ledger = dataset.ledger(analyst.name)
-        used: Fraction = ledger.used()
+        used: Fraction = ledger.state.used()
         return 200, {
             **self._described(dataset, analyst),
             "used": str(used),
