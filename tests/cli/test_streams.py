@@ -25,7 +25,7 @@ RELEASE = (
 )
 FIT = (
     "fit people.csv --label y --classes no,yes --id id --epsilon 1 --ledger l.ledger --dataset d --model linear "
-    "--no-diagnostics --out model"
+    "--out model"
 )
 
 WORK = [
