@@ -117,7 +117,7 @@ def test_a_model_lists_its_files_and_types(labeldp: Callable[..., Ran], people: 
     for file in (people / "model").iterdir():
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         assert f"{file.stat().st_size:,} bytes  SHA-256 {digest}\n" in done.out and f"  {file.name} " in done.out
-    assert "\n  sklearn.linear_model._logistic.LogisticRegression\n" in done.out
+    assert "\n  labeldp.learners.softmax.LinearClassifier\n" in done.out
     assert "NOT loaded" not in done.out
     contents = json.loads(labeldp("certificate", "model", "--json").out)["contents"]
     assert {file["name"] for file in contents["files"]} == {file.name for file in (people / "model").iterdir()}

@@ -57,7 +57,7 @@ def test_the_same_command_again_says_the_same_at_no_cost(
 SHARE = ("--evaluation", "0.25")
 
 
-@pytest.mark.parametrize("model", ["linear", "neighbors"])
+@pytest.mark.parametrize("model", ["boosting", "neighbors"])
 def test_an_evaluation_part_of_released_labels_costs_nothing(
     labeldp: Callable[..., Ran], people: Path, model: str
 ) -> None:
@@ -311,7 +311,7 @@ def test_the_report_says_which_records_were_answered_by_groups(
 def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran], people: Path) -> None:
     kinds = np.arange(300) % 5
     pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
-    fit = ("fit", "kinds.csv", *KINDS, "--model", "linear", "--out", "model")
+    fit = ("fit", "kinds.csv", *KINDS, "--model", "boosting", "--out", "model")
     first = labeldp(*fit)
     assert first.status == 0, first.err
     assert "one noisy class group per record (local hashing, 3 groups" in labeldp("certificate", "model").out
@@ -328,7 +328,7 @@ def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran
 def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callable[..., Ran], people: Path) -> None:
     kinds = np.arange(300) % 5
     pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
-    for model in ("cells", "linear", "neighbors"):
+    for model in ("cells", "boosting", "neighbors"):
         done = labeldp("fit", "kinds.csv", *KINDS, "--model", model, "--out", model)
         assert done.status == 0, done.err
         assert "one noisy class group per record (local hashing, 3 groups" in labeldp("certificate", model).out

@@ -23,7 +23,7 @@ def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran
     assert "ε = 1, δ = 0" in done.out and "Created l.ledger" in done.err
     stages = [line.split(" s] ")[1] for line in done.err.splitlines() if " s] " in line]  # stderr is no terminal
     assert stages[0] == "training" and "evaluating" in stages
-    assert stages[-1] == "ranking features" and len(set(stages)) == len(stages)
+    assert stages[-1] == "evaluating" and len(set(stages)) == len(stages)
     assert {path.name for path in (people / "model").iterdir()} == {
         "certificate.json", "model.json", "model.skops", "report.html", "summary.json",
     }  # fmt: skip

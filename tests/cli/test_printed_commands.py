@@ -98,13 +98,13 @@ CASES = {
         ((*WIDE, "--records", "7"),),
         release("my people.csv", *IDS),
         ({},),
-        ("curator/dataset_ledger.py:_check_count",),
+        ("curator/snapshot.py:check_count",),
     ),
     "records that came later": Case(
         (WIDE, release("my people.csv", *IDS)),
         release("all.csv", *IDS, out="all.noisy.csv"),
         (COHORT, LATER),
-        ("curator/dataset_ledger.py:_refuse_others",),
+        ("curator/snapshot.py:check_records",),
     ),
     "neither all records nor a cohort": Case(
         (WIDE, release("my people.csv", *IDS), (*ADD, "--cohort", "one", "--ids", "my people.csv", "--id", "id")),

@@ -19,7 +19,7 @@ def forgetful() -> None:
     def writing_or_not(store: Any, **options: Any) -> Iterator[Any]:
         with real(store, **options) as connection:
             yield connection
-            if next(count) % 5 == 4 and connection.in_transaction:
+            if next(count) % 3 == 2 and connection.in_transaction:
                 connection.rollback()
                 connection.execute("BEGIN")
 

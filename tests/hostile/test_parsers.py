@@ -273,7 +273,7 @@ def test_bombs_are_refused_with_a_size(fresh: Path) -> None:
 @pytest.mark.usefixtures("small_memory")
 def test_bombs_in_models_snapshots_and_ledgers_are_refused(fresh: Path) -> None:
     with zipfile.ZipFile(fresh / "model" / "model.skops", "a", zipfile.ZIP_DEFLATED) as members:
-        members.writestr("more.npy", 8 * ZEROS)
+        members.writestr("more.npy", 32 * ZEROS)
     certified_again(fresh)
     with pytest.raises(ldp.privacy.InputError, match="would grow"):
         predict(fresh)

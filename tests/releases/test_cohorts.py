@@ -160,7 +160,7 @@ def test_sums_over_bags_of_a_cohort(place: Path) -> None:
 
 def fit(data: str, out: str, epsilon: str = "1", **more: Any) -> Any:
     asked: dict[str, Any] = {"label": "bought", "classes": "no,yes", "dataset": "bought", "features": "age"}
-    asked |= {"model": "linear", "stages": None, "delta": "0", "id_column": "id"} | more
+    asked |= {"model": "boosting", "stages": None, "delta": "0", "id_column": "id"} | more
     return fit_file(data, FitSettings.parse(epsilon=epsilon, **asked), ledger="l.ledger", out=out)
 
 

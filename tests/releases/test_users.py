@@ -133,7 +133,7 @@ def test_a_user_column_with_missing_values_is_one_clear_error(place: Path, missi
         ({"per_user": 0}, "--per-user must be an integer, at least 1"),
         ({"features": ("x0", "user")}, "--features must not hold the user column"),
         ({"stages": 2}, "--stages and --prior do not go with --user"),
-        ({"prior": "clusters", "trust": "central"}, "--stages and --prior do not go with --user"),
+        ({"prior": "clusters", "trust": "central", "model": "mixture"}, "--stages and --prior do not go with --user"),
     ],
     ids=str,
 )
