@@ -76,7 +76,7 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
     ("changes", "images", "words"),
     [
         ({"model": "network"}, False, "--model network is not for a table: take --model mixture"),
-        ({"model": "auto"}, False, "--model must be one of mixture, boosting"),
+        ({"model": "tree"}, False, "--model must be one of auto, mixture, boosting"),
         ({"model": "linear", "prior": "clusters"}, True, "--prior clusters goes with --trust central"),
         ({"model": "linear", "delta": 1e-6}, True, "--delta goes with --trust central"),
         (

@@ -75,7 +75,7 @@ def prepare() -> None:
         "ledger add spent.ledger --dataset hours --epsilon 1 --range 0,80",
         "ledger add spent.ledger --dataset digits --epsilon 1 --delta 1e-6",
         f"release {paid} --out noisy.csv",
-        f"fit {paid} --features age,region --model linear --out model",
+        f"fit {paid} --features age,region --model boosting --out model",
         "sign model --key me.pem --new-key",
     ):
         ran = labeldp(*words.split())

@@ -261,7 +261,7 @@ def _check_names(name: str, given: Mapping[str, Any], images: bool) -> None:
     if name not in models:
         what = "images" if images else "a table"
         problem = f"--model {name} is not for {what}: take --model" if name in LEARNERS else "--model must be one of"
-        raise InputError(f"{problem} {', '.join(models)}")
+        raise InputError(f"{problem} {', '.join([AUTO, *models])}")
 
 
 def _why_no_delta(name: str, trust: str, prior: str) -> str:
