@@ -75,7 +75,7 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "images", "words"),
     [
-        ({"model": "network"}, False, "--model network is not for a table: take --model mixture"),
+        ({"model": "network"}, False, "--model network is not for a table: take --model auto, mixture"),
         ({"model": "tree"}, False, "--model must be one of auto, mixture, boosting"),
         ({"model": "linear", "prior": "clusters"}, True, "--prior clusters goes with --trust central"),
         ({"model": "linear", "delta": 1e-6}, True, "--delta goes with --trust central"),
@@ -89,7 +89,7 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
         (
             {"model": "distilled", "trust": "central"},
             False,
-            "--model distilled is not for a table: take --model mixture",
+            "--model distilled is not for a table: take --model auto, mixture",
         ),
         ({"model": "cells", "trust": "central", "delta": 1e-6}, False, "--delta does not go with --model cells"),
         ({"model": "linear", "network": "cnn"}, True, "--network goes with --model network, distilled"),
@@ -273,6 +273,6 @@ def test_a_row_of_the_catalog_is_all_that_a_learner_takes(monkeypatch: pytest.Mo
     with pytest.warns(NewLedgerWarning):
         release = job.learn(lambda *_: None)
     [charge] = release.certificate.entries
-    assert charge.loss == plan_of(settings).steps[0].loss and set(job.charged()) == {"shares"}
+    assert charge.loss == plan_of(settings).steps[0].loss and set(job.charged(job.account.read())) == {"shares"}
     with pytest.raises(ldp.privacy.InputError, match="--stages does not go with --model shares"):
         learner_of("shares", stages=2)
