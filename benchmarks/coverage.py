@@ -24,15 +24,8 @@ from sklearn.tree import DecisionTreeClassifier
 import labeldp as ldp
 from labeldp.fit.simulate import importances
 from labeldp.fit.summarize import binned, constant_accuracy, constant_classes
-from labeldp.inference import clopper_pearson, log_losses
-from labeldp.learners import (
-    NoisyNumberRegressor,
-    ScoreEstimate,
-    debiased_difference,
-    fit_numbers,
-    learner_of,
-)
-from labeldp.learners.evaluation import auc_estimate
+from labeldp.inference import Estimate, area_terms, clopper_pearson, log_losses
+from labeldp.learners import NoisyNumberRegressor, fit_numbers, learner_of
 
 FEATURES = 3
 TESTED = 200
@@ -89,13 +82,25 @@ def shares(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return right / rows, right / columns, 2 * right / (rows + columns)
 
 
+def area_of(second: np.ndarray, scores: np.ndarray) -> float:
+    """The area under the ROC curve by the chances of the second class."""
+    ordered, pairs = area_terms(second, scores).statistics
+    return float(ordered / pairs)
+
+
+def interval(name: str, value: Any, low: Any, high: Any) -> Estimate:
+    """An estimate of its three numbers, or of three arrays."""
+    axes = (("entry", tuple(map(str, range(np.size(value))))),) if np.ndim(value) else ()
+    return Estimate(quantity=name, value=value, low=low, high=high, axes=axes)
+
+
 def of_predictions(evaluation: Any, matrix: np.ndarray, world: Classes) -> Found:
     """Everything that follows from predicted classes."""
     yield "accuracy", evaluation.accuracy(), matrix.trace()
     constant = constant_classes(evaluation.release)
     frequent = world.chances.mean(axis=0)
     yield "accuracy of a constant", constant_accuracy(evaluation.release, constant), frequent[constant].mean()
-    gain = debiased_difference(evaluation.release, evaluation.predictions, constant)
+    gain = evaluation.compare(constant)
     yield "difference to the constant", gain, matrix.trace() - frequent[constant].mean()
     recall, precision, f1 = shares(matrix)
     yield "recall", evaluation.recall(), recall
@@ -112,20 +117,20 @@ def of_model(model: Any, world: Classes, x: np.ndarray, rng: np.random.Generator
     yield from of_predictions(evaluation, matrix, world)
     yield "log loss", evaluation.log_loss(), (world.chances * log_losses(probabilities)).sum(axis=1).mean()
     if world.domain.size == 2:
-        yield "area under the ROC curve", evaluation.auc(), auc_estimate(world.chances, probabilities[:, 1])
+        yield "area under the ROC curve", evaluation.auc(), area_of(world.chances[:, 1], probabilities[:, 1])
     sure = probabilities.max(axis=1).mean()
-    yield "calibration gap", evaluation.calibration().gap, sure - matrix.trace()
+    yield "calibration gap", evaluation.overconfidence(), sure - matrix.trace()
     public, answers = world.drawn(TESTED, rng)
     right = np.sum(model.predict_proba(public).argmax(axis=1) == answers)
     low, high = clopper_pearson(right, TESTED, 0.95)
-    yield "accuracy on a test file", ScoreEstimate(right / TESTED, float(low), float(high)), matrix.trace()
+    yield "accuracy on a test file", interval("accuracy", right / TESTED, low, high), matrix.trace()
     learner = learner_of("boosting")
     names = tuple(map(str, range(FEATURES)))
     for place, item in enumerate(importances(learner, model, x, names)):
         shuffled = world.pool.copy()
         shuffled[:, place] = rng.permutation(shuffled[:, place])
         drop = matrix.trace() - world.confusion(model.predict_proba(shuffled).argmax(axis=1)).trace()
-        yield "importance of a feature", ScoreEstimate(item.drop, item.low, item.high), drop
+        yield "importance of a feature", interval("drop", item.drop, item.low, item.high), drop
     if world.domain.size == 2:
         unbiased = ldp.debias(evaluation.release.mechanism, evaluation.release.value).values[:, 1]
         rows = x[evaluation.rows]
@@ -133,11 +138,11 @@ def of_model(model: Any, world: Classes, x: np.ndarray, rng: np.random.Generator
         yield "means in bins", *in_bins(along, unbiased, truth)
 
 
-def in_bins(along: np.ndarray, values: np.ndarray, truth: np.ndarray) -> tuple[ScoreEstimate, np.ndarray]:
+def in_bins(along: np.ndarray, values: np.ndarray, truth: np.ndarray) -> tuple[Estimate, np.ndarray]:
     """Bins of a picture as one estimate, and the true mean of each."""
     bins, same = binned(along, values), binned(along, truth)
     ends = np.array([(each.value, each.low, each.high) for each in bins]).T
-    return ScoreEstimate(*ends), np.array([each.value for each in same])
+    return interval("mean", *ends), np.array([each.value for each in same])
 
 
 KEPT: list[Any] = []
@@ -193,7 +198,7 @@ def chosen(classes: int, epsilon: float, records: int) -> Callable[[np.random.Ge
         yield "log loss", evaluation.log_loss(), truth
         if classes == 2:
             scores = evaluation.probabilities[:, 1]
-            yield "area under the ROC curve", evaluation.auc(), auc_estimate(chances, scores)
+            yield "area under the ROC curve", evaluation.auc(), area_of(chances[:, 1], scores)
 
     return run
 

@@ -27,9 +27,9 @@ from .estimators import LabelDPClassifier as LabelDPClassifier
 from .estimators import LabelDPRegressor as LabelDPRegressor
 from .fit import fit_file as fit_file
 from .fit import load as load
+from .inference import debiased_accuracy as debiased_accuracy
 from .learners import NoisyLabelClassifier as NoisyLabelClassifier
 from .learners import NoisyNumberRegressor as NoisyNumberRegressor
-from .learners import debiased_accuracy as debiased_accuracy
 from .learners import debiased_scorer as debiased_scorer
 from .learners import fit_cells as fit_cells
 from .learners import fit_linear as fit_linear

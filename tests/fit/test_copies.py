@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 import labeldp as ldp
 from labeldp.encoders import ImageShape
 from labeldp.fit.suggestions import copy_warnings
-from labeldp.learners import Evaluation
+from labeldp.learners import evaluate
 from labeldp.tables import TableEncoder
 from learners.data import released
 
@@ -43,7 +43,7 @@ def measured(codes: Any, classes: int, epsilon: float) -> Any:
     """A model of which nothing is known but the released labels that it was measured on."""
     release = released(codes, classes, epsilon=epsilon, seed=1)
     size = len(codes)
-    return SimpleNamespace(evaluation=Evaluation(release, np.full((size, classes), 0.5), "nothing", np.arange(size)))
+    return SimpleNamespace(evaluation=evaluate(release, np.full((size, classes), 0.5), "nothing", np.arange(size)))
 
 
 def warnings_of(what: str, column: Any, trust: str) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import labeldp as ldp
 from labeldp.fit import simulate
+from labeldp.inference import Scores
 from labeldp.learners import (
-    Evaluation,
     Model,
     Multistage,
     NoisyNumberRegressor,
@@ -49,7 +49,7 @@ def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_re
     first, second = simulate.importances(BOOSTING, model, features, ("one", "two"))
     assert first.low > 0.2 and second.low <= 0 <= second.high
     assert asked == [120] * 3  # a fifth of the records did not teach that model
-    assert isinstance(model.evaluation, Evaluation)
+    assert isinstance(model.evaluation, Scores)
     other, rows = model.evaluation.fold
     assert np.mean(other.predict(features[rows]) == (features[rows, 0] > 0)) > 0.9
     for most in ("MAX_SHUFFLED", "MIN_SHUFFLED"):

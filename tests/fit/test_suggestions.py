@@ -4,7 +4,7 @@ import pytest
 import labeldp as ldp
 from labeldp.fit import FitSettings, advise
 from labeldp.fit.suggestions import better_models, narrower_interval
-from labeldp.learners import ScoreEstimate, debiased_accuracy
+from labeldp.inference import Estimate, debiased_accuracy
 
 TWO = ldp.Classes(("no", "yes"))
 
@@ -44,7 +44,7 @@ def test_the_epsilon_it_names_halves_the_interval(epsilon: float) -> None:
     labels = rng.integers(0, 2, n)
     predictions = np.where(rng.random(n) < 0.8, labels, 1 - labels)
 
-    def measured(epsilon: float) -> ScoreEstimate:
+    def measured(epsilon: float) -> Estimate:
         curator = ldp.Curator(labels, domain=ldp.Classes(2), budget=ldp.Budget(epsilon))
         mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=epsilon)
         return debiased_accuracy(curator.release(mechanism, rng=rng), predictions)
@@ -62,7 +62,7 @@ def test_the_epsilon_it_names_halves_the_interval(epsilon: float) -> None:
 
 
 def test_a_larger_evaluation_part_is_offered_where_it_leaves_half() -> None:
-    accuracy = ScoreEstimate(0.8, 0.7, 0.9)
+    accuracy = Estimate(quantity="accuracy", value=0.8, low=0.7, high=0.9)
     (found,) = narrower_interval(settings(), accuracy, 300, 3000, one_by_one=True)
     assert "--evaluation 0.4" in found and "10.0 points" in found
     (found,) = narrower_interval(settings(), accuracy, 600, 3000, one_by_one=True)

@@ -9,7 +9,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp import inference
-from labeldp.learners import debiased_accuracy
+from labeldp.inference import debiased_accuracy
 from labeldp.mechanisms import SubsetSelection, debias
 
 MIB = 1 << 20

@@ -178,10 +178,10 @@ CALLS: dict[str, Callable[[], Any]] = {
     "CellClassifier": lambda: learners.CellClassifier().fit(TABLE, TWO),
     "CellRegressor": lambda: learners.CellRegressor().fit(np.column_stack([X, FEW.value]), FEW),
     "NeighborsClassifier": lambda: learners.NeighborsClassifier().fit(TABLE, TWO),
-    "debiased_accuracy": lambda: learners.debiased_accuracy(TWO, CODES.copy()),
-    "debiased_accuracy, names": lambda: learners.debiased_accuracy(TWO, TWO.mechanism.values(TWO.value)),
-    "debiased_difference": lambda: learners.debiased_difference(TWO, np.arange(N) % 2, CODES.copy()),
-    "debiased_squared_error": lambda: learners.debiased_squared_error(LAPLACE, LAPLACE.mechanism.values(LAPLACE.value)),
+    "debiased_accuracy": lambda: inference.debiased_accuracy(TWO, CODES.copy()),
+    "debiased_accuracy, names": lambda: inference.debiased_accuracy(TWO, TWO.mechanism.values(TWO.value)),
+    "compare, scores": lambda: inference.evaluate(TWO, public(X[:, 0] % 1)).compare(CODES.copy()),
+    "evaluate_numbers": lambda: inference.evaluate_numbers(LAPLACE, LAPLACE.mechanism.values(LAPLACE.value)),
 }
 
 

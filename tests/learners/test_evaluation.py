@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -6,18 +7,19 @@ from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 import labeldp as ldp
-from labeldp.learners import (
-    Evaluation,
-    NumberEvaluation,
-    ScoreEstimate,
+from labeldp import inference
+from labeldp.inference import (
+    DebiasedErrors,
+    Estimate,
+    Scores,
     SummedErrors,
+    area_terms,
     debiased_accuracy,
-    debiased_difference,
-    debiased_squared_error,
-    evaluate,
-    evaluation_mechanism,
+    evaluate_numbers,
 )
-from labeldp.learners.evaluation import auc_estimate, debiased_share, error_shares, release_errors
+from labeldp.inference.errors import share_of
+from labeldp.learners import evaluate, evaluation_mechanism
+from labeldp.learners.evaluation import error_shares, release_errors
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import InputError, NotInvertibleError, Release, total_loss
 from learners.data import released, with_prior
@@ -30,7 +32,7 @@ def noises(labels: np.ndarray, classes: int, epsilon: float, count: int) -> list
     return [released(labels, classes, epsilon, seed) for seed in range(count)]
 
 
-def covered(estimates: list[ScoreEstimate], truth: float) -> float:
+def covered(estimates: list[Estimate], truth: float) -> float:
     return float(np.mean([estimate.low <= truth <= estimate.high for estimate in estimates]))
 
 
@@ -41,15 +43,21 @@ def fixed(codes: list[int]) -> object:
     return release
 
 
-def of_rows(release: Any, rows: Any) -> Evaluation:
-    return Evaluation(release, np.asarray(rows, dtype=float), "a test")
+def of_rows(release: Any, rows: Any) -> Scores:
+    scores = evaluate(release, np.asarray(rows, dtype=float), "a test", np.arange(len(release.value)))
+    assert isinstance(scores, Scores)
+    return scores
 
 
-def of_codes(release: Any, codes: Any) -> Evaluation:
+def of_numbers(release: Any, predictions: Any, level: float = 0.95) -> DebiasedErrors:
+    return evaluate_numbers(release, predictions, about="a test", level=level)
+
+
+def of_codes(release: Any, codes: Any) -> Scores:
     return of_rows(release, np.eye(release.mechanism.domain.size)[codes])
 
 
-def of_scores(release: Any, scores: Any) -> Evaluation:
+def of_scores(release: Any, scores: Any) -> Scores:
     second = 1 / (1 + np.exp(-scores))
     return of_rows(release, np.column_stack([1 - second, second]))
 
@@ -80,7 +88,8 @@ def test_the_confusion_by_hand() -> None:
 def test_with_indicators_of_the_truth_the_area_is_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     labels, scores = rng.integers(0, 2, 200), rng.integers(0, 20, 200).astype(float)
-    assert auc_estimate(np.eye(2)[labels], scores) == pytest.approx(roc_auc_score(labels, scores))
+    ordered, pairs = area_terms(labels.astype(float), scores).statistics
+    assert ordered / pairs == pytest.approx(roc_auc_score(labels, scores))
 
 
 @pytest.mark.parametrize(("classes", "epsilon"), [(2, 0.5), (10, 2.0)])
@@ -133,7 +142,7 @@ def test_intervals_of_the_confusion_cover_each_entry() -> None:
 
 def test_a_column_of_one_class_tells_nothing_of_the_area() -> None:
     estimate = of_scores(fixed([0] * 50), np.arange(50.0)).auc()
-    assert (estimate.value, estimate.low, estimate.high) == (0.5, 0.0, 1.0)
+    assert np.isnan(estimate.value) and (estimate.low, estimate.high) == (0.0, 1.0)
 
 
 def test_records_with_fewer_candidates_than_classes_are_refused() -> None:
@@ -151,33 +160,34 @@ def test_bad_input_is_refused() -> None:
         debiased_accuracy(release, np.array([0.5, 1.0, 0.0]))
     with pytest.raises(InputError, match="from 0 to 1"):
         debiased_accuracy(release, np.array([0, 1, 2]))
-    with pytest.raises(InputError, match="one row"):
-        of_rows(release, np.ones((2, 2)) / 2).log_loss()
     with pytest.raises(InputError, match="two classes"):
         of_rows(released([0, 1, 2], 3), np.ones((3, 3)) / 3).auc()
-    with pytest.raises(InputError, match="one row"):
-        of_scores(release, np.array([0.0, np.nan, 1.0])).auc()
+    for rows in (np.ones((2, 2)) / 2, np.full((3, 2), np.nan), np.ones((3, 2))):
+        with pytest.raises(InputError, match="probabilities must be"):
+            inference.evaluate(release, ldp.Public(rows, why="a test"))
     with pytest.raises(InputError, match=r"Curator\.release"):
-        Evaluation(np.array([0, 1, 1]), np.ones((3, 2)) / 2, "labels").recall()  # type: ignore[arg-type]
+        inference.evaluate(np.array([0, 1, 1]), ldp.Public(np.ones((3, 2)) / 2, why="a test"))
     with pytest.raises(InputError, match=r"Curator\.release"):
         debiased_accuracy(np.array([0, 1, 1]), np.array([0, 1, 1]))
 
 
 def test_an_estimate_reads_as_a_sentence() -> None:
-    assert str(ScoreEstimate(0.8, 0.75, 0.85)) == "0.8 (95 % interval 0.75 to 0.85)"
-    assert str(of_codes(released([0, 1, 1]), [0, 1, 1]).confusion()).startswith("ScoreEstimate(value=array(")
+    estimate = Estimate(quantity="accuracy", value=0.8, low=0.75, high=0.85, method="by hand")
+    assert str(estimate) == "accuracy 0.8, 95 % interval 0.75 to 0.85 among records like these (asymptotic: by hand)"
+    assert str(of_codes(released([0, 1, 1]), [0, 1, 1]).confusion()).startswith("share by class and predicted: 4")
 
 
 def test_an_evaluation_reads_as_a_sentence() -> None:
     rows = np.eye(2)[np.arange(200) % 2]
     rows[:20] = rows[:20, ::-1]
-    evaluation = Evaluation(fixed([0, 1] * 100), rows, "a model")
+    evaluation = evaluate(fixed([0, 1] * 100), rows, "a model", np.arange(200))  # type: ignore[arg-type]
+    assert isinstance(evaluation, Scores)
     assert evaluation.accuracy().value == pytest.approx(1.3)  # an estimate outside of its interval is not printed
     assert str(evaluation) == (
         "estimated accuracy 100.0 %, 95 % interval 82.4 % to 100.0 %, from 200 released labels; "
         "what was evaluated: a model"
     )
-    assert repr(evaluation) == "Evaluation(source='a model')"
+    assert "array" not in repr(evaluation) and "about='a model'" in repr(evaluation)
 
 
 TINY = 1 - 1e-12
@@ -195,7 +205,7 @@ def noisy_numbers(labels: object, epsilon: float = 1.0, seed: int = 0, grid: int
     return held(labels, ldp.DiscreteLaplace(domain=ldp.Interval(-2, 6, grid), epsilon=epsilon), seed)
 
 
-@pytest.mark.guarantee("labeldp.learners:debiased_squared_error", "unbiased")
+@pytest.mark.guarantee("labeldp.inference:DebiasedErrors", "unbiased")
 @pytest.mark.parametrize("grid", [2, 3, 17])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_over_the_noise_the_mean_is_the_error_on_the_true_labels_also_at_the_ends(grid: int, epsilon: float) -> None:
@@ -213,7 +223,7 @@ def test_the_squared_error_by_hand() -> None:
     mechanism = ldp.DiscreteLaplace(domain=ldp.Interval(0, 1, 2), epsilon=float(np.log(3)))
     release = held([0, 1], mechanism)
     release.value[:] = [0, 1]
-    found = debiased_squared_error(release, [0.0, 0.5])
+    found = of_numbers(release, [0.0, 0.5]).squared_error()
     assert found.value == pytest.approx((0 - 0.5 * (1 - 0) + 0.25 - 0.5 * (0.25 - 0.25)) / 2)
 
 
@@ -222,7 +232,7 @@ def test_intervals_of_errors_cover_and_are_not_wider_than_they_need() -> None:
     labels = np.clip(rng.normal(2, 2, 800), -2, 6)
     predictions = labels + rng.normal(0, 0.5, 800)
     truth = np.mean((np.rint(labels * 8) / 8 - predictions) ** 2)  # the grid has a step of 1/8
-    found = [debiased_squared_error(noisy_numbers(labels, 2.0, seed), predictions) for seed in range(400)]
+    found = [of_numbers(noisy_numbers(labels, 2.0, seed), predictions).squared_error() for seed in range(400)]
     inside = np.mean([each.low <= truth <= each.high for each in found])
     assert 0.91 <= inside <= 0.985  # 400 runs at 0.95
     values = np.array([each.value for each in found])
@@ -234,8 +244,9 @@ def test_what_a_model_gains_over_a_constant_is_known_far_better_than_its_error()
     signal = rng.uniform(0, 4, 4000)
     labels = signal + rng.uniform(-1, 1, 4000)
     seen = evaluate(noisy_numbers(labels, 1.0), signal, "signal", np.arange(4000))
-    assert isinstance(seen, NumberEvaluation)
-    gain, error = seen.gain(TINY), seen.squared_error(TINY)
+    assert isinstance(seen, DebiasedErrors)
+    wide = replace(seen, level=TINY)
+    gain, error = wide.gain(), wide.squared_error()
     assert gain.low < signal.var() < gain.high and gain.high - gain.low < 0.4 * (error.high - error.low)
     assert seen.gain().low > 0
     root, square = seen.error(), seen.squared_error()
@@ -249,10 +260,10 @@ def test_the_mean_that_is_always_answered_is_learned_from_other_labels() -> None
     for seed in range(300):
         labels = np.random.default_rng(1000 + seed).uniform(-2, 6, 20)
         release = noisy_numbers(labels, 8.0, seed)
-        seen = NumberEvaluation(release, labels, "labels")
+        seen = of_numbers(release, labels)
         half = np.unique(seen.constant())
         assert len(half) == 2
-        found.append(seen.gain(0.5).value - np.mean((labels - seen.constant()) ** 2))
+        found.append(seen.gain().value - np.mean((labels - seen.constant()) ** 2))
     assert abs(np.mean(found)) < 7 * np.std(found) / 300**0.5 < 0.7
 
 
@@ -262,30 +273,27 @@ def test_the_explained_share_covers_and_is_unknown_where_nothing_is_known() -> N
     labels = signal + rng.uniform(-1, 1, 3000)
     truth = 1 - np.mean((labels - signal) ** 2) / labels.var()
     for seed in range(100):
-        found = NumberEvaluation(noisy_numbers(labels, 3.0, seed), signal, "").explained()
+        found = of_numbers(noisy_numbers(labels, 3.0, seed), signal).explained()
         assert found.low <= found.value <= found.high <= 1
         inside.append(found.low <= truth <= found.high)
     assert np.mean(inside) >= 0.85
-    dark = NumberEvaluation(noisy_numbers(labels[:30], 0.1), signal[:30], "").explained()
+    dark = of_numbers(noisy_numbers(labels[:30], 0.1), signal[:30]).explained()
     assert dark.low == -np.inf and dark.high == 1.0
-    sure = debiased_share(np.full(50, 0.5), np.ones(50))
-    assert (sure.value, sure.low, sure.high) == (0.5, pytest.approx(0.5), pytest.approx(0.5))
+    assert share_of(np.full(50, 0.5), np.ones(50), 0.95) == (0.5, pytest.approx(0.5), pytest.approx(0.5))
 
 
-def test_residuals_are_unbiased_and_parts_can_be_taken() -> None:
+def test_residuals_are_unbiased() -> None:
     labels = np.random.default_rng(8).uniform(-2, 6, 6000)
-    seen = NumberEvaluation(noisy_numbers(labels, 2.0), np.zeros(6000), "", np.arange(6000))
+    seen = of_numbers(noisy_numbers(labels, 2.0), np.zeros(6000))
     assert seen.residuals().mean() == pytest.approx(labels.mean(), abs=7 * 6 / 6000**0.5)
-    part = seen.take(np.arange(10))
-    assert len(part.release.value) == len(part.predictions) == len(part.rows) == 10
 
 
 def test_numbers_get_numbers_and_classes_get_classes() -> None:
     numbers, classes = evaluation_mechanism(ldp.Interval(0, 1), 1.0), evaluation_mechanism(ldp.Classes(3), 1.0)
     assert isinstance(numbers, ldp.DiscreteLaplace) and isinstance(classes, ldp.RandomizedResponse)
     seen = evaluate(held([0.5, 0.2], numbers), np.array([-3.0, 0.5]), "", np.arange(2))
-    assert isinstance(seen, NumberEvaluation) and seen.predictions.tolist() == [0.0, 0.5]
-    assert isinstance(evaluate(held([0, 2], classes), np.eye(3)[:2], "", np.arange(2)), Evaluation)
+    assert isinstance(seen, DebiasedErrors) and seen.predictions.tolist() == [0.0, 0.5]
+    assert isinstance(evaluate(held([0, 2], classes), np.eye(3)[:2], "", np.arange(2)), Scores)
 
 
 @pytest.mark.parametrize("errors", ["labels", "summed"])
@@ -297,11 +305,11 @@ def test_a_linear_model_is_evaluated_on_records_that_it_was_not_learned_from(err
     given: Any = {"epsilon": 4, "delta": 1e-6, "rng": rng, "evaluation": 0.25, "errors": errors}
     model = ldp.fit_linear(features, holder, **given).value
     seen = model.evaluation
-    assert isinstance(seen, SummedErrors if errors == "summed" else NumberEvaluation)
+    assert isinstance(seen, SummedErrors if errors == "summed" else DebiasedErrors)
     assert seen.rows is not None and 900 < len(seen.rows) < 1100
     np.testing.assert_allclose(model.predict(features)[seen.rows], seen.predictions, atol=1e-3)
     truth = float(np.mean((labels[seen.rows] - seen.predictions) ** 2))
-    found = seen.squared_error(TINY)
+    found = replace(seen, level=TINY).squared_error()
     assert found.low < truth < found.high and seen.gain().low > 0
     assert total_loss(holder.ledger.charges).epsilon(1e-6) <= 4
 
@@ -317,8 +325,8 @@ def test_scores_from_bits_are_unbiased_and_their_intervals_cover() -> None:
     rows = np.full((500, 4), 0.1) + 0.6 * np.eye(4)[predictions]
     runs = [bits(labels, 4, 2.0, seed) for seed in range(300)]
     truth = {
-        Evaluation.accuracy: np.mean(labels == predictions),
-        Evaluation.log_loss: -np.log(rows[np.arange(500), labels]).mean(),
+        Scores.accuracy: np.mean(labels == predictions),
+        Scores.log_loss: -np.log(rows[np.arange(500), labels]).mean(),
     }
     for score, right in truth.items():
         found = [score(of_rows(run, rows)) for run in runs]
@@ -343,14 +351,14 @@ def test_the_area_from_bits_is_unbiased() -> None:
 def test_bad_input_is_refused_of_errors() -> None:
     release = noisy_numbers([1.0, 2.0])
     with pytest.raises(InputError, match="one finite number"):
-        debiased_squared_error(release, [1.0, np.nan])
+        of_numbers(release, [1.0, np.nan])
     with pytest.raises(InputError, match="one finite number"):
-        debiased_squared_error(release, [1.0])
+        of_numbers(release, [1.0])
     with pytest.raises(InputError, match=r"Curator\.release"):
-        debiased_squared_error(np.ones(2), [1.0, 2.0])  # type: ignore[arg-type]
+        of_numbers(np.ones(2), [1.0, 2.0])
     classes = held([0, 1], ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=1))
     with pytest.raises(NotInvertibleError, match="unbiased squared errors"):
-        debiased_squared_error(classes, [1.0, 2.0])
+        of_numbers(classes, [1.0, 2.0])
 
 
 def test_a_difference_of_accuracies_covers_and_is_known_better_than_both() -> None:
@@ -359,13 +367,13 @@ def test_a_difference_of_accuracies_covers_and_is_known_better_than_both() -> No
     good = np.where(rng.random(2000) < 0.8, labels, 0)
     better = np.where(rng.random(2000) < 0.1, labels, good)
     truth = float(np.mean(better == labels) - np.mean(good == labels))
-    found = [debiased_difference(release, better, good) for release in noises(labels, 3, 1.0, 200)]
+    found = [of_codes(release, better).compare(good) for release in noises(labels, 3, 1.0, 200)]
     values = np.array([each.value for each in found])
     assert abs(values.mean() - truth) < 5 * values.std() / 200**0.5
     assert sum(each.low <= truth <= each.high for each in found) >= 180
     alone = debiased_accuracy(next(iter(noises(labels, 3, 1.0, 1))), better)
     assert found[0].high - found[0].low < (alone.high - alone.low) / 2
-    assert debiased_difference(next(iter(noises(labels, 3, 1.0, 1))), good, good).value == 0
+    assert of_codes(next(iter(noises(labels, 3, 1.0, 1))), good).compare(good).value == 0
 
 
 SUMMED = ldp.Interval(0, 100, grid=1025)
@@ -379,7 +387,7 @@ def summed(labels: Any, predictions: Any, epsilon: float, seed: int) -> Any:
     given = known.map(lambda _: predictions)
     rows = np.arange(len(labels))
     rng = np.random.default_rng(seed)
-    found = release_errors(curator, given, epsilon=epsilon, source="a test", rows=rows, rng=rng)
+    found = release_errors(curator, given, epsilon=epsilon, about="a test", rows=rows, rng=rng)
     assert curator.ledger.spent.epsilon() == pytest.approx(epsilon, rel=1e-12)
     assert curator.ledger.spent.epsilon() <= epsilon
     return found
@@ -399,7 +407,7 @@ def test_intervals_of_summed_errors_hold_the_error_and_are_narrower_than_by_labe
         held += error.low <= np.sqrt(100) <= error.high
         curator = ldp.Curator(labels, domain=SUMMED, budget=ldp.Budget(epsilon))
         release = curator.release(ldp.DiscreteLaplace(domain=SUMMED, epsilon=epsilon), rng=rng)
-        narrower += error.high < NumberEvaluation(release, predictions, "a test").error().high
+        narrower += error.high < of_numbers(release, predictions).error().high
         assert found.gain().low <= 300 <= found.gain().high or seed
         assert found.explained().high <= 1
     assert held >= 36 and narrower >= (36 if epsilon < 1 else 20)
@@ -415,4 +423,5 @@ def test_an_evaluation_by_sums_says_nothing_of_records() -> None:
 
 
 def test_an_estimate_prints_a_value_within_its_interval() -> None:
-    assert str(ScoreEstimate(1.067, 0.91, 1.0, 0.95)) == "1 (95 % interval 0.91 to 1)"
+    estimate = Estimate(quantity="accuracy", value=1.067, low=0.91, high=1.0)
+    assert str(estimate).startswith("accuracy 1, 95 % interval 0.91 to 1 ")

@@ -8,7 +8,8 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 import labeldp as ldp
-from labeldp.learners import Evaluation, ScoreEstimate
+from labeldp.inference import Estimate, Scores
+from labeldp.learners import evaluate
 
 SIMULATED = np.random.default_rng
 DOMAIN = ldp.Classes(("a", "b", "c"))
@@ -18,8 +19,14 @@ PREDICTED = np.where(RNG.random(4000) < 0.7, CODES, RNG.integers(0, 3, 4000))
 SCORES = {"recall": recall_score, "precision": precision_score, "f1": f1_score}
 
 
-def scored(name: str, release: Any, predicted: Any) -> ScoreEstimate:
-    found: ScoreEstimate = getattr(Evaluation(release, np.eye(3)[predicted], "a test"), name)()
+def of(release: Any, probabilities: Any) -> Scores:
+    scores = evaluate(release, probabilities, "a test", np.arange(len(release.value)))
+    assert isinstance(scores, Scores)
+    return scores
+
+
+def scored(name: str, release: Any, predicted: Any) -> Estimate:
+    found: Estimate = getattr(of(release, np.eye(3)[predicted]), name)()
     return found
 
 
@@ -73,16 +80,14 @@ def test_calibration_finds_a_model_that_is_too_sure() -> None:
     held = ldp.Curator(DOMAIN.decode(codes), domain=DOMAIN, budget=ldp.Budget(2))
     found = held.release(ldp.RandomizedResponse(domain=DOMAIN, epsilon=2), rng=SIMULATED(2))
     honest = np.column_stack([chance, (1 - chance) / 2, (1 - chance) / 2])
-    told = Evaluation(found, honest, "a test").calibration(bins=5)
-    assert told.records.tolist() == [4000] * 5 and (np.diff(told.confidence) > 0).all()
-    assert ((told.accuracy.low < told.confidence) & (told.confidence < told.accuracy.high)).sum() >= 4
-    assert told.gap.low < 0 < told.gap.high
+    bins, gap = of(found, honest).calibration(bins=5), of(found, honest).overconfidence()
+    assert bins.records.tolist() == [4000] * 5 and (np.diff(bins.predicted) > 0).all()
+    assert ((bins.observed.low < bins.predicted) & (bins.predicted < bins.observed.high)).sum() >= 4
+    assert gap.low < 0 < gap.high
     sure = np.tile([0.98, 0.01, 0.01], (20_000, 1))
-    boastful = Evaluation(found, sure, "a test").calibration()
-    assert boastful.records.tolist() == [20_000] and boastful.gap.low > 0.2
-    assert boastful.gap.value == pytest.approx(0.98 - chance.mean(), abs=0.03)
-    with pytest.raises(ldp.privacy.InputError, match="probabilities must have one row"):
-        Evaluation(found, sure[:, :2], "a test").calibration()
+    boastful = of(found, sure)
+    assert boastful.calibration().records.tolist() == [20_000] and boastful.overconfidence().low > 0.2
+    assert boastful.overconfidence().value == pytest.approx(0.98 - chance.mean(), abs=0.03)
 
 
 class Fixed(BaseEstimator):

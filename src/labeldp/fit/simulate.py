@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from labeldp.curator import Curator, Ledger
 from labeldp.fit.job import Job
 from labeldp.fit.summary import TWO_SIDED, Curve, CurvePoint, FitSummary, Importance
-from labeldp.learners import MAX_SIMULATED, Evaluation, Learner, Model, NumberEvaluation, SummedErrors, Task
+from labeldp.inference import DebiasedErrors, Scores, SummedErrors
+from labeldp.learners import MAX_SIMULATED, Learner, Model, Task
 from labeldp.mechanisms import LabelCodes, debias
 from labeldp.privacy import Budget, InputError, Release
 from labeldp.tables import TableEncoder
@@ -141,7 +142,7 @@ def _held_out(
 ) -> tuple[Model, NDArray[np.intp], Release[Any]]:
     """Return a model, and records with released labels that it was not trained on."""
     evaluation = model.evaluation
-    assert isinstance(evaluation, Evaluation | NumberEvaluation) and evaluation.rows is not None
+    assert isinstance(evaluation, Scores | DebiasedErrors) and evaluation.rows is not None
     if len(evaluation.rows) < len(features):
         return model, evaluation.rows, evaluation.release
     release = evaluation.release

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from labeldp.fit.choice import Expected, advise
 from labeldp.fit.settings import FitSettings
-from labeldp.learners import Evaluation, Model, NumberEvaluation, ScoreEstimate, SummedErrors
+from labeldp.inference import DebiasedErrors, Estimate, Scores, SummedErrors
+from labeldp.learners import Model
 from labeldp.mechanisms import debias
 from labeldp.privacy import decimal_text
 from labeldp.tables import TableEncoder
@@ -60,7 +61,7 @@ def better_models(settings: FitSettings, records: int, dimension: int, categorie
 
 
 def narrower_interval(
-    settings: FitSettings, accuracy: ScoreEstimate, measured: int, records: int, *, one_by_one: bool
+    settings: FitSettings, accuracy: Estimate, measured: int, records: int, *, one_by_one: bool
 ) -> tuple[str, ...]:
     """Return what would halve the interval of an accuracy that was estimated from `measured` released labels."""
     ways = [f"{4 * records:,} records"]
@@ -149,12 +150,12 @@ def _explains(evaluation: SummedErrors) -> bool:
 
 
 def _margins(
-    evaluation: Evaluation | NumberEvaluation, released: Any, bins: NDArray[np.intp], first: NDArray[np.bool_]
+    evaluation: Scores | DebiasedErrors, released: Any, bins: NDArray[np.intp], first: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Return for each record by how much a feature's prediction gains more than it must, unbiased, shape (n,)."""
     unbiased = debias(released.mechanism, released.value).values
     nothing = np.zeros_like(bins)
-    if isinstance(evaluation, NumberEvaluation):
+    if isinstance(evaluation, DebiasedErrors):
         domain = released.mechanism.domain
         by_feature, constant = (
             released.mechanism.unbiased_squares(

@@ -30,16 +30,16 @@ from labeldp.fit.summary import (
     RegressionSummary,
     Stage,
 )
-from labeldp.inference import clopper_pearson
-from labeldp.learners import (
-    Evaluation,
-    Model,
-    NumberEvaluation,
-    ScoreEstimate,
+from labeldp.inference import (
+    LEVEL,
+    DebiasedErrors,
+    Estimate,
+    Scores,
     SummedErrors,
+    clopper_pearson,
     debiased_accuracy,
-    debiased_difference,
 )
+from labeldp.learners import Evaluation, Model
 from labeldp.mechanisms import Interval, RandomizedResponse, debias
 from labeldp.privacy import AccountState, Certificate, Charge, Path, Release, decimal, decimal_text, float_above
 from labeldp.tables import TableEncoder
@@ -114,10 +114,10 @@ def summarize(job: Job, release: Release[Model], stages: tuple[Stage, ...], comm
 
 def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
     evaluation = model.evaluation
-    assert isinstance(evaluation, Evaluation)
+    assert isinstance(evaluation, Scores)
     constant = constant_classes(evaluation.release)
     accuracy, baseline = evaluation.accuracy(), constant_accuracy(evaluation.release, constant)
-    gain = debiased_difference(evaluation.release, evaluation.predictions, constant)
+    gain = evaluation.compare(constant)
     other = "debiased; the class is chosen on one half of the released labels and measured on the other"
     matrix = evaluation.confusion()
     warnings = []
@@ -148,7 +148,7 @@ def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
 
 def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
     evaluation, domain = model.evaluation, model.domain
-    assert isinstance(evaluation, NumberEvaluation | SummedErrors) and isinstance(domain, Interval)
+    assert isinstance(evaluation, DebiasedErrors | SummedErrors) and isinstance(domain, Interval)
     error, constant, gain = evaluation.error(), evaluation.constant_error(), evaluation.gain()
     explained = evaluation.explained()
     finite = np.isfinite([explained.value, explained.low]).all()
@@ -192,7 +192,7 @@ def _remedies(job: Job, model: Model) -> tuple[str, ...]:
         return ()
     kinds = getattr(job.rows.encoder, "categorical", ())
     sentences = better_models(settings, records, shape[0], sum(kinds)) if job.rows.encoder.names else ()
-    if not isinstance(model.evaluation, Evaluation):
+    if not isinstance(model.evaluation, Scores):
         return sentences
     release = model.evaluation.release
     plain = isinstance(release.mechanism, RandomizedResponse)
@@ -207,18 +207,18 @@ def _held_out(model: Model, records: int) -> int:
     return measured if measured < records else 0
 
 
-def _class_scores(model: Model, evaluation: Evaluation, matrix: NDArray[np.float64]) -> tuple[ClassScore, ...]:
+def _class_scores(model: Model, evaluation: Scores, matrix: NDArray[np.float64]) -> tuple[ClassScore, ...]:
     """Return what released labels say of each class, given the debiased confusion matrix, shape (K, K)."""
     recall, precision = evaluation.recall(), evaluation.precision()
     size = model.domain.size
     shares = np.bincount(evaluation.predictions, minlength=size) / len(evaluation.predictions)
 
-    def of(score: ScoreEstimate, code: int) -> Estimated | None:
-        one = ScoreEstimate(score.value[code], score.low[code], score.high[code], score.level)
+    def of(score: Estimate, name: Any) -> Estimated | None:
+        one = score.at(**{"class": name})
         return _within_interval(one, "debiased") if np.isfinite([one.value, one.low, one.high]).all() else None
 
     return tuple(
-        ClassScore(str(name), float(shares[code]), float(matrix[code].sum()), of(recall, code), of(precision, code))
+        ClassScore(str(name), float(shares[code]), float(matrix[code].sum()), of(recall, name), of(precision, name))
         for code, name in enumerate(model.classes)
     )
 
@@ -235,20 +235,20 @@ def constant_classes(release: Release[NDArray[Any]]) -> NDArray[np.intp]:
     return np.where(first, votes[1], votes[0])
 
 
-def constant_accuracy(release: Release[NDArray[Any]], chosen: NDArray[np.intp]) -> ScoreEstimate:
+def constant_accuracy(release: Release[NDArray[Any]], chosen: NDArray[np.intp]) -> Estimate:
     """Return the accuracy of constant classes that each half of the records was given: the mean of both halves.
 
     Each half's interval has half the risk, so that the mean of both keeps the level.
     """
     first = _first_half(len(chosen))
-    level = (1 + ScoreEstimate.level) / 2
+    level = (1 + LEVEL) / 2
     estimates = [
         debiased_accuracy(replace(release, value=release.value[half]), chosen[half], level=level)
         for half in (first, ~first)
         if half.any()
     ]
     value, low, high = np.mean([(estimate.value, estimate.low, estimate.high) for estimate in estimates], axis=0)
-    return ScoreEstimate(float(value), float(low), float(high))
+    return replace(estimates[0], quantity="accuracy of constants", value=value, low=low, high=high, level=LEVEL)
 
 
 def _first_half(records: int) -> NDArray[np.bool_]:
@@ -258,20 +258,20 @@ def _first_half(records: int) -> NDArray[np.bool_]:
     return first
 
 
-def _source(evaluation: Evaluation | NumberEvaluation | SummedErrors) -> str:
+def _source(evaluation: Evaluation) -> str:
     if isinstance(evaluation, SummedErrors):
-        records = f"{len(evaluation.rows):,} records"
-        return f"from a noisy sum of squared errors over {records}; what was evaluated: {evaluation.source}"
-    return f"debiased from {len(evaluation.release.value):,} released labels; what was evaluated: {evaluation.source}"
+        records = f"{len(evaluation.predictions):,} records"
+        return f"from a noisy sum of squared errors over {records}; what was evaluated: {evaluation.about}"
+    return f"debiased from {len(evaluation.release.value):,} released labels; what was evaluated: {evaluation.about}"
 
 
-def _within_interval(estimate: ScoreEstimate, method: str) -> Estimated:
+def _within_interval(estimate: Estimate, method: str) -> Estimated:
     """Return an estimate moved into its interval, which limits of what is possible may have cut."""
     value = float(np.clip(estimate.value, estimate.low, estimate.high))
     return Estimated(value, float(estimate.low), float(estimate.high), float(estimate.level), method)
 
 
-def _finite(estimate: ScoreEstimate, method: str) -> Estimated | None:
+def _finite(estimate: Estimate, method: str) -> Estimated | None:
     """Return an estimate, or None where too few records gave it an interval."""
     value, low, high = (float(number) for number in (estimate.value, estimate.low, estimate.high))
     return Estimated(value, low, high, float(estimate.level), method) if np.isfinite([value, low, high]).all() else None
@@ -287,7 +287,7 @@ def _class_test(model: Model, public: PublicRows) -> PublicTest:
     probabilities = model.predict_proba(public.features)
     predicted, size = probabilities.argmax(axis=1), model.domain.size
     right = int(np.sum(predicted == public.labels))
-    low, high = clopper_pearson(right, len(predicted), ScoreEstimate.level)
+    low, high = clopper_pearson(right, len(predicted), LEVEL)
     shares = confusion_matrix(public.labels, predicted, labels=np.arange(size)) / len(predicted)
     both = size == 2 and 0 < public.labels.sum() < len(public.labels)
     return PublicTest(
@@ -296,9 +296,7 @@ def _class_test(model: Model, public: PublicRows) -> PublicTest:
         right / len(predicted),
         float(roc_auc_score(public.labels, probabilities[:, 1])) if both else None,
         Confusion(_shares(shares), "counted on the public test file"),
-        Estimated(
-            right / len(predicted), float(low), float(high), ScoreEstimate.level, "counted on the public test file"
-        ),
+        Estimated(right / len(predicted), float(low), float(high), LEVEL, "counted on the public test file"),
     )
 
 
@@ -439,6 +437,6 @@ def _seen(model: Model, feature: NDArray[np.float64]) -> tuple[Bin, ...]:
     if isinstance(evaluation, SummedErrors):
         return ()
     labels = debias(evaluation.release.mechanism, evaluation.release.value).values
-    if isinstance(evaluation, NumberEvaluation):
+    if isinstance(evaluation, DebiasedErrors):
         return binned(feature[evaluation.rows], labels)
     return binned(feature[evaluation.rows], labels[:, 1]) if model.domain.size == 2 else ()

@@ -42,9 +42,13 @@ def exact_shares(
     """
     (hit, miss), trials = rates, np.asarray(trials, dtype=np.float64)
     rate = hits / np.where(trials > 0, trials, np.nan)
-    ends = [(end - miss) / (hit - miss) for end in clopper_pearson(hits, trials, level)]
-    variance = np.nan_to_num(rate * (1 - rate)) / np.maximum(trials, 1) / (hit - miss) ** 2
-    return (rate - miss) / (hit - miss), *within_shares(np.minimum(*ends), np.maximum(*ends)), variance
+    gap = np.where(np.equal(hit, miss), np.nan, hit - miss)  # an epsilon so small that doubles cannot tell both
+    ends = [(end - miss) / gap for end in clopper_pearson(hits, trials, level)]
+    low, high = (
+        np.where(np.isnan(gap), end, outer(*ends)) for end, outer in ((-np.inf, np.minimum), (np.inf, np.maximum))
+    )
+    variance = np.nan_to_num(rate * (1 - rate)) / np.maximum(trials, 1) / gap**2
+    return (rate - miss) / gap, *within_shares(low, high), variance
 
 
 def within_shares(low: Floats, high: Floats) -> Ends:

@@ -98,34 +98,8 @@ class Outcomes:
         return self.design is not None and self.design.records is not None
 
     def rates(self) -> tuple[Floats, Floats] | None:
-        """Return how often answers name a class: P(named | the class), P(named | any other), each shape (K,).
-
-        None where the second one depends on which other class it is, or on the record.
-
-        Raises:
-            NotInvertibleError: some record had fewer candidates than classes.
-        """
-        if self.bins is not None:
-            keep, lie = self.mechanism.likelihood([0])[0, :2]
-            return np.full(len(self.names), keep), np.full(len(self.names), lie)
-        if self.design is not None:
-            matrix = self.design.matrix
-            if matrix.ndim == 3:
-                return None
-            hits = np.diagonal(matrix)
-            misses = (matrix.sum(axis=0) - hits) / (len(matrix) - 1)
-            spread = np.abs(np.where(np.eye(len(matrix)), misses, matrix) - misses).max()
-            return (hits.copy(), misses) if spread < 1e-12 else None
-        alike = self.mechanism.naming_rates()
-        if alike is not None:
-            return np.full(len(self.names), alike[0]), np.full(len(self.names), alike[1])
-        # An arbitrary table holds as many numbers.
-        table = np.asarray(self.mechanism.unbiased(self.mechanism.singles()).values)
-        gap = 1 / (table[0, 0] - table[0, 1])
-        miss = -table[0, 1] * gap
-        if not np.allclose(table, table[0, 1] + np.eye(len(table)) / gap):
-            return None
-        return np.full(len(table), gap + miss), np.full(len(table), miss)
+        """See `answer_rates`."""
+        return answer_rates(self.mechanism)
 
     def blocks(self) -> Iterator[slice]:
         """Return blocks of records in their order."""
@@ -206,6 +180,47 @@ class Outcomes:
     def means(self, terms: Terms, groups: PublicGroups, width: int = 0) -> Means:
         """Return means of terms by group, with their covariance: clustered where users have several records."""
         return means_of(terms, groups, self.users, self.records, width or len(self.names) or 1)
+
+
+def answer_rates(mechanism: Any) -> tuple[Floats, Floats] | None:
+    """Return how often answers name a class: P(named | the class), P(named | any other), each shape (K,).
+
+    None where the second one depends on which other class it is, or on the record.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    bins, design = getattr(mechanism, "names", None), getattr(mechanism, "design", None)
+    if bins is not None:
+        keep, lie = mechanism.likelihood([0])[0, :2]
+        return np.full(len(bins), keep), np.full(len(bins), lie)
+    if design is not None:
+        matrix = design.matrix
+        if matrix.ndim == 3:
+            return None
+        hits = np.diagonal(matrix)
+        misses = (matrix.sum(axis=0) - hits) / (len(matrix) - 1)
+        spread = np.abs(np.where(np.eye(len(matrix)), misses, matrix) - misses).max()
+        return (hits.copy(), misses) if spread < 1e-12 else None
+    alike = mechanism.naming_rates()
+    if alike is not None:
+        size = mechanism.domain.size
+        return np.full(size, alike[0]), np.full(size, alike[1])
+    # An arbitrary table holds as many numbers.
+    table = np.asarray(mechanism.unbiased(mechanism.singles()).values)
+    gap = 1 / (table[0, 0] - table[0, 1])
+    miss = -table[0, 1] * gap
+    if not np.allclose(table, table[0, 1] + np.eye(len(table)) / gap):
+        return None
+    return np.full(len(table), gap + miss), np.full(len(table), miss)
+
+
+def equal_rates(mechanism: Any) -> tuple[float, float] | None:
+    """Return P(named | the class) and P(named | any other) where they are those of all classes; else None."""
+    rates = answer_rates(mechanism)
+    if rates is None or max(np.ptp(rates[0]), np.ptp(rates[1])) >= 1e-12:
+        return None
+    return float(rates[0][0]), float(rates[1][0])
 
 
 @dataclass(frozen=True)

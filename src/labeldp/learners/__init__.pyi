@@ -30,15 +30,7 @@ from .classifiers import distances as distances
 from .classifiers import indicators as indicators
 from .cluster_prior import cluster_prior as cluster_prior
 from .evaluation import HELD_OUT as HELD_OUT
-from .evaluation import Calibration as Calibration
 from .evaluation import Evaluation as Evaluation
-from .evaluation import NumberEvaluation as NumberEvaluation
-from .evaluation import ScoreEstimate as ScoreEstimate
-from .evaluation import SummedErrors as SummedErrors
-from .evaluation import accuracy_of_agreements as accuracy_of_agreements
-from .evaluation import debiased_accuracy as debiased_accuracy
-from .evaluation import debiased_difference as debiased_difference
-from .evaluation import debiased_squared_error as debiased_squared_error
 from .evaluation import evaluate as evaluate
 from .evaluation import evaluation_mechanism as evaluation_mechanism
 from .evidence import Evidence as Evidence

@@ -13,10 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from labeldp.features import check_columns, check_numbers, check_rows, row_table, rows_of
-from labeldp.inference import RATIO_TERMS, log_losses
+from labeldp.inference import RATIO_TERMS, area_terms, debiased_accuracy, log_losses
 from labeldp.learners.cells.local import domain_of, unbiased
 from labeldp.learners.classifiers import as_candidates, boosted_regression, without_rare_columns
-from labeldp.learners.evaluation import auc_estimate, debiased_accuracy
 from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, refuse_reused, released_codes
 from labeldp.learners.training import Training, cross_fit, learn, record_weights, weight_name
 from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
@@ -301,7 +300,9 @@ def _score(labels: Any, answers: Any, *, metric: str, domain: Classes, mechanism
         return float(shares[1] if metric in ("recall", "precision", "f1") else shares.mean())
     answers = np.asarray(answers, dtype=np.float64)
     if metric == "roc_auc":
-        return auc_estimate(values, answers if answers.ndim == 1 else answers[:, 1])
+        pairs = area_terms(values[:, 1], answers if answers.ndim == 1 else answers[:, 1])
+        ordered, every = pairs.statistics.tolist()
+        return float(ordered / every) if every > 0 else 0.5
     return float((values * log_losses(_columns(answers, domain))).sum(axis=1).mean())
 
 

@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, r2_score
 
+from labeldp.inference import debiased_accuracy, evaluate_numbers
 from labeldp.learners.evaluation import (
     HELD_OUT,
     Evaluation,
-    NumberEvaluation,
-    SummedErrors,
-    debiased_accuracy,
     error_shares,
     evaluate,
     evaluation_mechanism,
@@ -52,7 +50,7 @@ class Model:
     domain: Any
     estimator: Any = field(repr=False)
     noise: NDArray[np.float64] | None = field(default=None, repr=False)
-    evaluation: Evaluation | NumberEvaluation | SummedErrors | None = field(default=None, repr=False)
+    evaluation: Evaluation | None = field(default=None, repr=False)
     encoder: Any = field(default=None, repr=False)
     certificate: Certificate | None = field(default=None, repr=False)
 
@@ -105,7 +103,7 @@ class Model:
         if release.mechanism is None or release.mechanism.domain != self.domain:
             raise InputError(f"labels must be a release of labels on the domain of the model, {self.domain!r}")
         if self.domain.target == "numbers":
-            return float(NumberEvaluation(release, self.predict(features), HELD_OUT).explained().value)
+            return float(evaluate_numbers(release, self.predict(features)).explained().value)
         return float(debiased_accuracy(release, self.predict_proba(features).argmax(axis=1)).value)
 
     def _encoded(self, features: Any) -> Any:
@@ -158,7 +156,7 @@ def fit_and_evaluate(
         measured.require(steps)
         model, predicted = learn(training, held)
         public = model.map(lambda _: np.asarray(predicted))
-        sums = release_errors(measured, public, epsilon=epsilon, source=HELD_OUT, rows=np.flatnonzero(held), rng=rng)
+        sums = release_errors(measured, public, epsilon=epsilon, about=HELD_OUT, rows=np.flatnonzero(held), rng=rng)
         releases = [model, sums.errors, sums.constant_errors]
         return gather(releases, lambda model, *_: replace(model, evaluation=sums))
     rows = np.arange(measured.records)

@@ -21,7 +21,7 @@ from labeldp.features import (
 )
 from labeldp.learners.catalog import model_words
 from labeldp.learners.classifiers import MODELS, SoftTrees, as_candidates, classifiers_of, indicators
-from labeldp.learners.evaluation import HELD_OUT, Evaluation
+from labeldp.learners.evaluation import HELD_OUT, evaluate
 from labeldp.learners.evidence import Evidence, Probabilities, tempered
 from labeldp.learners.model import Model, assigned, check_evaluation, held_out
 from labeldp.learners.plan import (
@@ -517,7 +517,7 @@ class MultistageRun:
                 assert probabilities is not None
                 fold = state.guess.fold
                 other = fold and (Model(self.domain, fold.estimator, fold.matrix), fold.rows)
-                evaluation = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1], other)
+                evaluation = evaluate(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1], other)
                 return state.model.map(lambda model: replace(model, evaluation=evaluation))
             return state.model
 
@@ -615,7 +615,7 @@ class MultistageRun:
         table = take_rows(self.features, rows)
 
         def judge(model: Model, _: Any) -> Model:
-            return replace(model, evaluation=Evaluation(release, model.predict_proba(table), HELD_OUT, rows))
+            return replace(model, evaluation=evaluate(release, model.predict_proba(table), HELD_OUT, rows))
 
         return gather([state.model, release], judge)
 

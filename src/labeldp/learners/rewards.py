@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.features import check_rows, encode, row_table
-from labeldp.learners.evaluation import Evaluation, NumberEvaluation, SummedErrors
+from labeldp.learners.evaluation import Evaluation
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.linear import fit_linear
 from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
@@ -35,7 +35,7 @@ class RewardModel:
     direction: Floats = field(repr=False)
     position: float = 0.0
     representation: Any = field(default=None, repr=False)
-    evaluation: Evaluation | NumberEvaluation | SummedErrors | None = field(default=None, repr=False)
+    evaluation: Evaluation | None = field(default=None, repr=False)
 
     def rewards(self, features: Any) -> Floats:
         """Return the reward of each answer, shape (n,), up to a constant that all have in common.

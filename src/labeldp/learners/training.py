@@ -30,7 +30,7 @@ from labeldp.features import (
     trial_rows,
 )
 from labeldp.learners.classifiers import SoftTrees, as_candidates, without_rare_columns
-from labeldp.learners.evaluation import HELD_OUT, Evaluation
+from labeldp.learners.evaluation import HELD_OUT, evaluate
 from labeldp.learners.evidence import (
     TEMPERATURES,
     Evidence,
@@ -183,9 +183,7 @@ def fit_and_measure(
     if not len(rows):
         return model
     answers = replace(release, value=release.value[rows])
-    return replace(
-        model, evaluation=Evaluation(answers, model.predict_proba(take_rows(features, rows)), HELD_OUT, rows)
-    )
+    return replace(model, evaluation=evaluate(answers, model.predict_proba(take_rows(features, rows)), HELD_OUT, rows))
 
 
 def posterior(release: Release[Any], prior: Any) -> Release[Probabilities]:

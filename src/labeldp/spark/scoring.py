@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.fit import Bundle, predicted_columns, prediction_columns
-from labeldp.learners import ScoreEstimate, accuracy_of_agreements
+from labeldp.inference import Estimate, accuracy_of_agreements
 from labeldp.mechanisms import FiniteMechanism
 from labeldp.privacy import InputError
 from labeldp.spark.table import SparkTable, arrow_type
@@ -66,7 +66,7 @@ def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
 
 def debiased_accuracy(
     dataframe: Any, *, mechanism: FiniteMechanism, noisy: str, prediction: str = "prediction", level: float = 0.95
-) -> ScoreEstimate:
+) -> Estimate:
     """Estimate the accuracy that predictions would show on the true labels; see `labeldp.debiased_accuracy`.
 
     Args:

@@ -1,4 +1,4 @@
-"""How good a given model is, from released outcomes that it never saw: scores, gaps of groups, comparisons."""
+"""How good a given classifier is, from released outcomes that it never saw: scores, and gaps between groups."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.inference.comparison import compare_answers
 from labeldp.inference.curves import PairTerms, area_terms, precision_terms, ratio_of_pairs
-from labeldp.inference.estimate import LEVEL, RULES, TARGETS, Estimate, check_level
+from labeldp.inference.estimate import INDEPENDENT, LEVEL, RULES, TARGETS, Estimate, check_level
 from labeldp.inference.groups import Codes, Means, PublicGroups
 from labeldp.inference.intervals import (
     Ends,
@@ -21,17 +22,24 @@ from labeldp.inference.intervals import (
     sidak,
     student_within,
 )
-from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, precision, public_numbers
+from labeldp.inference.released import (
+    NoisySums,
+    Outcomes,
+    entry_level,
+    equal_rates,
+    estimate_of,
+    precision,
+    public_numbers,
+)
 from labeldp.inference.reuse import refuse_reused
 from labeldp.inference.sums import (
     area_of_sums,
     cell_means,
-    comparison_of_sums,
     is_sums,
     predicted_cells,
     refuse_users,
 )
-from labeldp.privacy import Floats, InputError, NotInvertibleError, Public, check_choice, check_integer
+from labeldp.privacy import Floats, InputError, NotInvertibleError, Public, Release, check_choice, check_integer
 
 FLOOR = 1e-3
 """Probabilities are raised to it in a log loss: without a bound its debiased terms vary too much."""
@@ -90,10 +98,11 @@ def evaluate(
         raise InputError("must be of classes: the outcome is a number", argument="release")
     single = isinstance(probabilities, Public) and np.ndim(probabilities.value) == 1 and classes == 2
     shape = (records,) if single else (records, classes)
-    table, why = public_numbers(probabilities, "probabilities", shape, "a row for each record", as_given=True)
+    table, _ = public_numbers(probabilities, "probabilities", shape, "a row for each record", as_given=True)
     if table.min() < 0 or (table.max() > 1 if single else np.abs(table.sum(axis=1) - 1).max() > 1e-3):
         raise InputError("must be at least 0, in rows that sum to 1", argument="probabilities")
-    scores = Scores(source, table, why, PublicGroups.of(groups, records), level, simultaneous, target)
+    cells = PublicGroups.of(groups, records)
+    scores = Scores(source, table, probabilities.why, cells, level, simultaneous, target)
     if isinstance(source, Outcomes):
         refuse_reused(source.mechanism, release.value, probabilities=scores.predictions)
     return scores
@@ -136,20 +145,41 @@ class Scores:
     Args:
         source: the outcomes.
         probabilities: shape (n, K), or (n,) for the second of two classes.
-        public: why they are public, in words.
+        about: what was evaluated, and why these labels did not make its probabilities, in words.
         cells: the groups.
         level: coverage.
         simultaneous: whether the intervals of one score hold together.
         target: "population" or "records"; see `evaluate`.
+        rows: places of these records in the table that a learner trained on, shape (n,).
+        fold: one of the models of a cross-validation, and the places, among these records, of those whose labels it
+            did not see; None where there is none.
     """
 
     source: Any = field(repr=False)
     probabilities: NDArray[Any] = field(repr=False)
-    public: str
+    about: str
     cells: PublicGroups = field(repr=False)
     level: float = LEVEL
     simultaneous: bool = True
     target: str = "population"
+    rows: Codes | None = field(default=None, repr=False)
+    fold: Any = field(default=None, repr=False)
+
+    @property
+    def release(self) -> Any:
+        """What was released of these records."""
+        return self.source.release
+
+    def __str__(self) -> str:
+        """Return the accuracy of all records as a sentence."""
+        accuracy = replace(self, cells=PublicGroups.of(None, self.source.records)).accuracy()
+        value = np.clip(accuracy.value, accuracy.low, accuracy.high)  # a debiased value may lie outside
+        percent = [f"{100 * share:.1f} %" for share in (value, accuracy.low, accuracy.high)]
+        of = "released labels" if isinstance(self.source, Outcomes) else "records, by noisy sums"
+        return (
+            f"estimated accuracy {percent[0]}, {100 * self.level:g} % interval {percent[1]} to {percent[2]}, from "
+            f"{self.source.records:,} {of}; what was evaluated: {self.about}"
+        )
 
     @property
     def predictions(self) -> Any:
@@ -168,52 +198,26 @@ class Scores:
         """The probability of the second of two classes, shape (n,)."""
         return self.probabilities if self.probabilities.ndim == 1 else self.probabilities[:, 1]
 
+    @property
+    def _exact(self) -> bool:
+        return exact_rates(self.source) is not None
+
+    @property
+    def _answer_rates(self) -> tuple[float, float]:
+        """What `exact_rates` returns where intervals are exact."""
+        rates = exact_rates(self.source)
+        assert rates is not None
+        return rates
+
     def accuracy(self) -> Estimate:
         """Estimate how often the predicted class is the true one."""
         if isinstance(self.source, NoisySums):
             return self._accuracy_of_sums()
         entry = entry_level(self.source, self.cells, self.level, self.simultaneous)
-        chosen = self.predictions
-
-        value, low, high, variance = self._hits(self.cells, entry, chosen)
+        value, low, high, variance = hits_of(self.source, self.cells, entry, self.predictions)
         sizes = np.maximum(self.cells.sizes, 1)
-        noise, effective = self._precision(value, variance, sizes)
+        noise, effective = precision_of_shares(value, variance, sizes)
         return self._estimate("accuracy", "accuracy", self.cells.axes, value, low, high, variance, noise, effective)
-
-    def _hits(self, cells: PublicGroups, entry: float, chosen: Any) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return by cell the share of records of the chosen class, its ends and variance: exact where it can be."""
-        if self._exact:
-            hits = np.zeros(cells.count)
-            for rows in self.source.blocks():
-                codes = cells.block(rows, rows.stop - rows.start)
-                hits += np.bincount(codes, weights=self._named(chosen, rows), minlength=cells.count)
-            return exact_shares(hits, cells.sizes, self._rates_of_answers, entry)
-
-        def debiased(rows: slice) -> Floats:
-            indicators = self.source.indicators(rows)
-            return indicators[np.arange(len(indicators)), chosen[rows], None, None]
-
-        result = self.source.means(debiased, cells)
-        value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
-        return value, *student_within(value, variance, result.units, result.freedom, (0, 1), entry), variance
-
-    @property
-    def _exact(self) -> bool:
-        """Whether answers name the true class equally often for all classes, and records are independent."""
-        rates = self.source.rates()
-        return not self.source.clustered and rates is not None and max(np.ptp(rates[0]), np.ptp(rates[1])) < 1e-12
-
-    @property
-    def _rates_of_answers(self) -> tuple[float, float]:
-        """P(named | the class), P(named | another one), which are those of all classes."""
-        rates = self.source.rates()
-        return float(rates[0][0]), float(rates[1][0])
-
-    def _named(self, chosen: Any, rows: slice) -> Any:
-        """Return whether answers of a block name the chosen class, shape (m,)."""
-        if self.source.release.value.ndim == 1 and self.source.mechanism.domain.size == len(self.source.names):
-            return self.source.release.value[rows] == chosen[rows]
-        return self.source.names_of(rows, chosen[rows])
 
     def precision(self) -> Estimate:
         """Estimate for each class how often it is the true one where it is predicted."""
@@ -229,8 +233,8 @@ class Scores:
             return self._estimate("share, sums", "precision", axes, value, low, high, variance, noise, effective)
         chosen = self.predictions
 
-        value, low, high, variance = self._hits(cells, entry, chosen)
-        noise, effective = self._precision(value, variance, np.maximum(cells.sizes, 1))
+        value, low, high, variance = hits_of(self.source, cells, entry, chosen)
+        noise, effective = precision_of_shares(value, variance, np.maximum(cells.sizes, 1))
         return self._estimate("precision", "precision", axes, value, low, high, variance, noise, effective)
 
     def recall(self) -> Estimate:
@@ -289,7 +293,7 @@ class Scores:
         few = np.minimum.reduce([right, predicted - right, missed, unflagged - missed]) < FEW
         part = exact_shares(predicted, records, (1.0, 0.0), root)[1:3]
         inside, outside = (
-            np.clip(exact_shares(hits, sizes, self._rates_of_answers, root)[1:3], 0, 1)
+            np.clip(exact_shares(hits, sizes, self._answer_rates, root)[1:3], 0, 1)
             for hits, sizes in ((right, predicted), (missed, unflagged))
         )
         score = 0 if key == "recall" else 1
@@ -325,7 +329,7 @@ class Scores:
         cells = self.cells.crossed(predicted_cells(self.predictions, len(self.probabilities), classes))
         totals, records = cells.sizes.reshape(-1, 1, classes), self.cells.sizes[:, None, None]
         counts = self.source.counts(cells).reshape(-1, classes, classes).swapaxes(1, 2)
-        part, part_low, part_high, part_variance = exact_shares(counts, totals, self._rates_of_answers, entry)
+        part, part_low, part_high, part_variance = exact_shares(counts, totals, self._answer_rates, entry)
         share, share_low, share_high, share_variance = exact_shares(totals, records, (1.0, 0.0), entry)
         part = np.where(totals > 0, part, 0.0)
         inside = np.clip(part, 0, 1)
@@ -434,7 +438,7 @@ class Scores:
         hits, flagged = np.zeros(len(thresholds) + 1), np.bincount(bins, minlength=len(thresholds) + 1)
         chosen = np.full(len(bins), code, dtype=np.int64)
         for rows in self.source.blocks():
-            hits += np.bincount(bins[rows], weights=self._named(chosen, rows), minlength=len(hits))
+            hits += np.bincount(bins[rows], weights=named_of(self.source, chosen, rows), minlength=len(hits))
         return np.cumsum(hits)[:-1], np.cumsum(flagged)[:-1], hits.sum()
 
     def precision_recall(self, points: int = 20) -> ThresholdCurve:
@@ -447,7 +451,7 @@ class Scores:
         across = self._rate_of("recall", "recall", thresholds, self._flagged(1, thresholds, flags))
         if self._exact:
             hits, flagged, _ = self._hits_above(1, thresholds)
-            numbers = list(exact_shares(hits, flagged, self._rates_of_answers, self._entry(thresholds)))
+            numbers = list(exact_shares(hits, flagged, self._answer_rates, self._entry(thresholds)))
         else:
 
             def precise(rows: slice) -> Floats:
@@ -496,12 +500,36 @@ class Scores:
         mean = np.bincount(cells.block(slice(None), len(sure)), weights=sure) / cells.sizes
 
         entry = entry_level(self.source, cells, self.level, self.simultaneous)
-        value, low, high, variance = self._hits(cells, entry, chosen)
-        noise, effective = self._precision(value, variance, cells.sizes)
+        value, low, high, variance = hits_of(self.source, cells, entry, chosen)
+        noise, effective = precision_of_shares(value, variance, cells.sizes)
         name = f"share of {self.source.names[1]}" if binary else "share of right answers"
         axes = (("mean prediction", tuple(f"{number:.4f} (bin {index})" for index, number in enumerate(mean, 1))),)
         observed = self._estimate("calibration", name, axes, value, low, high, variance, noise, effective)
         return CalibrationBins(mean, cells.sizes, observed)
+
+    def overconfidence(self) -> Estimate:
+        """Estimate by how much the mean probability of the predicted class exceeds the accuracy, over all records."""
+        self._need_answers("overconfidence")
+        sure = (
+            float(self.probabilities.max(axis=1).mean())
+            if self.probabilities.ndim == 2
+            else float(np.maximum(self.probabilities, 1 - self.probabilities).mean())
+        )
+        accuracy = replace(self, cells=PublicGroups.of(None, len(self.probabilities))).accuracy()
+        ends = {"value": sure - accuracy.value, "low": sure - accuracy.high, "high": sure - accuracy.low}
+        return replace(accuracy, quantity="mean probability of the predicted class less accuracy", **ends)
+
+    def compare(self, other: Any) -> Estimate:
+        """Estimate by how much more often the predicted class is right than other predictions; see `compare`.
+
+        Args:
+            other: predicted codes of the same records, shape (n,), made without these labels.
+        """
+        self._need_answers("a comparison")
+        refuse_reused(self.source.mechanism, self.release.value, other=other)
+        codes = self.predictions, np.asarray(other)
+        reasons = (f"the predictions were not computed from these labels ({self.about})",)
+        return compare_answers(self.source, codes, reasons, self.level, self.target)
 
     def gap(self, score: str, reference: Any = None) -> Estimate:
         """Estimate the difference between a score of each group and the score of a reference group.
@@ -594,10 +622,6 @@ class Scores:
         low, high = np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
         return self._estimate("recall, sums", "recall", axes, value, low, high, None)
 
-    def _precision(self, value: Floats, variance: Floats, sizes: Any) -> tuple[Floats, Floats]:
-        share = np.clip(np.nan_to_num(value), 0, 1)
-        return precision(variance, np.maximum(share * (1 - share), 1 / sizes) / sizes, sizes)
-
     def _need_two(self, score: str) -> None:
         if len(self.source.names) != 2:
             raise InputError(f"must be of two classes for {score}", argument="release")
@@ -614,9 +638,49 @@ class Scores:
             key = "share, normal"
         return estimate_of(
             self.source, RULES[key], name, axes, value, np.clip(low, low_end, reach), np.clip(high, low_end, reach),
-            variance, self.level, self.simultaneous, noise, effective, (self.public, *self.source.conditions),
+            variance, self.level, self.simultaneous, noise, effective,
+            (f"the probabilities were not computed from these labels ({self.about})", *self.source.conditions),
             target=self.target,
         )  # fmt: skip
+
+
+def exact_rates(source: Outcomes) -> tuple[float, float] | None:
+    """Return how often answers name the true class and any other, equally often for all; None without exact intervals.
+
+    Exact intervals need independent records, too.
+    """
+    return None if source.clustered else equal_rates(source.mechanism)
+
+
+def precision_of_shares(value: Any, variance: Any, sizes: Any) -> tuple[Any, Any]:
+    """Return which part of the variance of shares is noise, and how many records without privacy are as precise."""
+    share = np.clip(np.nan_to_num(value), 0, 1)
+    return precision(variance, np.maximum(share * (1 - share), 1 / sizes) / sizes, sizes)
+
+
+def named_of(source: Outcomes, chosen: Any, rows: slice) -> Any:
+    """Return whether the answers of a block name the class that is chosen for each record, shape (m,)."""
+    if source.release.value.ndim == 1 and source.mechanism.domain.size == len(source.names):
+        return source.release.value[rows] == chosen[rows]
+    return source.names_of(rows, chosen[rows])
+
+
+def hits_of(source: Outcomes, cells: PublicGroups, entry: float, chosen: Any) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return by cell the share of records of the chosen class, its ends and variance: exact where it can be."""
+    if (rates := exact_rates(source)) is not None:
+        hits = np.zeros(cells.count)
+        for rows in source.blocks():
+            codes = cells.block(rows, rows.stop - rows.start)
+            hits += np.bincount(codes, weights=named_of(source, chosen, rows), minlength=cells.count)
+        return exact_shares(hits, cells.sizes, rates, entry)
+
+    def debiased(rows: slice) -> Floats:
+        indicators = source.indicators(rows)
+        return indicators[np.arange(len(indicators)), chosen[rows], None, None]
+
+    result = source.means(debiased, cells)
+    value, variance = result.mean[:, 0, 0], result.covariance[:, 0, 0, 0]
+    return value, *student_within(value, variance, result.units, result.freedom, (0, 1), entry), variance
 
 
 def _ratio(result: Means, level: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -632,81 +696,75 @@ def _ratio(result: Means, level: float) -> tuple[Floats, Floats, Floats, Floats]
     return value, low, high, variance
 
 
-DIFFER_SHARE = 0.2
-"""The part of the risk of an exact comparison that goes to how often the models differ."""
-
-
-def compare(
-    release: Any, one: Any, other: Any, *, users: Any = None, target: str = "population", level: float = LEVEL
-) -> Estimate:
-    """Estimate by how much more often one model is right than another.
-
-    Records on which both agree say nothing, noise included. Of two classes exactly one model is right where they
-    differ. So two exact intervals, of how often they differ and of which one is right then, give an exact interval.
+def debiased_accuracy(release: Any, predictions: Any, *, level: float = LEVEL) -> Estimate:
+    """Estimate the accuracy that predictions would show on the true labels; see `evaluate` for probabilities.
 
     Args:
-        release: answers by classes, or the sums of `plan_sums("compare", …)`.
-        one, other: `Public(codes, why="…")` of predicted classes, shape (n,), of models that saw none of these labels.
-        users, level: see `mean`.
-        target: "population", new records like these, or "records", records with these predictions.
+        release: answers for n records that may name any class, or bits for all classes.
+        predictions: predicted codes or class names, shape (n,), made without these labels.
+        level: coverage of the interval.
 
-    Source: McNemar, with answers in place of labels.
+    Returns:
+        An unbiased estimate, which may lie outside of [0, 1] if n or epsilon is small. The interval is exact (Clopper
+        and Pearson's, for how often released answers name the predicted class) and clipped to [0, 1]. If answers name
+        some classes more often than others, it is Student's.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
     """
-    check_level(level)
-    check_choice(target, "target", TARGETS)
-    summed = is_sums(release)
-    outcomes: Any = (
-        NoisySums.of(release, one=one, other=other) if summed else Outcomes.of(release, users, one=one, other=other)
-    )
-    classes, records = len(outcomes.names), outcomes.mechanism.records if summed else outcomes.records
-    if not classes:
-        raise InputError("must be of classes: the outcome is a number", argument="release")
-    codes, reasons = [], []
-    for argument, predictions in (("one", one), ("other", other)):
-        numbers, why = public_numbers(predictions, argument, (records,), "a predicted code for each record")
-        if not np.isin(numbers, np.arange(classes)).all():
-            raise InputError(f"must be codes from 0 to {classes - 1}, one for each record", argument=argument)
-        codes.append(numbers.astype(np.int64))
-        reasons.append(why)
-    if summed:
-        return comparison_of_sums(release, codes, users, reasons, level, target)
-    differ = np.flatnonzero(codes[0] != codes[1])
-    part = len(differ) / outcomes.records
-    rates = outcomes.rates()
-    conditions = (*reasons, *outcomes.conditions)
-    alike = rates is not None and max(np.ptp(rates[0]), np.ptp(rates[1])) < 1e-12
-    if classes == 2 and rates is not None and alike and not outcomes.clustered:
-        named = outcomes.mechanism.named(outcomes.release.value[differ])
-        agree = int(named[np.arange(len(differ)), codes[0][differ]].sum())
-        parts: list[Any] = [part, part]
-        entry = level
-        if target == "population":
-            entry = 1 - (1 - level) * (1 - DIFFER_SHARE)
-            _, *parts, _ = exact_shares(len(differ), outcomes.records, (1.0, 0.0), level / entry)
-        share, *ends, spread = exact_shares(agree, len(differ), (rates[0][0], rates[1][0]), entry)
-        low, high = 2 * np.clip(ends, 0, 1) - 1
-        low, high = min(low * parts[0], low * parts[1]), max(high * parts[0], high * parts[1])
-        gain = 2 * share - 1
-        value = gain * part if part else 0.0
-        variance = 4 * part**2 * spread
-        if target == "population" and part:
-            variance += np.clip(gain, -1, 1) ** 2 * part * (1 - part) / outcomes.records
-        return estimate_of(
-            outcomes, RULES["comparison"], "difference of accuracies", (), value, low, high, variance, level, False,
-            None, None, conditions, target=target,
-        )  # fmt: skip
+    check_release(release)
+    chosen = predicted_codes(predictions, release)
+    refuse_reused(release.mechanism, release.value, predictions=chosen)
+    source, cells = Outcomes(release), PublicGroups.of(None, len(chosen))
+    value, low, high, variance = hits_of(source, cells, check_level(level), chosen)
+    rule = RULES["accuracy" if exact_rates(source) else "share, normal"]
+    ends, worth = np.clip([low, high], 0, 1), precision_of_shares(value, variance, cells.sizes)
+    return estimate_of(source, rule, "accuracy", (), value, ends[0], ends[1], variance, level, False, *worth)
 
-    def terms(rows: slice) -> Floats:
-        indicators = outcomes.indicators(rows)
-        index = np.arange(len(indicators))
-        return (indicators[index, codes[0][rows]] - indicators[index, codes[1][rows]])[:, None, None]
 
-    result = outcomes.means(terms, PublicGroups.of(None, outcomes.records))
-    value, variance = result.mean[0, 0, 0], result.covariance[0, 0, 0, 0]
-    reach = 1.0 if target == "population" else part
-    within = student_within(value, variance, result.units[0], result.freedom[0], (-1, 1), level)
-    low, high = np.clip(within, -reach, reach)
-    return estimate_of(
-        outcomes, RULES["comparison, classes"], "difference of accuracies", (), value, low, high, variance, level,
-        False, None, None, conditions, target=target,
+def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, level: float = LEVEL) -> Estimate:
+    """Estimate the accuracy of predictions from how often answers name them; see `debiased_accuracy`.
+
+    Args:
+        mechanism: the mechanism that answered each record, on `Classes`.
+        agreements: the number of records whose answer names the predicted class.
+        records: the number of records.
+        level: coverage of the interval.
+    """
+    rates = equal_rates(mechanism)
+    if rates is None:
+        raise InputError("release must be of a mechanism that treats all classes alike, such as RandomizedResponse")
+    value, low, high, variance = exact_shares(agreements, records, rates, check_level(level))
+    rule, ends = RULES["accuracy"], np.clip([low, high], 0, 1)
+    return Estimate(
+        quantity="accuracy", value=value, low=ends[0], high=ends[1], level=level, stderr=np.sqrt(variance),
+        records=records, guarantee=rule.guarantee, method=rule.method, assumptions=(INDEPENDENT,),
     )  # fmt: skip
+
+
+def check_release(release: Any) -> None:
+    """Raise an error unless an object is a release of classes with at least one record."""
+    mechanism = release.mechanism if isinstance(release, Release) else None
+    if mechanism is None or mechanism.domain.target != "classes":
+        raise InputError("release must be what Curator.release returned for a mechanism on Classes")
+    if not len(release.value):
+        raise InputError("release must hold at least one record")
+
+
+def predicted_codes(predictions: Any, release: Release[Any]) -> NDArray[np.intp]:
+    """Return predictions for released labels as codes, shape (n,): integers are codes, everything else is names.
+
+    Raises:
+        InputError: there is not one for each label, or one is neither a code nor the name of a class.
+    """
+    domain, codes = release.mechanism.domain, np.asarray(predictions)
+    if codes.shape != (len(release.value),):
+        raise InputError("predictions must be one code, or one class name, for each released label")
+    if codes.dtype.kind not in "iu":
+        try:
+            codes = domain.encode(predictions)
+        except InputError:
+            raise InputError(f"predictions must be names of {domain!r}, or their codes") from None
+    if np.any(codes < 0) or np.any(codes >= domain.size):
+        raise InputError(f"predictions must be codes from 0 to {domain.size - 1}, or names of classes")
+    return codes.astype(np.intp)
