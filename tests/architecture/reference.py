@@ -127,8 +127,27 @@ def api_page() -> str:
     return "\n".join([*parts, "", "## All subpackages", *summary(rooms, ":toctree: api", ":template: room.rst")]) + "\n"
 
 
+def estimate_tables() -> dict[Path, str]:
+    """The pages on estimates, with their tables as the list of estimates has them."""
+    from labeldp.inference import ESTIMATES
+
+    rows = [f"| `{name.replace('-', '_')}` | {' | '.join(entry.answers)} |" for name, entry in ESTIMATES.items()]
+    commands = [f"| `{name}` | {entry.help.partition('.')[0]} |" for name, entry in ESTIMATES.items()]
+    pages = {}
+    for page, head, body in (("explanation/precision-of-estimates", "| Estimate |", rows),
+                             ("reference/cli", "| Command |", commands)):  # fmt: skip
+        path = ROOT / "docs" / f"{page}.md"
+        before, _, after = path.read_text().partition(f"\n{head}")
+        title, line, *_ = f"{head}{after}".split("\n")
+        rest = after.partition("\n\n")[2]
+        pages[path] = "\n".join([before, title, line, *body, "", rest])
+    return pages
+
+
 if __name__ == "__main__":
+    texts = {API: api_page(), **estimate_tables()}
     if "--write" in sys.argv:
-        API.write_text(api_page())
-    elif API.read_text() != api_page():
-        sys.exit("docs/api.md is not what the subpackages export: make reference")
+        for path, text in texts.items():
+            path.write_text(text)
+    elif any(path.read_text() != text for path, text in texts.items()):
+        sys.exit("docs/api.md or a table of estimates is not what the code says: make reference")

@@ -35,25 +35,52 @@ def visits(tmp_path: Path, labeldp: Run) -> str:
     return "visits.csv"
 
 
+EXAMPLES: dict[str, list[list[str]]] = {
+    "mean": [["--by", "channel", "--outcome", "yes", "--plot", "plot.svg"]],
+    "quantile": [[]],
+    "difference": [["--treated", "mail", "--by", "channel"], ["--treated", "mail", "--covariates", "score"]],
+    "regression": [["--features", "mail,score"], ["--features", "score", "--kind", "linear"]],
+    "odds-ratio": [["--exposure", "mail"]],
+    "risk-ratio": [["--exposure", "mail"]],
+    "evaluate": [
+        ["--probabilities", "score", "--why", "made up", "--score", "recall", "--by", "channel", "--gap"],
+        ["--probabilities", "score", "--why", "made up", "--score", "average_precision"],
+    ],
+    "compare": [["--one", "new", "--other", "old", "--why", "made up"]],
+    "conformal": [["--probabilities", "score", "--why", "made up", "--coverage", "0.8"]],
+    "monitor": [["--treated", "mail"]],
+}
+"""A question for each row of the list of estimates: the common tests ask all of them."""
+
+
 def test_commands_print_a_sentence_rows_and_the_certificate(visits: str, labeldp: Run) -> None:
+    assert EXAMPLES.keys() == inference.ESTIMATES.keys()
     before = Path("visits.ledger").read_bytes()
-    for command, options in (
-        ("mean", ["--by", "channel", "--outcome", "yes", "--plot", "plot.svg"]),
-        ("quantile", []),
-        ("difference", ["--treated", "mail", "--by", "channel"]),
-        ("difference", ["--treated", "mail", "--covariates", "score"]),
-        ("odds-ratio", ["--exposure", "mail"]),
-        ("monitor", ["--treated", "mail"]),
-        ("evaluate", ["--probabilities", "score", "--why", "made up", "--score", "recall", "--by", "channel", "--gap"]),
-        ("evaluate", ["--probabilities", "score", "--why", "made up", "--score", "average_precision"]),
-        ("compare", ["--one", "new", "--other", "old", "--why", "made up"]),
-    ):
-        ran = labeldp("estimate", command, visits, *options)
-        assert ran.status == 0, ran.err
-        assert "95 % interval" in ran.out and "On condition that: " in ran.out
-        assert "ε = 3, δ = 0" in ran.out
+    for command, questions in EXAMPLES.items():
+        for options in questions:
+            ran = labeldp("estimate", command, visits, *options)
+            assert ran.status == 0, ran.err
+            assert "95 % interval" in ran.out or command == "conformal"
+            assert "On condition that: " in ran.out and "ε = 3, δ = 0" in ran.out
+            printed = labeldp("estimate", command, visits, *[word for word in options if "plot" not in word], "--json")
+            assert json.loads(printed.out)["certificate"]["dataset"] == "visits"
     assert Path("visits.ledger").read_bytes() == before, "nothing was charged"
     assert Path("plot.svg").read_text().startswith("<svg")
+
+
+def test_options_that_name_columns_refuse_wrong_ones_and_the_released_one(visits: str, labeldp: Run) -> None:
+    for command, questions in EXAMPLES.items():
+        for part in (*inference.ESTIMATES[command].inputs, inference.USERS):
+            if part.kind not in ("column", "numbers", "table", "codes", "chances"):
+                continue
+            for column, sentence in (("shop", "must be a column of visits.csv"), ("bought", "must not be made of the")):
+                options = [word for word in questions[0] if word not in ("--plot", "plot.svg")]
+                if part.option in options:
+                    options[options.index(part.option) + 1] = column
+                else:
+                    options += [part.option, column]
+                ran = labeldp("estimate", command, visits, *options)
+                assert ran.status == 1 and f"{part.option} {sentence}" in ran.err and ran.err.count("\n") == 1, ran
 
 
 def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:

@@ -448,9 +448,9 @@ def linear(records: int, epsilon: float, law: str, kind: str) -> Callable[..., D
     return run
 
 
-def odds(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
+def ratio(records: int, epsilon: float, measure: str, kind: str) -> Callable[..., Drawn]:
     rates = (0.05, 0.15)
-    truth = (0.15 / 0.85) / (0.05 / 0.95)
+    truth = (0.15 / 0.85) / (0.05 / 0.95) if measure == "odds_ratio" else 3.0
 
     def run(rng: np.random.Generator, level: float) -> Drawn:
         exposed = rng.random(records) < 0.3
@@ -460,7 +460,7 @@ def odds(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
             release = sums(rng, labels, inference.plan_sums("difference", TWO, epsilon, treated=public(exposed)))
         else:
             release = answers(rng, labels, 2, epsilon)
-        return inference.odds_ratio(release, exposed, level=level), truth
+        return getattr(inference, measure)(release, exposed, level=level), truth
 
     return run
 
@@ -496,7 +496,8 @@ def cells(brief: bool) -> Iterator[Cell]:
                     yield cell(f"effect, {treated:g} treated, {kind}", effect(records, epsilon, treated, rates, kind))
                 for law in ("U", "rare"):
                     yield cell(f"linear regression ({law}), {kind}", linear(records, epsilon, law, kind))
-                yield cell(f"odds ratio, {kind}", odds(records, epsilon, kind))
+                for measure in ("odds_ratio", "risk_ratio"):
+                    yield cell(f"{measure.replace('_', ' ')}, {kind}", ratio(records, epsilon, measure, kind))
             yield cell("shares of groups, answers", groups(records, epsilon))
             for at in (0.1, 0.5):
                 yield cell(f"quantile {at:g}, answers", quantile(records, epsilon, at))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from labeldp.cli.options import (
     suggest_budget_change,
     warn_if_weak,
 )
+from labeldp.inference import ESTIMATES, USERS, EstimateEntry, Input
 
 if TYPE_CHECKING:  # rooms are imported when a command needs them
     from labeldp.inference import Estimate, PredictionSets
@@ -59,23 +60,19 @@ def estimate() -> None:
     """
 
 
-def estimate_options(*options: Any) -> Callable[[Any], Any]:
-    """Add FILE and the options of every estimate."""
-    return add_options(
-        click.argument("data", metavar="FILE", type=PATH),
-        *options,
-        click.option("--user", "users", metavar="COLUMN", help="Whose each record is, where users have several."),
-        click.option("--level", type=float, default=0.95, show_default=True, help="Coverage of the intervals."),
-        click.option("--plot", type=FILE, metavar="FILE", help="Write a forest plot, a new SVG file."),
-        click.option("--report", type=FILE, metavar="FILE", help="Write a report, one HTML file."),
-        json_option,
-    )
+OUTPUTS: dict[str, Any] = {
+    "level": click.option("--level", type=float, default=0.95, show_default=True, help="Coverage of the intervals."),
+    "out": click.option(
+        "--out", type=FILE, metavar="FILE", help="Write the set of each record of FILE: a new CSV file."
+    ),
+    "plot": click.option("--plot", type=FILE, metavar="FILE", help="Write a forest plot, a new SVG file."),
+    "report": click.option("--report", type=FILE, metavar="FILE", help="Write a report, one HTML file."),
+    "as_json": json_option,
+}
+"""The options of what a command prints and writes."""
 
-
-OUTCOME = click.option("--outcome", metavar="CLASS", help="Of classes: the one that is meant; of two the second one.")
-BY = click.option("--by", "groups", metavar="COLUMN", help="A public column: an estimate for each of its values.")
-TREATED = click.option("--treated", required=True, metavar="COLUMN", help="Who was treated: 1 or 0, true or false.")
-WHY = click.option("--why", required=True, metavar="TEXT", help="Why these labels did not make the predictions.")
+METAVARS = {"numbers": "COLUMN", "codes": "COLUMN", "column": "COLUMN", "table": "COLUMNS", "chances": "COLUMNS"}
+METAVARS |= {"why": "TEXT", "text": "CLASS"}
 
 ACCOUNT = {"ledger", "dataset", "label", "classes", "interval", "grid", "clip", "epsilon", "trust", "id_column"}
 ACCOUNT |= {"cohort", "revision", "other_ids", "sums", "new_budget"}
@@ -266,7 +263,7 @@ def source_of(data: str, options: dict[str, Any]) -> PublicColumns:
     """Return the file that is asked: released, or raw where a ledger is named."""
     from labeldp.privacy import InputError
 
-    outputs = [(name, options[name]) for name in ("plot", "report", "sums") if options.get(name) is not None]
+    outputs = [(name, options[name]) for name in ("out", "plot", "report", "sums") if options.get(name) is not None]
     for name, path in outputs:  # before anything is charged
         if os.path.lexists(path):
             raise InputError(f"--{name} {path} exists already: name a new file")
@@ -284,16 +281,41 @@ def source_of(data: str, options: dict[str, Any]) -> PublicColumns:
     return ReleasedFile(data)
 
 
-def settings(source: PublicColumns, options: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return what an estimator takes of the options: those of these names, users, groups and the level."""
-    chosen = {name: options[name] for name in ("level", *names) if name in options}
-    for name, flag in (("users", "--user"), ("groups", "--by")):
-        if options.get(name) is not None:
-            chosen[name] = source.column(options[name], flag).to_numpy(zero_copy_only=False)
+def values_of(source: PublicColumns, inputs: Sequence[Input], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an estimator: what the options of its inputs name or hold."""
+    import numpy as np
+
+    from labeldp.privacy import InputError, Public
+
+    chosen: dict[str, Any] = {}
+    for entry in inputs:
+        value, flag = options[entry.argument], entry.option
+        if entry.kind == "why":
+            continue
+        if entry.kind == "column":
+            column = source.column(value, flag)
+            value = None if column is None else column.to_numpy(zero_copy_only=False)
+        elif entry.kind == "numbers":
+            value = source.numbers(value, flag)
+        elif entry.kind == "codes":
+            value = source.codes(value, flag)
+        elif entry.kind in ("table", "chances") and value is not None:
+            names = value.split(",")
+            value = np.column_stack([source.numbers(name, flag) for name in names])
+            chosen |= {entry.titles: names} if entry.titles else {}
+        if entry.kind == "chances" and value is not None:
+            value = np.column_stack([1 - value, value]) if value.shape[1] == 1 else value
+            if value.min() < 0 or np.abs(value.sum(axis=1) - 1).max() > 1e-3:
+                raise InputError(f"{flag} must be at least 0, in rows that sum to 1")
+        if "why" in options and entry.kind in ("numbers", "codes", "chances") and value is not None:
+            if options["why"] is None:
+                raise InputError(f"--why must be given with {flag}: why these labels did not make them")
+            value = Public(value, why=options["why"])
+        chosen[entry.argument] = value
     return chosen
 
 
-def show(result: Estimate, options: dict[str, Any], scores: Any = None) -> None:
+def show(result: Estimate, options: dict[str, Any], scores: Any = None, *, summary: bool = False) -> None:
     """Print an estimate: a sentence, a row for each entry, the conditions and the certificate."""
     if options["plot"] is not None:
         write_page(options["plot"], result.plot())
@@ -305,8 +327,8 @@ def show(result: Estimate, options: dict[str, Any], scores: Any = None) -> None:
     if options["as_json"]:
         show_json({"estimates": rows}, result)
         return
-    click.echo(str(result))
-    if result.axes:
+    click.echo(result.summary() if summary else str(result))
+    if result.axes and not summary:
         names, numbers = [name for name, _ in result.axes], ("value", "low", "high")
         cells = [[*(row[name] for name in names), *(f"{row[key]:.4g}" for key in numbers)] for row in rows]
         click.echo("\n".join(align_columns([[*names, "estimate", "low", "high"], *cells])))
@@ -346,218 +368,10 @@ def show_conditions(result: Estimate | PredictionSets) -> None:
         click.echo(result.certificate.at(0))
 
 
-@estimate.command("mean")
-@estimate_options(BY, OUTCOME)
-@raw_label_options
-@flags_in_errors(groups="--by", users="--user", release="FILE")
-def mean(data: str, **options: Any) -> None:
-    """Estimate the share of each class, or a mean.
-
-    The estimate is overall, or by a public column.
-    """
-    from labeldp import inference
-
-    source = source_of(data, options)
-    chosen = settings(source, options, "outcome")
-    show(source.ask("mean", lambda release: inference.mean(release, **chosen), by=options["groups"]), options)
-
-
-@estimate.command("quantile")
-@estimate_options(BY, click.option("--at", type=float, default=0.5, show_default=True, help="The median is 0.5."))
-@raw_label_options
-@flags_in_errors(groups="--by", users="--user", release="FILE")
-def quantile(data: str, **options: Any) -> None:
-    """Estimate a quantile of ordered classes or binned numbers."""
-    from labeldp import inference
-
-    source = source_of(data, options)
-    chosen = settings(source, options, "at")
-    show(source.ask("mean", lambda release: inference.quantile(release, **chosen), by=options["groups"]), options)
-
-
-@estimate.command("difference")
-@estimate_options(
-    TREATED,
-    BY,
-    OUTCOME,
-    click.option("--covariates", metavar="COLUMNS", help="Public numbers, measured before the treatment."),
-)
-@raw_label_options
-@flags_in_errors(groups="--by", users="--user", release="FILE")
-def difference(data: str, treated: str, covariates: str | None, **options: Any) -> None:
-    """Estimate the effect of a randomized treatment.
-
-    The estimate is overall, or by a public column.
-    """
-    import numpy as np
-
-    from labeldp import inference
-
-    source = source_of(data, options)
-    names = [] if covariates is None else covariates.split(",")
-    table = np.column_stack([source.numbers(name, "--covariates") for name in names]) if names else None
-    arms = source.numbers(treated, "--treated")
-    chosen = settings(source, options, "outcome")
-    result = source.ask(
-        "difference",
-        lambda release: inference.difference(release, arms, covariates=table, **chosen),
-        treated=treated,
-        by=options["groups"],
-    )
-    show(result, options)
-
-
-@estimate.command("odds-ratio")
-@estimate_options(click.option("--exposure", required=True, metavar="COLUMN", help="1 or 0, true or false."), OUTCOME)
-@raw_label_options
-@flags_in_errors(treated="--exposure", users="--user", release="FILE")
-def odds_ratio(data: str, exposure: str, **options: Any) -> None:
-    """Estimate the odds ratio of a class for an exposure.
-
-    The exposure is public. The interval is exact, and wide.
-    """
-    from labeldp import inference
-
-    source = source_of(data, options)
-    exposed = source.numbers(exposure, "--exposure")
-    chosen = settings(source, options, "outcome")
-    result = source.ask(
-        "difference", lambda release: inference.odds_ratio(release, exposed, **chosen), treated=exposure
-    )
-    show(result, options)
-
-
-@estimate.command("monitor")
-@estimate_options(
-    click.option("--treated", metavar="COLUMN", help="Who was treated: then the effect; else the share."), OUTCOME
-)
-@flags_in_errors(users="--user", release="FILE")
-def monitor(data: str, treated: str | None, **options: Any) -> None:
-    """Estimate a share, a mean or an effect over time.
-
-    The intervals hold after every record, in the order of FILE.
-    """
-    from labeldp import inference
-
-    source = ReleasedFile(data)
-    arms, looks = source.numbers(treated, "--treated"), 200 if options["report"] else 10
-    show(inference.monitor(source.release, arms, looks=looks, **settings(source, options, "outcome")), options)
-
-
-SCORES = ("accuracy", "precision", "recall", "f1", "auc", "average_precision", "log_loss", "brier", "confusion")
-
-PREDICTED = ("accuracy", "precision", "recall")
-"""The scores that counts by predicted class give."""
-
-
-@estimate.command("evaluate")
-@estimate_options(
-    click.option("--probabilities", required=True, metavar="COLUMN", help="P(second of two classes), by a model."),
-    WHY,
-    click.option("--score", type=click.Choice(SCORES), default="accuracy", show_default=True, help="The score."),
-    click.option("--gap", is_flag=True, help="With --by: differences to the largest group."),
-    BY,
-)
-@raw_label_options
-@flags_in_errors(groups="--by", users="--user", release="FILE")
-def evaluate(data: str, probabilities: str, why: str, score: str, gap: bool, **options: Any) -> None:
-    """Evaluate a model on noisy labels.
-
-    The model must not have been trained on these labels. The result is overall, or by a public column.
-    """
-    from labeldp import inference
-    from labeldp.privacy import InputError, Public
-
-    source = source_of(data, options)
-    chances = Public(source.numbers(probabilities, "--probabilities"), why=why)
-    chosen = settings(source, options)
-    if isinstance(source, RawFile) and score not in (*PREDICTED, "auc"):
-        raise InputError(f"--score {score} needs single answers: labeldp release, and estimate from its output")
-
-    def scores(release: Any) -> Any:
-        evaluated = inference.evaluate(release, chances, **chosen)
-        return evaluated.gap(score) if gap else getattr(evaluated, score)(), evaluated
-
-    question = "auc" if score == "auc" else "evaluate"
-    result, evaluated = source.ask(question, scores, probabilities=probabilities, why=why, by=options["groups"])
-    show(result, options, evaluated)
-
-
-@estimate.command("compare")
-@estimate_options(
-    click.option("--one", required=True, metavar="COLUMN", help="The classes that a model predicts."),
-    click.option("--other", required=True, metavar="COLUMN", help="The classes that another model predicts."),
-    WHY,
-)
-@raw_label_options
-@flags_in_errors(predictions="--one", rival="--other", users="--user", release="FILE")
-def compare(data: str, one: str, other: str, why: str, **options: Any) -> None:
-    """Estimate how much more often one model is right.
-
-    Compares two models that were not trained on these labels.
-    """
-    from labeldp import inference
-    from labeldp.privacy import Public
-
-    source = source_of(data, options)
-    first, second = (Public(source.codes(name, flag), why=why) for name, flag in ((one, "--one"), (other, "--other")))
-    chosen = settings(source, options)
-    result = source.ask(
-        "compare",
-        lambda release: inference.compare(release, first, second, **chosen),
-        one=one,
-        other=other,
-        why=why,
-    )
-    show(result, options)
-
-
-@estimate.command("conformal")
-@add_options(
-    click.argument("data", metavar="FILE", type=PATH),
-    click.option(
-        "--probabilities",
-        metavar="COLUMNS",
-        help="By a model: P(second of two classes), or a column for each class in their order. Without it FILE must "
-        "hold bins of absolute residuals.",
-    ),
-    click.option("--why", metavar="TEXT", help="Why these labels did not make the probabilities."),
-    click.option("--coverage", type=float, default=0.9, show_default=True, help="How often a set holds the label."),
-    click.option("--risk", type=float, default=0.05, show_default=True, help="Probability that sets cover less."),
-    click.option("--by-class", is_flag=True, help="Compute a threshold for each class."),
-    BY,
-    click.option("--user", "users", metavar="COLUMN", help="Whose each record is, where users have several."),
-    click.option("--out", type=FILE, metavar="FILE", help="Write the set of each record of FILE: a new CSV file."),
-    click.option("--report", type=FILE, metavar="FILE", help="Write a report, one HTML file."),
-    json_option,
-)
-@flags_in_errors(groups="--by", users="--user", release="FILE", scores="--probabilities")
-def conformal(data: str, probabilities: str | None, why: str | None, **options: Any) -> None:
-    """Find prediction sets of classes, or intervals of numbers.
-
-    The sets contain the label as often as --coverage says.
-    """
-    import numpy as np
-
-    from labeldp import inference
-    from labeldp.privacy import InputError, Public
-
-    source, scores = ReleasedFile(data), None
-    if probabilities is not None:
-        if why is None:
-            raise InputError("--why must be given with --probabilities: why these labels did not make them")
-        table = np.column_stack([source.numbers(name, "--probabilities") for name in probabilities.split(",")])
-        table = np.column_stack([1 - table, table]) if table.shape[1] == 1 else table
-        if table.min() < 0 or np.abs(table.sum(axis=1) - 1).max() > 1e-3:
-            raise InputError("--probabilities must be at least 0, in rows that sum to 1")
-        scores = Public(1 - table, why=why)
-    elif options["out"] is not None:
-        raise InputError("--out goes with --probabilities: sets are of classes")
-    chosen = settings(source, options, "coverage", "risk", "by_class")
-    result = inference.conformal(source.release, scores, **chosen)
-    sets = None if scores is None else result.sets(scores.value, chosen.get("groups"))
+def show_sets(result: PredictionSets, options: dict[str, Any], domain: Any, sets: Any) -> None:
+    """Print thresholds of prediction sets, the conditions and the certificate; write the sets."""
     if options["out"] is not None:
-        write_sets(options["out"], sets, source.domain)
+        write_sets(options["out"], sets, domain)
     if options["report"] is not None:
         from labeldp.report import render_sets
 
@@ -585,3 +399,62 @@ def write_sets(path: str, sets: Any, domain: Any) -> None:
     names = np.asarray(domain.decode(np.arange(domain.size))).astype(str)
     with table_writer(path, ["set"]) as write:
         write([pa.array(["|".join(names[row]) for row in sets])])
+
+
+def option_of(entry: Input) -> Any:
+    """Return the option of an input."""
+    shown: dict[str, Any] = {"help": entry.help, "required": entry.required}
+    if entry.default is not None:
+        shown |= {"default": entry.default, "show_default": True}
+    if entry.choices:
+        shown["type"] = click.Choice(entry.choices)
+    elif entry.kind == "number":
+        shown["type"] = float
+    elif entry.kind == "switch":
+        shown["is_flag"] = True
+    else:
+        shown["metavar"] = METAVARS[entry.kind]
+    return click.option(entry.option, entry.argument, **shown)
+
+
+def command_of(name: str, entry: EstimateEntry) -> click.Command:
+    """Return the command of a row of `ESTIMATES`."""
+    inputs = (*entry.inputs, USERS)
+    flags = {part.alias: part.option for part in inputs if part.alias}
+
+    @flags_in_errors(groups="--by", users="--user", release="FILE", **flags)
+    def run(data: str, **options: Any) -> None:
+        run_estimate(entry, data, options)
+
+    run.__doc__ = entry.help
+    parts = [option_of(part) for part in inputs] + [OUTPUTS[output] for output in entry.outputs]
+    file = click.argument("data", metavar="FILE", type=PATH)
+    return click.command(name)(add_options(file, *parts)(raw_label_options(run) if entry.sums else run))
+
+
+def run_estimate(entry: EstimateEntry, data: str, options: dict[str, Any]) -> None:
+    """Read the columns, ask for what the estimate needs, and show the result."""
+    from labeldp.inference import PredictionSets
+    from labeldp.privacy import InputError
+
+    if options.get("out") is not None and options["probabilities"] is None:
+        raise InputError("--out goes with --probabilities: sets are of classes")
+    source = source_of(data, options)
+    chosen = values_of(source, (*entry.inputs, USERS), options)
+    chosen |= {"level": options["level"]} if "level" in options else {}
+    chosen |= {argument: values[bool(options["report"])] for argument, values in entry.details.items()}
+    score = "" if "" in entry.sums else options.get("score", "")
+    if isinstance(source, RawFile) and score not in entry.sums:
+        raise InputError(f"--score {score} needs single answers: labeldp release, and estimate from its output")
+    columns = {part.role: options[part.argument] for part in entry.inputs if part.role}
+    function = entry.load()
+    answer = source.ask(entry.sums.get(score, ""), lambda release: function(release, **chosen), **columns)
+    result, beside = answer if isinstance(answer, tuple) else (answer, None)
+    if isinstance(result, PredictionSets):
+        show_sets(result, options, source.domain, beside)
+    else:
+        show(result, options, beside, summary=entry.summary)
+
+
+for _name, _entry in ESTIMATES.items():
+    estimate.add_command(command_of(_name, _entry))

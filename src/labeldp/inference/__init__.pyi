@@ -1,8 +1,15 @@
 from . import designs as designs
+from .catalog import ESTIMATES as ESTIMATES
+from .catalog import RULES as RULES
+from .catalog import USERS as USERS
+from .catalog import EstimateEntry as EstimateEntry
+from .catalog import Input as Input
+from .catalog import Rule as Rule
 from .comparison import compare as compare
 from .conformal import METHODS as METHODS
 from .conformal import PredictionSets as PredictionSets
 from .conformal import conformal as conformal
+from .conformal import prediction_sets as prediction_sets
 from .curves import area_terms as area_terms
 from .designs import answers as answers
 from .effects import difference as difference
@@ -11,9 +18,7 @@ from .errors import Errors as Errors
 from .errors import SummedErrors as SummedErrors
 from .errors import evaluate_numbers as evaluate_numbers
 from .estimate import LEVEL as LEVEL
-from .estimate import RULES as RULES
 from .estimate import Estimate as Estimate
-from .estimate import Rule as Rule
 from .groups import PublicGroups as PublicGroups
 from .intervals import clopper_pearson as clopper_pearson
 from .intervals import fieller as fieller
@@ -26,6 +31,7 @@ from .power import Power as Power
 from .power import power as power
 from .regression import odds_ratio as odds_ratio
 from .regression import regression as regression
+from .regression import risk_ratio as risk_ratio
 from .released import Outcomes as Outcomes
 from .reuse import REUSED as REUSED
 from .reuse import refuse_reused as refuse_reused
@@ -37,6 +43,7 @@ from .scores import accuracy_of_agreements as accuracy_of_agreements
 from .scores import debiased_accuracy as debiased_accuracy
 from .scores import evaluate as evaluate
 from .scores import log_losses as log_losses
+from .scores import score as score
 from .sequences import monitor as monitor
 from .shares import mean as mean
 from .shares import quantile as quantile

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.inference.estimate import LEVEL, RULES, TARGETS, Estimate, check_level
+from labeldp.inference.catalog import RULES
+from labeldp.inference.estimate import LEVEL, TARGETS, Estimate, check_level
 from labeldp.inference.groups import PublicGroups
 from labeldp.inference.intervals import exact_shares, student_within
 from labeldp.inference.released import NoisySums, Outcomes, equal_rates, estimate_of, public_numbers

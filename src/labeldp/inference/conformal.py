@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from labeldp.inference.estimate import CLUSTERED, Rule
+from labeldp.inference.catalog import Rule
+from labeldp.inference.estimate import CLUSTERED
 from labeldp.inference.groups import PublicGroups, means_of
 from labeldp.inference.intervals import clopper_pearson, earlier_variances
 from labeldp.inference.released import Outcomes, public_numbers
 from labeldp.inference.reuse import refuse_reused
 from labeldp.inference.shares import ORDER
 from labeldp.mechanisms import ResponseOnBins
-from labeldp.privacy import Certificate, Flags, Floats, InputError, check_choice, check_integer
+from labeldp.privacy import Certificate, Flags, Floats, InputError, Public, check_choice, check_integer
 
 METHODS: dict[str, Rule] = {
     "betting": Rule("fixed sequence of betting tests", "finite sample"),
@@ -250,6 +251,21 @@ def _half_width(outcomes: Outcomes, cells: PublicGroups, goal: float, risk: floa
     first = enough.argmax(axis=1)
     edges = outcomes.mechanism.edges[first + 1]
     return _sets(outcomes, edges if cells.codes is not None else edges[0], goal, risk, method, cells.axes, None)
+
+
+def prediction_sets(
+    release: Any, probabilities: Any = None, *, groups: Any = None, **options: Any
+) -> tuple[PredictionSets, Flags | None]:
+    """Return thresholds, and of classes the set of each record, shape (n, K); see `conformal`.
+
+    Args:
+        release, groups: see `conformal`.
+        probabilities: `Public(array, why="…")` of a model that saw none of these labels, shape (n, K); None for bins.
+        options: of `conformal`.
+    """
+    scores = None if probabilities is None else Public(1 - probabilities.value, why=probabilities.why)
+    result = conformal(release, scores, groups=groups, **options)
+    return result, None if scores is None else result.sets(scores.value, groups)
 
 
 def _sets(

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.inference.estimate import LEVEL, RULES, Estimate
+from labeldp.inference.catalog import RULES
+from labeldp.inference.estimate import LEVEL, Estimate
 from labeldp.inference.groups import Codes, PublicGroups, means_of
 from labeldp.inference.intervals import (
     clopper_pearson,

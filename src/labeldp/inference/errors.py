@@ -6,7 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.inference.estimate import INDEPENDENT, LEVEL, RULES, Estimate
+from labeldp.inference.catalog import RULES
+from labeldp.inference.estimate import INDEPENDENT, LEVEL, Estimate
 from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import fieller, laplace_quantile, normal_quantile, student
 from labeldp.inference.reuse import refuse_reused

@@ -1,89 +1,16 @@
 """An estimate with its interval, what the interval guarantees, and on which conditions."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from labeldp.privacy import Certificate, InputError, set_fields
 
 LEVEL = 0.95
+"""The coverage of intervals by default."""
 
-
-class Rule(NamedTuple):
-    """The default interval of an estimator.
-
-    Args:
-        method: which interval it is.
-        guarantee: what holds with probability `level`: "exact" and "finite sample" for every number of records,
-            "asymptotic" for many, "anytime" at all numbers of records together.
-    """
-
-    method: str
-    guarantee: str
-
-
-RULES: Mapping[str, Rule] = {
-    "share": Rule("Clopper-Pearson interval of the answers", "exact"),
-    "share, normal": Rule("Student's interval of debiased answers", "asymptotic"),
-    "share of these records": Rule("normal interval of the noise", "asymptotic"),
-    "share, declared for each record": Rule("Student's interval of weighted answers", "asymptotic"),
-    "share, sums": Rule("test of a binomial count with geometric noise, inverted", "exact"),
-    "share of these records, sums": Rule("quantile of geometric noise", "exact"),
-    "mean, two outputs": Rule("Clopper-Pearson interval of the answers", "exact"),
-    "mean": Rule("Student's interval of debiased numbers", "asymptotic"),
-    "mean, few records": Rule("betting interval", "finite sample"),
-    "mean, sums": Rule("normal interval with the largest variance that the range admits", "asymptotic"),
-    "quantile": Rule("Clopper-Pearson tests of cumulated shares, inverted", "exact"),
-    "quantile, normal": Rule("normal tests of cumulated shares, inverted", "asymptotic"),
-    "quantile, sums": Rule("normal tests of noisy cumulated counts, inverted", "asymptotic"),
-    "difference": Rule("two Clopper-Pearson intervals of the answers, variances recovered", "asymptotic"),
-    "difference, numbers": Rule("two Student's intervals of debiased numbers, variances recovered", "asymptotic"),
-    "difference, adjusted": Rule("regression with interactions, HC2 errors", "asymptotic"),
-    "difference, propensity": Rule("augmented inverse propensity weighting, Student's interval", "asymptotic"),
-    "difference, sums": Rule("two exact intervals, variances recovered", "asymptotic"),
-    "difference, number sums": Rule(
-        "two normal intervals with the largest variance that the range admits, variances recovered", "asymptotic"
-    ),
-    "accuracy": Rule("Clopper-Pearson interval of the answers", "exact"),
-    "precision": Rule("Clopper-Pearson interval of the answers", "exact"),
-    "recall": Rule("Fieller's interval; where answers are few, three exact intervals", "asymptotic"),
-    "accuracy, sums": Rule("exact intervals by predicted class and of its size, variances recovered", "asymptotic"),
-    "recall, sums": Rule("three exact intervals, which hold together", "exact"),
-    "F1": Rule("Fieller's interval; where answers are few, three exact intervals", "asymptotic"),
-    "confusion": Rule("two exact intervals, variances recovered", "asymptotic"),
-    "confusion, normal": Rule("Student's interval of debiased answers", "asymptotic"),
-    "area under the ROC curve": Rule("Fieller's interval of two U-statistics, widened for skewness", "asymptotic"),
-    "average precision": Rule("Fieller's interval of two statistics of pairs, widened for skewness", "asymptotic"),
-    "area under the ROC curve, sums": Rule(
-        "test with the largest variance that the sums admit, inverted", "asymptotic"
-    ),
-    "log loss": Rule("Student's interval of debiased losses", "asymptotic"),
-    "Brier score": Rule("Student's interval of debiased losses", "asymptotic"),
-    "calibration": Rule("Clopper-Pearson interval of the answers", "exact"),
-    "gap": Rule("difference of two intervals, variances recovered", "asymptotic"),
-    "comparison": Rule("Clopper-Pearson intervals of how often the models differ and which is right", "exact"),
-    "comparison, classes": Rule("Student's interval of debiased differences", "asymptotic"),
-    "comparison, sums": Rule("exact intervals by prediction and of its size, variances recovered", "asymptotic"),
-    "squared error": Rule("Student's interval of debiased squares", "asymptotic"),
-    "squared error, sums": Rule("quantile of the noise and the largest variance that the range admits", "asymptotic"),
-    "explained share": Rule("Fieller's interval", "asymptotic"),
-    "explained share, sums": Rule("ratio of two intervals, which hold together", "asymptotic"),
-    "logistic": Rule("likelihood ratio test, inverted", "asymptotic"),
-    "logistic, users": Rule("sandwich errors", "asymptotic"),
-    "linear": Rule("least squares, HC2 errors", "asymptotic"),
-    "linear, sums": Rule("normal interval with the largest variance that the sums admit", "asymptotic"),
-    "odds ratio": Rule("two Clopper-Pearson tests, combined and inverted", "asymptotic"),
-    "odds ratio, sums": Rule(
-        "two exact tests of binomial counts with geometric noise, combined and inverted", "asymptotic"
-    ),
-    "sequence": Rule("beta-binomial confidence sequence of the answers", "anytime"),
-    "sequence, numbers": Rule("betting confidence sequence", "anytime"),
-    "sequence of a difference": Rule("betting confidence sequence of pairs", "anytime"),
-}
-"""The default interval of each estimator: fixed beforehand, and never chosen by the widths that came out."""
 
 CLUSTERED = "with errors clustered by user"
 
@@ -208,6 +135,36 @@ class Estimate:
         for name in ("level", "guarantee", "method", "simultaneous", "target"):
             columns[name] = [getattr(self, name)] * len(listed)
         return pa.table({"quantity": [self.quantity] * len(listed), **columns})
+
+    def conf_int(self) -> Any:
+        """Return the intervals, low and high along the last axis, shape (…, 2), as statsmodels names them."""
+        return np.stack([self.low, self.high], axis=-1)
+
+    def summary(self) -> str:
+        """Return a table of the estimates in the form that statsmodels prints, with odds ratios of log odds ratios.
+
+        The standard error is blank where an interval has none.
+        """
+        tail = (1 - self.level) / 2
+        ends = {f"[{tail:.4g}": self.low, f"{1 - tail:.4g}]": self.high}
+        columns = [("coef", self.value), ("std err", self.stderr), *ends.items()]
+        if self.quantity == "log odds ratio":
+            with np.errstate(over="ignore"):
+                odds = {"odds ratio": self.value, **ends}
+                columns += [(title, np.exp(numbers)) for title, numbers in odds.items()]
+        cells = [["", *self.rows()]]
+        for title, numbers in columns:
+            texts = [""] * len(self.rows()) if numbers is None else map(number_text, np.ravel(numbers).tolist())
+            cells.append([title, *texts])
+        width, *widths = (max(map(len, column)) for column in cells)
+        lines = [
+            "  ".join([name.ljust(width), *map(str.rjust, numbers, widths)])
+            for name, *numbers in zip(*cells, strict=True)
+        ]
+        records = "" if self.records is None else f", {self.records:,} records"
+        method = f"({self.guarantee}: {self.method})"
+        head = f"{self.quantity} {self._about}{records}, {100 * self.level:g} % intervals {method}"
+        return "\n".join([head, *lines])
 
     def plot(self) -> str:
         """Return a forest plot of the estimates as SVG text."""

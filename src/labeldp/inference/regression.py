@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtr
 
+from labeldp.inference.catalog import RULES, Rule
 from labeldp.inference.effects import least_squares, values_of
-from labeldp.inference.estimate import LEVEL, RULES, Estimate, Rule, check_level
+from labeldp.inference.estimate import LEVEL, Estimate, check_level
 from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import Ends, exact_shares, normal_quantile, sidak, spread_of, student, student_or_more
 from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code
@@ -302,14 +303,39 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
 
     Source: Wilks for the combination of two tests.
     """
+    source, sums, share, ends_of = _shares_by_exposure(release, exposed, outcome, users, "an odds ratio", level)
+    rule = RULES["odds ratio, sums" if sums else "odds ratio"]
+    return _ratio(source, rule, "odds ratio", logit, share, ends_of, level)
+
+
+def risk_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = None, level: float = LEVEL) -> Estimate:
+    """Estimate how many times as frequent a class is with a public exposure as without: the relative lift plus one.
+
+    Args:
+        release, exposed, outcome, users, level: see `odds_ratio`.
+
+    Returns:
+        The ratio; its upper end is infinite where answers do not show that the class occurs without the exposure.
+
+    Source: Wilks for the combination of two tests.
+    """
+    source, sums, share, ends_of = _shares_by_exposure(release, exposed, outcome, users, "a risk ratio", level)
+    rule = RULES["risk ratio, sums" if sums else "risk ratio"]
+    return _ratio(source, rule, "risk ratio", np.log, share, ends_of, level)
+
+
+def _shares_by_exposure(
+    release: Any, exposed: Any, outcome: Any, users: Any, title: str, level: float
+) -> tuple[Outcomes | NoisySums, bool, Floats, Callable[[float], Ends]]:
+    """Return the source, whether it is sums, the shares of a class without and with exposure, and their ends."""
     check_level(level)
     if is_sums(release):
-        source, share, ends_of = odds_of_sums(release, exposed, outcome, users)
-        return _odds(source, RULES["odds ratio, sums"], share, ends_of, level)
+        sums, share, ends_of = odds_of_sums(release, exposed, outcome, users)
+        return sums, True, share, ends_of
     outcomes = Outcomes.of(release, users, treated=exposed)
     if outcomes.clustered:
         raise InputError(
-            "must be left out: an odds ratio needs records that are independent of each other; regression has "
+            f"must be left out: {title} needs records that are independent of each other; regression has "
             "errors clustered by user",
             argument="users",
         )
@@ -326,17 +352,23 @@ def odds_ratio(release: Any, exposed: Any, *, outcome: Any = None, users: Any = 
     def ends_of_answers(level: float) -> Ends:
         return exact_shares(hits, cells.sizes, (hit, miss), level)[1:3]
 
-    return _odds(outcomes, RULES["odds ratio"], share, ends_of_answers, level)
+    return outcomes, False, share, ends_of_answers
 
 
 ANGLES = 13
 """Ways to divide the risk of a test of two shares between them."""
 
 
-def _odds(
-    source: Outcomes | NoisySums, rule: Rule, share: Floats, ends_of: Callable[[float], Ends], level: float
+def _ratio(
+    source: Outcomes | NoisySums,
+    rule: Rule,
+    quantity: str,
+    measure: Callable[[Floats], Floats],
+    share: Floats,
+    ends_of: Callable[[float], Ends],
+    level: float,
 ) -> Estimate:
-    """Return the odds ratio of two shares, without and with exposure.
+    """Return the ratio of the measures of two shares, with exposure and without.
 
     A ratio is refused if, for all two shares with this ratio, the squares of the normal quantiles at which their
     intervals end sum to more than that of the level.
@@ -344,15 +376,17 @@ def _odds(
     Args:
         source: what the shares are from.
         rule: see `Rule`.
+        quantity: the ratio, in words.
+        measure: the logarithm of a measure that grows with a share: the share or its odds.
         share: shape (2,).
         ends_of: their ends at a level, each shape (2,).
         level: coverage.
     """
     quantiles = normal_quantile(level) * np.sin(np.linspace(0, np.pi / 2, ANGLES))
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = np.stack([logit(np.clip(ends_of(float(2 * ndtr(at) - 1)), 0, 1)) for at in quantiles], axis=1)
-        value = np.exp(logit(share[1]) - logit(share[0])) if np.all((share > 0) & (share < 1)) else np.nan
+        low, high = np.stack([measure(np.clip(ends_of(float(2 * ndtr(at) - 1)), 0, 1)) for at in quantiles], axis=1)
+        value = np.exp(measure(share[1]) - measure(share[0])) if np.all((share > 0) & (share < 1)) else np.nan
         least, most = low[:, 1] - high[::-1, 0], high[:, 1] - low[::-1, 0]
         lower = np.exp(np.min(np.where(least < np.inf, least, -np.inf)))  # of two empty intervals nothing follows
         upper = np.exp(np.max(np.where(most > -np.inf, most, np.inf)))
-    return estimate_of(source, rule, "odds ratio", (), value, lower, upper, None, level, False)
+    return estimate_of(source, rule, quantity, (), value, lower, upper, None, level, False)

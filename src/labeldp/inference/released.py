@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.inference.estimate import CLUSTERED, CLUSTERS, INDEPENDENT, Estimate, Rule, check_level
+from labeldp.inference.catalog import Rule
+from labeldp.inference.estimate import CLUSTERED, CLUSTERS, INDEPENDENT, Estimate, check_level
 from labeldp.inference.groups import (
     BLOCK,
     Codes,

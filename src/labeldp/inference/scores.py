@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.inference.catalog import RULES, SCORES
 from labeldp.inference.comparison import compare_answers
 from labeldp.inference.curves import PairTerms, area_terms, precision_terms, ratio_of_pairs
-from labeldp.inference.estimate import INDEPENDENT, LEVEL, RULES, TARGETS, Estimate, check_level
+from labeldp.inference.estimate import INDEPENDENT, LEVEL, TARGETS, Estimate, check_level
 from labeldp.inference.groups import Codes, Means, PublicGroups
 from labeldp.inference.intervals import (
     Ends,
@@ -106,6 +107,28 @@ def evaluate(
     if isinstance(source, Outcomes):
         refuse_reused(source.mechanism, release.value, probabilities=scores.predictions)
     return scores
+
+
+def score(
+    release: Any,
+    probabilities: Any,
+    score: str = "accuracy",
+    *,
+    gap: bool = False,
+    groups: Any = None,
+    users: Any = None,
+    level: float = LEVEL,
+) -> tuple[Estimate, "Scores"]:
+    """Return one score of a classifier, or its gaps between groups, and all scores; see `evaluate`.
+
+    Args:
+        release, probabilities, groups, users, level: see `evaluate`.
+        score: the name of a method of `Scores`.
+        gap: whether to return `Scores.gap` of the score.
+    """
+    check_choice(score, "score", SCORES)
+    scores = evaluate(release, probabilities, groups=groups, users=users, level=level)
+    return scores.gap(score) if gap else getattr(scores, score)(), scores
 
 
 @dataclass(frozen=True)

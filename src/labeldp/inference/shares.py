@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.inference.estimate import LEVEL, RULES, TARGETS, Estimate, Rule, check_level
+from labeldp.inference.catalog import RULES, Rule
+from labeldp.inference.estimate import LEVEL, TARGETS, Estimate, check_level
 from labeldp.inference.groups import PublicGroups
 from labeldp.inference.intervals import betting, clopper_pearson, exact_shares, normal_quantile, student_within
 from labeldp.inference.released import NoisySums, Outcomes, entry_level, estimate_of, outcome_code, precision

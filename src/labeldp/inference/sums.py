@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.inference.estimate import RULES, Estimate
+from labeldp.inference.catalog import RULES
+from labeldp.inference.estimate import Estimate
 from labeldp.inference.groups import Codes, PublicGroups, refuse_other_index
 from labeldp.inference.intervals import (
     Ends,
