@@ -45,7 +45,7 @@ def made_up(records: int, columns: int, classes: int) -> tuple[np.ndarray, np.nd
 
 def fit(model: str, records: int, columns: int, classes: int, *, diagnostics: bool = False) -> Callable[[], object]:
     """`labeldp fit` of a table in Parquet, report included."""
-    from labeldp.fit import FitSettings, fit_file
+    from labeldp.fit import fit_file, parse_fit
     from labeldp.report import render_report
 
     folder = tempfile.TemporaryDirectory()
@@ -53,15 +53,15 @@ def fit(model: str, records: int, columns: int, classes: int, *, diagnostics: bo
     features, codes = made_up(records, columns, classes)
     table = {f"x{j}": column for j, column in enumerate(features.T)} | {"label": np.array(NAMES)[codes]}
     parquet.write_table(pa.table(table), place / "t.parquet")
-    settings = FitSettings.parse(
+    request = parse_fit(
         label="label", classes=",".join(NAMES[:classes]), epsilon="1", delta="0", dataset="d", model=model,
         features=None, stages=None,
     )  # fmt: skip
 
     def work() -> None:
         fit_file(
+            request,
             str(place / "t.parquet"),
-            settings,
             ledger=str(place / "l.db"),
             out=str(place / "o"),
             render=render_report,

@@ -33,6 +33,7 @@ from labeldp.fit import (
     Stage,
     feature_rows,
     feature_table,
+    fit_request,
     label_column,
     prepare,
     refuse_label,
@@ -56,7 +57,7 @@ from labeldp.privacy import (
     InputError,
     LedgerError,
     Release,
-    Source,
+    Request,
     check_choice,
     decimal,
     float_below,
@@ -152,10 +153,9 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             BudgetExceeded: the right to fit, or the budget in the ledger file, is used up; nothing was charged.
             LedgerError: the ledger file cannot be used, or these are other records or labels than the dataset's.
         """
-        settings = self._settings()
-        if users is not None:
-            settings = replace(settings, user_column="users")
-        elif settings.delta and self.trust == "local":
+        request = self._request(None if users is None else "users")
+        settings = FitSettings.of(request)
+        if users is None and settings.delta and self.trust == "local":
             raise InputError("must be 0 with trust='local' and no users: one answer needs none", argument="delta")
         learner = self._learner()
         wraps = isinstance(learner, WrappedEstimator)
@@ -170,7 +170,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"must hold at least {MIN_RECORDS} records, and has n_samples={records}", argument="X")
         self._check_count(records)
         self._records = records
-        settings = replace(settings, model=self._name(settings, sample_weight, learner))
+        request = replace(request, does=self._name(settings, sample_weight, learner))
         takers = learner.estimators if isinstance(learner, WrappedEstimator) else ()
         weights = record_weights(sample_weight, records, takers)
         rows = GivenRows.of(features, labels, ids, settings.domain, users, weights)
@@ -181,7 +181,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
 
         fit = self._fit_once if self.ledger is None else self._fit_by_ledger
         with self._threads():
-            job, release = fit(settings, learner, rows, on_release)
+            job, release = fit(request, learner, rows, on_release)
         order, evaluation = cast(GivenRows, job.rows).order, release.value.evaluation
         assert evaluation is not None and evaluation.rows is not None
         self.evaluation_ = replace(evaluation, rows=order[evaluation.rows])
@@ -198,7 +198,14 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         self.certificate_ = replace(release.certificate, request=None if learner else release.certificate.request)
         weighted = sample_weight is not None
         self.choice_ = job.choice
-        self._job = job.settings, job.learner, weighted, tuple(stages), datetime.now(UTC).isoformat(timespec="seconds")
+        self._job = (
+            job.taken,
+            job.settings,
+            job.learner,
+            weighted,
+            tuple(stages),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
         return self
 
     def _encoded(self, X: Any) -> Any:
@@ -264,7 +271,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: these are not as many records as were fitted, or the fit has no report.
         """
-        model, (settings, learner, weighted, stages, created) = self._fitted(), self._job
+        model, (taken, settings, learner, weighted, stages, created) = self._fitted(), self._job
         if weighted or isinstance(learner, WrappedEstimator):
             raise InputError(
                 "of a scikit-learn estimator, or of weighted records, have no report: read evaluation_",
@@ -280,9 +287,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         rows_of_fit = GivenRows(model.encoder, model.encoder.transform(table), None, settings.domain, None, order)
         account: Any = FitCost(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
-            account = LedgerFile(self.ledger).dataset(settings.dataset, revision=settings.revision)
-        request = self.certificate_.request or settings.request(Source("", "y"))
-        job = Job(request, settings, learner, rows_of_fit, account, self.choice_)
+            account = LedgerFile(self.ledger).dataset(settings.dataset, revision=self.revision)
+        job = Job(self.certificate_.request or taken, taken, settings, learner, rows_of_fit, account, self.choice_)
         release = Release(replace(model, encoder=None), self.certificate_)
         from labeldp.fit import diagnosed  # what a fit does not need
 
@@ -290,7 +296,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         summary = diagnosed(summary, job, release.value, lambda text, share: None)
         return summary if summary.created else replace(summary, created=created)
 
-    def _settings(self) -> FitSettings:
+    def _request(self, users: str | None) -> Request:
+        """Return the request of the fit; raise an error if a parameter is invalid."""
         domain = self._domain().in_file()
         Budget(self.epsilon, self.delta)
         check_choice(self.trust, "trust", TRUSTS)
@@ -304,7 +311,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError("must be a number of threads, or -1 for one on each core", argument="n_jobs")
         assert isinstance(domain, Classes | Interval)
         named: dict[str, Any] = {"revision": self.revision, "trust": self.trust, "evaluation": self.evaluation}
-        return FitSettings("", domain, epsilon, delta, self.dataset or "labels", encoder=self.representation, **named)
+        named |= {"encoder": self.representation, "user_column": users}
+        return fit_request("", domain, epsilon, delta, self.dataset or "labels", **named)
 
     def _check_count(self, records: int) -> None:
         """Refuse a part of the records, where `records` says how many there are."""
@@ -320,22 +328,22 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _fit_once(
-        self, settings: FitSettings, learner: Learner | None, rows: GivenRows, on_release: OnRelease
+        self, request: Request, learner: Learner | None, rows: GivenRows, on_release: OnRelease
     ) -> tuple[Job, Release[Model]]:
         """Use up the right to fit, unless the labels are refused before they are charged."""
-        ledger = Ledger(Budget(settings.epsilon, settings.delta), settings.dataset)
-        job, right = prepare(settings, rows, ledger, learner=learner), getattr(self, "_right", None)
+        ledger = Ledger(request.budget, request.scope.name)
+        job, right = prepare(request, rows, ledger, learner=learner), getattr(self, "_right", None)
         if right is None:
             raise BudgetExceeded(NO_RIGHT)
         with right.use(ledger):
             return job, job.learn(on_release)
 
     def _fit_by_ledger(
-        self, settings: FitSettings, learner: Learner | None, rows: GivenRows, on_release: OnRelease
+        self, request: Request, learner: Learner | None, rows: GivenRows, on_release: OnRelease
     ) -> tuple[Job, Release[Model]]:
         """Charge a ledger file, which finds again what it released."""
         try:
-            job = prepare(settings, rows, os.fspath(self.ledger), learner=learner)  # type: ignore[arg-type]
+            job = prepare(request, rows, os.fspath(self.ledger), learner=learner)  # type: ignore[arg-type]
             state = cast(DatasetSnapshot, job.account.state)
             if self._is_clone and self.records is None and state.count is None:
                 budget = " --epsilon …" if state.is_new else ""

@@ -19,7 +19,7 @@ import labeldp as ldp
 from labeldp.audit import audit_run, export_ledger, make_key, sign_files
 from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import CERTIFIED, FitSettings, FitSummary, fit_file
+from labeldp.fit import CERTIFIED, FitSummary, fit_file, fit_request
 from labeldp.fit.bundle import certificate_digest, file_digest
 from labeldp.online import run_online
 from labeldp.privacy import Certificate, LabelDPError, Request, Source
@@ -33,8 +33,10 @@ VERIFIER = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "verify_cert
 METADATA = b"labeldp.certificate"
 CERTIFICATE, SUMMARY = "certificate.json", "summary.json"
 
-LOCAL = FitSettings("bought", CLASSES, 1.0, 0.0, "bought", id_column="id", model="linear")
-MODELS = {"local": LOCAL, "central": replace(LOCAL, trust="central", delta=1e-6)}
+MODELS = {
+    trust: fit_request("bought", CLASSES, 1.0, delta, "bought", id_column="id", model="linear", trust=trust)
+    for trust, delta in (("local", 0.0), ("central", 1e-6))
+}
 ARTIFACTS = {
     "noisy.csv": "people.csv",
     "noisy.parquet": "people.csv",
@@ -82,8 +84,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     request = Request.of("sums", "mean", "bought", source, 1, 0, domain=CLASSES)
     PrivateColumn.read(data, "bought", CLASSES, "id").release(request, ledger=ledger, out=folder / "question.csv")
     run_online(folder / "losses.csv", epsilon=1.0, out=folder / "decisions.csv", ledger=ledger, dataset="losses")
-    for name, settings in MODELS.items():
-        fit_file(data, settings, ledger=str(ledger), out=str(folder / name), render=render_report)
+    for name, request in MODELS.items():
+        fit_file(request, data, ledger=str(ledger), out=str(folder / name), render=render_report)
     for name in ("me.pem", "other.pem"):
         make_key(str(folder / name))
     for name in ARTIFACTS:

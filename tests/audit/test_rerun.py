@@ -13,7 +13,7 @@ from pyarrow import parquet
 from labeldp.audit import audit_run
 from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file, verify
+from labeldp.fit import fit_file, fit_request, verify
 from labeldp.learners import LEARNERS, TRUSTS
 from labeldp.mechanisms import COMMANDS, Classes, Interval, load
 from labeldp.online import run_online
@@ -128,24 +128,23 @@ MODELS += [("auto", trust) for trust in TRUSTS]
 @pytest.mark.parametrize(("name", "trust"), mostly_slow(MODELS, [("linear", "local"), ("cells", "central")]))
 def test_every_learner_is_asked_again(tmp_path: Path, name: str, trust: str) -> None:
     data, out = people(tmp_path), tmp_path / "model"
-    settings = FitSettings("bought", Classes(CLASSES), 2.0, 0.0, "people", trust=trust, model=name, id_column="id")
-    fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report)
+    asked = fit_request("bought", Classes(CLASSES), 2.0, 0.0, "people", trust=trust, model=name, id_column="id")
+    fit_file(asked, data, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report)
     request = verify(str(out)).certificate.request
     assert request is not None and request.kind == "fit"
-    assert FitSettings.of(request).request(request.source).digest == request.digest
     assert status(out, data) == 0
     assert status(out, people(tmp_path, changed=3)) == 1
 
 
 def test_a_fit_is_asked_again_with_diagnostics_and_without_them(tmp_path: Path) -> None:
     data, out = people(tmp_path), tmp_path / "model"
-    settings = FitSettings("bought", Classes(CLASSES), 2.0, 0.0, "people", model="linear", id_column="id")
-    summary = fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report)
+    asked = fit_request("bought", Classes(CLASSES), 2.0, 0.0, "people", model="linear", id_column="id")
+    summary = fit_file(asked, data, ledger=str(tmp_path / "l.ledger"), out=str(out), render=render_report)
     assert summary.curve is None and not summary.importance
     assert "Permutation importance" not in (out / "report.html").read_text()
     assert status(out, data) == 0
     spent = LedgerFile(tmp_path / "l.ledger").dataset("people").spent
-    fit_file(data, settings, ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "whole"), render=render_report,
+    fit_file(asked, data, ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "whole"), render=render_report,
              diagnostics=True)  # fmt: skip
     assert status(tmp_path / "whole", data) == 0
     assert LedgerFile(tmp_path / "l.ledger").dataset("people").spent == spent
@@ -176,8 +175,8 @@ def test_a_request_is_the_same_for_other_labels(tmp_path: Path) -> None:
         losses = np.random.default_rng(number).random((20, 2))
         pd.DataFrame(losses, columns=["a", "b"]).to_csv(tmp_path / "losses.csv", index=False)
         certificates["online"] = run_online(tmp_path / "losses.csv", epsilon=1.0, out=folder / "decisions.csv")
-        settings = FitSettings("bought", Classes(CLASSES), 1.0, 0.0, "people", model="linear", id_column="id")
-        fit_file(str(tmp_path / "data.csv"), settings, ledger=str(folder / "l.ledger"), out=str(folder / "model"))
+        asked = fit_request("bought", Classes(CLASSES), 1.0, 0.0, "people", model="linear", id_column="id")
+        fit_file(asked, str(tmp_path / "data.csv"), ledger=str(folder / "l.ledger"), out=str(folder / "model"))
         certificates["fit"] = verify(str(folder / "model")).certificate
         source = Source.of(tmp_path / "data.csv", "bought", "id")
         request = Request.of("sums", "mean", "people", source, 1, 0, domain=Classes(CLASSES), by="team")

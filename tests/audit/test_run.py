@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from labeldp.audit import RunAudit, audit_run
 from labeldp.bags import release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, FitSummary, fit_file, verify
+from labeldp.fit import FitSummary, fit_file, fit_request, verify
 from labeldp.fit.bundle import file_digest
 from labeldp.mechanisms import Classes, Interval
 from labeldp.online import run_online
@@ -24,15 +23,8 @@ from labeldp.tables import column_digest
 from people import table_of_people
 from slow import mostly_slow
 
-SETTINGS = FitSettings(
-    label="bought",
-    domain=Classes(("no", "yes")),
-    epsilon=1.0,
-    delta=0.0,
-    dataset="bought",
-    id_column="id",
-    model="linear",
-)
+ASKED: dict[str, Any] = {"label": "bought", "domain": Classes(("no", "yes")), "epsilon": 1.0, "delta": 0.0}
+ASKED |= {"dataset": "bought", "id_column": "id", "model": "linear"}
 
 
 def audit_of(folder: Path, path: str, **files: str) -> RunAudit:
@@ -176,8 +168,9 @@ def test_a_folder_is_made_again(people: Path) -> None:
 @pytest.mark.parametrize(("trust", "stages"), mostly_slow([("local", 1), ("local", 2), ("central", 1)], [("local", 1)]))
 def test_a_fit_is_made_again_up_to_its_last_release(people: Path, trust: str, stages: int) -> None:
     model = "auto" if stages > 1 else "linear"
-    settings = replace(SETTINGS, trust=trust, delta=0.0 if trust == "local" else 1e-6, stages=stages, model=model)
-    fit_file(str(people / "people.csv"), settings, ledger=str(people / "people.ledger"), out=str(people / "model"))
+    changes = {"trust": trust, "delta": 0.0 if trust == "local" else 1e-6, "stages": stages, "model": model}
+    asked = fit_request(**ASKED | changes)
+    fit_file(asked, str(people / "people.csv"), ledger=str(people / "people.ledger"), out=str(people / "model"))
     before = (people / "people.ledger").read_bytes()
     asked = {"ledger": str(people / "people.ledger"), "data": str(people / "people.csv"), "render": render_report}
     found = audit_run(str(people / "model"), **asked)
@@ -456,7 +449,7 @@ def test_columns_beside_the_released_one_are_compared_with_those_made_again(rele
 def model(people: Path) -> Path:
     LedgerFile(people / "people.ledger").add("bought", Budget(epsilon=2))
     given = {"ledger": str(people / "people.ledger"), "out": str(people / "model"), "render": render_report}
-    fit_file(str(people / "people.csv"), SETTINGS, **given)
+    fit_file(fit_request(**ASKED), str(people / "people.csv"), **given)
     return people
 
 
@@ -492,8 +485,8 @@ def test_a_model_that_was_learned_otherwise_is_unverified(model: Path) -> None:
 
 def test_a_model_still_holds_when_the_ledger_went_on(model: Path) -> None:
     fit_file(
+        fit_request(**ASKED | {"epsilon": 0.5}),
         str(model / "people.csv"),
-        replace(SETTINGS, epsilon=0.5),
         ledger=str(model / "people.ledger"),
         out=str(model / "more"),
     )

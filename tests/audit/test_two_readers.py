@@ -18,7 +18,7 @@ from pyarrow import csv, parquet
 import labeldp as ldp
 from labeldp.audit import check_signature, describe_certificate, make_key, sign_files
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file, load, verify
+from labeldp.fit import fit_file, fit_request, load, verify
 from labeldp.privacy import InputError
 from labeldp.releases import release_file
 from labeldp.report import render_report
@@ -46,9 +46,9 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in NAMES[:-1]:
         source = folder / ("people" if name == "parts" else "people.csv")
         release_file(source, out=folder / name, epsilon=1, ledger=folder / "l.ledger", **asked)
-    settings = FitSettings("bought", CLASSES, 1.0, 0.0, "bought", id_column="id", model="linear")
+    request = fit_request("bought", CLASSES, 1.0, 0.0, "bought", id_column="id", model="linear")
     out = str(folder / "model")
-    fit_file(str(folder / "people.csv"), settings, ledger=str(folder / "l.ledger"), out=out, render=render_report)
+    fit_file(request, str(folder / "people.csv"), ledger=str(folder / "l.ledger"), out=out, render=render_report)
     make_key(str(folder / SECRET))
     for name in NAMES:
         sign_files(str(folder / name), str(folder / SECRET))

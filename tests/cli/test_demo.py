@@ -11,6 +11,7 @@ from cli.conftest import Ran
 from labeldp import fit
 from labeldp.cli.options import program
 from labeldp.curator import LedgerFile
+from labeldp.privacy import Request
 
 
 @pytest.fixture(autouse=True)
@@ -18,9 +19,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same demo with a classifier that is quickly learned."""
     prepare = fit.prepare_demo
 
-    def prepare_quick(*arguments: Any, **options: Any) -> tuple[fit.FitSettings, dict[str, Any]]:
-        settings, files = prepare(*arguments, **options)
-        return replace(settings, model="linear"), files
+    def prepare_quick(*arguments: Any, **options: Any) -> tuple[Request, dict[str, Any]]:
+        request, files = prepare(*arguments, **options)
+        return replace(request, does="linear"), files
 
     monkeypatch.setattr(fit, "prepare_demo", prepare_quick)
 

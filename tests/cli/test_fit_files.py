@@ -11,7 +11,8 @@ import pytest
 
 from cli.conftest import PUBLIC, Ran, account
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, prepare, read_rows
+from labeldp.fit import parse_fit, prepare, read_rows
+from labeldp.privacy import Request
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "8"))
 QUICK = (*FIT, "--model", "linear", "--out", "model")
@@ -74,13 +75,13 @@ def test_the_word_is_said_again_by_the_command_of_the_report_and_names_no_other_
     assert labeldp(*fit, PUBLIC).status == 0
     found = summary(people)
     assert found["command"].endswith(f"--test public.csv {PUBLIC}")
-    rows, public = read_rows("people.csv", _settings(), "public.csv")
-    request = prepare(_settings(), rows, "l.ledger", data="people.csv", public=public).request
+    rows, public = read_rows(_request(), "people.csv", "public.csv")
+    request = prepare(_request(), rows, "l.ledger", public=public).request
     assert found["request"] == request.digest and request.command().endswith("--test public.csv")
 
 
-def _settings() -> FitSettings:
-    return FitSettings.parse(
+def _request() -> Request:
+    return parse_fit(
         label="bought", classes="no,yes", epsilon="1", delta="0", dataset="people", features=None, stages=None,
         model="linear",
     )  # fmt: skip

@@ -15,7 +15,7 @@ import labeldp as ldp
 from cli.conftest import DONE, PUBLIC, Ran, account
 from cli.test_refusals import refused
 from labeldp.features import ImageMap, PatchFilters, ScatterFilters
-from labeldp.fit import FitSettings, auto, job
+from labeldp.fit import auto, fit_request, job
 from labeldp.learners import catalog
 from labeldp.privacy import InputError
 
@@ -135,9 +135,9 @@ def test_networks_that_were_charged_stay_or_are_refused(people: Path, monkeypatc
 
     def asked(epsilon: float) -> job.Job:
         budget = ldp.Budget(8, 1e-6)
-        settings = FitSettings("labels", ldp.Classes(4), epsilon, 1e-6, "bars", trust="central", new_budget=budget)
-        rows, _ = job.read_rows(str(people / "bars.npz"), settings, None)
-        return job.prepare(settings, rows, people / "l.ledger")
+        request = fit_request("labels", ldp.Classes(4), epsilon, 1e-6, "bars", trust="central")
+        rows, _ = job.read_rows(request, str(people / "bars.npz"), None)
+        return job.prepare(request, rows, people / "l.ledger", new_budget=budget)
 
     def charged(epsilon: float) -> str:
         """Charge a step, and return whose the stored request is."""

@@ -14,7 +14,7 @@ from pyarrow import csv
 import labeldp as ldp
 from labeldp.bags import bag_sum, release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file, fit_linear
+from labeldp.fit import fit_file, fit_linear, parse_fit
 from labeldp.learners import MedianPartition
 from labeldp.online import run_online
 from labeldp.privacy import Request, Source
@@ -97,11 +97,11 @@ def aggregate(function: Any, **more: Any) -> Door:
 
 def fitting(trust: str, model: str) -> Door:
     def fit(place: Place, table: Any, out: Path) -> None:
-        settings = FitSettings.parse(
+        request = parse_fit(
             label="bought", classes="no,yes", epsilon=str(EPSILON), delta="0", dataset=place.dataset,
             features=",".join(FEATURES), id_column="id", trust=trust, model=model, stages=1,
         )  # fmt: skip
-        fit_file(csv_of(place, table), settings, ledger=str(place.ledger), out=str(out))
+        fit_file(request, csv_of(place, table), ledger=str(place.ledger), out=str(out))
 
     return fit
 
@@ -300,11 +300,11 @@ def under_other_ids(place: Place, table: Any, out: Path) -> None:
 
 
 def fit_of_users(place: Place, table: Any, out: Path) -> None:
-    settings = FitSettings.parse(
+    request = parse_fit(
         label="bought", classes="no,yes", epsilon="2", delta="0", dataset=place.dataset, features=",".join(FEATURES),
         id_column="id", user_column="user", per_user=2, trust="local", model="linear", stages=1,
     )  # fmt: skip
-    fit_file(csv_of(place, table), settings, ledger=str(place.ledger), out=str(out))
+    fit_file(request, csv_of(place, table), ledger=str(place.ledger), out=str(out))
 
 
 HISTORIES: dict[str, tuple[Callable[[Place], Any], Door]] = {

@@ -16,9 +16,10 @@ import pytest
 import labeldp as ldp
 from labeldp import encoders
 from labeldp.curator import Ledger
-from labeldp.fit import Described, FitSettings, GivenRows, auto, choose_model, prepare
+from labeldp.fit import Described, GivenRows, auto, choose_model, fit_request, prepare
 from labeldp.fit.rows import ImageRows
 from labeldp.learners import LEARNERS
+from labeldp.privacy import Request
 
 RECORDED = Path(__file__).with_name("auto.json")
 
@@ -54,11 +55,11 @@ def table(records: int, categories: int = 0) -> pa.Table:
     return pa.table(columns)
 
 
-def taken(rows: Any, settings: FitSettings) -> str:
+def taken(rows: Any, request: Request) -> str:
     """Return what a fit takes, or why it is refused."""
-    ledger = Ledger(ldp.Budget(settings.epsilon, settings.delta), "people")
+    ledger = Ledger(request.budget, "people")
     try:
-        job = prepare(settings, rows, ledger)
+        job = prepare(request, rows, ledger)
     except ldp.privacy.InputError as error:
         return "refused because networks need torch" if "torch" in str(error) else "refused"
     learner = job.learner
@@ -69,12 +70,12 @@ def taken(rows: Any, settings: FitSettings) -> str:
     return f"{type(learner).__name__} {learner.name} {words} | {answers.trust} {answers.epsilon:g} {answers.delta:g}"
 
 
-def cases() -> Iterator[tuple[str, Any, FitSettings]]:
+def cases() -> Iterator[tuple[str, Any, Request]]:
     """Yield name, rows and settings of each case."""
     tables = {(records, count): table(records, count) for records, count in product(SIZES, (0, 2))}
 
-    def settings(target: str, trust: str, epsilon: float, delta: float, **options: Any) -> FitSettings:
-        return FitSettings("bought", DOMAINS[target], epsilon, delta, "people", trust=trust, **options)
+    def settings(target: str, trust: str, epsilon: float, delta: float, **options: Any) -> Request:
+        return fit_request("bought", DOMAINS[target], epsilon, delta, "people", trust=trust, **options)
 
     def rows(records: int, target: str, categories: int = 0, **more: Any) -> GivenRows:
         return GivenRows.of(tables[records, categories], None, None, DOMAINS[target], **more)
@@ -124,16 +125,20 @@ def test_auto_takes_what_is_recorded() -> None:
 
 
 def test_a_choice_is_a_function_of_public_numbers_and_says_why() -> None:
-    settings = FitSettings("bought", ldp.Classes(2), 0.1, 1e-6, "people", trust="central")
-    choice = choose_model(settings, Described(5_000, 0.1, 3))
+    request = fit_request("bought", ldp.Classes(2), 0.1, 1e-6, "people", trust="central")
+
+    def chosen(name: str) -> Request:
+        return replace(request, options={**request.options, "chosen": name})
+
+    choice = choose_model(request, Described(5_000, 0.1, 3))
     assert (choice.name, choice.delta, choice.alternatives, choice.charged) == ("central linear", 1e-6, 2, False)
     assert str(choice).startswith("--model auto took central linear: public numbers cannot tell what noise costs. ")
-    stays = choose_model(settings, Described(5_000, 0.1, 3), lambda way: way.model == "cells")
+    stays = choose_model(request, Described(5_000, 0.1, 3), lambda way: way.model == "cells")
     assert stays.name == "central cells" and stays.delta == 0 and stays.charged
-    assert stays.reason == choose_model(replace(settings, chosen="central cells"), Described(5_000, 0.1, 3)).reason
+    assert stays.reason == choose_model(chosen("central cells"), Described(5_000, 0.1, 3)).reason
     with pytest.raises(ldp.privacy.InputError, match="has no way 'central forest'"):
-        choose_model(replace(settings, chosen="central forest"), Described(5_000, 0.1, 3))
-    named = choose_model(replace(settings, model="cells"), Described(5_000, 0.1, 3))
+        choose_model(chosen("central forest"), Described(5_000, 0.1, 3))
+    named = choose_model(replace(request, does="cells"), Described(5_000, 0.1, 3))
     assert named.model == "cells" and not str(named)
 
 

@@ -23,7 +23,7 @@ from skops import io
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.features import ImageMap, ScatterFilters
-from labeldp.fit import DESCRIPTION, ESTIMATOR, TRUSTED, Bundle, FitSettings, fit_file, predict_file, read_certified
+from labeldp.fit import DESCRIPTION, ESTIMATOR, TRUSTED, Bundle, fit_file, parse_fit, predict_file, read_certified
 from labeldp.fit.bundle import _dumped, certify
 from labeldp.learners import (
     CellClassifier,
@@ -41,7 +41,7 @@ from people import table_of_people
 
 Disk = Callable[[int], AbstractContextManager[None]]
 
-SETTINGS = FitSettings.parse(
+REQUEST = parse_fit(
     label="bought",
     classes="no,yes",
     epsilon="1",
@@ -54,7 +54,7 @@ SETTINGS = FitSettings.parse(
 
 
 def fit(folder: Path, out: str) -> None:
-    fit_file(str(folder / "people.csv"), SETTINGS, ledger=str(folder / "people.ledger"), out=str(folder / out))
+    fit_file(REQUEST, str(folder / "people.csv"), ledger=str(folder / "people.ledger"), out=str(folder / out))
 
 
 @pytest.fixture(scope="module")

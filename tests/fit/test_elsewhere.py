@@ -14,7 +14,7 @@ import labeldp as ldp
 from labeldp.audit import audit_run
 from labeldp.cli import main
 from labeldp.curator import copy_ledger
-from labeldp.fit import FitSettings, prepare
+from labeldp.fit import FitSettings, parse_fit, prepare
 from labeldp.fit.rows import PrivateRows
 from labeldp.tables import open_table
 from serve.server import TOKENS, Server, labels
@@ -103,15 +103,15 @@ def test_it_is_the_fit_that_it_would_be_beside_the_labels(
     values = labels() if kind == "classes" else NUMBERS
     features().assign(people=values).to_csv("whole.csv", index=False)
     options: dict[str, Any] = dict(zip(words.split()[::2], words.split()[1::2], strict=True))
-    settings = FitSettings.parse(
+    request = parse_fit(
         label="people", dataset="people", id_column="id", epsilon="1", delta=options.get("--delta", "0"),
         features=None, stages=int(options.get("--stages", 1)), trust=options.get("--trust", "local"),
         model=options.get("--model", "auto"),
         **({"classes": "no,yes,maybe"} if kind == "classes" else {"interval": "0,100", "grid": 101}),
     )  # fmt: skip
-    rows = PrivateRows.read("whole.csv", settings)
+    rows = PrivateRows.read("whole.csv", FitSettings.of(request))
     account = copy.dataset("people", analyst="ana")
-    job = prepare(settings, rows, account)
+    job = prepare(request, rows, account)
     here = job.learn(lambda *_: None)
     there = ldp.load("model")
     assert np.array_equal(

@@ -19,7 +19,7 @@ import labeldp as ldp
 from labeldp.audit import audit_csv, audit_run, check_signature, make_key, sign_files
 from labeldp.bags import read_bags, release_bags
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file, load, verify
+from labeldp.fit import fit_file, fit_request, load, verify
 from labeldp.images import open_images
 from labeldp.online import PrivateExperts, dump_state, load_state, run_online
 from labeldp.releases import release_file
@@ -75,10 +75,10 @@ def make(folder: Path) -> None:
     )  # fmt: skip
     make_key(str(folder / "me.pem"))
     sign_files(str(folder / "noisy.csv"), str(folder / "me.pem"))
-    settings = FitSettings(
+    request = fit_request(
         label="bought", domain=CLASSES, epsilon=1.0, delta=0.0, dataset="bought", id_column="id", model="linear"
     )
-    fit_file(str(folder / "people.csv"), settings, ledger=str(folder / "l.ledger"), out=str(folder / "model"))
+    fit_file(request, str(folder / "people.csv"), ledger=str(folder / "l.ledger"), out=str(folder / "model"))
     losses = np.random.default_rng(0).random((40, 3)).round(3)
     csv.write_csv(pa.table(dict(zip("abc", losses.T, strict=True))), folder / "losses.csv")
     learner = PrivateExperts(3, horizon=40, epsilon=1.0, delta=1e-6, rng=ldp.SystemRandomness())

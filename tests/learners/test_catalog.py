@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier
 
 import labeldp as ldp
 from labeldp.cli.fit import fit
-from labeldp.fit import TRUSTED, FitSettings, prepare, read_rows
+from labeldp.fit import TRUSTED, FitSettings, fit_request, prepare, read_rows
 from labeldp.learners import LEARNERS, Learner, LearnerEntry, Model, Task, fit_noisy, learner_of, remaining
 from labeldp.privacy import Charge, NewLedgerWarning, Plan, PrivacyLoss, Step, total_loss
 
@@ -268,11 +268,11 @@ def test_a_row_of_the_catalog_is_all_that_a_learner_takes(monkeypatch: pytest.Mo
     rng = np.random.default_rng(0)
     table = tmp_path / "people.csv"
     table.write_text("age,bought\n" + "".join(f"{age},{age % 2}\n" for age in rng.integers(18, 90, 200)))
-    settings = FitSettings("bought", ldp.Classes(("0", "1")), 1.0, 0.0, "people", model="shares")
-    job = prepare(settings, read_rows(str(table), settings, None)[0], str(tmp_path / "l.ledger"), data=str(table))
+    request = fit_request("bought", ldp.Classes(("0", "1")), 1.0, 0.0, "people", model="shares")
+    job = prepare(request, read_rows(request, str(table), None)[0], str(tmp_path / "l.ledger"))
     with pytest.warns(NewLedgerWarning):
         release = job.learn(lambda *_: None)
     [charge] = release.certificate.entries
-    assert charge.loss == plan_of(settings).steps[0].loss and set(job.charged(job.account.read())) == {"shares"}
+    assert charge.loss == plan_of(job.settings).steps[0].loss and set(job.charged(job.account.read())) == {"shares"}
     with pytest.raises(ldp.privacy.InputError, match="--stages does not go with --model shares"):
         learner_of("shares", stages=2)

@@ -14,7 +14,7 @@ import labeldp as ldp
 from labeldp.bags import release_bags
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file
+from labeldp.fit import fit_file, parse_fit
 from labeldp.fit.verify import verify_file
 from labeldp.releases import add_cohort, release_file
 
@@ -161,7 +161,7 @@ def test_sums_over_bags_of_a_cohort(place: Path) -> None:
 def fit(data: str, out: str, epsilon: str = "1", **more: Any) -> Any:
     asked: dict[str, Any] = {"label": "bought", "classes": "no,yes", "dataset": "bought", "features": "age"}
     asked |= {"model": "boosting", "stages": None, "delta": "0", "id_column": "id"} | more
-    return fit_file(data, FitSettings.parse(epsilon=epsilon, **asked), ledger="l.ledger", out=out)
+    return fit_file(parse_fit(epsilon=epsilon, **asked), data, ledger="l.ledger", out=out)
 
 
 def test_a_model_of_a_cohort_and_one_of_all(place: Path) -> None:

@@ -1,6 +1,5 @@
 """`--user`: whose each record is, how many of theirs are used, and what is refused."""
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,14 @@ from labeldp.bags import read_bags, release_bags
 from labeldp.cli.audit import audit
 from labeldp.cli.release import release
 from labeldp.curator import NO_USER, LedgerFile
-from labeldp.fit import FitSettings, fit_file
+from labeldp.fit import fit_file, fit_request
 from labeldp.mechanisms import response_bits
 from labeldp.privacy import BudgetExceeded, InputError, LedgerError, PrivacyLoss, Unit, total_loss
 from labeldp.releases import answer_epsilon, best_cap, owner_like, release_file
 
-ASKED = FitSettings(
-    "good", ldp.Classes(("no", "yes")), 2.0, 0.0, "ratings", model="linear", id_column="row", user_column="user"
-)
+DOMAIN = ldp.Classes(("no", "yes"))
+ASKED: dict[str, Any] = {"label": "good", "domain": DOMAIN, "epsilon": 2.0, "delta": 0.0, "dataset": "ratings"}
+ASKED |= {"model": "linear", "id_column": "row", "user_column": "user"}
 
 
 def ratings(users: int = 150) -> pa.Table:
@@ -46,8 +45,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fitted(out: str = "model", data: str = "ratings.parquet", **more: Any) -> tuple[Any, list[str]]:
     notes: list[str] = []
-    settings = replace(ASKED, **more)
-    return fit_file(data, settings, ledger="l.db", out=out, note=notes.append), notes
+    return fit_file(fit_request(**ASKED | more), data, ledger="l.db", out=out, note=notes.append), notes
 
 
 @pytest.mark.parametrize(
@@ -163,7 +161,7 @@ def test_as_many_records_are_answered_as_tell_most_bits() -> None:
 
 
 def released(out: str = "noisy.parquet", data: str = "ratings.parquet", **more: Any) -> Any:
-    given = {"label": "good", "domain": ASKED.domain, "epsilon": 2, "ledger": "l.db", "dataset": "ratings"}
+    given = {"label": "good", "domain": DOMAIN, "epsilon": 2, "ledger": "l.db", "dataset": "ratings"}
     return release_file(data, **{**given, "out": out, "id_column": "row", "user_column": "user", **more})
 
 
@@ -278,7 +276,7 @@ def test_what_cannot_protect_users_says_so(place: Path, more: list[str]) -> None
 
 
 def test_weighted_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(place: Path) -> None:
-    given: dict[str, Any] = {"label": "good", "domain": ASKED.domain, "mechanism": "noisy-weighted-llp", "size": 20}
+    given: dict[str, Any] = {"label": "good", "domain": DOMAIN, "mechanism": "noisy-weighted-llp", "size": 20}
     given |= {"epsilon": 1, "delta": 1e-6, "ledger": "l.db", "dataset": "ratings"}
     given |= {"id_column": "row", "user_column": "user"}
     with pytest.raises(InputError, match="weights must be rademacher with --user"):
@@ -295,7 +293,7 @@ def test_weighted_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(plac
 
 @pytest.mark.parametrize("more", [{"delta": 1e-6}, {"bags": "random"}, {}])
 def test_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(place: Path, more: dict[str, Any]) -> None:
-    given: dict[str, Any] = {"label": "good", "domain": ASKED.domain, "mechanism": "bag-sum", "size": 20, "epsilon": 1}
+    given: dict[str, Any] = {"label": "good", "domain": DOMAIN, "mechanism": "bag-sum", "size": 20, "epsilon": 1}
     given |= {"ledger": "l.db", "dataset": "ratings", "id_column": "row", "user_column": "user"} | more
     certificate = release_bags("ratings.parquet", out="sums.parquet", **given)
     assert 0.99 < certificate.epsilon(more.get("delta", 0)) <= 1
@@ -313,11 +311,11 @@ def test_sums_over_bags_cost_a_user_the_epsilon_that_was_asked_for(place: Path, 
 
 
 def test_a_choice_counts_users_and_fits_take_it(place: Path) -> None:
-    advice = choose_file("ratings.parquet", ASKED.domain, 2, label="good", id_column="row", user_column="user")
-    assert advice.best.expected == choose((150, 3), ASKED.domain, 2).best.expected
+    advice = choose_file("ratings.parquet", DOMAIN, 2, label="good", id_column="row", user_column="user")
+    assert advice.best.expected == choose((150, 3), DOMAIN, 2).best.expected
     assert "--user user" in advice.best.command
     summary, notes = fitted(model="auto")
     assert advice.best.method == "local mixture" and any("--model auto took local mixture: " in note for note in notes)
     assert "all labels of one user of dataset" in summary.sentence
     with pytest.raises(InputError, match="--user must be another column"):
-        choose_file("ratings.parquet", ASKED.domain, 2, label="good", user_column="good")
+        choose_file("ratings.parquet", DOMAIN, 2, label="good", user_column="good")

@@ -11,7 +11,7 @@ import pytest
 import labeldp as ldp
 from labeldp import spark as room
 from labeldp.curator import Curator
-from labeldp.fit import FitSettings, fit_file, predict_file
+from labeldp.fit import fit_file, fit_request, predict_file
 from labeldp.mechanisms import LocalHashing
 from labeldp.tables import released_column, released_values
 from spark.frames import frame
@@ -24,9 +24,9 @@ def test_predictions_are_those_of_one_machine(spark: Any, people: Path, classes:
     asked = {"label": "bought", "domain": ldp.Classes(("no", "yes"))} if classes else {}
     if not classes:
         asked = {"label": "hours", "domain": ldp.Interval(0, 80)}
-    settings = FitSettings(**asked, epsilon=20.0, delta=0.0, dataset="people", features=("age", "region"))
+    asked_for = fit_request(**asked, epsilon=20.0, delta=0.0, dataset="people", features=("age", "region"))
     model = people / "model"
-    fit_file(str(people / "people.csv"), settings, ledger=str(people / "people.ledger"), out=str(model))
+    fit_file(asked_for, str(people / "people.csv"), ledger=str(people / "people.ledger"), out=str(model))
     predict_file(str(model), str(people / "new_people.csv"), out=str(people / "alone.parquet"), id_column="id")
     alone = pd.read_parquet(people / "alone.parquet").set_index("id").sort_index()
     source = spark.read.csv((people / "new_people.csv").as_uri(), header=True, inferSchema=True)

@@ -17,7 +17,7 @@ from PIL import Image
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.fit import FitSettings, fit_file
+from labeldp.fit import fit_file, fit_request
 from labeldp.images import ImageData, LabeledArrays, open_images
 from labeldp.privacy import InputError, UnreadableRows
 from tables.image_files import CODE, CODES, COLOR, GRAY, SECRET, archive, cifar, class_folders, idx, mnist, rng
@@ -338,9 +338,9 @@ def test_labels_of_images_that_cannot_be_read_count_as_a_rejection(tmp_path: Pat
         mnist(tmp_path / name)
         path = tmp_path / name / "train-labels-idx1-ubyte.gz"
         path.write_bytes(path.read_bytes()[:-3])
-    settings = FitSettings("labels", ldp.Classes(10), 1.0, 0.0, "images")
+    request = fit_request("labels", ldp.Classes(10), 1.0, 0.0, "images")
     with pytest.raises(UnreadableRows):
-        fit_file(str(tmp_path / name), settings, ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "model"))
+        fit_file(request, str(tmp_path / name), ledger=str(tmp_path / "l.ledger"), out=str(tmp_path / "model"))
     assert ledger.dataset("images").read().domains[0].refused == 1
 
 

@@ -21,11 +21,9 @@ from labeldp.fit import (
     DESCRIPTION,
     ESTIMATOR,
     SUMMARY,
-    FitSettings,
     FitSummary,
     Job,
     budget_use,
-    fit_file,
     prepare,
     read_certified,
     read_json,
@@ -200,11 +198,9 @@ class Rerun:
             raise InputError("is not of this fit, which started from nothing", argument="init")
         if "init" in request.files and self.init is None:
             raise _NotMade("its training started from another network; --init names its directory")
-        settings = FitSettings.of(request, self.init)
         wanted = {charge.id for charge in self.certificate.entries if charge.loss != PrivacyLoss.zero()}
         (stored, job), (drawn, _) = (
-            self._releases(settings, folder / name, wanted, values)
-            for name, values in (("held", True), ("keys", False))
+            self._releases(request, folder / name, wanted, values) for name, values in (("held", True), ("keys", False))
         )
         if wanted - set(stored):
             return [Check(False, f"The values could NOT be recomputed: {self.data} gives other releases.")], None, []
@@ -237,7 +233,7 @@ class Rerun:
         elif "test" in request.files and self.test is None:
             checks.append(Check(None, f"{NOT_MADE}: the fit had a public test file; --test names it."))
         else:
-            checks.append(self._learned(settings, job.account, folder))
+            checks.append(self._learned(request, job.account, folder))
         self.progress("lower bound", 0.9)
         plain = [release for release in stored.values() if _answers_alike(release)]
         if not plain:
@@ -246,16 +242,17 @@ class Rerun:
         release, codes = largest.release, job.rows.codes(job.settings.domain)
         return checks, *_bounded(codes[largest.rows], np.asarray(release.value), release.mechanism.domain)
 
-    def _learned(self, settings: FitSettings, account: AccountLike, folder: Path) -> Check:
+    def _learned(self, request: Request, account: AccountLike, folder: Path) -> Check:
         """Run the whole fit again with the releases that are stored, and compare all that it writes."""
         bundle, again = Path(self.path), folder / "model"
         try:
             stored = FitSummary.from_json(read_json(bundle / SUMMARY))
-            summary = fit_file(
+            summary = load(request.answered_by)(
+                request,
                 self.data,
-                settings,
                 ledger=str(folder / "held"),
                 out=str(again),
+                init=self.init,
                 test=self.test,
                 test_labels_are_public=self.test is not None,
                 diagnostics=stored.curve is not None or bool(stored.importance),
@@ -292,7 +289,7 @@ class Rerun:
             yield charges[end:]
 
     def _releases(
-        self, settings: FitSettings, copy: Path, wanted: set[str], values: bool
+        self, request: Request, copy: Path, wanted: set[str], values: bool
     ) -> tuple[dict[str, Recorded], Job]:
         """Learn once more on a copy of the ledger, until all wanted charges were seen."""
         copy_ledger(self.ledger, copy, values=values)
@@ -305,8 +302,8 @@ class Rerun:
                 raise _Enough
 
         try:
-            rows, _ = read_rows(self.data, settings, None)
-            job = prepare(settings, rows, str(copy), data=self.data)
+            rows, _ = read_rows(request, self.data, None)
+            job = prepare(request, rows, str(copy), init=self.init)
         except UnreadableRows:
             raise
         except InputError as error:

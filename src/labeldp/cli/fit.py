@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import wrap
@@ -35,7 +34,8 @@ from labeldp.cli.options import progress as _progress
 from labeldp.learners import AUTO, IMAGE_NETWORKS, LEARNERS, TRUSTS
 
 if TYPE_CHECKING:
-    from labeldp.fit import Estimated, FitSettings, FitSummary, RegressionSummary
+    from labeldp.fit import Estimated, FitSummary, RegressionSummary
+    from labeldp.privacy import Request
 
 
 def summary_rows(summary: FitSummary) -> Iterator[tuple[str, str]]:
@@ -266,23 +266,25 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
     resumes an interrupted run or returns the finished model. All columns are features but the label and the index of
     pandas, unless --features, --id or --user say otherwise.
     """
-    from labeldp.fit import FitSettings, fit_file
+    from labeldp.fit import fit_file, parse_fit
     from labeldp.report import render_report
 
     server, new_budget = remote_curator(options), options.pop("new_budget")
     if server is not None:
         options |= {"held": server.domain, "label": options["label"] or server.dataset}
-    files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public", "diagnostics")}
-    settings = FitSettings.parse(**options)
-    warn_if_weak(settings.epsilon)
-    settings = replace(settings, new_budget=new_budget())
+    names = ("ledger", "out", "test", "test_labels_are_public", "diagnostics", "init")
+    files, address = {name: options.pop(name) for name in names}, options.pop("curator")
+    request = parse_fit(**options)
+    warn_if_weak(request.epsilon)
     start, exists = datetime.now(UTC), (Path(files["out"]) / "certificate.json").is_file()
     with _progress("reading", lines=True) as progress:
         summary = fit_file(
+            request,
             data,
-            settings,
             **files,
             curator=server,
+            address=address,
+            new_budget=new_budget(),
             render=render_report,
             note=None if is_quiet() else note,
             progress=progress,
@@ -292,20 +294,21 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
         _done(f"Already done: {out}/ is this fit. No ε spent.")
     elif (released := datetime.fromisoformat(summary.created)) < start.replace(microsecond=0):
         _done(f"Resumed: labels were released at {released:%Y-%m-%d %H:%M} UTC. No ε spent.")
-    budget = describe_budget(files["ledger"], settings.dataset) if server is None else server.budget["words"]
+    budget = describe_budget(files["ledger"], request.scope.name) if server is None else server.budget["words"]
     if as_json:
         entries = summary.to_json()
         content = {name: entries[name] for name in RESULTS}
         content["budget"] = {"dataset": summary.dataset, **entries["budget"], "words": budget}
         click.echo(json.dumps(content | {"model": out, "report": f"{out}/report.html"}, indent=2))
         return
-    _show(summary, settings, out, budget, data if server is None else None)
+    _show(summary, request, out, budget, data if server is None else None)
 
 
-def _show(summary: FitSummary, settings: FitSettings, out: str, budget: str, data: str | None) -> None:
+def _show(summary: FitSummary, request: Request, out: str, budget: str, data: str | None) -> None:
     """Print how good the model is, its cost, and what to do next."""
-    cost = f"ε = {settings.asked:g}, δ = {settings.delta:g} · {settings.trust} · {budget}"
-    carried = f" --id {shlex.quote(settings.id_column)}" if settings.id_column else ""
+    epsilon, delta, trust = float(request.budget.epsilon), float(request.budget.delta), request.options["trust"]
+    cost = f"ε = {epsilon:g}, δ = {delta:g} · {trust} · {budget}"
+    carried = f" --id {shlex.quote(request.source.ids)}" if request.source.ids else ""
     rows = [
         ("Privacy", cost),
         ("Model", f"{out}/"),
@@ -394,9 +397,9 @@ def demo(out: str, epsilon: str) -> None:
     from labeldp.fit import fit_file, prepare_demo
     from labeldp.report import render_report
 
-    settings, files = prepare_demo(out, epsilon, note=note)
+    request, files = prepare_demo(out, epsilon, note=note)
     with _progress("reading", lines=True) as progress:
         summary = fit_file(
-            **files, settings=settings, test_labels_are_public=True, render=render_report, note=note, progress=progress
+            request, **files, test_labels_are_public=True, render=render_report, note=note, progress=progress
         )
-    _show(summary, settings, files["out"], describe_budget(files["ledger"], settings.dataset), files["data"])
+    _show(summary, request, files["out"], describe_budget(files["ledger"], request.scope.name), files["data"])

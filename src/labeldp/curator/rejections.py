@@ -44,7 +44,7 @@ def counts_unreadable(answer: Answer) -> Answer:
     """Decorate a function that answers a request for data; without a ledger nothing is counted."""
 
     @wraps(answer)
-    def counted(request: Request, data: Any, *, ledger: Any, **more: Any) -> Any:
+    def counted(request: Request, data: Any, *, ledger: Any = None, **more: Any) -> Any:
         def account() -> DatasetLedger:
             return dataset_of(request, ledger, more.get("new_budget"))
 

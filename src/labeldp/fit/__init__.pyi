@@ -46,6 +46,8 @@ from .settings import classes_of as classes_of
 from .settings import decimal_float as decimal_float
 from .settings import domain_of as domain_of
 from .settings import epsilon_of as epsilon_of
+from .settings import fit_request as fit_request
+from .settings import parse_fit as parse_fit
 from .settings import parts_of as parts_of
 from .settings import whole_number as whole_number
 from .simulate import diagnosed as diagnosed

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from labeldp.fit.choice import WAYS, advise
 from labeldp.fit.settings import FitSettings
 from labeldp.learners import AUTO, DEFAULTS, LEARNERS
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, Request, number_text
 
 LEAST_IMAGES = 10_000
 """Fewer images give a network few steps of training; networks were ahead with 60,000 (`docs/results/images.md`)."""
@@ -40,9 +40,10 @@ class Choice:
         """Trust and model, as `labeldp choose` names a way to fit."""
         return f"{self.trust} {self.model}"
 
-    def applied(self, settings: FitSettings) -> FitSettings:
-        """Return the settings of a fit that is asked for this by name."""
-        return replace(settings, model=self.model, trust=self.trust, delta=self.delta, chosen=None)
+    def applied(self, request: Request) -> Request:
+        """Return the request of a fit that is asked for this by name."""
+        options = {**request.options, "trust": self.trust, "chosen": None}
+        return replace(request, does=self.model, delta=number_text(self.delta, "delta"), options=options)
 
     def __str__(self) -> str:
         return f"--model auto took {self.name}: {self.reason}" if self.reason else ""
@@ -70,7 +71,7 @@ class Described:
 
 
 def choose_model(
-    settings: FitSettings, described: Described, charged: Callable[[Choice], bool] = lambda choice: False
+    request: Request, described: Described, charged: Callable[[Choice], bool] = lambda choice: False
 ) -> Choice:
     """Return what a fit learns with.
 
@@ -80,13 +81,14 @@ def choose_model(
     leave no choice: records with weights, an encoder, images, and options of learners.
 
     Args:
-        settings: what is asked for; with `chosen` that way is taken.
+        request: what is asked for; with `chosen` that way is taken.
         described: the records, by public numbers alone.
         charged: whether the ledger was charged for a way to fit.
 
     Raises:
         InputError: the model takes no weights, `chosen` is no way to fit these records, or an option goes with none.
     """
+    settings = FitSettings.of(request)
     if settings.model != AUTO:
         _check_weights(settings.model, settings, described)
         return Choice(settings.model, settings.trust, settings.delta)
@@ -122,7 +124,7 @@ def _ways(settings: FitSettings, described: Described) -> list[Choice]:
         return [networks, linear] if enough and find_spec("torch") is not None else [linear, networks]
     sums = settings.trust == "central" and (settings.target == "numbers" or settings.prior == "none")
     default = way(("linear" if settings.delta else "cells") if sums else "mixture", "")
-    default.applied(settings).learner()  # refuses what does not go with it
+    replace(settings, model=default.model).learner()  # refuses what does not go with it
     if settings.options != DEFAULTS:
         return [replace(default, reason="the options go with it")]
     return _ranked(settings, described, default)

@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyarrow import csv
 
 from labeldp.curator import LedgerFile
-from labeldp.fit.settings import FitSettings
-from labeldp.privacy import Budget, InputError, decimal_text
+from labeldp.fit.settings import epsilon_of, fit_request
+from labeldp.mechanisms import Classes
+from labeldp.privacy import Budget, InputError, Request
 from labeldp.tables import atomic_write
 
 CLASSES = "malignant,benign"
@@ -20,7 +21,7 @@ BUDGET = Budget(10)
 """The lifetime budget of all demos in one directory."""
 
 
-def prepare_demo(out: str, epsilon: str = "1", *, note: Callable[[str], None]) -> tuple[FitSettings, dict[str, Any]]:
+def prepare_demo(out: str, epsilon: str = "1", *, note: Callable[[str], None]) -> tuple[Request, dict[str, Any]]:
     """Write scikit-learn's breast-cancer table and its ledger, with the diagnosis as the private label.
 
     A part of the table is a public test file. All demos in a directory share one budget, because they are about the
@@ -32,20 +33,18 @@ def prepare_demo(out: str, epsilon: str = "1", *, note: Callable[[str], None]) -
         note: called with sentences for the user.
 
     Returns:
-        The settings of the fit, and its paths as `fit_file` names them: data, ledger, out, test.
+        The request of the fit, and its paths as `fit_file` names them: data, ledger, out, test.
 
     Raises:
         InputError: the directory cannot be used, or has other files under the names of the demo's tables.
     """
-    settings = FitSettings.parse(
-        label="diagnosis", classes=CLASSES, epsilon=epsilon, delta="0", dataset=DATASET, features=None, stages=1
-    )
+    request = fit_request("diagnosis", Classes(tuple(CLASSES.split(","))), epsilon_of(epsilon), 0, DATASET)
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise InputError(f"--out {out} cannot be made: give a directory that can be written to") from None
-    ledger, model = folder / "demo.ledger", folder / f"model_epsilon_{decimal_text(settings.epsilon)}"
+    ledger, model = folder / "demo.ledger", folder / f"model_epsilon_{request.epsilon}"
     train, test = folder / "patients.csv", folder / "public_patients.csv"
     _write_tables(train, test)
     note(f"{train} and {test}: measurements of tumors. The diagnosis is the private label.")
@@ -53,7 +52,7 @@ def prepare_demo(out: str, epsilon: str = "1", *, note: Callable[[str], None]) -
     if not file.exists or DATASET not in file.datasets():
         file.add(DATASET, BUDGET)
         note(f"{ledger}: the budget of {DATASET!r} is {BUDGET}, for all demos in {folder}.")
-    return settings, {"data": str(train), "ledger": str(ledger), "out": str(model), "test": str(test)}
+    return request, {"data": str(train), "ledger": str(ledger), "out": str(model), "test": str(test)}
 
 
 def _write_tables(train: Path, test: Path) -> None:

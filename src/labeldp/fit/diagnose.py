@@ -13,7 +13,6 @@ from labeldp.fit.bundle import (
     read_json,
 )
 from labeldp.fit.run import Progress, Render, read_job
-from labeldp.fit.settings import FitSettings
 from labeldp.fit.simulate import diagnosed
 from labeldp.fit.summary import FitSummary
 from labeldp.learners import remaining
@@ -57,7 +56,7 @@ def diagnose_file(
     request, summary = certificate.request, FitSummary.from_json(read_json(folder / SUMMARY))
     if request is None or request.kind != "fit" or request.options.get("server") or "init" in request.files:
         raise InputError(f"the report of {folder} cannot be extended: {AGAIN}")
-    job = read_job(data, FitSettings.of(request), ledger=ledger)
+    job = read_job(request, data, ledger=ledger)
     if job.request.source.digest != request.source.digest:
         raise InputError(f"the features and ids of {data} are not those that {folder} was learned from")
     if remaining(job.learner.plan(job.task), job.charged(job.account.state)):

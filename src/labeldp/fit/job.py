@@ -12,8 +12,6 @@ import pyarrow as pa
 from labeldp import encoders
 from labeldp.curator import (
     Curator,
-    DatasetLedger,
-    LedgerFile,
     Recorded,
     kind_of_ids,
     open_account,
@@ -61,7 +59,6 @@ from labeldp.privacy import (
     RandomnessKind,
     Release,
     Request,
-    Source,
     SystemRandomness,
     Unit,
     path_text,
@@ -89,7 +86,8 @@ class Job:
 
     Args:
         request: what was asked for.
-        settings: the same, with the model that was chosen.
+        taken: the same, with the model that was chosen.
+        settings: what that says, and what an answer costs.
         learner: what learns.
         rows: the private rows that are used.
         account: what is charged: the dataset of a ledger file, a ledger in memory, or a share of a server's dataset.
@@ -102,6 +100,7 @@ class Job:
     """
 
     request: Request
+    taken: Request
     settings: FitSettings
     learner: Learner
     rows: Rows
@@ -130,7 +129,7 @@ class Job:
     @property
     def file(self) -> str:
         """The name of the data file, without its folder."""
-        return FROM_SERVER if not self.request.source.name and self.settings.curator else self.request.source.name
+        return self.request.source.name or (FROM_SERVER if self.settings.server else "")
 
     @property
     def sampler(self) -> Any:
@@ -149,7 +148,7 @@ class Job:
         The name does not change if an option is set to its default. For models that share their releases, no option
         changes the name.
         """
-        request = _run(self.settings, self.request)
+        request = _run(self.taken)
         if self.learner.shares_releases(self.task):
             request = replace(request, does="labels", source=replace(request.source, digest=""), options={})
         elif self.has_learner:
@@ -266,40 +265,38 @@ class Job:
 
 
 def prepare(
-    settings: FitSettings,
+    request: Request,
     rows: Rows,
     ledger: Any,
     *,
-    data: Any = None,
     public: PublicRows | None = None,
+    init: str | None = None,
     learner: Learner | None = None,
+    new_budget: Budget | None = None,
 ) -> Job:
     """Return a fit, after checking that it can be done; no label is read, and nothing is charged.
 
     Args:
-        settings: what is asked for.
+        request: what is asked for.
         rows: the private rows.
-        ledger: the path of a ledger file, or an account; where the settings name a server, its curator.
-        data: the file that the rows were read from; None for rows in memory.
+        ledger: the path of a ledger file, or an account; where a server holds the labels, its curator.
         public: the rows of a test file, or None.
-        learner: what learns, if a program made it; by default what the settings say.
+        init: the directory of a network whose weights are the first ones, or None.
+        learner: what learns, if a program made it; by default what the request says.
+        new_budget: of a ledger that does not exist yet; by default what the request costs.
 
     Raises:
         InputError, LedgerError: an option, the rows or the ledger cannot be used; nothing was charged.
     """
-    source = replace(
-        Source.of(data, settings.label, settings.id_column, settings.user_column),
-        features=settings.features or (),
-        rows=len(rows.features),
-        digest=public_digest(rows.features, rows.ids, settings.id_column),
-    )
-    account = _account(ledger, settings, rows, source)
+    digest = public_digest(rows.features, rows.ids, request.source.ids or None)
+    request = replace(request, source=replace(request.source, rows=len(rows.features), digest=digest))
+    account, settings = _account(ledger, request, rows, new_budget), FitSettings.of(request)
     if learner is None:
-        charged = partial(_charged, settings=settings, rows=rows, account=account, source=source)
-        choice = choose_model(settings, _described(settings, rows, account), charged)
+        charged = partial(_charged, request=request, rows=rows, account=account)
+        choice = choose_model(request, _described(settings, rows, account), charged)
     else:
         choice = Choice(learner.name or type(learner).__name__.lower(), settings.trust, settings.delta)
-    job = _job(settings, choice, rows, account, source, public, learner)
+    job = _job(request, choice, rows, account, public, init, learner)
     job.task.check_records()
     job.learner.check(job.inputs, job.task)
     return job
@@ -317,7 +314,7 @@ def _described(settings: FitSettings, rows: Rows, account: Any) -> Described:
     return Described(records, epsilon, shape[0], sum(categories), images, weighted)
 
 
-def _charged(choice: Choice, settings: FitSettings, rows: Rows, account: Any, source: Source) -> bool:
+def _charged(choice: Choice, request: Request, rows: Rows, account: Any) -> bool:
     """Return whether the ledger was charged for such a fit. Then it stays, even if a newer rule differs.
 
     The name of its run says so. Learners that share their releases have no run of their own: after one of them, the
@@ -325,43 +322,49 @@ def _charged(choice: Choice, settings: FitSettings, rows: Rows, account: Any, so
     """
     if not account.state.own_entries:
         return False
-    taken, owners = _shared(choice.applied(settings), rows, account)
-    run = _run(taken, taken.request(source, cap=0 if owners is None else owners.cap)).digest
+    taken = choice.applied(request)
+    _, owners = _shared(FitSettings.of(taken), rows, account)
+    run = _run(replace(taken, cap=0 if owners is None else owners.cap)).digest
     return any((entry.step or "").startswith(f"{run}: ") for entry in account.state.own_entries)
 
 
-def _run(settings: FitSettings, request: Request) -> Request:
+def _run(request: Request) -> Request:
     """Return the part of a request that releases depend on, with options at their defaults left out."""
-    settings = replace(settings, curator=None, other_ids=False, chosen=None)
-    if settings.evaluation == EVALUATED:
-        settings = replace(settings, evaluation=None)
+    options = {name: value for name, value in request.options.items() if name not in ("chosen", "other_ids", "server")}
+    if options.get("evaluation") == EVALUATED:
+        del options["evaluation"]
     files = {name: file for name, file in request.files.items() if name == "init"}
-    return settings.request(replace(request.source, features=()), cap=request.cap, files=files)
+    return replace(request, source=replace(request.source, features=()), options=options, files=files)
 
 
 def _job(
-    settings: FitSettings,
+    request: Request,
     choice: Choice,
     rows: Rows,
-    account: Any,
-    source: Source,
+    account: AccountLike,
     public: PublicRows | None,
+    init: str | None,
     learner: Learner | None,
 ) -> Job:
     """Return a fit whose model is chosen."""
-    taken, has_learner = choice.applied(settings), learner is not None
-    learner = learner or taken.learner(images=isinstance(rows, ImageRows))
-    init = None if settings.init is None else PretrainedModel.read(settings.init, account)
-    if init is not None:
-        learner = replace(learner, init=init.network)  # type: ignore[call-arg]
-    taken, owners = _shared(taken, rows, account)
+    taken, has_learner = choice.applied(request), learner is not None
+    settings = FitSettings.of(taken)
+    learner = learner or settings.learner(images=isinstance(rows, ImageRows))
+    network = None if init is None else PretrainedModel.read(init, account)
+    if network is not None:
+        learner = replace(learner, init=network.network)  # type: ignore[call-arg]
+    settings, owners = _shared(settings, rows, account)
     used = rows if owners is None else cast(PrivateRows | GivenRows, rows).take(owners.rows)
-    files = {} if init is None else {"init": NamedFile(path_text(Path(str(settings.init)).name), init.digest)}
+    files = {} if network is None else {"init": NamedFile(path_text(Path(str(init)).name), network.digest)}
     files |= {} if public is None else {"test": NamedFile(path_text(public.file), public.digest())}
-    asked = replace(settings, chosen=choice.name) if settings.model == AUTO else replace(settings, model=choice.model)
-    request = asked.request(source, cap=0 if owners is None else owners.cap, files=files)
+    cap = 0 if owners is None else owners.cap
+    if request.does == AUTO:
+        request = replace(request, options={**request.options, "chosen": choice.name})
+    else:
+        request = replace(request, does=choice.model)
+    request, taken = (replace(asked, files=files, cap=cap) for asked in (request, taken))
     account = account.of_request(request)
-    return Job(request, taken, learner, used, account, choice, public, init, has_learner, rows, owners)
+    return Job(request, taken, settings, learner, used, account, choice, public, network, has_learner, rows, owners)
 
 
 def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners | None]:
@@ -374,36 +377,34 @@ def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSetting
     assert isinstance(rows, PrivateRows | GivenRows)
     if settings.stages != 1 or settings.prior != "none":
         raise InputError("--stages and --prior do not go with --user: every record is answered, or summed, once")
-    one_by_one, cap = settings.trust == "local", settings.per_user
+    one_by_one, cap, epsilon = settings.trust == "local", settings.per_user, settings.epsilon
     if one_by_one and cap is None:
         sizes = Owners.of(rows.users, rows.ids, None, account).sizes
-        cap = best_cap(sizes, settings.epsilon, settings.delta, settings.domain)
+        cap = best_cap(sizes, epsilon, settings.delta, settings.domain)
     owners = Owners.of(rows.users, rows.ids, cap, account)
-    shared = replace(settings, per_user=owners.cap)
     if one_by_one:
-        answer = answer_epsilon(settings.epsilon, settings.delta, owners.cap)
-        shared = replace(shared, epsilon=answer, shared=settings.epsilon)
-    return shared, owners
+        epsilon = answer_epsilon(epsilon, settings.delta, owners.cap)
+    return replace(settings, per_user=owners.cap, epsilon=epsilon), owners
 
 
-def _account(ledger: Any, settings: FitSettings, rows: Rows, source: Source) -> AccountLike:
+def _account(ledger: Any, request: Request, rows: Rows, new_budget: Budget | None) -> AccountLike:
     """Return the account of these records, which is opened unless it is given."""
-    if settings.curator is not None:
-        remote: AccountLike = ledger.account(settings.request(source), len(rows.features), rows.ids)
+    if request.options.get("server"):
+        remote: AccountLike = ledger.account(request, len(rows.features), rows.ids)
         return remote
     if not isinstance(ledger, str | os.PathLike):
         account: AccountLike = ledger
         return account
-    owners = None if settings.user_column is None else partial(_users, rows=rows)
+    source = request.source
     return open_account(
-        settings.request(source),
+        request,
         ledger,
-        public=(*rows.columns, settings.id_column, settings.user_column),
+        public=(*rows.columns, source.ids or None, source.users or None),
         named=rows.ids is not None,
-        users=owners,
+        users=partial(_users, rows=rows) if source.users else None,
         records=lambda account: records_digest(rows.ids, account),
         count=lambda: len(rows.features),
-        budget=settings.new_budget or Budget(settings.asked, settings.delta),
+        budget=new_budget,
     )
 
 
@@ -413,25 +414,14 @@ def _users(account: AccountLike, rows: Any) -> str:
     return users_digest(named_ids(rows.ids, account), user_names(rows.users, key), key)
 
 
-def file_account(ledger: Any, settings: FitSettings) -> DatasetLedger:
-    """Return the dataset of a ledger file that a fit is charged to."""
-    return LedgerFile(ledger).dataset(
-        settings.dataset,
-        cohort=settings.cohort,
-        revision=settings.revision,
-        other_ids=settings.other_ids,
-        budget=settings.new_budget or Budget(settings.asked, settings.delta),
-    )
-
-
-def read_rows(data: str | pa.Table, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:
+def read_rows(request: Request, data: str | pa.Table, test: str | None) -> tuple[Rows, PublicRows | None]:
     """Return the private rows, and the public ones of a test file or None; no label of the private ones is read.
 
     Raises:
         InputError: an option does not go with such data, or a file cannot be used.
     """
-    images = isinstance(data, str) and takes_images(data)
-    if images and settings.curator is not None:
+    settings, images = FitSettings.of(request), isinstance(data, str) and takes_images(data)
+    if images and settings.server:
         raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
     if settings.model != AUTO:
         settings.learner(images=images)  # refuses options before files are read

@@ -160,7 +160,7 @@ class PrivateRows(TableRows):
         """Read a whole file and check everything but the labels, before anything is charged."""
         table = open_table(data)
         columns = _feature_columns(table, settings)
-        private = [settings.label] if settings.curator is None else []
+        private = [] if settings.server else [settings.label]
         if private:
             check_kind(table.schema, settings.label, settings.domain)
         reserved = [column for column in (*private, settings.id_column, settings.user_column) if column]
@@ -250,7 +250,7 @@ def _row_digests(matrix: NDArray[Any]) -> Iterator[bytes]:
 
 def _feature_columns(table: Table, settings: FitSettings) -> tuple[str, ...]:
     """Return the columns that were asked for, by default all but label and ids."""
-    if settings.curator is None:
+    if not settings.server:
         table.require(settings.label, "--label")
     elif settings.label in table.columns:
         raise InputError(f"--curator: {table.path} must hold features alone, and has a column {settings.label!r}")

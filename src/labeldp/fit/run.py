@@ -4,12 +4,12 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from labeldp.curator import Curator, counting_unreadable, refuse_private
+from labeldp.curator import Curator, counts_unreadable, refuse_private
 from labeldp.fit.bundle import (
     CERTIFICATE,
     CERTIFIED,
@@ -23,12 +23,11 @@ from labeldp.fit.bundle import (
     write_json,
     write_text,
 )
-from labeldp.fit.job import Job, file_account, prepare, read_rows, takes_images
-from labeldp.fit.settings import FitSettings
+from labeldp.fit.job import Job, prepare, read_rows, takes_images
 from labeldp.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.fit.summary import FitSummary, Stage
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import CuratorLike, InputError, path_text
+from labeldp.privacy import Budget, CuratorLike, InputError, NamedFile, Request, Source, path_text
 from labeldp.releases import owner_note
 from labeldp.tables import atomic_directory, first_names, open_table
 
@@ -40,12 +39,15 @@ Render = Callable[[FitSummary], str]
 
 
 def fit_file(
+    request: Request,
     data: str | None,
-    settings: FitSettings,
     *,
     ledger: str | None = None,
     curator: CuratorLike | None = None,
+    address: str | None = None,
+    new_budget: Budget | None = None,
     out: str,
+    init: str | None = None,
     test: str | None = None,
     test_labels_are_public: bool = False,
     render: Render | None = None,
@@ -60,13 +62,16 @@ def fit_file(
     stays as it is.
 
     Args:
+        request: what `fit_request` returned, or what a ledger or a certificate holds.
         data: a CSV, CSV.gz or Parquet file; or a source of images as for `open_images`, without its test part. None for
             the features that the server of `curator` has beside the labels.
-        settings: the columns, the model and its privacy parameters.
         ledger: the ledger file to charge; created if it does not exist.
         curator: in place of a ledger, the curator of labels that a server holds, as `labeldp.connect` returns it; the
-            file holds features alone, in the order of the labels, and `settings.curator` names the server.
+            file holds features alone, in the order of the labels.
+        address: of that server, for the command in the report.
+        new_budget: of a ledger that does not exist yet; by default what the fit costs.
         out: a directory that does not exist, is empty, or holds what this call once wrote.
+        init: the directory of a fitted network, whose weights are the first ones.
         test: a file of other records with the same columns and public labels, to measure the model on. For images a
             source, which may be `data`: its test part, or all of it if it has none.
         test_labels_are_public: must be True with `test`: results on its labels have no noise and are not charged.
@@ -95,16 +100,18 @@ def fit_file(
             f"the clock of this machine says that it is the year {year}, and the archive of a model can be of 1980 to "
             "2107: set the clock, and run again"
         )
-    if (ledger is None) == (curator is None) or (curator is None) != (settings.curator is None):
+    if (ledger is None) == (curator is None) or (curator is None) == bool(request.options.get("server")):
         raise InputError("--ledger or --curator must be given, and not both")
     if data is None and curator is None:
         raise InputError("DATA must be given, or --curator of a server that has features")
-    if data is None and settings.id_column is not None:
+    if data is None and request.source.ids:
         raise InputError("--id goes with DATA: a server's own features are in the order of its labels")
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
 
-    job_of = partial(read_job, data, settings, ledger=ledger, curator=curator, test=test)
+    job_of = partial(
+        read_job, request, data, ledger=ledger, curator=curator, new_budget=new_budget, init=init, test=test
+    )
     if (Path(out) / CERTIFICATE).is_file():
         return existing_result(job_of(), Path(out))
     with atomic_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
@@ -114,10 +121,11 @@ def fit_file(
             _note_what_is_new(job, data, ledger, note)
         stages: list[Stage] = []
         charged = len(job.account.state.charges)
+        epsilon, delta = float(request.budget.epsilon), float(request.budget.delta)
 
         def on_release(step: str, records: int, mechanism: Mechanism) -> None:
             if note and not stages and len(job.account.charges) > charged:
-                note(f"\N{CHECK MARK} Spent ε = {settings.asked:g}, δ = {settings.delta:g} on {settings.dataset!r}")
+                note(f"\N{CHECK MARK} Spent ε = {epsilon:g}, δ = {delta:g} on {request.scope.name!r}")
             stages.append(Stage.of(step, records, mechanism))
             show("training", 0.1)
 
@@ -127,7 +135,6 @@ def fit_file(
                 on_release, checkpoints=checkpoints, progress=lambda text, done: show(text, 0.1 + done / 2)
             )
         show("evaluating", 0.6)
-        address = settings.curator
         if address is not None and address.startswith("unix:"):
             address = f"unix:{path_text(Path(address).name)}"
         files = {"ledger": path_text(Path(ledger or "").name), "out": path_text(Path(out).name)}
@@ -146,23 +153,28 @@ def fit_file(
     return summary
 
 
+@counts_unreadable
 def read_job(
+    request: Request,
     data: str | None,
-    settings: FitSettings,
     *,
     ledger: str | None = None,
     curator: CuratorLike | None = None,
+    new_budget: Budget | None = None,
+    init: str | None = None,
     test: str | None = None,
 ) -> Job:
     """Read the rows of a fit, and return it; see `fit_file` and `prepare`."""
-    source = curator.features() if data is None else data  # type: ignore[union-attr]
+    files = {} if init is None else {"init": NamedFile(path_text(Path(init).name), "")}
+    request = replace(request, source=replace(request.source, name=Source.of(data).name), files=files)
     if ledger is not None and data is not None and not takes_images(data):  # before a message tells of values
-        names = (settings.id_column, settings.user_column, *(settings.features or open_table(data).columns))
-        refuse_private(ledger, settings.dataset, [name for name in names if name != settings.label])
-    private = counting_unreadable(lambda: file_account(ledger, settings), settings.domain)
-    with nullcontext() if ledger is None else private:  # what a server has is read with public features alone
-        rows, public = read_rows(source, settings, test)
-    return prepare(settings, rows, ledger if curator is None else curator, data=data, public=public)
+        source = request.source
+        names = (source.ids, source.users, *(source.features or open_table(data).columns))
+        refuse_private(ledger, request.scope.name, [name for name in names if name != source.label])
+    content = curator.features() if data is None else data  # type: ignore[union-attr]
+    rows, public = read_rows(request, content, test)
+    account = ledger if curator is None else curator
+    return prepare(request, rows, account, public=public, init=init, new_budget=new_budget)
 
 
 def existing_result(job: Job, folder: Path) -> FitSummary:

@@ -3,17 +3,17 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.learners import DEFAULTS, learner_of
+from labeldp.learners import AUTO, DEFAULTS, learner_of
 from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.privacy import Budget, InputError, NamedFile, Request, Source, decimal, float_above, stored_fraction
+from labeldp.privacy import InputError, Request, Source, check_integer, decimal, float_above
 from labeldp.tables import FORMATS
 
 if TYPE_CHECKING:
@@ -123,22 +123,17 @@ Ids = list[bytes] | NDArray[Any]
 STAGES = 1
 """What measured best (`docs/results/tables.md`)."""
 
-OPTIONS = ("trust", "chosen", "epochs", "cells", "neighbors", "network", "evaluation", "other_ids", "encoder")
-"""The settings that are options of a request, beside `stages` and `prior`."""
-
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What a fit is asked to do; all of it is public, and a fit with the same settings is the same fit.
+    """What the request of a fit says, as typed values; `of` makes them.
 
     Args:
         label: the private column.
         domain: the declared classes, or the range of numbers.
-        epsilon: what the fit costs.
+        epsilon: what the fit costs; of a fit of users what each of their answers costs, once that is known.
         delta: what the fit may cost beside epsilon; 0 for a pure guarantee.
         dataset: the dataset's name in the ledger.
-        cohort: names a cohort of the dataset, whose records alone are fitted; None for all records.
-        revision: names a new state of the labels, or None.
         features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
         model: a name of `LEARNERS`, or "auto".
@@ -147,7 +142,7 @@ class FitSettings:
         prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
         epochs: of each stage of a network; None for what its network says.
-        init: a directory with a fitted network, whose weights are the first ones.
+        init: the name of a directory with a fitted network, whose weights are the first ones.
         cells: how many, for the model "cells"; None to choose.
         neighbors: how many, for the model "neighbors"; None to choose.
         network: a key of `IMAGE_NETWORKS`, for the models "network" and "distilled".
@@ -155,11 +150,8 @@ class FitSettings:
         per_user: how many records of a user are used at most; None to choose.
         evaluation: the share of the records that the model is measured on and does not learn from; None for what its
             learner says.
-        shared: what a user pays, where `epsilon` is what each of their answers costs; None where that is one thing.
-        curator: the address of a server that holds the labels, as `labeldp.connect` takes it; None for labels in the
-            file.
+        server: whether a server holds the labels.
         other_ids: whether labels may be charged once more that were released under another kind of ids.
-        new_budget: of a ledger that does not exist yet; by default what the fit costs.
         encoder: a key of `ENCODERS`, the public network whose features are learned from; None for features as they are.
     """
 
@@ -168,11 +160,9 @@ class FitSettings:
     epsilon: float
     delta: float
     dataset: str
-    cohort: str | None = None
-    revision: str | None = None
     features: tuple[str, ...] | None = None
     trust: str = "local"
-    model: str = "auto"
+    model: str = AUTO
     chosen: str | None = None
     stages: int = STAGES
     prior: str = "none"
@@ -184,11 +174,9 @@ class FitSettings:
     network: str | None = None
     user_column: str | None = None
     per_user: int | None = None
-    shared: float | None = None
     evaluation: float | None = None
-    curator: str | None = None
+    server: bool = False
     other_ids: bool = False
-    new_budget: Budget | None = field(default=None, compare=False)
     encoder: str | None = None
 
     def __post_init__(self) -> None:
@@ -198,11 +186,6 @@ class FitSettings:
             check_evaluation(self.evaluation)
             if not self.evaluation:
                 raise InputError("must be a share of the records above 0, or be left out", argument="evaluation")
-
-    @property
-    def asked(self) -> float:
-        """The epsilon that was asked for: what the fit costs a label, or a user."""
-        return self.epsilon if self.shared is None else self.shared
 
     @property
     def target(self) -> str:
@@ -221,83 +204,97 @@ class FitSettings:
         return learner_of(self.model, trust=self.trust, target=self.target, images=images, delta=delta, **self.options)
 
     @classmethod
-    def parse(
-        cls,
-        *,
-        epsilon: str,
-        delta: str,
-        features: str | None,
-        stages: int | None,
-        evaluation: str | None = None,
-        classes: str | None = None,
-        interval: str | None = None,
-        grid: int | None = None,
-        clip: bool = False,
-        held: Domain | None = None,
-        **fields: Any,
-    ) -> "FitSettings":
-        """Parse settings of a command line; `held` is the domain of labels that a server holds.
+    def of(cls, request: Request) -> "FitSettings":
+        """Return the settings of a request.
 
         Raises:
-            InputError: the first that is wrong.
+            InputError: it is not of a fit.
         """
-        if held is not None and (classes, interval, grid, clip) != (None, None, None, False):
-            raise InputError("--classes, --range, --grid and --clip do not go with --curator: the server says them")
-        domain = domain_of(classes, interval, grid, clip=clip).in_file() if held is None else held
-        assert isinstance(domain, Classes | Interval)
-        columns = None if features is None else tuple(name.strip() for name in features.split(","))
-        budget = Budget(epsilon_of(epsilon), float_above(decimal(delta, "delta")))
-        return cls(
-            domain=domain,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            features=columns,
-            stages=stages or STAGES,
-            evaluation=None if evaluation is None else decimal_float(evaluation, "evaluation"),
-            **fields,
-        )
-
-    def request(self, source: Source, *, cap: int = 0, files: Mapping[str, NamedFile] | None = None) -> Request:
-        """Return the request."""
-        options: dict[str, Any] = {name: getattr(self, name) or None for name in OPTIONS}
-        options |= {"stages": self.stages, "prior": self.prior}
-        account = {"domain": self.domain, "cohort": self.cohort, "revision": self.revision}
-        options |= {"server": self.curator is not None or None, **account}
-        return Request.of(
-            "fit", self.model, self.dataset, source, self.asked, self.delta, cap=cap, files=files, **options
-        )
-
-    @classmethod
-    def of(cls, request: Request, init: str | None = None) -> "FitSettings":
-        """Return the settings that asked for this.
-
-        Args:
-            request: of a fit in this process: one of labels on a server is not asked again without it.
-            init: the directory with the first weights, where there are some.
-
-        Raises:
-            InputError: not such a request.
-        """
-        domain, source = Domain.from_json(request.domain), request.source
+        domain, source, budget = Domain.from_json(request.domain), request.source, request.budget
         if request.kind != "fit" or not isinstance(domain, Classes | Interval):
             raise InputError("is not of a fit", argument="request")
-        epsilon, delta = (float_above(stored_fraction(text)) for text in (request.epsilon, request.delta))
+        request.check_options()
         return cls(
             source.label,
             domain,
-            epsilon,
-            delta,
+            float_above(budget.epsilon),
+            float_above(budget.delta),
             request.scope.name,
-            cohort=request.scope.cohort or None,
-            revision=request.scope.revision or None,
             features=source.features or None,
             model=request.does,
             id_column=source.ids or None,
             user_column=source.users or None,
             per_user=request.cap or None,
-            init=init,
-            **{name: value for name, value in request.options.items() if name != "server"},
+            init=request.files["init"].name if "init" in request.files else None,
+            **request.options,
         )
+
+
+def fit_request(
+    label: str,
+    domain: Domain,
+    epsilon: Any,
+    delta: Any,
+    dataset: str,
+    *,
+    features: Sequence[str] | None = None,
+    id_column: str | None = None,
+    user_column: str | None = None,
+    per_user: int | None = None,
+    model: str = AUTO,
+    trust: str = "local",
+    stages: int = STAGES,
+    prior: str = "none",
+    **options: Any,
+) -> Request:
+    """Return the request of a fit, for `fit_file`.
+
+    Args:
+        options: cohort, revision, and the other arguments of `FitSettings`.
+        label, domain, epsilon, delta, dataset, features, id_column, user_column, per_user: see `FitSettings`.
+        model, trust, stages, prior: see `FitSettings`.
+
+    Raises:
+        InputError: the first that is wrong.
+    """
+    if per_user is not None:
+        check_integer(per_user, "--per-user")
+    source = Source.of(None, label, id_column, user_column, features=features)
+    options |= {"domain": domain, "trust": trust, "stages": stages, "prior": prior, "cap": per_user}
+    request = Request.of("fit", model, dataset, source, epsilon, delta, **options)
+    FitSettings.of(request)  # refuses
+    return request
+
+
+def parse_fit(
+    *,
+    epsilon: str,
+    delta: str,
+    features: str | None = None,
+    stages: int | None = None,
+    evaluation: str | None = None,
+    classes: str | None = None,
+    interval: str | None = None,
+    grid: int | None = None,
+    clip: bool = False,
+    held: Domain | None = None,
+    label: str,
+    dataset: str,
+    **options: Any,
+) -> Request:
+    """Parse the request of a command line; `held` is the domain of labels that a server holds.
+
+    Raises:
+        InputError: the first that is wrong.
+    """
+    if held is not None and (classes, interval, grid, clip) != (None, None, None, False):
+        raise InputError("--classes, --range, --grid and --clip do not go with --curator: the server says them")
+    domain = domain_of(classes, interval, grid, clip=clip).in_file() if held is None else held
+    columns = None if features is None else tuple(name.strip() for name in features.split(","))
+    options |= {"evaluation": None if evaluation is None else decimal_float(evaluation, "evaluation")}
+    cost = epsilon_of(epsilon), float_above(decimal(delta, "delta"))
+    options |= {"features": columns, "stages": stages or STAGES, "server": held is not None}
+    return fit_request(label, domain, *cost, dataset, **options)
 
 
 def public_digest(features: NDArray[Any], ids: Ids | None, id_column: str | None) -> str:

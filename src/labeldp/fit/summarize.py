@@ -92,7 +92,7 @@ def summarize(job: Job, release: Release[Model], stages: tuple[Stage, ...], comm
         published=_published(job, release),
         secret=(
             "The raw labels. This fit did not write them to disk."
-            if job.settings.curator is None
+            if not job.settings.server
             else "The raw labels. The server did not send them.",
             *learner.hidden(task),
             *job.account.secret,
@@ -330,7 +330,7 @@ def _published(job: Job, release: Release[Model]) -> tuple[str, ...]:
 
 def _records(job: Job, path: Path) -> str:
     """Return whose labels a charge was about, in words."""
-    records = "all records" if job.settings.cohort is None else f"the cohort {job.settings.cohort!r}"
+    records = f"the cohort {cohort!r}" if (cohort := job.request.scope.cohort) else "all records"
     return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in job.account.part(path)) or records
 
 

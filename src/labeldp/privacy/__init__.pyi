@@ -117,6 +117,7 @@ from .request import NamedFile as NamedFile
 from .request import Request as Request
 from .request import Scope as Scope
 from .request import Source as Source
+from .request import number_text as number_text
 from .unit import Protection as Protection
 from .unit import Unit as Unit
 from .unit import check_loss_neighbors as check_loss_neighbors
