@@ -39,6 +39,7 @@ EXAMPLES: dict[str, list[list[str]]] = {
     "mean": [["--by", "channel", "--outcome", "yes", "--plot", "plot.svg"]],
     "quantile": [[]],
     "difference": [["--treated", "mail", "--by", "channel"], ["--treated", "mail", "--covariates", "score"]],
+    "lift": [["--treated", "channel", "--control", "shop"], ["--treated", "mail", "--covariates", "score"]],
     "regression": [["--features", "mail,score"], ["--features", "score", "--kind", "linear"]],
     "odds-ratio": [["--exposure", "mail"]],
     "risk-ratio": [["--exposure", "mail"]],
@@ -71,7 +72,7 @@ def test_commands_print_a_sentence_rows_and_the_certificate(visits: str, labeldp
 def test_options_that_name_columns_refuse_wrong_ones_and_the_released_one(visits: str, labeldp: Run) -> None:
     for command, questions in EXAMPLES.items():
         for part in (*inference.ESTIMATES[command].inputs, inference.USERS):
-            if part.kind not in ("column", "numbers", "table", "codes", "chances"):
+            if part.kind not in ("column", "numbers", "arms", "table", "codes", "chances"):
                 continue
             for column, sentence in (("shop", "must be a column of visits.csv"), ("bought", "must not be made of the")):
                 options = [word for word in questions[0] if word not in ("--plot", "plot.svg")]
@@ -104,8 +105,8 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
         (["conformal", "--out", "sets.csv"], "--out goes with --probabilities"),
         (["mean", "--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
         (["odds-ratio", "--exposure", "mail", "--user", "channel"], "--user must be left out: an odds ratio"),
-        (["difference", "--treated", "score"], "--treated must be true or false"),
-        (["difference", "--treated", "channel"], "--treated must be a column of numbers, or of true and false"),
+        (["difference", "--treated", "score"], "--treated must be true or false, or the arm"),
+        (["difference", "--treated", "channel"], "--control must be one of the arms shop, web"),
         (["evaluate", "--probabilities", "mail", "--why", " "], "--why is required: state why"),
     ],
 )
@@ -164,6 +165,7 @@ def raw(epsilon: str = "1", *, ledger: str = "sums.ledger") -> list[str]:
 SUMS: list[tuple[str, list[str], float]] = [
     ("mean", ["--outcome", "yes"], 0.35),
     ("difference", ["--treated", "mail"], 0.3),
+    ("lift", ["--treated", "channel", "--control", "shop"], 0.0),
     ("odds-ratio", ["--exposure", "mail"], 4.0),
     ("evaluate", ["--probabilities", "mail", "--why", "drawn", "--score", "accuracy"], 0.65),
     ("evaluate", ["--probabilities", "mail", "--why", "drawn", "--score", "auc"], 0.66),

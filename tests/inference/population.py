@@ -399,6 +399,93 @@ def adjusted(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
     return run
 
 
+SHARES = np.array([0.05, 0.08, 0.05, 0.2])
+
+
+def several_arms(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
+    """Three treatments against one control; few get the last one. A covariate moves some effects."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        arm = rng.choice(4, records, p=[0.4, 0.3, 0.25, 0.05])
+        arm[:8] = np.repeat(np.arange(4), 2)
+        x = rng.choice([-1.0, 1.0], records)
+        moved = np.array([0.9, -0.5, 0.0, 0.9])
+        labels = (rng.random(records) < SHARES[arm] * (1 + moved[arm] * x)).astype(int)
+        more = {"covariates": x} if kind == "adjusted answers" else {}
+        if kind == "sums":
+            release = sums(rng, labels, inference.plan_sums("difference", TWO, epsilon, treated=public(arm)))
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.difference(release, arm, level=level, **more), SHARES[1:] - SHARES[0]
+
+    return run
+
+
+def lift(records: int, epsilon: float, treated: float, rates: tuple[float, float], kind: str) -> Callable[..., Drawn]:
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        mail = rng.random(records) < treated
+        mail[:4] = [True, True, False, False]
+        labels = (rng.random(records) < np.where(mail, rates[1], rates[0])).astype(int)
+        if kind == "sums":
+            release = sums(rng, labels, inference.plan_sums("difference", TWO, epsilon, treated=public(mail)))
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.lift(release, mail, level=level), rates[1] / rates[0] - 1
+
+    return run
+
+
+def lift_of_numbers(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
+    """The treatment makes claims half as frequent again, and no larger."""
+    domain = ldp.Interval(0, 100, grid=101, clip=True)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        mail = rng.random(records) < 0.2
+        mail[:4] = [True, True, False, False]
+        size = np.rint(np.minimum(np.exp(rng.normal(2.5, 1, records)), 100))
+        labels = np.where(rng.random(records) < np.where(mail, 0.15, 0.1), size, 0.0)
+        mechanism = UnbiasedNumbers(domain, epsilon=epsilon)
+        if kind == "sums":
+            mechanism = inference.plan_sums("difference", domain, epsilon, treated=public(mail))
+        return inference.lift(sums(rng, labels, mechanism), mail, level=level), 0.5
+
+    return run
+
+
+def adjusted_lift(records: int, epsilon: float, law: str) -> Callable[..., Drawn]:
+    """A covariate decides much of the outcome; with "crossed" the other way round for the treated."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        x = rng.normal(size=records) if law == "crossed" else rng.choice([0.0, 1.0], records, p=[0.9, 0.1])
+        mail = rng.random(records) < 0.5
+        if law != "crossed":  # each arm has people with either value
+            x[:8], mail[:8] = np.tile([0.0, 1.0], 4), np.repeat([0, 1], 4)
+        if law == "crossed":
+            share, truth = expit(np.where(mail, 3 * x, -3 * x)), 0.0
+        else:  # .02 and .04 of nine tenths, .2 and .6 of one tenth
+            share, truth = np.where(mail, 0.04 + 0.56 * x, 0.02 + 0.18 * x), 0.096 / 0.038 - 1
+        labels = (rng.random(records) < share).astype(int)
+        return inference.lift(answers(rng, labels, 2, epsilon), mail, covariates=x, level=level), truth
+
+    return run
+
+
+def lift_of_users(people: int, epsilon: float) -> Callable[..., Drawn]:
+    """All records of a user are in one arm, and have shares of their own."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        sizes = np.minimum(1 + (2 * rng.pareto(1.5, people)).astype(int), 50)
+        user, mail = np.repeat(np.arange(people), sizes), np.arange(people) % 2
+        own = rng.beta(1, 4, people) * np.where(mail, 1.5, 1)  # means .2 and .3, apart from sizes
+        labels = (rng.random(len(user)) < np.minimum(own, 1)[user]).astype(int)
+        estimate = inference.lift(answers(rng, labels, 2, epsilon), mail[user], users=user, level=level)
+        return estimate, MEAN_OF_MORE / 0.2 - 1
+
+    return run
+
+
+MEAN_OF_MORE = float(np.minimum(1.5 * np.random.default_rng(79).beta(1, 4, 4_000_000), 1).mean())
+
 # ---- regressions
 
 
@@ -494,6 +581,9 @@ def cells(brief: bool) -> Iterator[Cell]:
                     )
                 for treated, rates in ((0.5, (0.05, 0.1)), (0.03, (0.01, 0.02))):
                     yield cell(f"effect, {treated:g} treated, {kind}", effect(records, epsilon, treated, rates, kind))
+                    yield cell(f"lift, {treated:g} treated, {kind}", lift(records, epsilon, treated, rates, kind))
+                yield cell(f"lift of claims, {kind}", lift_of_numbers(records, epsilon, kind))
+                yield cell(f"effects of three arms, {kind}", several_arms(records, epsilon, kind))
                 for law in ("U", "rare"):
                     yield cell(f"linear regression ({law}), {kind}", linear(records, epsilon, law, kind))
                 for measure in ("odds_ratio", "risk_ratio"):
@@ -504,6 +594,11 @@ def cells(brief: bool) -> Iterator[Cell]:
             yield cell("gap of recall, answers", gap(records, epsilon))
             for kind in ("regression", "propensity"):
                 yield cell(f"effect adjusted by {kind}, answers", adjusted(records, epsilon, kind))
+            if records >= 800:  # few records of the last arm may have one value of the covariate
+                name = "effects of three arms, adjusted answers"
+                yield cell(name, several_arms(records, epsilon, "adjusted answers"))
+            for law in ("crossed", "one rare covariate"):
+                yield cell(f"adjusted lift ({law}), answers", adjusted_lift(records, epsilon, law))
             for unit, origin, slope in ((1.0, 0.0, 0.8), (0.01, 2015.0, 0.8), (1.0, 0.0, 3.0)):
                 name = f"logistic regression, unit {unit:g}, origin {origin:g}, slope {slope:g}, answers"
                 yield cell(name, logistic(records, epsilon, unit, origin, slope))
@@ -537,6 +632,9 @@ def cells(brief: bool) -> Iterator[Cell]:
         for epsilon in (8.0,) if brief else (1.0, 8.0):
             name = f"share of {share:g}, users with one label, {law}"
             yield Cell(name, people, epsilon, unequal_users(people, epsilon, share, law))
+    for people in (50, 500):
+        for epsilon in epsilons:
+            yield Cell("lift of users, answers", people, epsilon, lift_of_users(people, epsilon))
     for people in (10, 20, 50, 500):
         for epsilon in epsilons:
             yield Cell("share of users with five records each, answers", people, epsilon, users(people, epsilon))

@@ -79,7 +79,7 @@ def test_labels_of_two_kinds_have_the_estimates_that_the_table_names() -> None:
     )
     arms = np.arange(50) % 2
     public = {
-        "numbers": arms, "table": arms[:, None] + np.arange(50)[:, None] % 3, "column": None,
+        "numbers": arms, "arms": arms, "table": arms[:, None] + np.arange(50)[:, None] % 3, "column": None,
         "codes": ldp.Public(arms, why="a test"), "chances": None,
     }  # fmt: skip
     for name, entry in ESTIMATES.items():

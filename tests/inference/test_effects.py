@@ -88,6 +88,68 @@ def test_sums_of_both_arms_are_one_release() -> None:
         inference.difference(release, TREATED, groups=GROUPS, users=np.arange(N) // 2)
 
 
+ARMS = np.where(TREATED, np.where(np.arange(N) % 3 == 0, "mail", "call"), "nothing")
+
+
+@pytest.mark.parametrize("options", [{}, {"covariates": X}], ids=["arms", "adjusted"])
+def test_several_arms_are_compared_with_one_control(options: dict[str, Any]) -> None:
+    release = released(LABELS, response(2, 2.0))
+    together = inference.difference(release, ARMS, control="nothing", groups=GROUPS, level=SURE, **options)
+    assert together.axes == (("group", ("new", "old")), ("arm", ("call", "mail"))) and together.simultaneous
+    assert held(together, EFFECT)
+    numbers = np.where(ARMS == "nothing", 0, np.where(ARMS == "call", 1, 2))
+    by_number = inference.difference(release, numbers, groups=GROUPS, level=SURE, **options)
+    assert by_number.value == pytest.approx(together.value) and by_number.axes[1] == ("arm", ("1", "2"))
+    backwards = inference.difference(release, ARMS, control="call", simultaneous=False, **options)
+    alone = inference.difference(release, ARMS, control="nothing", simultaneous=False, **options)
+    assert backwards.at(arm="nothing").value == pytest.approx(-alone.at(arm="call").value)
+    if not options:
+        rows = ARMS != "mail"
+        two = inference.difference(released(LABELS[rows], response(2, 9.0)), ARMS[rows], control="nothing", level=SURE)
+        assert two.axes == () and held(two, EFFECT)
+    users = np.arange(N) // 3
+    assert held(inference.difference(release, ARMS, control="nothing", users=users, level=SURE, **options), EFFECT)
+
+
+def test_sums_of_several_arms_answer_all_comparisons_and_coarser_ones() -> None:
+    lot = ldp.Public(ARMS, why="drawn by lot")
+    release = released(LABELS, inference.plan_sums("difference", ldp.Classes(2), 1.0, treated=lot))
+    effects = inference.difference(release, ARMS, control="nothing", level=SURE)
+    assert held(effects, EFFECT) and effects.axes == (("arm", ("call", "mail")),)
+    assert held(inference.difference(release, TREATED, level=SURE), EFFECT)
+    swapped = inference.difference(release, ARMS, control="nothing", outcome=0, level=SURE)
+    assert swapped.value == pytest.approx(-effects.value)
+    assert inference.odds_ratio(release, TREATED).low > 1
+
+
+@pytest.mark.parametrize("options", [{}, {"covariates": X}, {"users": np.arange(N)}], ids=["arms", "adjusted", "users"])
+def test_a_lift_is_an_effect_divided_by_the_mean_of_the_control(options: dict[str, Any]) -> None:
+    truth = EFFECT / float(expit(-2 + X[:, 0]).mean())
+    release = released(LABELS, response(2, 2.0))
+    whole = inference.lift(release, TREATED, level=SURE, **options)
+    assert held(whole, truth) and whole.high - whole.low < 1 and whole.low > 0
+    by_arm = inference.lift(release, ARMS, control="nothing", groups=GROUPS, level=SURE, **options)
+    assert held(by_arm, truth) and by_arm.axes[1] == ("arm", ("call", "mail"))
+    if not options:
+        ratio = inference.risk_ratio(release, TREATED)
+        alone = inference.lift(release, TREATED)
+        assert alone.value == pytest.approx(ratio.value - 1)
+        assert [alone.low, alone.high] == pytest.approx([ratio.low - 1, ratio.high - 1], abs=0.02)
+
+
+def test_a_lift_of_numbers_and_of_sums() -> None:
+    domain = Interval(0, 100, grid=101)
+    labels = np.rint(np.clip(40 + 10 * X[:, 1] + 8 * TREATED, 0, 100))
+    plan = inference.plan_sums("difference", domain, 1.0, treated=ldp.Public(TREATED, why="drawn by lot"))
+    for mechanism in (UnbiasedNumbers(domain=domain, epsilon=3.0), plan):
+        assert held(inference.lift(released(labels, mechanism), TREATED, level=SURE), 0.2)
+    sums = inference.plan_sums("difference", ldp.Classes(2), 1.0, treated=ldp.Public(TREATED, why="drawn by lot"))
+    estimate = inference.lift(released(LABELS, sums), TREATED, level=SURE)
+    assert held(estimate, EFFECT / float(expit(-2 + X[:, 0]).mean())) and "inverted" in estimate.method
+    nobody = inference.lift(released(np.where(TREATED, LABELS, 0), response(2, 9.0)), TREATED)
+    assert nobody.low > 1 and nobody.high == np.inf
+
+
 def test_means_of_sums() -> None:
     known = ldp.Public(GROUPS, why="in the register")
     shares = inference.mean(
@@ -127,11 +189,22 @@ def test_a_design_whose_yes_means_no_keeps_the_sign_of_an_effect() -> None:
         (TREATED, {"covariates": X[:4]}, "covariates must be finite numbers, a row for each record"),
         (TREATED, {"covariates": np.ones((N, 1))}, "covariates must have more records than columns"),
         (TREATED, {"groups": np.arange(N)}, "groups must have two records of each arm in each group"),
+        (ARMS, {}, "control must be one of the arms call, mail, nothing"),
+        (X[:, 0], {}, "treated must be true or false, or the arm of each record by number or name, at most 100"),
+        (ARMS, {"control": "nothing", "propensity": LOT}, "propensity must be left out: it is the chance of one of tw"),
     ],
 )
 def test_bad_columns_of_an_experiment(treated: Any, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         inference.difference(released(LABELS, response()), treated, **options)
+
+
+def test_what_has_no_lift() -> None:
+    below = released(np.round(X[:, 0].clip(-1, 1)), UnbiasedNumbers(domain=Interval(-1, 1, grid=3), epsilon=2.0))
+    with pytest.raises(InputError, match="release must be of numbers that are at least 0"):
+        inference.lift(below, TREATED)
+    with pytest.raises(InputError, match="users must each have all records in one arm"):
+        inference.lift(released(LABELS, response()), TREATED, users=np.arange(N) // 3)
 
 
 @pytest.mark.parametrize(

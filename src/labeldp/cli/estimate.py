@@ -71,8 +71,15 @@ OUTPUTS: dict[str, Any] = {
 }
 """The options of what a command prints and writes."""
 
-METAVARS = {"numbers": "COLUMN", "codes": "COLUMN", "column": "COLUMN", "table": "COLUMNS", "chances": "COLUMNS"}
-METAVARS |= {"why": "TEXT", "text": "CLASS"}
+METAVARS = {
+    "numbers": "COLUMN",
+    "arms": "COLUMN",
+    "codes": "COLUMN",
+    "column": "COLUMN",
+    "table": "COLUMNS",
+    "chances": "COLUMNS",
+}
+METAVARS |= {"why": "TEXT", "text": "CLASS", "arm": "ARM"}
 
 ACCOUNT = {"ledger", "dataset", "label", "classes", "interval", "grid", "clip", "epsilon", "trust", "id_column"}
 ACCOUNT |= {"cohort", "revision", "other_ids", "sums", "new_budget"}
@@ -286,6 +293,7 @@ def values_of(source: PublicColumns, inputs: Sequence[Input], options: dict[str,
     import numpy as np
 
     from labeldp.privacy import InputError, Public
+    from labeldp.releases import arms_in
 
     chosen: dict[str, Any] = {}
     for entry in inputs:
@@ -297,6 +305,8 @@ def values_of(source: PublicColumns, inputs: Sequence[Input], options: dict[str,
             value = None if column is None else column.to_numpy(zero_copy_only=False)
         elif entry.kind == "numbers":
             value = source.numbers(value, flag)
+        elif entry.kind == "arms":
+            value = arms_in(source.column(value, flag))
         elif entry.kind == "codes":
             value = source.codes(value, flag)
         elif entry.kind in ("table", "chances") and value is not None:

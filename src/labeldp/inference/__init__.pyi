@@ -27,6 +27,7 @@ from .intervals import normal_quantile as normal_quantile
 from .intervals import student as student
 from .intervals import student_within as student_within
 from .intervals import within_shares as within_shares
+from .lifts import lift as lift
 from .power import Power as Power
 from .power import power as power
 from .regression import odds_ratio as odds_ratio

@@ -28,9 +28,9 @@ class Input:
 
     Args:
         argument: of the function.
-        kind: what the option names or holds. Of public columns: a "column", "numbers", a "table" of several columns
-            of numbers, "codes" of predicted classes, or "chances" of classes. Else "text", "number", "switch", or "why"
-            the public columns do not depend on these labels.
+        kind: what the option names or holds. Of public columns: a "column", "numbers", "arms", a "table" of columns
+            of numbers, "codes" of predicted classes, or "chances" of classes. Else "text", "arm", "number", "switch",
+            or "why" the public columns do not depend on these labels.
         help: of the option.
         flag: the option; by default the argument.
         required: whether the command needs it.
@@ -98,7 +98,9 @@ class EstimateEntry:
 
 OUTCOME = Input("outcome", "text", "Of classes: the one that is meant; of two the second one.")
 BY = Input("groups", "column", "A public column: an estimate for each of its values.", "--by", role="by")
-TREATED = Input("treated", "numbers", "Who was treated: 1 or 0, true or false.", required=True, role="treated")
+TREATED = Input("treated", "arms", "Who was treated: 1 or 0, true or false, or the arm.", required=True, role="treated")
+CONTROL = Input("control", "arm", "The arm that others are compared with; 0 by default.")
+COVARIATES = Input("covariates", "table", "Public numbers, measured before the treatment.")
 EXPOSED = Input(
     "exposed", "numbers", "1 or 0, true or false.", "--exposure", required=True, role="treated", alias="treated"
 )
@@ -143,13 +145,9 @@ ESTIMATES: Mapping[str, EstimateEntry] = {
     ),
     "difference": EstimateEntry(
         path="labeldp.inference.effects:difference",
-        help="Estimate the effect of a randomized treatment.\n\nThe estimate is overall, or by a public column.",
-        inputs=(
-            TREATED,
-            BY,
-            OUTCOME,
-            Input("covariates", "table", "Public numbers, measured before the treatment."),
-        ),
+        help="Estimate the effect of a randomized treatment.\n\n"
+        "The estimate is overall, or by a public column, for each arm but the control.",
+        inputs=(TREATED, CONTROL, BY, OUTCOME, COVARIATES),
         rules={
             "difference": Rule("two Clopper-Pearson intervals of the answers, variances recovered", "asymptotic"),
             "difference, numbers": Rule(
@@ -165,6 +163,26 @@ ESTIMATES: Mapping[str, EstimateEntry] = {
         },
         sums={"": "difference"},
         answers=("yes, also adjusted", "yes", "no", '`plan_sums("difference", …)`'),
+    ),
+    "lift": EstimateEntry(
+        path="labeldp.inference.lifts:lift",
+        help="Estimate the relative lift of a randomized treatment.\n\n"
+        "The lift is the effect divided by the share or mean of the control: overall, or by a public column.",
+        inputs=(TREATED, CONTROL, BY, OUTCOME, COVARIATES),
+        rules={
+            "lift": Rule("two Clopper-Pearson intervals of the answers, test of their ratio inverted", "asymptotic"),
+            "lift, numbers": Rule(
+                "two Student's intervals of debiased numbers, test of their ratio inverted", "asymptotic"
+            ),
+            "lift, adjusted": Rule("regressions by arm, test of the ratio of their means inverted", "asymptotic"),
+            "lift, sums": Rule("two exact intervals, test of their ratio inverted", "asymptotic"),
+            "lift, number sums": Rule(
+                "two normal intervals with the largest variance that the range admits, test of their ratio inverted",
+                "asymptotic",
+            ),
+        },
+        sums={"": "difference"},
+        answers=("yes, also adjusted", "of at least 0", "no", '`"difference"`'),
     ),
     "regression": EstimateEntry(
         path="labeldp.inference.regression:regression",

@@ -173,6 +173,40 @@ def recovered(
     return np.where(np.isnan(low), low_a - high_b, low), np.where(np.isnan(high), high_a - low_b, high)
 
 
+def ratio_recovered(
+    first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats], correlation: ArrayLike = 0.0
+) -> Ends:
+    """Return the interval of a ratio of two numbers that cannot be negative, from value, low and high of both.
+
+    A ratio r is refused if the interval that `recovered` gives of first - r second does not hold 0. An interval below 0
+    is moved to 0 with its width.
+
+    Args:
+        first, second: shape (...).
+        correlation: of the two estimates.
+
+    Returns:
+        The ends, from 0; the upper one is infinite where the second number may be 0.
+
+    Source: DonnerZou for the ratio (MOVER-R), Zou for the correlation.
+    """
+    (a, low_a, high_a), (b, low_b, high_b) = (
+        (np.clip(value, low, np.where(high > 0, high, high - low)), low, np.where(high > 0, high, high - low))
+        for value, low, high in (first, second)
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ends = []
+        for end, other in ((low_a, high_b), (high_a, low_b)):
+            lead, last = other * (2 * b - other), end * (2 * a - end)
+            middle = a * b - np.asarray(correlation) * np.abs(a - end) * np.abs(other - b)
+            ends.append((lead, middle, last, np.sqrt(np.maximum(middle**2 - lead * last, 0.0))))
+        lead, middle, last, root = ends[0]
+        low = np.where(low_a > 0, last / (middle + root), 0.0)
+        lead, middle, last, root = ends[1]
+        high = np.where(low_b > 0, (middle + root) / lead, np.inf)
+    return np.where(np.isnan(low), 0.0, low), np.where(np.isnan(high), np.inf, high)
+
+
 def poisson(counts: ArrayLike, level: float) -> Ends:
     """Return the exact interval of Poisson means; it holds binomial means, too.
 

@@ -13,7 +13,7 @@ from labeldp.inference.estimate import LEVEL, Estimate, check_level
 from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import Ends, exact_shares, normal_quantile, sidak, spread_of, student, student_or_more
 from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code
-from labeldp.inference.sums import arms, design_matrix, is_sums, odds_of_sums, orthonormal, regression_of_sums
+from labeldp.inference.sums import design_matrix, exposures, is_sums, odds_of_sums, orthonormal, regression_of_sums
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Flags, Floats, InputError, NotInvertibleError, check_choice
 
@@ -344,7 +344,7 @@ def _shares_by_exposure(
     rates, code = outcomes.rates(), outcome_code(outcomes, outcome)
     if rates is None:
         raise NotInvertibleError("the noise of release differs between records or classes: take regression")
-    cells = arms(exposed, outcomes.records)
+    cells = exposures(exposed, outcomes.records)
     hit, miss = rates[0][code], rates[1][code]
     hits = outcomes.counts(cells)[:, code]
     share = (hits / cells.sizes - miss) / (hit - miss)

@@ -7,7 +7,7 @@ import numpy as np
 
 from labeldp.inference.catalog import RULES
 from labeldp.inference.estimate import Estimate
-from labeldp.inference.groups import Codes, PublicGroups, refuse_other_index
+from labeldp.inference.groups import Codes, PublicGroups, distinct, public_column, refuse_other_index
 from labeldp.inference.intervals import (
     Ends,
     geometric_quantile,
@@ -16,7 +16,6 @@ from labeldp.inference.intervals import (
     more_units,
     noisy_binomial,
     normal_quantile,
-    recovered,
     spread_of,
     student_within,
 )
@@ -71,7 +70,7 @@ def plan_sums(
         domain: of the labels, the same as the curator has.
         epsilon: cost of the release.
         groups: a public group for each record, for "mean", "difference" and "evaluate".
-        treated: who was treated, true or false.
+        treated: who was treated, true or false, or the arm of each record, by number or name.
         predictions: codes of predicted classes.
         rival: codes of the classes that the other model predicted.
         scores: larger where the second of two classes is likelier.
@@ -139,10 +138,49 @@ def require_two(domain: Any) -> None:
         raise InputError("must be two classes, such as Classes(('no', 'yes'))", argument="domain")
 
 
+def exposures(exposed: Any, records: int) -> PublicGroups:
+    """Return two groups: not exposed, exposed."""
+    codes = treated_column(exposed, records).astype(np.int32)
+    return PublicGroups(("0", "1"), codes, np.bincount(codes, minlength=2))
+
+
+MOST_ARMS = 100
+
+
 def arms(treated: Any, records: int) -> PublicGroups:
-    """Return the two arms as groups: control, treated."""
-    codes = treated_column(treated, records).astype(np.int32)
-    return PublicGroups(("control", "treated"), codes, np.bincount(codes, minlength=2))
+    """Return the arms of an experiment as groups: 0 and 1, or more numbers or names, sorted.
+
+    Raises:
+        InputError: numbers that are not whole, one arm, or more than `MOST_ARMS`.
+    """
+    column = public_column(treated, records, "treated")
+    if column.dtype.kind in "buif" and np.isin(column, (0, 1)).all():
+        return exposures(treated, records)
+    names, codes = distinct(column)
+    whole = column.dtype.kind != "f" or all(float(name).is_integer() for name in names)
+    if not whole or not 2 <= len(names) <= MOST_ARMS or column.dtype.kind in "cmM":
+        raise InputError(
+            f"must be true or false, or the arm of each record by number or name, at most {MOST_ARMS}",
+            argument="treated",
+        )
+    titles = tuple(f"{name:.0f}" if isinstance(name, float) else str(name) for name in names)
+    return PublicGroups(titles, codes, np.bincount(codes, minlength=len(names)))
+
+
+def from_control(cells: PublicGroups, control: Any) -> PublicGroups:
+    """Return arms with the control first: the one that is named, or 0.
+
+    Raises:
+        InputError: no arm has the name.
+    """
+    name = "0" if control is None else str(int(control) if isinstance(control, bool | np.bool_) else control)
+    if name not in cells.names:
+        raise InputError(f"must be one of the arms {', '.join(cells.names[:10])}", argument="control")
+    first = cells.names.index(name)
+    order = [first, *(code for code in range(cells.count) if code != first)]
+    places = np.argsort(order).astype(np.int32)
+    codes = None if cells.codes is None else places[cells.codes]
+    return PublicGroups(tuple(cells.names[code] for code in order), codes, cells.sizes[order])
 
 
 def predicted_cells(predictions: Any, records: int, classes: int, argument: str = "predictions") -> PublicGroups:
@@ -276,38 +314,27 @@ def mean_of_sums(
     )  # fmt: skip
 
 
-def difference_of_sums(
-    release: Any, treated: Any, groups: Any, outcome: Any, users: Any, level: float, simultaneous: bool
-) -> Estimate:
-    """Return effects by group from the noisy sums of both arms; see `difference`."""
-    sums = NoisySums.of(release, treated=treated, groups=groups)
-    refuse_users(users)
-    records = sums.mechanism.records
-    by_group = PublicGroups.of(groups, records)
-    cells = by_group.crossed(arms(treated, records))
-    if not cells.sizes.all():
-        raise InputError("must have a record of each arm in each group", argument="groups")
+def arm_means_of_sums(
+    sums: NoisySums, crossed: PublicGroups, count: int, outcome: Any, level: float, *, within: bool
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return what `cell_means` says of a class or a number in each arm of each group, shape (G, arms).
+
+    Args:
+        sums: what was released.
+        crossed: groups by arms.
+        count: how many arms there are.
+        outcome: the class; see `outcome_code`.
+        level: coverage.
+        within: see `cell_means`.
+    """
     code = outcome_code(sums, outcome) if sums.names else 0
-    entry = entry_level(sums, by_group, level, simultaneous)
     value, low, high, variance, sampling = (
-        number[:, 0 if number.shape[1] == 1 else code].reshape(-1, 2)
-        for number in cell_means(sums, cells, entry, within=False)
+        number[:, 0 if number.shape[1] == 1 else code].reshape(-1, count)
+        for number in cell_means(sums, crossed, level, within=within)
     )
-    effect, both = value[:, 1] - value[:, 0], variance.sum(axis=1)
-    lower, upper = recovered((value[:, 1], low[:, 1], high[:, 1]), (value[:, 0], low[:, 0], high[:, 0]))
-    if sums.names:
-        if len(sums.names) == 2 and code == 0:
-            effect, lower, upper = -effect, -upper, -lower
-        rule, reach = RULES["difference, sums"], 1.0
-    else:
-        rule, reach = RULES["difference, number sums"], sums.mechanism.domain.high - sums.mechanism.domain.low
-    noise, effective = (
-        precision(both, sampling.sum(axis=1), np.maximum(by_group.sizes, 1)) if sums.names else (None, None)
-    )
-    return estimate_of(
-        sums, rule, "effect", by_group.axes, effect, np.clip(lower, -reach, reach), np.clip(upper, -reach, reach),
-        both, level, simultaneous, noise, effective, (BY_LOT, *sums.conditions),
-    )  # fmt: skip
+    if len(sums.names) == 2 and code == 0:
+        value, low, high = 1 - value, 1 - high, 1 - low
+    return value, low, high, variance, sampling
 
 
 def quantile_of_sums(
@@ -345,13 +372,11 @@ def odds_of_sums(
     refuse_users(users)
     if not sums.names:
         raise InputError("must be of classes: the outcome is a number", argument="release")
-    cells, code = arms(exposed, sums.mechanism.records), outcome_code(sums, outcome)
+    cells = exposures(exposed, sums.mechanism.records)
+    outcome_code(sums, outcome)
 
     def numbers_at(level: float) -> Any:
-        share, low, high = (
-            number[:, 0 if number.shape[1] == 1 else code] for number in cell_means(sums, cells, level)[:3]
-        )
-        return (1 - share, 1 - high, 1 - low) if len(sums.names) == 2 and code == 0 else (share, low, high)
+        return [number[0] for number in arm_means_of_sums(sums, cells, 2, outcome, level, within=True)[:3]]
 
     return sums, numbers_at(0.5)[0], lambda level: numbers_at(level)[1:]
 

@@ -30,6 +30,7 @@ from .parts import check_new_folder as check_new_folder
 from .parts import write_parts as write_parts
 from .sums import OrderedLabels as OrderedLabels
 from .sums import PrivateColumn as PrivateColumn
+from .sums import arms_in as arms_in
 from .sums import ask_sums as ask_sums
 from .sums import ids_in_order as ids_in_order
 from .sums import numbers_in as numbers_in

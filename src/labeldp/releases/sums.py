@@ -149,6 +149,8 @@ class PrivateColumn(OrderedLabels):
             return column.to_numpy(zero_copy_only=False)
         if role in ("one", "other"):
             return self.domain.in_file().encode(column)
+        if role == "treated":
+            return arms_in(column)
         numbers = numbers_in(column)
         if numbers is None:
             raise InputError("must be a column of numbers, or of true and false", argument=role)
@@ -221,6 +223,12 @@ def numbers_in(column: pa.Array) -> Any:
         except pa.ArrowException:
             continue
     return None
+
+
+def arms_in(column: pa.Array) -> Any:
+    """Return the arm of each record, by number, true or false, or name, shape (n,)."""
+    numbers = numbers_in(column)
+    return column.to_numpy(zero_copy_only=False) if numbers is None else numbers
 
 
 def ask_sums(
