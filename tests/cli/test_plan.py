@@ -97,13 +97,32 @@ def test_the_records_of_an_experiment(labeldp: Callable[..., Ran]) -> None:
     assert saved[2]["records"] > 0.9 * found[2]["records"], "noise is not explained by covariates"
 
 
+def test_the_smallest_effect_and_the_power_of_records(labeldp: Callable[..., Ran]) -> None:
+    ran = labeldp(*["plan", "--rate", "0.05", "--n", "76682", "--epsilon", "1"])
+    assert ran.status == 0 and "Effects on a share of 0.05 that 76,682 records show" in ran.out, ran
+    assert ["1", "local", "0.02", "4.44", "×"] in [line.split() for line in ran.out.splitlines()]
+    ran = labeldp(*["plan", "--rate", "0.05", "--effect", "0.02", "--n", "76682", "--epsilon", "1", "--treated", "0.2"])
+    assert "Probability that 76,682 records show an effect of 0.02 on a share of 0.05 at a level of 5 %" in ran.out
+    assert ["1", "local", "61", "%", "0.61", "×"] in [line.split() for line in ran.out.splitlines()]
+    numbers = "plan --rate 40 --effect 2 --spread 12 --range 0,100 --epsilon 3 --per-user 4 --correlation 0.5 --json"
+    rows = json.loads(labeldp(*numbers.split()).out)
+    assert [row["trust"] for row in rows] == ["none", "local"], "sums do not tell whose records they are of"
+    assert rows[0]["records"] == pytest.approx(2.5 * 4 * 144 * 7.849 / 4, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
         ("plan --effect 0.02 --epsilon 1", "--rate must be given with --effect"),
-        (f"{EFFECT} --n 100", "--n does not go with --effect"),
-        (f"{EFFECT} --range 0,1", "--range does not go with --effect"),
-        ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --rate 0.1", "--rate goes with --effect"),
+        (f"{EFFECT} --d 4", "--d does not go with --rate"),
+        (f"{EFFECT} --range 0,1", "--spread must be given for numbers"),
+        ("plan --rate 0.1 --epsilon 1", "--effect must be given with --rate, or --n"),
+        ("plan --rate 0.1 --n 50 --epsilon 0.5", "--n must be more: no increase is shown with this probability at eps"),
+        (
+            "plan --rate 40 --effect 2 --range 0,100 --spread 60 --epsilon 1",
+            "--spread must be positive, and at most 48.99",
+        ),
+        ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --treated 0.1", "--treated goes with --rate"),
         ("plan --effect 0.02 --rate 1.2 --epsilon 1", "--rate must lie between 0 and 1, with the effect"),
         ("plan --effect 0.02 --rate 0.2 --epsilon 0", "--epsilon must be positive"),
         ("plan --effect 0.02 --rate 0.2 --power 1 --epsilon 1", "--power must lie between the level of the test and 1"),

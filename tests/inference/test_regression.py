@@ -1,4 +1,4 @@
-"""Regressions on public features, odds ratios and the power of an experiment."""
+"""Regressions on public features, and odds ratios."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 import labeldp as ldp
 from inference.simulated import SURE, held, released, response
 from labeldp import inference
-from labeldp.inference import power
 from labeldp.mechanisms import DiscreteLaplace, Interval, UnbiasedNumbers
 from labeldp.privacy import InputError, Release
 
@@ -105,47 +104,6 @@ def test_an_odds_ratio_is_as_narrow_as_that_of_a_regression_and_says_when_it_has
 def test_bad_features(features: Any, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         inference.regression(released(LABELS, response()), features, **options)
-
-
-def test_records_for_an_effect_have_its_power() -> None:
-    needed = {
-        name: power(0.02, 0.05, trust=name, epsilon=None if name == "none" else 1.0)
-        for name in ("none", "central", "local")
-    }
-    assert needed["none"].records < needed["central"].records < 1.05 * needed["none"].records
-    assert needed["local"].records > 10 * needed["none"].records
-    for one in needed.values():
-        again = power(0.02, 0.05, trust=one.trust, epsilon=one.epsilon, records=one.records)
-        assert again.power == one.power >= 0.8
-        fewer = power(0.02, 0.05, trust=one.trust, epsilon=one.epsilon, records=one.records - 1)
-        assert fewer.power < 0.8
-    assert "records show an effect of 0.02" in str(needed["local"])
-    assert power(0.02, 0.05, trust="none", r_squared=0.5).records < 0.51 * needed["none"].records
-    for options, sentence in (
-        ({"trust": "none", "epsilon": 1.0}, "epsilon must be given for"),
-        ({"epsilon": None}, "epsilon must be given for"),
-        ({"epsilon": 1.0, "power": 2}, "power must lie between the level of the test and 1"),
-        ({"epsilon": 1.0, "r_squared": 1}, "r_squared must lie in"),
-    ):
-        with pytest.raises(InputError, match=sentence):
-            power(0.02, 0.05, **options)
-    with pytest.raises(InputError, match="rate must lie between 0 and 1"):
-        power(0.97, 0.05, epsilon=1.0)
-
-
-@pytest.mark.slow
-def test_the_power_is_that_of_the_interval() -> None:
-    """Of 4,000 experiments; a false alarm has a probability below 1e-6 on each side, but for 2 points of slack."""
-    plan, rng, runs, shown = power(0.1, 0.2, epsilon=1.0), np.random.default_rng(0), 4000, 0
-    mechanism = response(2, 1.0)
-    certificate = released(np.zeros(4, dtype=int), mechanism).certificate
-    treated = np.arange(plan.records) % 2 == 0
-    for seed in range(runs):
-        labels = (rng.random(plan.records) < np.where(treated, 0.3, 0.2)).astype(np.uint8)
-        noisy = mechanism.randomize(labels, rng=np.random.default_rng(seed))
-        estimate = inference.difference(Release(noisy, certificate, mechanism), treated)
-        shown += estimate.low > 0 or estimate.high < 0
-    assert binom.ppf(1e-6, runs, 0.78) <= shown <= binom.ppf(1 - 1e-6, runs, 0.82)
 
 
 @pytest.mark.slow

@@ -146,6 +146,7 @@ Examples:
   labeldp plan people.csv --label bought --classes no,yes --epsilon 1 \\
       --id id --json
   labeldp plan --effect 0.02 --rate 0.05 --power 0.8 --epsilon 0.5,1,2
+  labeldp plan --rate 40 --spread 12 --range 0,100 --n 20000 --epsilon 1
   labeldp plan --loss costs.csv --prior 0.9,0.1 --epsilon 0.5,1,2
 """
 
@@ -175,10 +176,15 @@ Examples:
 @click.option("--label", metavar="COLUMN", help="With a FILE: the private column, which is never read.")
 @click.option("--features", metavar="COLUMNS", help="With a FILE: feature columns; all others by default.")
 @click.option("--id", "id_column", metavar="COLUMN", help="With a FILE: record ids, not a feature.")
-@click.option("--effect", type=float, help="An experiment: the difference of two shares that is to be shown.")
-@click.option("--rate", type=float, help="With --effect: the share without treatment.")
-@click.option("--power", type=float, help="With --effect: with which probability it is to be shown.  [default: 0.8]")
-@click.option("--r-squared", type=float, help="With --effect: what public covariates explain.  [default: 0]")
+@click.option("--rate", type=float, help="An experiment: the share without treatment, or with --range the mean.")
+@click.option(
+    "--effect", type=float, help="With --rate: the difference to be shown; without it, what --n records show."
+)
+@click.option("--power", type=float, help="With --rate: with which probability it is to be shown.  [default: 0.8]")
+@click.option("--r-squared", type=float, help="With --rate: what public covariates explain.  [default: 0]")
+@click.option("--treated", type=float, help="With --rate: which part of the records is treated.  [default: 0.5]")
+@click.option("--per-user", type=float, help="With --rate: how many records a user has.  [default: 1]")
+@click.option("--correlation", type=float, help="With --rate: of two records of a user.  [default: 0]")
 @click.option(
     "--loss",
     metavar="FILE",
@@ -187,7 +193,7 @@ Examples:
 )
 @click.option("--prior", metavar="NUMBERS", help="With --loss: the share of each label, in the order of the rows.")
 @json_option
-@flags_in_errors()
+@flags_in_errors(records="--n", domain="--range")
 def plan(
     data: str | None,
     label: str | None,
@@ -201,8 +207,9 @@ def plan(
     Prints, for each privacy guarantee, how many times more records it needs than no privacy, and the noise. FILE, a
     CSV or Parquet table, gives the number of records and features in place of --n and --d. No label is read.
 
-    With --effect: the records that an experiment with two arms of equal size needs, without privacy, with a trusted
-    curator, and in the local model.
+    With --rate: the records that an experiment with two arms needs to show --effect, or the smallest effect that --n
+    records show, without privacy, with a trusted curator, and in the local model. Of numbers, --spread is their
+    standard deviation.
 
     With --loss: the expected cost of one private answer, by mechanism. The least is that of
     labeldp.mechanisms.Optimal.
@@ -212,14 +219,15 @@ def plan(
         plan_losses(options["epsilon"], as_json, **costs)
         return
     experiment = {name: options.pop(name) for name in EXPERIMENT}
-    if experiment["effect"] is not None:
-        plan_experiment(options["epsilon"], as_json, **experiment)
+    if experiment["effect"] is not None or experiment["rate"] is not None:
+        asked = {name: options[name] for name in ("n", "interval", "spread")}
+        plan_experiment(options["epsilon"], as_json, **asked, **experiment)
         return
     from labeldp.advice import SampleSizeQuery, make_plan, read_features
     from labeldp.privacy import InputError
 
     if extra := [name for name, value in experiment.items() if value is not None]:
-        raise InputError(f"--{extra[0].replace('_', '-')} goes with --effect")
+        raise InputError(f"--{extra[0].replace('_', '-')} goes with --rate")
     if costs["prior"] is not None:
         raise InputError("--prior goes with --loss")
     warn_if_weak(*options["epsilon"].split(","))
@@ -236,7 +244,7 @@ def plan(
     click.echo(json.dumps(answer.to_json(), indent=2) if as_json else "\n".join(plan_lines(answer)))
 
 
-EXPERIMENT = ("effect", "rate", "power", "r_squared")
+EXPERIMENT = ("effect", "rate", "power", "r_squared", "treated", "per_user", "correlation")
 """The options of an experiment."""
 
 
@@ -280,33 +288,55 @@ def plan_losses(epsilons: str, as_json: bool, *, loss: str, prior: str | None) -
     click.echo("\nThe gain is that of the optimum over the better of the two others with their best decisions.")
 
 
-def plan_experiment(epsilons: str, as_json: bool, **experiment: float | None) -> None:
-    """Print how many records show an effect, by epsilon and trust."""
-    from labeldp.fit import epsilon_of, parts_of
+def plan_experiment(
+    epsilons: str, as_json: bool, *, n: str | None, interval: str | None, spread: str | None, **experiment: float | None
+) -> None:
+    """Print how many records show an effect, or which effect records show, by epsilon and trust."""
+    from labeldp.fit import decimal_float, domain_of, epsilon_of, parts_of, whole_number
     from labeldp.inference import power
     from labeldp.privacy import InputError
 
-    _refuse_others("--effect", *EXPERIMENT)
+    _refuse_others("--rate", *EXPERIMENT, "n", "interval", "spread")
     if experiment["rate"] is None:
-        raise InputError("--rate must be given with --effect: the share without treatment")
+        raise InputError("--rate must be given with --effect: the share or mean without treatment")
+    if experiment["effect"] is None and n is None:
+        raise InputError("--effect must be given with --rate, or --n: then the smallest effect is told")
     warn_if_weak(*epsilons.split(","))
     wanted: dict[str, Any] = {name: value for name, value in experiment.items() if value is not None}
+    wanted |= {"effect": experiment["effect"], "records": None if n is None else whole_number(n, "--n")}
+    if interval is not None or spread is not None:
+        wanted |= {"domain": None if interval is None else domain_of(None, interval)}
+        wanted |= {"spread": None if spread is None else decimal_float(spread, "--spread")}
+    several = (experiment["per_user"] or 1) > 1
+    trusts = ("local",) if several else ("central", "local")  # sums do not tell whose records they are of
     settings: list[tuple[float | None, str]] = [(None, "none")]
-    settings += [(epsilon_of(text), trust) for text in parts_of(epsilons, "epsilon") for trust in ("central", "local")]
+    settings += [(epsilon_of(text), trust) for text in parts_of(epsilons, "epsilon") for trust in trusts]
     rows = [power(epsilon=epsilon, trust=trust, **wanted) for epsilon, trust in settings]
     if as_json:
         click.echo(json.dumps([vars(row) for row in rows], indent=2))
         return
     plain = rows[0]
-    cells = [["epsilon", "trust", "records", "times no privacy"]]
-    for row in rows:
+    level = f"at a level of {100 * (1 - plain.level):.3g} %"
+    chance = f"with a probability of {100 * wanted.get('power', 0.8):g} %, {level}"
+    if n is None:
+        head, title = (
+            "records",
+            f"Records in both arms that show an effect of {plain.effect:g} on {plain.outcome} {chance}",
+        )
+        numbers = [(float(row.records), f"{row.records:,}") for row in rows]
+    elif experiment["effect"] is None:
+        title, head = f"Effects on {plain.outcome} that {plain.records:,} records show {chance}", "effect"
+        numbers = [(row.effect, f"{row.effect:.4g}") for row in rows]
+    else:
+        title = (
+            f"Probability that {plain.records:,} records show an effect of {plain.effect:g} on {plain.outcome} {level}"
+        )
+        head, numbers = "power", [(row.power, f"{100 * row.power:.0f} %") for row in rows]
+    cells = [["epsilon", "trust", head, "times no privacy"]]
+    for row, (number, shown) in zip(rows, numbers, strict=True):
         epsilon = "none" if row.epsilon is None else f"{row.epsilon:g}"
-        cells.append([epsilon, "" if row.trust == "none" else row.trust, f"{row.records:,}",
-                      times(row.records / plain.records)])  # fmt: skip
-    click.echo(
-        f"Records in both arms that show an effect of {plain.effect:g} on a share of {plain.rate:g} with a "
-        f"probability of {100 * wanted.get('power', 0.8):g} %, at a level of {100 * (1 - plain.level):.3g} %:\n"
-    )
+        cells.append([epsilon, "" if row.trust == "none" else row.trust, shown, times(number / numbers[0][0])])
+    click.echo(f"{title}:\n")
     click.echo("\n".join(align_columns(cells)))
 
 
