@@ -22,7 +22,7 @@ from slow import mostly_slow
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", *account("people", "9"))
 QUICK = ("fit", "people.csv", *FIT, "--model", "linear", "--out", "model")
 STAGES = ("--stages", "2")
-PRIOR = ("--trust", "central", "--prior", "clusters")
+PRIOR = ("--trust", "central", "--prior", "clusters", "--model", "boosting")
 
 
 def steps(people: Path) -> list[tuple[str, str]]:

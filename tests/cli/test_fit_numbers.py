@@ -301,7 +301,8 @@ def test_an_evaluation_says_when_its_labels_chose_the_model(labeldp: Callable[..
 def test_a_table_too_small_to_hold_anything_out_is_refused(labeldp: Callable[..., Ran], folder: Path) -> None:
     homes(59, seed=1).to_csv(folder / "homes.csv", index=False)
     for model in ("cells", "neighbors", "boosting", "auto"):
-        refused(labeldp(*FIT, "--model", model), folder, f"--model {model} needs at least 60 records")
+        name = "mixture" if model == "auto" else model
+        refused(labeldp(*FIT, "--model", model), folder, f"--model {name} needs at least 60 records")
     homes(19, seed=1).to_csv(folder / "homes.csv", index=False)
     for model in ("cells", "linear"):
         refused(labeldp(*FIT, "--trust", "central", "--model", model), folder, "a fit needs at least 20 records")
