@@ -110,7 +110,7 @@ CASES = {
         (WIDE, release("my people.csv", *IDS), (*ADD, "--cohort", "one", "--ids", "my people.csv", "--id", "id")),
         release("all.csv", *IDS, out="all.noisy.csv"),
         (LATER,),
-        ("curator/cohorts.py:scope_of",),
+        ("curator/cohorts.py:span_of",),
     ),
     "other records of a cohort": Case(
         (WIDE, release("my people.csv", *IDS), (*ADD, "--cohort", "one", "--ids", "my people.csv", "--id", "id")),

@@ -1,4 +1,4 @@
-"""The command line: parse, call one workflow, print. Heavy imports wait until a command needs them."""
+"""labeldp release: options and words."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
     from labeldp.releases import ask_column
 
     warn_if_weak(options["epsilon"])
-    new_budget, named = options.pop("new_budget"), (options["ledger"], options["dataset"])
-    labels = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
+    new_budget, ledger_and_dataset = options.pop("new_budget"), (options["ledger"], options["dataset"])
+    declared = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}
-    domain, delta = domain_of(**labels), bags.get("delta", 0)
+    domain, delta = domain_of(**declared), bags.get("delta", 0)
     mechanism = COMMANDS[options["mechanism"]]
-    if options["user_column"] is not None and not mechanism.on_bags and "delta" in bags:
-        del bags["delta"]
+    if options["user_column"] is not None and not mechanism.on_bags:
+        bags.pop("delta", None)  # it is the delta of a user
     if engine != "spark" and master is not None:
         raise click.UsageError("--master is for --engine spark")
     if engine == "spark" and mechanism.on_bags:
@@ -129,10 +129,10 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
         certificate = release_bags(data, out=out, domain=domain, note=note, new_budget=new_budget(), **bags, **options)
     elif bags:
         raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {BAGS}")
-    elif labels["interval"] is not None and "range" not in mechanism.domains:
+    elif declared["interval"] is not None and "range" not in mechanism.domains:
         numbers = [name for name, entry in COMMANDS.items() if "range" in entry.domains and not entry.on_bags]
         raise click.UsageError(f"--range goes with --mechanism {', '.join(numbers)}, or with bags: {BAGS}")
-    elif labels["classes"] is not None and "classes" not in mechanism.domains:
+    elif declared["classes"] is not None and "classes" not in mechanism.domains:
         raise click.UsageError(
             f"--mechanism {options['mechanism']} is for numbers: it takes --range LOW,HIGH, not --classes"
         )
@@ -152,7 +152,7 @@ def release(data: str, out: str, engine: str, master: str | None, as_json: bool,
         click.echo(json.dumps({"certificate": certificate.to_json(), "out": out}, indent=2))
         return
     click.echo(certificate.at(delta))
-    click.echo(describe_budget(*named))
+    click.echo(describe_budget(*ledger_and_dataset))
     click.echo(f"Released: {out}")
 
 

@@ -101,7 +101,7 @@ def split_name(secret: bytes) -> str:
 
 
 def without_cohort(path: ChargePath, secret: bytes) -> ChargePath:
-    """Return the part of a cohort, or of all records, that a charge used: without the step to the cohort."""
+    """Return the part that a charge used of its cohort, or of all records: its path without the cohort."""
     return path[1:] if path and path[0][0] == split_name(secret) else path
 
 
@@ -118,7 +118,7 @@ def cohorts_of(connection: Connection, dataset: int) -> tuple[Cohort, ...]:
     return cohorts_from(connection.execute(f"{COHORTS} WHERE dataset = ? ORDER BY number", (dataset,)).fetchall())
 
 
-def scope_of(
+def span_of(
     cohorts: Sequence[Cohort], cohort: str | None, records: str | None, address: tuple[Path, str]
 ) -> CohortSpan:
     """Return the records of a release: a cohort, all present records, or all records before later cohorts were added.

@@ -14,10 +14,7 @@ from typing import Any, Literal, NoReturn, final
 
 from labeldp._version import __version__
 from labeldp.accounting import Declarations, Spent
-from labeldp.curator.cohorts import (
-    unknown_cohort,
-    without_cohort,
-)
+from labeldp.curator.cohorts import unknown_cohort, without_cohort
 from labeldp.curator.datasets import (
     ANY_KIND,
     Dataset,
@@ -25,28 +22,19 @@ from labeldp.curator.datasets import (
     add_command,
     as_declared,
     charge_from,
+    closed_by,
     dataset_names,
     declare_first,
     find_dataset,
     insert_dataset,
-    is_closed,
     now,
     refuse_closed,
     unknown_dataset,
     write_protection,
 )
 from labeldp.curator.ledger_store import Store
-from labeldp.curator.ledger_transaction import (
-    LedgerTransaction,
-    Paid,
-    commitment,
-)
-from labeldp.curator.paid import (
-    account_of,
-    accounts_of,
-    read_books,
-    write_payment,
-)
+from labeldp.curator.ledger_transaction import LedgerTransaction, Paid, commitment
+from labeldp.curator.paid import account_of, accounts_of, read_books, write_payment
 from labeldp.curator.snapshot import DatasetSnapshot
 from labeldp.mechanisms import GAPS, Domain
 from labeldp.privacy import (
@@ -148,7 +136,7 @@ class DatasetLedger(NotCopyable):
         return self.read().used()
 
     def part(self, path: Path) -> Path:
-        """Return the part of a cohort, or of all records, that a charge used: without the step to the cohort."""
+        """Return the part that a charge used of its cohort, or of all records: its path without the cohort."""
         return without_cohort(path, self._secret)
 
     @property
@@ -307,7 +295,7 @@ class DatasetLedger(NotCopyable):
                 yield draw
                 if paid is not None:
                     assert draw.value is not None
-                    draw.certificate = transaction.write(request, mechanism, paid, draw.value, self._asked)
+                    draw.certificate = transaction.write(request, mechanism, paid, draw.value, self._request_digest)
         except BaseException:
             if draw is not None:
                 draw.value = None  # what was drawn is not charged: no frame of the error may hold it
@@ -332,12 +320,12 @@ class DatasetLedger(NotCopyable):
             if charged:
                 return charged[1]
             paid = self._charge(transaction, request)
-            certificate = transaction.write(request, mechanism, paid, source=self._asked)
+            certificate = transaction.write(request, mechanism, paid, request_digest=self._request_digest)
         self._committed(paid)
         return certificate
 
     @property
-    def _asked(self) -> str | None:
+    def _request_digest(self) -> str | None:
         return None if self.request is None else self.request.digest
 
     def find_stream(self, request: PendingCharge) -> Charge | None:
@@ -355,7 +343,7 @@ class DatasetLedger(NotCopyable):
 
     @contextmanager
     def _transaction(self, request: PendingCharge, *, keep: bool = True) -> Iterator[LedgerTransaction]:
-        """Open a transaction on the dataset; refuse labels that changed, and store the traces of others if `keep`."""
+        """Open a transaction on the dataset; refuse labels that changed, else store their traces if `keep`."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
         if keep and request.analyst != self.scope.analyst:
@@ -385,8 +373,8 @@ class DatasetLedger(NotCopyable):
         counts = [int(digest) for *pair, digest in request.traces if pair == [ANY_KIND, ANY_KIND]]
         if counts and not state.cohorts and (ANY_KIND, ANY_KIND) not in kinds:  # else the traces tell
             state.check_count(counts[0])
-        labels = dataset.id, self.scope.column, dataset.generation, self.scope.revision
-        return LedgerTransaction(connection, dataset, labels, state.span, self.state.records)
+        labels_state = dataset.id, self.scope.column, dataset.generation, self.scope.revision
+        return LedgerTransaction(connection, dataset, labels_state, state.span, self.state.records)
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:
@@ -409,18 +397,18 @@ class DatasetLedger(NotCopyable):
 
     def _charge(self, transaction: LedgerTransaction, request: PendingCharge) -> Paid:
         """Charge a request; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
-        dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
-        refuse_closed(is_closed(connection, dataset.id), self._store.path, self.scope.dataset)
+        dataset, connection, cohorts = transaction.dataset, transaction.connection, transaction.cohorts
+        refuse_closed(closed_by(connection, dataset.id), self._store.path, self.scope.dataset)
         account = account_of(connection, dataset, self.scope.analyst)
-        step = Step(request.step or "", request.loss, request.path, 1, scope.span, request.unit)
+        step = Step(request.step or "", request.loss, request.path, 1, cohorts.span, request.unit)
         payment = read_books(connection, dataset, account).charge(step, self._declared.plans)
         protection = dataset.protection.admit(request.unit, request.users, self.scope.dataset)
         if protection != dataset.protection:
             write_protection(connection, dataset.id, protection)
-        prefix, name = scope.path(dataset.secret), secrets.token_hex(8)
+        prefix, charge_id = cohorts.path(dataset.secret), secrets.token_hex(8)
         path = (*prefix, *request.path)
         if request.loss == PrivacyLoss.zero():  # a note, no release
-            return Paid(Charge(name, path, request.loss, request.mechanism, unit=request.unit))
+            return Paid(Charge(charge_id, path, request.loss, request.mechanism, unit=request.unit))
         budget = account.account.budget
         warn_of_weak_budget(budget.epsilon, budget.delta, request.records)
         plan, versions = write_payment(connection, dataset, account, payment, prefix)
@@ -432,13 +420,13 @@ class DatasetLedger(NotCopyable):
             "charged": now(),
             "version": __version__,
             "records": str(request.records or ""),
-            "commitment": commitment(dataset.secret, name, request.labels),
+            "commitment": commitment(dataset.secret, charge_id, request.labels),
             "share": (repr(analyst) if analyst else "those who name no analyst") if shared else "",
         }
         stated = {fact: text for fact, text in facts.items() if text}
-        number = derive_key(dataset.secret, b"account", self.scope.analyst.encode()).hex()[:16]
+        account_id = derive_key(dataset.secret, b"account", analyst.encode()).hex()[:16]
         units = (request.unit, protection.unit)
-        charge = Charge(name, path, request.loss, request.mechanism, stated, plan, number, versions, *units)
+        charge = Charge(charge_id, path, request.loss, request.mechanism, stated, plan, account_id, versions, *units)
         return Paid(charge, payment)
 
     def commits_to(self, charge: Charge) -> bool:
@@ -481,7 +469,7 @@ class _Comparison(AbstractContextManager[None]):
 
     def __init__(self, ledger: DatasetLedger, domain: Domain | Declared) -> None:
         self._ledger, self._domain = ledger, domain
-        self._declared = domain if isinstance(domain, Declared) else as_declared(domain)
+        self._declared = as_declared(domain)
 
     def __enter__(self) -> None:
         ledger, declared = self._ledger, self._declared

@@ -119,7 +119,7 @@ def insert_dataset(connection: Connection, name: str, budget: Budget, secret: by
 def record_change(
     connection: Connection, dataset: Dataset, what: str, before: str, after: str, why: str | None
 ) -> None:
-    """Record a change of a dataset's budget or domain."""
+    """Record a change of a dataset; see `labeldp.curator.ledger_transaction.Change`."""
     connection.execute(
         "INSERT INTO change (dataset, what, before, after, why, created) VALUES (?, ?, ?, ?, ?, ?)",
         (dataset.id, what, before, after, why, now()),
@@ -129,24 +129,17 @@ def record_change(
 RESTORED = "ledger"
 """What changed where a ledger file was restored from a backup."""
 
-OPENS = f"AND what IN ('{RESTORED}', 'budget')"
-"""The last of these changes of a dataset says whether it was restored and its budget was not set since."""
-
 
 def record_restored(connection: Connection, dataset: Dataset, since: str) -> None:
     """Record that a dataset was restored from a backup of some time, which closes it."""
     record_change(connection, dataset, RESTORED, f"its backup of {since}", "closed until its budget is set", None)
 
 
-def closed_by(rows: Sequence[tuple[Any, ...]]) -> str:
-    """Return what a dataset was restored from if that closed it, from its changes that `OPENS` names; else ""."""
-    return str(rows[-1][1]) if rows and rows[-1][0] == RESTORED else ""
-
-
-def is_closed(connection: Connection, dataset: int) -> str:
+def closed_by(connection: Connection, dataset: int) -> str:
     """Return what a dataset was restored from if its budget was not set since; "" where it takes charges."""
-    query = f"SELECT what, before FROM change WHERE dataset = ? {OPENS} ORDER BY id"
-    return closed_by(connection.execute(query, (dataset,)).fetchall())
+    query = "SELECT what, before FROM change WHERE dataset = ? AND what IN (?, 'budget') ORDER BY id DESC LIMIT 1"
+    row = connection.execute(query, (dataset, RESTORED)).fetchone()
+    return str(row[1]) if row is not None and row[0] == RESTORED else ""
 
 
 def refuse_closed(restored: str, path: Path, name: str) -> None:
@@ -276,7 +269,9 @@ def times(count: int) -> str:
 
 
 def as_declared(domain: Any) -> Declared:
-    """Return the set that a domain declares; refuse what is no domain."""
+    """Return the set that a domain declares, or the set itself; refuse what is neither."""
+    if isinstance(domain, Declared):
+        return domain
     if not isinstance(domain, Domain):
         raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
     return Declared.of(domain)
@@ -302,7 +297,8 @@ def refuse_undeclared(declared: Declared, domains: Mapping[str, str], path: Path
 
 
 ANY_KIND = "any"
-"""The kind of a trace that can be compared whatever the ids, or the labels, are."""
+"""The kind of a trace that can be compared whatever the ids, or the labels, are. Where both kinds are this one, the
+trace is the number of records."""
 
 IDS_KIND = "ids"
 """The kind of ids that tell records apart in another file, too. As the kind of labels it marks a trace of ids alone,
@@ -359,7 +355,14 @@ def are_expected(traces: Traces, request: PendingCharge, span: Span) -> bool:
 
 
 def new_traces(traces: Traces, request: PendingCharge, span: Span, records: str | None) -> dict[Kinds, str]:
-    """Return the new traces of a request and of its ids, whose digest is None without ids."""
+    """Return the traces of a request that are not stored yet, and that of its ids alone.
+
+    Args:
+        traces: the stored ones.
+        request: has the traces of its labels.
+        span: the cohorts of the records.
+        records: the digest of their ids; None if it is not known.
+    """
     new = {(ids, labels): digest for ids, labels, digest in request.traces if span not in traces.get((ids, labels), {})}
     if request.scheme == IDS_KIND:
         before = traces.get((ANY_KIND, IDS_KIND), {}).get(span)

@@ -18,13 +18,13 @@ from labeldp.curator.datasets import (
     Declared,
     add_command,
     as_declared,
+    closed_by,
     dataset_names,
     declare,
     declare_first,
     declared_domains,
     find_dataset,
     insert_dataset,
-    is_closed,
     known_dataset,
     now,
     record_change,
@@ -324,8 +324,9 @@ class LedgerFile(NotCopyable):
             LedgerError: the dataset or the cohort does not exist: it must be added first, since a typing error would be
                 a second budget for the same labels.
         """
-        options: Any = {"cohort": cohort, "revision": revision, "budget": budget}
-        return open_dataset(self._store, name, analyst=analyst, other_ids=other_ids, **options)
+        return open_dataset(
+            self._store, name, cohort=cohort, revision=revision, budget=budget, analyst=analyst, other_ids=other_ids
+        )
 
     @even_if_refused
     def __repr__(self) -> str:
@@ -397,7 +398,7 @@ def _change_budget(connection: Connection, dataset: Dataset, budget: Budget, why
     same = numbers_of(dataset.budget) == numbers_of(budget)
     if not same:
         change_budget(connection, dataset, budget)
-    if not same or is_closed(connection, dataset.id):
+    if not same or closed_by(connection, dataset.id):
         record_change(connection, dataset, "budget", str(dataset.budget), str(budget), why)
 
 

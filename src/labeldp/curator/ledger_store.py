@@ -146,7 +146,7 @@ class Store:
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query; none if there is no file yet."""
-        if not os.path.lexists(self.path):
+        if not self.exists:
             return []
         with self.connected() as connection:
             return connection.execute(query, parameters).fetchall()

@@ -26,6 +26,7 @@ from labeldp.curator.datasets import (
     traces_of,
 )
 from labeldp.curator.ledger_store import pack, unpack
+from labeldp.curator.paid import as_path
 from labeldp.privacy import (
     Certificate,
     Charge,
@@ -42,7 +43,7 @@ from labeldp.privacy import (
 
 
 class Paid(NamedTuple):
-    """A charge, and how it was paid; a note is not."""
+    """A charge, and how it was paid; a note, which costs nothing, has no payment."""
 
     charge: Charge
     payment: Payment | None = None
@@ -55,17 +56,17 @@ class LedgerTransaction:
     connection: Connection = field(repr=False)
     dataset: Dataset
     state: State
-    scope: CohortSpan
+    cohorts: CohortSpan
     records: str | None = field(repr=False)
 
     def has_same_labels(self, request: PendingCharge) -> bool:
         """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
-        return are_expected(traces_of(self.connection, self.state), request, self.scope.span)
+        return are_expected(traces_of(self.connection, self.state), request, self.cohorts.span)
 
     def keep_traces(self, request: PendingCharge) -> None:
         """Store the traces of a request, with which later ones are compared."""
-        new = new_traces(traces_of(self.connection, self.state), request, self.scope.span, self.records)
-        key = (*self.state, *self.scope.span)
+        new = new_traces(traces_of(self.connection, self.state), request, self.cohorts.span, self.records)
+        key = (*self.state, *self.cohorts.span)
         rows = [(*key, *kinds, digest) for kinds, digest in new.items()]
         self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
@@ -83,7 +84,7 @@ class LedgerTransaction:
         )
 
     def find_held(self, request: PendingCharge, mechanism: Any) -> Draw | None:
-        """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
+        """Return the stored answer to the same request, else to the same stage with its mechanism; else None."""
         query = f"SELECT value, certificate, arrays FROM release WHERE {STATE} AND form = 'held' AND "
         row = self.connection.execute(query + "identity = ?", (*self.state, text_of(request.identity()))).fetchone()
         if row is None and request.step is not None:
@@ -107,14 +108,14 @@ class LedgerTransaction:
         return None if row is None else (charge_from(row[0]), read_stored(row[1], Certificate.from_json))
 
     def write(
-        self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, source: str | None = None
+        self, request: PendingCharge, mechanism: Any, paid: Paid, value: Any = None, request_digest: str | None = None
     ) -> Certificate:
-        """Store a release and return its certificate; a stream has no value, and `source` is its first request."""
+        """Store a release and return its certificate; a stream has no value. `request_digest` is of the `Request`."""
         charge, entry = paid.charge, paid.payment and paid.payment.entry
         restored = restorations(self.connection, self.dataset.id)
-        more = (*disclosures(self.connection, self.dataset.id), *restored, *self.scope.conditions)
+        more = (*disclosures(self.connection, self.dataset.id), *restored, *self.cohorts.conditions)
         request = replace(request, conditions=(*request.conditions, *more))
-        certificate = request.certificate(charge, mechanism, self.dataset.name, self.scope.names)
+        certificate = request.certificate(charge, mechanism, self.dataset.name, self.cohorts.names)
         arrays = None if value is None else mechanism.arrays()
         if value is not None and per_record(mechanism):
             value = by_id(value, request)
@@ -131,11 +132,11 @@ class LedgerTransaction:
             "created": now(),
             "cost": cost_digest(request.path, charge.loss, charge.unit),
             "made": None if request.path else made_digest(request),
-            "low": self.scope.span[0],
-            "high": self.scope.span[1],
+            "low": self.cohorts.span[0],
+            "high": self.cohorts.span[1],
             "analyst": request.analyst,
             "paid": None if entry is None else text_of([*entry[:2], entry.cost.to_texts()]),
-            "request": source,
+            "request": request_digest,
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
@@ -162,9 +163,9 @@ def by_row(array: NDArray[Any], request: PendingCharge) -> NDArray[Any]:
 
 
 def paid_from(row: Any) -> Entry:
-    """Return what a release added to the books, from its row."""
+    """Return what a release added to the books, as its row has it."""
     (low, high), path, cost = row
-    return Entry((low, high), tuple((str(split), int(part)) for split, part in path), Cost.from_texts(*cost))
+    return Entry((low, high), as_path(path), Cost.from_texts(*cost))
 
 
 def commitment(secret: bytes, charge: str, labels: str) -> str:
@@ -213,7 +214,7 @@ class Change:
     """The public record of a change of a dataset's budget, declared domain, keys or file.
 
     Args:
-        what: "budget", "declared domain", "keys", or "ledger" where it was restored from a backup.
+        what: "budget", "declared domain", "number of records", "keys", or "ledger" where it was restored from a backup.
         before, after: the old and the new one, in words.
         why: the reason, or None.
         created: time of the change, UTC, ISO 8601.

@@ -14,7 +14,7 @@ from labeldp.mechanisms import Domain
 from labeldp.privacy import Budget, InputError, PendingCharge, RandomnessKind, Request, Scope
 
 OfAccount = Callable[[DatasetLedger], Any]
-"""Returns what is known of the records without their labels; the keys of the account give their ids names."""
+"""Returns public facts of the records, or their mechanism, from an account, whose keys hash their ids."""
 
 
 def dataset_of(request: Request, ledger: str | os.PathLike[str], budget: Budget | None = None) -> DatasetLedger:
@@ -60,9 +60,9 @@ def open_account(
     """Return the account that pays for a request, after all refusals that need no label; nothing is charged.
 
     Every way to release labels to a ledger file opens its account here, before it compares a label. The order is:
-    private columns, the output, the unit of protection with its users, the kind of ids, the records, the domain, their
-    number, the budget. So the answer to a request that is refused for one of these reasons does not depend on labels.
-    The functions are called in this order; they read public columns alone.
+    private columns, the output, the unit of protection with its users, the kind of ids, the records, the domain, the
+    number of records, the budget. So the answer to a request that is refused for one of these reasons does not depend
+    on labels. The functions are called in this order; they read public columns alone.
 
     Args:
         request: what is asked; it names the dataset, its cohort and revision, and the domain.
@@ -72,7 +72,7 @@ def open_account(
         named: whether the records have ids; otherwise row numbers are their names.
         users: returns the digest of the users of the records; None where single records are protected.
         records: returns the digest of the record ids, or None for row numbers; without it they are not known.
-        count: returns the number of records. It is called where a number is on record.
+        count: returns the number of records. It is called only if the ledger knows how many there must be.
         mechanism: returns what will be released of all records; without it the caller checks the budget, by
             `DatasetSnapshot.foresee`, before it reads labels.
         times: the number of its answers that one user pays for.
@@ -93,8 +93,8 @@ def open_account(
     state.refuse_private(public)
     if out is not None and Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
-    whose = None if users is None else users(account)
-    state.check_unit(request.scope.unit, whose)
+    unit, whose = request.scope.unit, None if users is None else users(account)
+    state.check_unit(unit, whose)
     state.check_ids(named)
     if records is not None:
         account = account.of_records(records(account), state)
@@ -103,9 +103,8 @@ def open_account(
     if count is not None and state.count is not None:
         state.check_count(count())
     if mechanism is not None:
-        made, scheme = mechanism(account), IDS_KIND if named else ROWS_KIND
-        specification, loss = made.specification(), made.privacy_loss() * times
-        unit = request.scope.unit
+        chosen, scheme = mechanism(account), IDS_KIND if named else ROWS_KIND
+        specification, loss = chosen.specification(), chosen.privacy_loss() * times
         state.afford(
             PendingCharge(specification, loss, scheme=scheme, randomness=RandomnessKind.KEYED, unit=unit, users=whose)
         )
@@ -132,5 +131,5 @@ def read_account(ledger: str | os.PathLike[str], name: str) -> DatasetSnapshot |
         LedgerError: the file has other datasets alone.
     """
     store = Store(ledger)
-    state = open_dataset(store, name, budget=Budget(1)).state
+    state = open_dataset(store, name, budget=Budget(1)).state  # any budget admits a file that does not exist
     return None if state.is_new else state

@@ -110,9 +110,11 @@ def unopened(budget: Budget, accounts: Iterable[StoredAccount]) -> Numbers:
 
     Source: `docs/proofs/composition.md`, the account, Theorems 7 and 8.
     """
-    opened = [numbers for account in accounts for numbers in account.counted]
     epsilon, delta = numbers_of(budget)
-    return epsilon - sum((one for one, _ in opened), Fraction(0)), delta - sum((two for _, two in opened), Fraction(0))
+    for account in accounts:
+        for account_epsilon, account_delta in account.counted:
+            epsilon, delta = epsilon - account_epsilon, delta - account_delta
+    return epsilon, delta
 
 
 def promised_of(budget: Budget, accounts: Sequence[StoredAccount]) -> Budget:
@@ -149,7 +151,7 @@ def _open_plan(dataset: Dataset, low: int, high: int, steps: str, taken: str) ->
 def _taken_from(rows: Iterable[list[Any]]) -> tuple[tuple[int, Step], ...]:
     zero = PrivacyLoss.zero()
     return tuple(
-        (int(number), Step("", zero, tuple((str(a), int(b)) for a, b in path), int(times), (int(low), int(high))))
+        (int(number), Step("", zero, as_path(path), int(times), (int(low), int(high))))
         for number, low, high, path, times in rows
     )
 
@@ -266,6 +268,6 @@ def as_path(path: Any) -> Path:
     return tuple((str(split), int(part)) for split, part in path)
 
 
-def whole_span(cohorts: int) -> Span:
-    """Return the numbers of the first and the last of some cohorts, or of all records where there are none."""
-    return 0, max(0, cohorts - 1)
+def whole_span(count: int) -> Span:
+    """Return the span of all records of a dataset with so many cohorts; it is (0, 0) without cohorts."""
+    return 0, max(0, count - 1)

@@ -9,7 +9,7 @@ from sqlite3 import Connection
 from typing import Any, NamedTuple, final
 
 from labeldp.accounting import Account, Books, Cost, Declarations, Entry, Spent, totals_within
-from labeldp.curator.cohorts import Cohort, CohortSpan, cohorts_of, scope_of, without_cohort
+from labeldp.curator.cohorts import Cohort, CohortSpan, cohorts_of, span_of, without_cohort
 from labeldp.curator.datasets import (
     ANY_KIND,
     IDS_KIND,
@@ -19,9 +19,9 @@ from labeldp.curator.datasets import (
     add_command,
     as_declared,
     charge_from,
+    closed_by,
     cost_digest,
     find_dataset,
-    is_closed,
     made_digest,
     refuse_closed,
     refuse_undeclared,
@@ -57,7 +57,7 @@ from labeldp.privacy import (
     largest_of,
     read_stored,
 )
-from labeldp.privacy import Path as Part
+from labeldp.privacy import Path as ChargePath
 
 _OTHER_IDS = (
     "{} was released {}, and this would release it {}: the same labels would be charged once more. Nothing was "
@@ -189,7 +189,7 @@ class DatasetSnapshot:
             cohorts=cohorts_of(connection, dataset.id),
             declared=tuple((form, Comparisons(*row)) for form, *row in rows("domain")),
             changes=tuple(Change(*row) for row in rows("change")),
-            closed=is_closed(connection, dataset.id),
+            closed=closed_by(connection, dataset.id),
             differences=sum(times for (times,) in rows("difference")),
             traces=rows("labels", *state),
             label_columns=frozenset(name for (name,) in columns if name),
@@ -201,7 +201,7 @@ class DatasetSnapshot:
 
     @property
     def is_new(self) -> bool:
-        """Whether the dataset is not in the file yet; it is added before its labels are read."""
+        """Whether the dataset is not in the file yet; it is added before its labels are compared."""
         return self.dataset is None
 
     @property
@@ -234,7 +234,7 @@ class DatasetSnapshot:
         return self.books().account
 
     def books(self, without: Iterable[Charge] = ()) -> Books:
-        """Return the account of this analyst with its charges, but for some; open no account."""
+        """Return the account of this analyst with its charges, except some; open no account."""
         if self.dataset is None:
             return Books(Account(repr(self.scope.name), self.budget))
         analyst, left_out = self.scope.analyst, {charge.id for charge in without}
@@ -385,7 +385,7 @@ class DatasetSnapshot:
     @property
     def span(self) -> CohortSpan:
         """Whose labels these are; LedgerError if they are neither of the cohort nor of the dataset."""
-        return scope_of(self.cohorts, self.scope.cohort or None, self.records, (self.path, self.scope.dataset))
+        return span_of(self.cohorts, self.scope.cohort or None, self.records, (self.path, self.scope.dataset))
 
     @property
     def known_span(self) -> Span:
@@ -457,19 +457,18 @@ class DatasetSnapshot:
     def check_domain(self, domain: Domain | Declared) -> None:
         """Raise LedgerError if another domain was declared; no label is read, and nothing is declared."""
         domains = {form: row.words for form, row in self.declared if row.column == self.scope.column}
-        declared = domain if isinstance(domain, Declared) else as_declared(domain)
-        refuse_undeclared(declared, domains, self.path, self.scope.name)
+        refuse_undeclared(as_declared(domain), domains, self.path, self.scope.name)
 
     def refuse_closed(self, steps: Sequence[Step]) -> None:
         """Raise LedgerError if something is asked for and the dataset is closed."""
         if steps:
             refuse_closed(self.closed, self.path, self.scope.dataset)
 
-    def foresee(self, more: Iterable[tuple[Part, PrivacyLoss]], unit: Unit) -> None:
-        """Raise BudgetExceeded if the budget cannot admit more charges of parts of these records, at most so costly.
+    def foresee(self, more: Iterable[tuple[ChargePath, PrivacyLoss]], unit: Unit) -> None:
+        """Raise BudgetExceeded if the budget cannot admit further charges of parts of these records, at these costs.
 
         Args:
-            more: the parts, and what each release costs.
+            more: for each charge the part, and the most that it costs.
             unit: the unit of protection that the costs are for.
         """
         span = self.span.span
@@ -496,14 +495,14 @@ class DatasetSnapshot:
     def has_made(self, request: PendingCharge) -> bool:
         """Return whether this revision has a release of all records that may answer a request, whatever its labels.
 
-        Of records that are not known yet only the first cohort is: then a release of more of them counts, too.
+        As long as it is not known which records they are, a release counts whose first cohort is theirs.
         """
         span = self.known_span
         made = made_digest(request), cost_digest((), request.loss, request.unit), span[0]
         same = [row for row in self._state_releases() if (row.made, row.cost, row.low) == made]
         return any(self.records is None or row.high == span[1] for row in same)
 
-    def times_charged(self, step: str | None, path: Part, loss: PrivacyLoss, unit: Unit) -> int:
+    def times_charged(self, step: str | None, path: ChargePath, loss: PrivacyLoss, unit: Unit) -> int:
         """Return how many releases of these records and this revision have the same step and cost."""
         same = cost_digest(path, loss, unit), step, *self.span.span
         return sum((row.cost, row.step, row.low, row.high) == same for row in self._state_releases())

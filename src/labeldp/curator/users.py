@@ -9,7 +9,6 @@ from labeldp.mechanisms import PublicInput
 from labeldp.privacy import IdDigest, InputError, RecordIds, Texts, check_integer, derive_key, hidden_ids
 
 WHOSE = "the user of each record is public"
-"""Why users may be named."""
 """The reason for which users are public."""
 
 PUBLIC_USERS = PublicInput("users", WHOSE).assumption

@@ -272,8 +272,7 @@ class _CandidateResponse(FiniteMechanism):
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
         words = words_for(randomness, ids)
-        sets = self._packed(start, len(codes))
-        return self._answer(codes, words, sets)
+        return self._answer(codes, words, self._block_sets(start, len(codes)))
 
     def gradient_weights(self, noisy: Any) -> Floats:
         """Return weights that average to a candidate's indicator, and to equal weights for any other label.
@@ -290,7 +289,7 @@ class _CandidateResponse(FiniteMechanism):
         hits = np.asarray(noisy)[:, None] == np.arange(self.domain.size)
         return np.asarray(self.membership() * (hits - lie) / gap)
 
-    def _packed(self, start: int, count: int) -> CandidateSets:
+    def _block_sets(self, start: int, count: int) -> CandidateSets:
         return CandidateSets(self.candidates.packed[start : start + count], self.domain.size)
 
     def _answer(self, codes: Codes, words: NDArray[np.uint64], sets: CandidateSets) -> Codes:
@@ -347,7 +346,7 @@ class RandomizedResponseTopK(_CandidateResponse):
         """Return exact weights, shape (K, K)."""
         return self._expand()[0]
 
-    def _packed(self, start: int, count: int) -> CandidateSets:
+    def _block_sets(self, start: int, count: int) -> CandidateSets:
         shared = self.candidates.packed
         return CandidateSets(np.broadcast_to(shared, (count, shared.shape[1])), self.domain.size)
 
@@ -399,7 +398,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
 
 
 def _places(codes: Codes, sets: CandidateSets) -> tuple[NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
-    """Whether each label is in its set, how many candidates come before it, and how many there are, shapes (n,)."""
+    """Return whether each label is in its set, how many candidates come before it, and of how many; shapes (n,)."""
     bits = sets.words()
     counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.int32)
     rows, column = np.arange(len(codes)), codes >> 6

@@ -1,4 +1,4 @@
-"""Release the label column of a file: look at it once by blocks, charge it once, publish it whole or not at all."""
+"""Release the label column of a file: read it once by blocks, charge it once, publish it whole or not at all."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -93,20 +93,20 @@ def release_file(
     """Release the label column of a CSV or Parquet file, or of a folder of them, with a certificate.
 
     Use it for data of any size: memory grows with a block, not with the file. A folder is one table and one release:
-    each file in it and in its subfolders is a part, whose name does not begin with "_" or ".". Labels and ids are read
-    once and set aside beside the output, under a key that is never written: what was looked at is what is charged and
-    drawn. Noise is a function of the ledger's key, of all that is asked for and of the record's id, so the same command
-    again costs nothing and writes the same labels; that is also how a run that died is finished. An output that stands
-    already and is the one asked for is left as it is.
+    each file in it and in its subfolders whose name does not begin with "_" or "." is a part. Labels are read once,
+    with their ids, and set aside in the output's folder, encrypted under a key that is never written: the same labels
+    are charged and randomized. Noise is a function of the ledger's key, of the whole request and of the record's id. So
+    the same command again costs nothing and writes the same labels, and it finishes a run that died. If the output
+    exists already and is the one asked for, it is left unchanged.
 
     Args:
         data: the path of a CSV, Parquet or Arrow file or of a folder of them; or a table in memory that gives an Arrow
             stream each time it is asked (pyarrow, polars, pandas, DuckDB), or a data set of pyarrow.
         label: its private column.
         domain: the declared domain of the labels.
-        mechanism: "randomized-response", "discrete-laplace", "unary-encoding" (it publishes the column LABEL_bits, one
-            '0' or '1' per class) or "local-hashing" (the column LABEL_group, likewise, with '1' for the classes of
-            the answered group; the groups of a record follow from its id and a public seed).
+        mechanism: its name for `labeldp release`, where it is not for bags. "unary-encoding" publishes the column
+            LABEL_bits, one '0' or '1' per class; "local-hashing" the column LABEL_group, likewise, with '1' for the
+            classes of the chosen group (the groups of a record follow from its id and a public seed).
         epsilon: privacy parameter, positive.
         ledger: the ledger file to charge. A new one is created when everything that needs no label was checked.
         dataset: the dataset's name in it.
@@ -177,16 +177,16 @@ def ask_column(
     if delta and users is None:
         raise InputError("goes with --user: one answer needs none", argument="delta")
 
-    answer = epsilon
+    answer_cost = epsilon
     if users is not None:
-        answer = answer_epsilon(epsilon, delta, users.cap, lambda answer: mechanism_at(answer).privacy_loss())
-    chosen, target = mechanism_at(answer), Path(out)
+        answer_cost = answer_epsilon(epsilon, delta, users.cap, lambda tried: mechanism_at(tried).privacy_loss())
+    chosen, target = mechanism_at(answer_cost), Path(out)
     in_place = bool(request.options.get("in_place"))
     stream = ColumnRelease.of(table, label, id_column, chosen, in_place, block_rows, progress, users)
     existing = _existing_result(stream, target, request) if os.path.lexists(target) else None
-    if existing is None and stream.is_folder and target.resolve().is_relative_to(stream.table.path.resolve()):
-        raise InputError("must not lie in the folder that is released", argument="out")
     if existing is None:
+        if stream.is_folder and target.resolve().is_relative_to(stream.table.path.resolve()):
+            raise InputError("must not lie in the folder that is released", argument="out")
         stream.refuse_unwritable(target)
     cost = Budget(epsilon, delta) if delta else whole_cost(chosen.privacy_loss() * stream.times)
     ids = FileIds(stream)
@@ -211,7 +211,7 @@ def ask_column(
         account = opened()
         seen = stream.look(account, spool, ids.digest)
         if users is not None and note:
-            note(f"a user has {users.cap:,} records at most; each answer costs its user epsilon = {answer:.6g}")
+            note(f"a user has {users.cap:,} records at most; each answer costs its user epsilon = {answer_cost:.6g}")
         pending, digests = stream.check(account, spool, seen)
         certificate = account.charge_stream(pending, chosen)
         if isinstance(output, ReleaseWriter):
@@ -230,7 +230,7 @@ def ask_column(
 
 
 def column_mechanism(request: Request) -> Callable[[Any], FiniteMechanism]:
-    """Return what makes the mechanism that a request names, of the epsilon of an answer.
+    """Return a function that makes the mechanism which a request names, from the epsilon of one answer.
 
     Raises:
         InputError: the command line has no such mechanism.
@@ -270,7 +270,7 @@ class ColumnRelease:
 
     @property
     def times(self) -> int:
-        """How many answers someone pays for."""
+        """How many answers one record, or one user, pays for at most."""
         return 1 if self.users is None else self.users.cap
 
     @classmethod
@@ -326,12 +326,12 @@ class ColumnRelease:
                     )
 
     def require_same_files(self, meanwhile: str) -> None:
-        """Raise LabelDPError if a file is another now, or the folder holds others."""
+        """Raise LabelDPError if a file changed, or the folder holds other files now."""
         if not self.table.is_unchanged():
             raise LabelDPError(f"{self.table.path} changed while it was being {meanwhile}")
 
     def made_of(self, part: int, seen: "Seen", labels: str) -> dict[str, Any]:
-        """Return all that an output part depends on next to the charge, as JSON values; secret, as the digest is."""
+        """Return all that an output part depends on, apart from the charge, as JSON values; secret like the digest."""
         stamp = self.table.parts[part].stamp
         source = [None if stamp is None else stamp[:2], seen.start]
         return {"labels": labels, "source": source, "columns": self.columns, "in_place": self.in_place}
@@ -347,10 +347,10 @@ class ColumnRelease:
         for part in range(len(self.table.parts)):
             first, begin = len(spool), start
             for batch in self._read(part):
-                codes, ids = self._set_aside(account, batch)
+                block, ids = self._set_aside(account, batch)
                 if ids is not None:
-                    records.update(RecordIds.of(ids, account.digest_key).blocks)
-                spool.add(codes)
+                    records.update(ids.blocks)
+                spool.add(block)
                 start += batch.num_rows
                 self._tell("checked", start, self.table.rows)
             seen.append(Seen(begin, start - begin, first, len(spool)))
@@ -359,28 +359,26 @@ class ColumnRelease:
         return seen
 
     def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[PendingCharge, list[str]]:
-        """Compare the labels that were set aside with the domain; what is wrong is refused here, once all is read.
+        """Compare the labels that were set aside with the domain; refuse labels outside of it once all were read.
 
         Returns:
-            What is asked of the ledger, and a digest of each part's labels.
+            The charge that the ledger is asked for, and a digest of each part's labels.
         """
         with account.comparing(self.mechanism.domain):
-            fingerprint, scheme, digests = self._fingerprinted(account, spool, seen)
-        pending = fingerprint.request(account, self.mechanism, scheme)
+            fingerprint, digests = self._fingerprinted(account, spool, seen)
+        pending = fingerprint.request(account, self.mechanism, kind_of_ids(self.id_column))
         return (pending if self.users is None else self.users.charged(pending, account)), digests
 
-    def _fingerprinted(
-        self, account: DatasetLedger, spool: Spool, seen: list["Seen"]
-    ) -> tuple[Fingerprint, str, list[str]]:
-        """Return a fingerprint of all labels, the kind of ids, and a digest of the labels of each part.
+    def _fingerprinted(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[Fingerprint, list[str]]:
+        """Return a fingerprint of all labels, and a digest of the labels of each part.
 
-        A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
+        A label that does not fit is refused when everything was read: neither time nor progress tells where it is.
         """
-        result, scheme = self._fingerprint(account), kind_of_ids(self.id_column)
+        result = Fingerprint(account.digest_key, self.in_file)
         digests: list[str] = []
         refused: DomainError | None = None
         for part in seen:
-            fingerprint = self._fingerprint(account)
+            fingerprint = Fingerprint(account.digest_key, self.in_file)
             for block, ids in self._kept(account, spool, part):
                 try:
                     fingerprint.update(ids, codes_of(block, self.label, self.in_file))
@@ -391,7 +389,7 @@ class ColumnRelease:
         self.require_same_files("checked: nothing was charged")
         if refused is not None:
             raise refused
-        return result, scheme, digests
+        return result, digests
 
     def draw(
         self,
@@ -402,9 +400,9 @@ class ColumnRelease:
         part: int,
         writer: ReleaseWriter,
     ) -> None:
-        """Write what the mechanism answers to the labels of a part that were set aside: those that were charged.
+        """Write noisy labels of one part, of the labels that were set aside: these were charged.
 
-        The rest of a table that is released in place is read again, and refused if ids or labels are others now.
+        In place, the part is read again for its other columns, and refused if its ids or labels have changed.
         """
         noise = account.randomness.bind(pending.context())
         changed = LabelDPError(
@@ -432,7 +430,10 @@ class ColumnRelease:
         return table.blocks(columns, block_rows=self.block_rows, encoded=self.label)
 
     def _set_aside(self, account: DatasetLedger, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
-        """Return what is kept of a block, and its ids: labels, ids, and texts as the dataset hashes them."""
+        """Return the block to set aside, and the ids under the dataset's key, None for row numbers.
+
+        The block holds the labels, the ids and, where ids are texts, their hashes.
+        """
         labels = batch.column(self.label)
         if self.in_file.target != "numbers" and (is_text(labels.type) or is_number(labels.type)):
             labels = labels.dictionary_encode()
@@ -469,9 +470,6 @@ class ColumnRelease:
             half = start / rows / 2 if rows else 0.0
             self.progress(f"{done} {start:,} rows", half + (0.5 if done == "released" else 0.0))
 
-    def _fingerprint(self, account: DatasetLedger) -> Fingerprint:
-        return Fingerprint(account.digest_key, self.in_file)
-
     @cached_property
     def in_file(self) -> Domain:
         """The domain under the names that its labels have in a file."""
@@ -480,7 +478,7 @@ class ColumnRelease:
 
 @dataclass(frozen=True)
 class Seen:
-    """Where a part stands: the rows before it and in it, and its blocks among those that were set aside."""
+    """Where a part is: the number of rows before it and in it, and its blocks in the spool, `last` not included."""
 
     start: int
     rows: int
@@ -502,7 +500,7 @@ class FileIds:
         self.digest: str | None = None
 
     def of(self, account: DatasetLedger) -> str | None:
-        """Return a digest of the ids, which are found distinct; None for row numbers.
+        """Return a digest of the ids, None for row numbers; refuse ids that are not distinct.
 
         Raises:
             InputError: an id is missing, or repeated.
@@ -516,12 +514,12 @@ class FileIds:
                 for batch in part.blocks([column], block_rows=self._stream.block_rows):
                     ids = RecordIds.of(record_ids(batch, column), account.ids_key)
                     distinct.add(ids)
-                    digest.update(RecordIds.of(ids, account.digest_key).blocks)
+                    digest.update(ids.blocks)
         self._count, self.digest = digest.records, digest.hexdigest()
         return self.digest
 
     def count(self) -> int:
-        """Return the number of records: of the ids, or of a public column if there is one."""
+        """Return the number of ids, or else of rows, counted in a public column if there is one."""
         if self._count is None:
             table, label = self._stream.table, self._stream.label
             column = next((name for name in table.columns if name != label), label)
@@ -553,20 +551,20 @@ _OTHER_OUTPUT = "{} exists already and is not this release; choose another name 
 
 
 def _existing_result(stream: ColumnRelease, target: Path, request: Request) -> Certificate:
-    """Return the certificate of an output that stands already and was asked for in the same words; read no label.
+    """Return the certificate of an output that exists already, of the same request; read no label.
 
     Raises:
-        InputError: it is something else.
+        InputError: it is of another request, or was changed.
     """
-    refusal, many = InputError(_OTHER_OUTPUT.format(target)), target.is_dir()
+    refusal, is_folder = InputError(_OTHER_OUTPUT.format(target)), target.is_dir()
     try:
-        content = read_folder_certificate(target) if many else read_certificate(target)
+        content = read_folder_certificate(target) if is_folder else read_certificate(target)
         certificate = Certificate.from_json(content["certificate"])
-        columns = tuple(content["columns"]) if many else open_table(target).columns
+        columns = tuple(content["columns"]) if is_folder else open_table(target).columns
     except InputError:
         raise refusal from None
     same = certificate.request is not None and certificate.request.digest == request.digest
-    unchanged = is_folder_as_certified if many else is_as_certified
+    unchanged = is_folder_as_certified if is_folder else is_as_certified
     if not (same and columns == stream.columns and content["column"] == stream.released and unchanged(target)):
         raise refusal
     return certificate
@@ -575,7 +573,7 @@ def _existing_result(stream: ColumnRelease, target: Path, request: Request) -> C
 def _same_result(
     stream: ColumnRelease, account: DatasetLedger, ids: FileIds, target: Path, existing: Certificate
 ) -> Certificate:
-    """Return the certificate of an output that stands already, if its charge is one of these labels."""
+    """Return the certificate of an output that exists already, if these labels were charged for it; else refuse."""
     if not any(account.commits_to(charge) for charge in existing.entries):
         raise InputError(_OTHER_OUTPUT.format(target))
     with Spool(target.parent) as spool:
