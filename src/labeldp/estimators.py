@@ -288,7 +288,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         account: Any = FitCost(Budget(settings.epsilon, settings.delta), total_loss(self.certificate_.entries))
         if self.ledger is not None:
             account = LedgerFile(self.ledger).dataset(settings.dataset, revision=self.revision)
-        job = Job(self.certificate_.request or taken, taken, settings, learner, rows_of_fit, account, self.choice_)
+        request = self.certificate_.request or taken
+        job = Job(request, taken, settings, learner, rows_of_fit, rows_of_fit, account, self.choice_)
         release = Release(replace(model, encoder=None), self.certificate_)
         from labeldp.fit import diagnosed  # what a fit does not need
 

@@ -126,8 +126,8 @@ class Rerun:
         with dataset_of(self.request, self.ledger).comparing(declared_domain(self.request)):
             raise refused
 
-    def _asked(self, request: Request, ledger: Path, **more: Any) -> Any:
-        """Ask again for what a request asked, as a command or a call did, and return what its function returns."""
+    def _ask(self, request: Request, ledger: Path, **more: Any) -> Any:
+        """Return what the function that answers a request returns now."""
         try:
             return load(request.answered_by)(request, self.data, ledger=ledger, **more)
         except InputError as error:
@@ -139,7 +139,7 @@ class Rerun:
         """Make a file again on a copy of the ledger without values, and compare charges and all columns."""
         ledger, out = folder / "ledger", folder / f"again-{open_table(self.path).parts[0].path.name}"
         copy_ledger(self.ledger, ledger, values=False)
-        again = self._asked(
+        again = self._ask(
             request, ledger, out=out, progress=lambda text, share: self.progress("values", 0.2 + 0.6 * share)
         )
         certificate = again if isinstance(again, Certificate) else again.certificate
@@ -166,7 +166,7 @@ class Rerun:
         releases: list[Release[Any]] = []
         for name, values in (("held", True), ("keys", False)):
             copy_ledger(self.ledger, folder / name, values=values)
-            releases.append(self._asked(request, folder / name))
+            releases.append(self._ask(request, folder / name))
         stored, drawn = releases
         if any(release.certificate.entries != self.certificate.entries for release in releases):
             return [Check(False, f"The values could NOT be recomputed: {self.data} is not what was charged.")], None, []
@@ -180,11 +180,13 @@ class Rerun:
 
         What an engine wrote is in the order of the record ids, and a file in the order of its source.
         """
-        both = remade, published = [open_table(path).parts for path in (again, self.path)]
+        remade, published = open_table(again).parts, open_table(self.path).parts
         columns, remade_columns = published[0].columns, remade[0].columns
         same = all(part.columns == columns for part in published) and set(columns) <= set(remade_columns)
-        if same and not (columns == remade_columns and _alike(columns, *(partial(_column, parts) for parts in both))):
-            same = ids in columns and _alike(columns, *(_by_id(parts, ids, columns) for parts in both))
+        if same and not (
+            columns == remade_columns and _alike(columns, partial(_column, remade), partial(_column, published))
+        ):
+            same = ids in columns and _alike(columns, _by_id(remade, ids, columns), _by_id(published, ids, columns))
         words = "Recomputed from the data and the ledger's keys, "
         if same:
             return Check(True, f"{words}every released value is the same.")
@@ -235,10 +237,10 @@ class Rerun:
         else:
             checks.append(self._learned(request, job.account, folder))
         self.progress("lower bound", 0.9)
-        plain = [release for release in stored.values() if _answers_alike(release)]
-        if not plain:
+        answers = [release for release in stored.values() if _answers_alike(release)]
+        if not answers:
             return checks, None, ["A lower bound: no release answers each record by one and the same law."]
-        largest = max(plain, key=lambda release: len(release.rows))
+        largest = max(answers, key=lambda release: len(release.rows))
         release, codes = largest.release, job.rows.codes(job.settings.domain)
         return checks, *_bounded(codes[largest.rows], np.asarray(release.value), release.mechanism.domain)
 
@@ -266,11 +268,11 @@ class Rerun:
                 False, f"Learned again, the certificate is NOT the same: it states otherwise {', '.join(changed)}."
             )
         changed = [name for name in (DESCRIPTION, ESTIMATOR) if file_digest(bundle / name) != file_digest(again / name)]
-        # What files are called, and what the ledger holds since, is not of this fit.
+        # Names of files, and charges after this fit, may differ.
         typed = {name: getattr(stored, name) for name in ("command", "certificate_digest", "file")}
         ids = {charge.id for charge in self.certificate.entries}
         state = account.read()
-        budgets = [budget_use(state, self.certificate, later) for later in self._later(state, ids)]
+        budgets = [budget_use(state, self.certificate, later) for later in _later(state, ids)]
         if stored != replace(summary, **typed, budget=stored.budget) or stored.budget not in budgets:
             changed.append(SUMMARY)
         if changed:
@@ -280,13 +282,6 @@ class Rerun:
                 "machine, after a change of the budget, or somebody changed them.",
             )
         return Check(True, "Learned again from the data and these releases, the model and its summary are the same.")
-
-    def _later(self, account: AccountState, ids: set[str]) -> Iterator[tuple[Charge, ...]]:
-        """Yield the charges that came after a fit was written, for each time since its last charge."""
-        charges = account.charges
-        last = max(index for index, charge in enumerate(charges) if charge.id in ids)
-        for end in range(last + 1, len(charges) + 1):
-            yield charges[end:]
 
     def _releases(
         self, request: Request, copy: Path, wanted: set[str], values: bool
@@ -311,6 +306,14 @@ class Rerun:
         with suppress(_Enough), job.curator.subscribe(record):
             job.fit()
         return seen, job
+
+
+def _later(account: AccountState, ids: set[str]) -> Iterator[tuple[Charge, ...]]:
+    """Yield the charges since a fit was written, for each state of the ledger in which it may have been written."""
+    charges = account.charges
+    last = max(index for index, charge in enumerate(charges) if charge.id in ids)
+    for end in range(last + 1, len(charges) + 1):
+        yield charges[end:]
 
 
 def _answers_alike(recorded: Recorded) -> bool:

@@ -41,7 +41,7 @@ class RunAudit:
 
     Args:
         path: what was audited.
-        kind: "fit", "release" or "online run".
+        kind: "fit", or the command of the certificate's request, such as "release" or "online run".
         certificate: its certificate.
         delta: the delta at which it is read.
         digests: SHA-256 of each file, by its name.
@@ -191,13 +191,10 @@ def audit_run(
         remade, bound, reasons = Rerun(path, certificate, request, ledger, data, init, test, show).run()
         checks += remade
         missing += reasons
+    command = "release" if certificate.request is None else REQUEST_KINDS[certificate.request.kind].command
     return RunAudit(
         str(path),
-        "fit"
-        if is_fit
-        else "release"
-        if certificate.request is None
-        else REQUEST_KINDS[certificate.request.kind].command,
+        "fit" if is_fit else command,
         certificate,
         verdict.delta,
         _digests(path),

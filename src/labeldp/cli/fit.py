@@ -273,15 +273,15 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
     if server is not None:
         options |= {"held": server.domain, "label": options["label"] or server.dataset}
     names = ("ledger", "out", "test", "test_labels_are_public", "diagnostics", "init")
-    files, address = {name: options.pop(name) for name in names}, options.pop("curator")
+    arguments, address = {name: options.pop(name) for name in names}, options.pop("curator")
     request = parse_fit(**options)
     warn_if_weak(request.epsilon)
-    start, exists = datetime.now(UTC), (Path(files["out"]) / "certificate.json").is_file()
+    start, exists = datetime.now(UTC), (Path(arguments["out"]) / "certificate.json").is_file()
     with _progress("reading", lines=True) as progress:
         summary = fit_file(
             request,
             data,
-            **files,
+            **arguments,
             curator=server,
             address=address,
             new_budget=new_budget(),
@@ -289,12 +289,12 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
             note=None if is_quiet() else note,
             progress=progress,
         )
-    out = files["out"].rstrip("/")
+    out = arguments["out"].rstrip("/")
     if exists:
         _done(f"Already done: {out}/ is this fit. No ε spent.")
     elif (released := datetime.fromisoformat(summary.created)) < start.replace(microsecond=0):
         _done(f"Resumed: labels were released at {released:%Y-%m-%d %H:%M} UTC. No ε spent.")
-    budget = describe_budget(files["ledger"], request.scope.name) if server is None else server.budget["words"]
+    budget = describe_budget(arguments["ledger"], request.scope.name) if server is None else server.budget["words"]
     if as_json:
         entries = summary.to_json()
         content = {name: entries[name] for name in RESULTS}

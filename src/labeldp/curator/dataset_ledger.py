@@ -313,7 +313,7 @@ class DatasetLedger(NotCopyable):
         Its noise must be `randomness.bind(request.context())`, so that it can be recomputed at any time.
 
         Raises:
-            BudgetExceeded, LedgerError: as `draw` does.
+            BudgetExceeded, LedgerError: as `charging` does.
         """
         with self._transaction(request) as transaction:
             charged = transaction.find_recomputable(request)

@@ -41,7 +41,7 @@ class Choice:
         return f"{self.trust} {self.model}"
 
     def applied(self, request: Request) -> Request:
-        """Return the request of a fit that is asked for this by name."""
+        """Return the request that asks for this choice by name."""
         options = {**request.options, "trust": self.trust, "chosen": None}
         return replace(request, does=self.model, delta=number_text(self.delta, "delta"), options=options)
 
@@ -54,8 +54,8 @@ class Described:
     """What is public of the records of a fit.
 
     Args:
-        records: how many; of users as many as theirs count for, see `counted`.
-        epsilon: what each of them costs.
+        records: how many; where users are protected, the number that advice counts, see `counted`.
+        epsilon: what each of these records costs.
         dimension: number of features.
         categories: how many of the features are categories.
         images: whether the features are images.
@@ -110,9 +110,9 @@ def _ways(settings: FitSettings, described: Described) -> list[Choice]:
         return Choice(model, settings.trust, settings.delta, reason)
 
     if described.weighted:
-        [*models] = _weighted(settings.target)
-        _check_weights(models[0], settings, described)
-        return [way(models[0], "of the learners that take weights of records it is the first")]
+        model = _weighted(settings.target)[0]
+        _check_weights(model, settings, described)
+        return [way(model, "of the learners that take weights of records it is the first")]
     if settings.encoder is not None:
         return [way("linear", "a linear model learns from the features of an encoder")]
     if described.images:
@@ -132,8 +132,15 @@ def _ways(settings: FitSettings, described: Described) -> list[Choice]:
 
 def _ranked(settings: FitSettings, described: Described, default: Choice) -> list[Choice]:
     """Return the ways to fit a table: those that `labeldp choose` ranks, then what is taken where it ranks none."""
-    task = settings.domain, described.epsilon, settings.delta, settings.trust
-    options = advise(described.records, described.dimension, *task, categories=described.categories).options
+    options = advise(
+        described.records,
+        described.dimension,
+        settings.domain,
+        described.epsilon,
+        settings.delta,
+        settings.trust,
+        categories=described.categories,
+    ).options
     reasons = {option.method: f"{option.expected}. {option.why.removesuffix('.')}" for option in options}
     admissible = {way.name: way for way in WAYS if way.admissible(settings.trust)}
     answers = settings.user_column is not None  # whose cost the delta of a user lowers

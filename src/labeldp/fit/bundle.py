@@ -290,7 +290,7 @@ def certify(folder: Path, certificate: Certificate, changes: Mapping[str, str] =
 def _certified(certificate: Certificate, files: Mapping[str, str | None]) -> str:
     """Return the text of a certificate with digests of files."""
     content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
-    # Sorted: what a ledger finds again has its names in another order than what was just charged.
+    # Sorted, since a charge that a ledger finds again has its names in another order.
     return json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
@@ -364,9 +364,9 @@ class PretrainedModel:
 
     @classmethod
     def read(cls, path: str, account: Any) -> "PretrainedModel":
-        """Read the network in a directory that `labeldp fit` wrote; one that was learned from these labels is refused.
+        """Read the network in a directory that `labeldp fit` wrote.
 
-        Its charges would have to be in the new certificate.
+        Refuse one that was learned from these labels, whose charges would have to be in the new certificate.
         """
         folder = Path(path)
         certificate, estimator = read_certified(folder)[0], Bundle.read(folder).model.estimator

@@ -85,18 +85,18 @@ class Job:
     """A requested fit, with everything read and nothing charged; `prepare` makes it.
 
     Args:
-        request: what was asked for.
-        taken: the same, with the model that was chosen.
-        settings: what that says, and what an answer costs.
+        request: what was asked for, as the ledger and the certificate store it.
+        taken: the same request, with the chosen model by name; the run is named after it.
+        settings: what `taken` says; its epsilon is that of one answer, where those of a user are randomized.
         learner: what learns.
         rows: the private rows that are used.
+        all_rows: the private rows, with those of users that are not used.
         account: what is charged: the dataset of a ledger file, a ledger in memory, or a share of a server's dataset.
         choice: what was taken, and why.
         public: the rows of a test file, or None.
         init: a network whose weights the training starts from, or None.
         has_learner: whether a program made the learner.
-        all_rows: all private rows, if only some rows of each user are used.
-        owners: the user of each row, if users are protected.
+        owners: the user of each of all rows, or None where single records are protected.
     """
 
     request: Request
@@ -104,12 +104,12 @@ class Job:
     settings: FitSettings
     learner: Learner
     rows: Rows
+    all_rows: Rows
     account: AccountLike
     choice: Choice
     public: PublicRows | None = None
     init: PretrainedModel | None = None
     has_learner: bool = False
-    all_rows: Rows | None = None
     owners: Owners | None = None
 
     @property
@@ -148,7 +148,7 @@ class Job:
         The name does not change if an option is set to its default. For models that share their releases, no option
         changes the name.
         """
-        request = _run(self.taken)
+        request = _run_request(self.taken)
         if self.learner.shares_releases(self.task):
             request = replace(request, does="labels", source=replace(request.source, digest=""), options={})
         elif self.has_learner:
@@ -163,7 +163,7 @@ class Job:
         """
         if self.account.remote is not None:
             return self.account.remote.of_run(self.run)
-        rows = self.all_rows or self.rows
+        rows = self.all_rows
         curator = Curator(
             rows,
             domain=self.settings.domain,
@@ -186,10 +186,10 @@ class Job:
         ]
         by_step = {step: charge for (run, _, step), charge in charges if run == self.run}
         for step, mechanism in self.learner.answers(self.task).items():
-            request = self._asking(mechanism)
+            pending = self._pending(mechanism)
             for _, charge in charges:
-                same = charge.mechanism == request.mechanism and charge.loss == request.loss
-                if not charge.path and same and state.has_made(request):
+                same = charge.mechanism == pending.mechanism and charge.loss == pending.loss
+                if not charge.path and same and state.has_made(pending):
                     by_step.setdefault(step, charge)
         return by_step
 
@@ -197,9 +197,9 @@ class Job:
     def _unit(self) -> Unit:
         return Unit.ONE_LABEL if self.owners is None else Unit.ONE_USER
 
-    def _asking(self, mechanism: Mechanism) -> PendingCharge:
-        """Return the request of a release of all records by a mechanism that answers them one by one."""
-        rows, account = self.all_rows or self.rows, self.account
+    def _pending(self, mechanism: Mechanism) -> PendingCharge:
+        """Return the charge of a release of all records by a mechanism that randomizes each by itself."""
+        rows, account = self.all_rows, self.account
         return PendingCharge(
             mechanism.specification(),
             mechanism.privacy_loss() * self.times,
@@ -292,7 +292,7 @@ def prepare(
     request = replace(request, source=replace(request.source, rows=len(rows.features), digest=digest))
     account, settings = _account(ledger, request, rows, new_budget), FitSettings.of(request)
     if learner is None:
-        charged = partial(_charged, request=request, rows=rows, account=account)
+        charged = partial(_was_charged, request=request, rows=rows, account=account)
         choice = choose_model(request, _described(settings, rows, account), charged)
     else:
         choice = Choice(learner.name or type(learner).__name__.lower(), settings.trust, settings.delta)
@@ -307,29 +307,28 @@ def _described(settings: FitSettings, rows: Rows, account: Any) -> Described:
     (records, *shape), epsilon = rows.features.shape, settings.epsilon
     if settings.user_column is not None and settings.model == AUTO:
         sizes = Owners.of(rows.users, rows.ids, None, account).sizes
-        task = settings.per_user, epsilon, settings.delta, settings.domain, settings.trust
-        records, epsilon = counted(sizes, *task)
+        records, epsilon = counted(sizes, settings.per_user, epsilon, settings.delta, settings.domain, settings.trust)
     categories, weights = getattr(rows.encoder, "categorical", ()), rows.weights
     images, weighted = isinstance(rows, ImageRows), weights is not None
     return Described(records, epsilon, shape[0], sum(categories), images, weighted)
 
 
-def _charged(choice: Choice, request: Request, rows: Rows, account: Any) -> bool:
-    """Return whether the ledger was charged for such a fit. Then it stays, even if a newer rule differs.
+def _was_charged(choice: Choice, request: Request, rows: Rows, account: Any) -> bool:
+    """Return whether the ledger has a charge of the run of a fit with this choice.
 
-    The name of its run says so. Learners that share their releases have no run of their own: after one of them, the
-    others are free.
+    It never has one for learners that share their releases: these have no run of their own, and after one of them
+    the others are free.
     """
     if not account.state.own_entries:
         return False
     taken = choice.applied(request)
-    _, owners = _shared(FitSettings.of(taken), rows, account)
-    run = _run(replace(taken, cap=0 if owners is None else owners.cap)).digest
+    _, owners = _of_users(FitSettings.of(taken), rows, account)
+    run = _run_request(replace(taken, cap=0 if owners is None else owners.cap)).digest
     return any((entry.step or "").startswith(f"{run}: ") for entry in account.state.own_entries)
 
 
-def _run(request: Request) -> Request:
-    """Return the part of a request that releases depend on, with options at their defaults left out."""
+def _run_request(request: Request) -> Request:
+    """Return the part of a request that releases depend on; its digest names the run."""
     options = {name: value for name, value in request.options.items() if name not in ("chosen", "other_ids", "server")}
     if options.get("evaluation") == EVALUATED:
         del options["evaluation"]
@@ -353,7 +352,7 @@ def _job(
     network = None if init is None else PretrainedModel.read(init, account)
     if network is not None:
         learner = replace(learner, init=network.network)  # type: ignore[call-arg]
-    settings, owners = _shared(settings, rows, account)
+    settings, owners = _of_users(settings, rows, account)
     used = rows if owners is None else cast(PrivateRows | GivenRows, rows).take(owners.rows)
     files = {} if network is None else {"init": NamedFile(path_text(Path(str(init)).name), network.digest)}
     files |= {} if public is None else {"test": NamedFile(path_text(public.file), public.digest())}
@@ -364,13 +363,13 @@ def _job(
         request = replace(request, does=choice.model)
     request, taken = (replace(asked, files=files, cap=cap) for asked in (request, taken))
     account = account.of_request(request)
-    return Job(request, taken, settings, learner, used, account, choice, public, network, has_learner, rows, owners)
+    return Job(request, taken, settings, learner, used, rows, account, choice, public, network, has_learner, owners)
 
 
-def _shared(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners | None]:
-    """Return the settings of a fit with the selected records of each user, and the user of each record.
+def _of_users(settings: FitSettings, rows: Rows, account: Any) -> tuple[FitSettings, Owners | None]:
+    """Return settings with the cap of records and the epsilon of one randomized label, and the user of each record.
 
-    Without users they are as they were, and nobody's.
+    Where single records are protected, return the settings unchanged, and None.
     """
     if settings.user_column is None:
         return settings, None

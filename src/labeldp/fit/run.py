@@ -129,7 +129,7 @@ def fit_file(
             stages.append(Stage.of(step, records, mechanism))
             show("training", 0.1)
 
-        show("training", 0.0)  # what is refused is refused before the first release
+        show("training", 0.0)
         with checkpoint_folder(out, job, wanted=job.learner.resumable) as checkpoints:
             release = job.learn(
                 on_release, checkpoints=checkpoints, progress=lambda text, done: show(text, 0.1 + done / 2)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,11 @@ from numpy.typing import NDArray
 
 from labeldp.learners import AUTO, DEFAULTS, learner_of
 from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.privacy import InputError, Request, Source, check_integer, decimal, float_above
+from labeldp.privacy import InputError, Request, Source, check_integer, decimal, float_above, positive_epsilon
 from labeldp.tables import FORMATS
 
 if TYPE_CHECKING:
     from labeldp.learners import Learner
-from contextlib import suppress
-
-from labeldp.privacy import positive_epsilon
 
 
 def classes_of(text: str) -> Classes:
@@ -38,7 +36,7 @@ def classes_of(text: str) -> Classes:
 
 
 def names_images(path: str) -> bool:
-    """Return whether a path is of images, as `labeldp.images` says, which is not loaded for a file named as a table."""
+    """Return whether a path is of images; for a file with the suffix of a table, `labeldp.images` is not loaded."""
     if any(kind.names(Path(path)) for kind in FORMATS.values()) and not os.path.isdir(path):
         return False
     from labeldp.images import names_images as is_image_source
@@ -90,7 +88,7 @@ def decimal_float(text: str, name: str) -> float:
         raise InputError("must be a number", argument=name) from None
 
 
-def epsilon_of(text: str) -> float:
+def epsilon_of(text: Any) -> float:
     """Parse a positive epsilon; raise InputError if it is not one."""
     return float_above(positive_epsilon(text.strip() if isinstance(text, str) else text))
 
@@ -131,13 +129,14 @@ class FitSettings:
     Args:
         label: the private column.
         domain: the declared classes, or the range of numbers.
-        epsilon: what the fit costs; of a fit of users what each of their answers costs, once that is known.
+        epsilon: what the fit costs. Where users are protected and labels randomized, a `Job` has here what one of a
+            user's answers costs.
         delta: what the fit may cost beside epsilon; 0 for a pure guarantee.
         dataset: the dataset's name in the ledger.
         features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
         model: a name of `LEARNERS`, or "auto".
-        chosen: what the model "auto" took, as the name of a `Choice`; None where nothing was chosen yet.
+        chosen: with the model "auto" the name of the `Choice` that it took; None where nothing was chosen yet.
         stages: 1, 2, …
         prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
@@ -199,7 +198,8 @@ class FitSettings:
 
     def learner(self, *, images: bool = False) -> "Learner":
         """Return the learner of the named model, of a table or of images; see `learner_of`."""
-        delta = 0.0 if self.trust == "local" and self.user_column is not None else self.delta  # of a user's answers
+        # Randomized labels of a user share the user's delta; the mechanism of each is pure.
+        delta = 0.0 if self.trust == "local" and self.user_column is not None else self.delta
         images = images and not self.encoder
         return learner_of(self.model, trust=self.trust, target=self.target, images=images, delta=delta, **self.options)
 
@@ -250,9 +250,9 @@ def fit_request(
     """Return the request of a fit, for `fit_file`.
 
     Args:
-        options: cohort, revision, and the other arguments of `FitSettings`.
         label, domain, epsilon, delta, dataset, features, id_column, user_column, per_user: see `FitSettings`.
         model, trust, stages, prior: see `FitSettings`.
+        options: cohort, revision, and the other arguments of `FitSettings` but `init`, which `fit_file` takes.
 
     Raises:
         InputError: the first that is wrong.
@@ -262,7 +262,7 @@ def fit_request(
     source = Source.of(None, label, id_column, user_column, features=features)
     options |= {"domain": domain, "trust": trust, "stages": stages, "prior": prior, "cap": per_user}
     request = Request.of("fit", model, dataset, source, epsilon, delta, **options)
-    FitSettings.of(request)  # refuses
+    FitSettings.of(request)  # refuses a wrong option
     return request
 
 
@@ -298,7 +298,7 @@ def parse_fit(
 
 
 def public_digest(features: NDArray[Any], ids: Ids | None, id_column: str | None) -> str:
-    """Return the SHA-256 of features and ids; ids count as texts, in whose order records are taken."""
+    """Return the SHA-256 of features and ids, in the order of the ids as texts if there are some."""
     if ids is not None:
         ids = ids if isinstance(ids, list) else [str(number).encode() for number in ids.tolist()]
         order = sorted(range(len(ids)), key=ids.__getitem__)

@@ -23,7 +23,7 @@ from labeldp.privacy.validate import path_text, stored_fraction
 
 @dataclass(frozen=True)
 class Scope:
-    """Public name of the labels of a charge and their state.
+    """The labels that a charge is about, by public names.
 
     Args:
         dataset: the dataset's name in the ledger.
@@ -61,7 +61,7 @@ class Scope:
         return f"{self.dataset}/{self.column}" if self.column else self.dataset
 
     def to_json(self) -> dict[str, str]:
-        """Return what a user wrote, as JSON values; what is empty is left out."""
+        """Return plain JSON values; what is empty is left out."""
         return {name: value for name, value in (vars(self) | {"unit": self.unit.name}).items() if value}
 
 
@@ -69,7 +69,8 @@ class Scope:
 class RequestKind:
     """A kind of request: its command, its options, and the "module:function" that answers it.
 
-    The function is called with the request, the data and the keyword `ledger`. For totals of a table `TOTALS` has it.
+    The function is called with the request, the data and the keyword `ledger`; `TOTALS` names those of totals. `flag`
+    is the option that names the learner, mechanism or method; without one a word of the command names it.
     """
 
     command: str
@@ -99,10 +100,7 @@ REQUEST_KINDS = {
         "groups why partition mechanism clip resolution bags size representation dimension",
     ),
 }
-"""Kinds of requests: the only list. Who adds an option adds its name here, and reads it where the request is answered.
-
-A `flag` names what is taken from a catalog; without one a word of the command does.
-"""
+"""Kinds of requests: the only list. A new option is added here, and read where the request is answered."""
 
 TOTALS = {
     "histogram": "labeldp.releases:ask_histogram",
@@ -293,11 +291,12 @@ class Request:
         """
         if self.kind == "totals":
             raise InputError("no command asks for the totals of a table: they are asked for in Python")
-        words = [*([self.source.name] if self.source.name or curator is not None else ["DATA"])]
         if curator is None:
-            words += [*_typed("label", self.source.label), *self._domain_words()]
-        account = ["--ledger", ledger, "--dataset", self.scope.name] if ledger else []
-        account = account if curator is None else ["--curator", curator, "--dataset", self.scope.name]
+            words = [self.source.name or "DATA", *_typed("label", self.source.label), *self._domain_words()]
+            account = ["--ledger", ledger, "--dataset", self.scope.name] if ledger else []
+        else:
+            words = [self.source.name]
+            account = ["--curator", curator, "--dataset", self.scope.name]
         words += ["--epsilon", self.epsilon, *account]
         words += _typed("delta", self.delta if self.delta != "0" or self.kind == "online" else "")
         words += [*_typed("id", self.source.ids), *_typed("user", self.source.users)]
@@ -342,9 +341,9 @@ class Request:
 
     @classmethod
     def from_json(cls, value: Any) -> "Request":
-        """Return the request that `to_json` wrote; nothing of a stranger's file is believed.
+        """Return the request that `to_json` wrote, after checking every part: the file may be a stranger's.
 
-        Names are only compared with catalogs by whoever asks again, and no path or module is in a request.
+        A request has no path and no module; its names are only compared with catalogs.
 
         Raises:
             InputError: not a request.
