@@ -11,6 +11,7 @@ import labeldp as ldp
 from labeldp import inference
 from labeldp.inference import debiased_accuracy
 from labeldp.mechanisms import SubsetSelection, debias
+from slow import slow_cases
 
 MIB = 1 << 20
 BLOCKS = 150 * MIB
@@ -61,7 +62,7 @@ def uses(release: Any) -> dict[str, Callable[[], Any]]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_cases(KINDS, ["unary"]))
 def test_one_of_many_classes_needs_little_memory(kind: str) -> None:
     release = released(kind, 300, 10_000)
     for name, use in uses(release).items():

@@ -37,6 +37,10 @@ def test_every_action_has_the_law_of_multiplicative_weights() -> None:
 
 def test_actions_follow_the_exact_law() -> None:
     check_law(paths(KERNEL, LOSSES, 1), law(), law(normalizer=0))
+
+
+@pytest.mark.slow
+def test_actions_in_pieces_follow_the_exact_law() -> None:
     check_law(paths(KERNEL, LOSSES, 2, lambda: [1, 2, 5]), law(), law(rate=1.5))
 
 
