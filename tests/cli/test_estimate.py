@@ -26,6 +26,7 @@ def visits(tmp_path: Path, labeldp: Run) -> str:
     mail, score = rng.integers(0, 2, 4000), rng.random(4000).round(3)
     bought = np.where(rng.random(4000) < 0.2 + 0.3 * mail, "yes", "no")
     table = pd.DataFrame({"bought": bought, "mail": mail, "channel": rng.choice(["web", "shop"], 4000), "score": score})
+    table["late"] = rng.integers(0, 2, 4000)
     table["old"], table["new"], table["id"] = "no", np.where(mail == 1, "yes", "no"), rng.permutation(4000)
     table.to_csv(tmp_path / "raw.csv", index=False)
     labeldp(
@@ -38,6 +39,10 @@ def visits(tmp_path: Path, labeldp: Run) -> str:
 EXAMPLES: dict[str, list[list[str]]] = {
     "mean": [["--by", "channel", "--outcome", "yes", "--plot", "plot.svg"]],
     "quantile": [[]],
+    "weighted-mean": [["--weights", "score"]],
+    "stratified-mean": [["--strata", "channel", "--population", "web=0.7,shop=0.3"]],
+    "change": [["--periods", "channel", "--since", "web"]],
+    "difference-in-differences": [["--treated", "mail", "--after", "late"]],
     "difference": [["--treated", "mail", "--by", "channel"], ["--treated", "mail", "--covariates", "score"]],
     "lift": [["--treated", "channel", "--control", "shop"], ["--treated", "mail", "--covariates", "score"]],
     "regression": [["--features", "mail,score"], ["--features", "score", "--kind", "linear"]],
@@ -89,7 +94,7 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
     release, table = read_release(visits)
     estimate = inference.mean(release, outcome="yes")
     assert content["estimates"][0]["value"] == estimate.value and content["certificate"]["dataset"] == "visits"
-    assert set(table.column_names) == {"bought", "mail", "channel", "score", "old", "new", "id"}
+    assert set(table.column_names) == {"bought", "mail", "channel", "score", "late", "old", "new", "id"}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +111,10 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
         (["mean", "--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
         (["odds-ratio", "--exposure", "mail", "--user", "channel"], "--user must be left out: an odds ratio"),
         (["difference", "--treated", "score"], "--treated must be true or false, or the arm"),
-        (["difference", "--treated", "channel"], "--control must be one of the arms shop, web"),
+        (["difference", "--treated", "channel"], "--control must be one of shop, web"),
+        (["stratified-mean", "--strata", "mail", "--population", "0,1"], "--population must be a number for each name"),
+        (["stratified-mean", "--strata", "mail", "--population", "0=1"], "--population must name each stratum"),
+        (["change", "--periods", "mail", "--since", "2"], "--since must be one of 0, 1"),
         (["evaluate", "--probabilities", "mail", "--why", " "], "--why is required: state why"),
     ],
 )
@@ -165,6 +173,9 @@ def raw(epsilon: str = "1", *, ledger: str = "sums.ledger") -> list[str]:
 SUMS: list[tuple[str, list[str], float]] = [
     ("mean", ["--outcome", "yes"], 0.35),
     ("difference", ["--treated", "mail"], 0.3),
+    ("stratified-mean", ["--strata", "mail", "--population", "0=3,1=1"], 0.275),
+    ("change", ["--periods", "mail"], 0.3),
+    ("difference-in-differences", ["--treated", "mail", "--after", "late"], 0.0),
     ("lift", ["--treated", "channel", "--control", "shop"], 0.0),
     ("odds-ratio", ["--exposure", "mail"], 4.0),
     ("evaluate", ["--probabilities", "mail", "--why", "drawn", "--score", "accuracy"], 0.65),

@@ -486,6 +486,139 @@ def lift_of_users(people: int, epsilon: float) -> Callable[..., Drawn]:
 
 MEAN_OF_MORE = float(np.minimum(1.5 * np.random.default_rng(79).beta(1, 4, 4_000_000), 1).mean())
 
+# ---- weights, strata and periods
+
+
+def draw_weighted(rng: np.random.Generator, size: int, law: str) -> tuple[Any, Any]:
+    """Return weights, and the share of positives among people with such a weight."""
+    if law == "few heavy":
+        heavy = rng.random(size) < 0.05
+        return np.where(heavy, 20.0, 1.0), np.where(heavy, 0.3, 0.02)
+    weights = np.exp(rng.normal(size=size))
+    return weights, np.full(size, 0.01) if law == "rare" else expit(np.log(weights) - 2)
+
+
+@cache
+def weighted_truth(law: str) -> float:
+    """The share of a weighted population, from four million draws."""
+    weights, share = draw_weighted(np.random.default_rng(80), 4_000_000, law)
+    return float(np.average(share, weights=weights))
+
+
+def weighted(records: int, epsilon: float, law: str) -> Callable[..., Drawn]:
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        weights, share = draw_weighted(rng, records, law)
+        labels = (rng.random(records) < share).astype(int)
+        return inference.weighted_mean(answers(rng, labels, 2, epsilon), weights, level=level), weighted_truth(law)
+
+    return run
+
+
+def weighted_numbers(records: int, epsilon: float) -> Callable[..., Drawn]:
+    domain = ldp.Interval(0, 100, grid=101, clip=True)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        weights = np.exp(0.7 * rng.normal(size=records))
+        release = sums(rng, draw_numbers(rng, records, "claims"), UnbiasedNumbers(domain, epsilon=epsilon))
+        return inference.weighted_mean(release, weights, level=level), mean_number("claims")
+
+    return run
+
+
+def weighted_users(people: int, epsilon: float) -> Callable[..., Drawn]:
+    """All records of a user have the same label; users have unequal weights and numbers of records."""
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        user = np.repeat(np.arange(people), 1 + rng.poisson(2, people))
+        weights = np.exp(0.7 * rng.normal(size=people))[user]
+        labels = (rng.random(people) < 0.1).astype(int)[user]
+        release = answers(rng, labels, 2, epsilon)
+        return inference.weighted_mean(release, weights, users=user, level=level), 0.1
+
+    return run
+
+
+STRATA = {
+    "many in small strata": ((0.5, 0.3, 0.1, 0.08, 0.02), (0.1, 0.2, 0.3, 0.3, 0.1), (0.01, 0.05, 0.2, 0.5, 0.02)),
+    "few in a large one": ((0.7, 0.3), (0.02, 0.98), (0.05, 0.4)),
+    "all rare": ((0.25, 0.25, 0.25, 0.25), (0.4, 0.3, 0.2, 0.1), (0.01, 0.01, 0.002, 0.002)),
+}
+"""Shares of strata in the population and among records, and shares of positives."""
+
+
+def stratified(records: int, epsilon: float, law: str, kind: str) -> Callable[..., Drawn]:
+    people, parts, chance = map(np.array, STRATA[law])
+    truth, named = float(people @ chance), dict(enumerate(people.tolist()))
+    domain = ldp.Interval(0, 100, grid=101, clip=True)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        # a stratum of five records at least: one without records is an error of the run and not of the estimator
+        stratum = np.concatenate([np.repeat(np.arange(len(parts)), 5), rng.choice(len(parts), records, p=parts)])
+        stratum = stratum[:records]
+        if kind == "numbers":
+            labels = np.where(rng.random(records) < chance[stratum], draw_numbers(rng, records, "ends"), 0.0)
+            release = sums(rng, labels, UnbiasedNumbers(domain, epsilon=epsilon))
+            return inference.stratified_mean(release, stratum, named, level=level), 50 * truth
+        labels = (rng.random(records) < chance[stratum]).astype(int)
+        if kind == "sums":
+            release = sums(rng, labels, inference.plan_sums("mean", TWO, epsilon, groups=public(stratum)))
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        users = rng.permutation(records) // 2 if kind == "users" else None  # of two records each, of any strata
+        return inference.stratified_mean(release, stratum, named, users=users, level=level), truth
+
+    return run
+
+
+def changes(records: int, epsilon: float, kind: str) -> Callable[..., Drawn]:
+    """Four periods of unequal size; of users in all periods, each has shares of their own."""
+    chance = np.array([0.02, 0.05, 0.05, 0.2])
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        period = rng.choice(4, records, p=[0.1, 0.5, 0.3, 0.1])
+        period[:8] = np.repeat(np.arange(4), 2)
+        users, own = None, np.ones(records)
+        if kind == "users":
+            period, users = np.tile(np.arange(4), records // 4), np.repeat(np.arange(records // 4), 4)
+            own = np.repeat(rng.choice([0.0, 4.0], records // 4, p=[0.75, 0.25]), 4)
+        labels = (rng.random(len(period)) < own[: len(period)] * chance[period]).astype(int)
+        if kind == "sums":
+            release = sums(rng, labels, inference.plan_sums("mean", TWO, epsilon, groups=public(period)))
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.change(release, period, users=users, level=level), np.diff(chance)
+
+    return run
+
+
+def did(records: int, epsilon: float, part: float, kind: str) -> Callable[..., Drawn]:
+    """Some are treated; of users, each has a record before and one after."""
+    chance = np.array([[0.02, 0.05], [0.1, 0.25]])
+    domain = ldp.Interval(0, 100, grid=101, clip=True)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        mail, after = rng.random(records) < part, rng.random(records) < 0.5
+        mail[:8], after[:8] = np.tile([False, True], 4), np.repeat([False, True], 4)
+        users, own = None, np.ones(records)
+        if kind == "users":
+            users = np.repeat(np.arange(records // 2), 2)
+            mail, after = mail[: records // 2][users], np.tile([False, True], records // 2)
+            own = rng.choice([0.0, 2.0], records // 2)[users]
+        share = own[: len(mail)] * chance[mail.astype(int), after.astype(int)]
+        labels, truth = (rng.random(len(mail)) < share).astype(int), 0.12
+        if kind == "numbers":
+            release = sums(rng, 100.0 * labels, UnbiasedNumbers(domain, epsilon=epsilon))
+            return inference.difference_in_differences(release, mail, after, level=level), 100 * truth
+        if kind == "sums":
+            plan = inference.plan_sums("difference", TWO, epsilon, treated=public(mail), groups=public(after))
+            release = sums(rng, labels, plan)
+        else:
+            release = answers(rng, labels, 2, epsilon)
+        return inference.difference_in_differences(release, mail, after, users=users, level=level), truth
+
+    return run
+
+
 # ---- regressions
 
 
@@ -588,6 +721,17 @@ def cells(brief: bool) -> Iterator[Cell]:
                     yield cell(f"linear regression ({law}), {kind}", linear(records, epsilon, law, kind))
                 for measure in ("odds_ratio", "risk_ratio"):
                     yield cell(f"{measure.replace('_', ' ')}, {kind}", ratio(records, epsilon, measure, kind))
+            for law in ("few heavy", "rare", "of more positives"):
+                yield cell(f"weighted share ({law}), answers", weighted(records, epsilon, law))
+            yield cell("weighted mean of claims, answers", weighted_numbers(records, epsilon))
+            for kind in ("answers", "sums", "numbers", "users"):
+                for law in STRATA:
+                    yield cell(f"stratified mean ({law}), {kind}", stratified(records, epsilon, law, kind))
+                for part in (0.5, 0.05):
+                    name = f"difference in differences, {part:g} treated, {kind}"
+                    yield cell(name, did(records, epsilon, part, kind))
+                if kind != "numbers":
+                    yield cell(f"changes of four periods, {kind}", changes(records, epsilon, kind))
             yield cell("shares of groups, answers", groups(records, epsilon))
             for at in (0.1, 0.5):
                 yield cell(f"quantile {at:g}, answers", quantile(records, epsilon, at))
@@ -635,6 +779,7 @@ def cells(brief: bool) -> Iterator[Cell]:
     for people in (50, 500):
         for epsilon in epsilons:
             yield Cell("lift of users, answers", people, epsilon, lift_of_users(people, epsilon))
+            yield Cell("weighted share of users, answers", people, epsilon, weighted_users(people, epsilon))
     for people in (10, 20, 50, 500):
         for epsilon in epsilons:
             yield Cell("share of users with five records each, answers", people, epsilon, users(people, epsilon))

@@ -79,14 +79,15 @@ def test_labels_of_two_kinds_have_the_estimates_that_the_table_names() -> None:
     )
     arms = np.arange(50) % 2
     public = {
-        "numbers": arms, "arms": arms, "table": arms[:, None] + np.arange(50)[:, None] % 3, "column": None,
-        "codes": ldp.Public(arms, why="a test"), "chances": None,
+        "numbers": arms, "arms": arms, "table": arms[:, None] + np.arange(50)[:, None] % 3, "column": arms,
+        "codes": ldp.Public(arms, why="a test"), "chances": None, "shares": {"0": 0.5, "1": 0.5},
     }  # fmt: skip
     for name, entry in ESTIMATES.items():
         if name in ("evaluate", "conformal"):
             continue
         chosen = {part.argument: public[part.kind] for part in entry.inputs if part.required and part.kind in public}
         chosen |= {"kind": "linear"} if name == "regression" else {}
+        chosen |= {"after": np.arange(50) // 2 % 2} if "after" in chosen else {}
         if entry.answers[1] == "no":
             with pytest.raises(ldp.privacy.InputError, match=r"^release |bins|classes"):
                 entry.load()(release, **chosen)

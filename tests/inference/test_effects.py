@@ -189,7 +189,7 @@ def test_a_design_whose_yes_means_no_keeps_the_sign_of_an_effect() -> None:
         (TREATED, {"covariates": X[:4]}, "covariates must be finite numbers, a row for each record"),
         (TREATED, {"covariates": np.ones((N, 1))}, "covariates must have more records than columns"),
         (TREATED, {"groups": np.arange(N)}, "groups must have two records of each arm in each group"),
-        (ARMS, {}, "control must be one of the arms call, mail, nothing"),
+        (ARMS, {}, "control must be one of call, mail, nothing"),
         (X[:, 0], {}, "treated must be true or false, or the arm of each record by number or name, at most 100"),
         (ARMS, {"control": "nothing", "propensity": LOT}, "propensity must be left out: it is the chance of one of tw"),
     ],

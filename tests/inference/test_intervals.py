@@ -8,10 +8,12 @@ from scipy.stats import binom, binomtest
 from labeldp.inference import clopper_pearson, fieller
 from labeldp.inference.intervals import (
     betting,
+    contrasted,
     geometric_cdf,
     geometric_quantile,
     geometric_variance,
     noisy_binomial,
+    ratio_recovered,
     recovered,
     sidak,
 )
@@ -64,6 +66,28 @@ def test_fieller_takes_students_quantile_and_a_variance_that_moves_with_the_rati
         variance = left @ covariance @ left + slope * distance
         assert distance**2 == pytest.approx(stats.t(5).ppf(0.95) ** 2 * variance, rel=1e-9)
     assert low < plain[0] < plain[1] < high
+
+
+def test_a_contrast_of_two_is_their_difference_and_an_endless_end_counts_only_with_a_weight() -> None:
+    value, low, high = np.array([[0.4, 0.7, 0.1]]), np.array([[0.3, 0.5, -np.inf]]), np.array([[0.6, 0.8, np.inf]])
+    found = contrasted(value, low, high, np.array([[-1.0, 1.0, 0.0], [0.5, 0.0, 0.5]]))
+    first, second = ((value[0, place], low[0, place], high[0, place]) for place in (1, 0))
+    assert (found[1][0, 0], found[2][0, 0]) == pytest.approx(tuple(map(float, recovered(first, second))))
+    assert found[0][0] == pytest.approx([0.3, 0.25]) and np.isinf([found[1][0, 1], found[2][0, 1]]).all()
+
+
+@pytest.mark.parametrize("correlation", [-0.7, 0.0, 0.5])
+def test_a_recovered_ratio_ends_where_the_difference_may_be_0(correlation: float) -> None:
+    (a, low_a, high_a), (b, low_b, high_b) = (0.3, 0.2, 0.5), (0.1, 0.05, 0.2)
+    low, high = ratio_recovered((a, low_a, high_a), (b, low_b, high_b), correlation)
+    for ratio, first, second in ((low, a - low_a, high_b - b), (high, high_a - a, b - low_b)):
+        square = first**2 + (ratio * second) ** 2 - 2 * ratio * correlation * first * second
+        assert (a - ratio * b) ** 2 == pytest.approx(square, rel=1e-9)
+    assert low < 3 < high < np.inf
+    assert ratio_recovered((a, low_a, high_a), (b, -0.1, high_b))[1] == np.inf
+    assert ratio_recovered((a, -0.1, high_a), (b, low_b, high_b))[0] == 0
+    ends = ratio_recovered((-0.2, -0.5, -0.1), (b, low_b, high_b))
+    assert ends[0] == 0 and 0 < ends[1] < np.inf
 
 
 def test_geometric_noise_has_the_law_it_says() -> None:

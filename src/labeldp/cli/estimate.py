@@ -79,7 +79,7 @@ METAVARS = {
     "table": "COLUMNS",
     "chances": "COLUMNS",
 }
-METAVARS |= {"why": "TEXT", "text": "CLASS", "arm": "ARM"}
+METAVARS |= {"why": "TEXT", "text": "CLASS", "name": "NAME", "shares": "NAME=SHARE,…"}
 
 ACCOUNT = {"ledger", "dataset", "label", "classes", "interval", "grid", "clip", "epsilon", "trust", "id_column"}
 ACCOUNT |= {"cohort", "revision", "other_ids", "sums", "new_budget"}
@@ -309,6 +309,8 @@ def values_of(source: PublicColumns, inputs: Sequence[Input], options: dict[str,
             value = arms_in(source.column(value, flag))
         elif entry.kind == "codes":
             value = source.codes(value, flag)
+        elif entry.kind == "shares":
+            value = shares_in(value, flag)
         elif entry.kind in ("table", "chances") and value is not None:
             names = value.split(",")
             value = np.column_stack([source.numbers(name, flag) for name in names])
@@ -323,6 +325,18 @@ def values_of(source: PublicColumns, inputs: Sequence[Input], options: dict[str,
             value = Public(value, why=options["why"])
         chosen[entry.argument] = value
     return chosen
+
+
+def shares_in(text: str, flag: str) -> dict[str, float]:
+    """Return the number behind each name of a text such as "north=0.6,south=0.4"."""
+    from labeldp.fit import decimal_float
+    from labeldp.privacy import InputError
+
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    names = [name for name, _, _ in pairs]
+    if not all(names) or len(set(names)) < len(names):
+        raise InputError(f"{flag} must be a number for each name, such as north=0.6,south=0.4")
+    return {name: decimal_float(number, flag) for name, _, number in pairs}
 
 
 def show(result: Estimate, options: dict[str, Any], scores: Any = None, *, summary: bool = False) -> None:

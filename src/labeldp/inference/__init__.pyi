@@ -28,6 +28,8 @@ from .intervals import student as student
 from .intervals import student_within as student_within
 from .intervals import within_shares as within_shares
 from .lifts import lift as lift
+from .periods import change as change
+from .periods import difference_in_differences as difference_in_differences
 from .power import Power as Power
 from .power import power as power
 from .regression import odds_ratio as odds_ratio
@@ -48,4 +50,6 @@ from .scores import score as score
 from .sequences import monitor as monitor
 from .shares import mean as mean
 from .shares import quantile as quantile
+from .strata import stratified_mean as stratified_mean
+from .strata import weighted_mean as weighted_mean
 from .sums import plan_sums as plan_sums

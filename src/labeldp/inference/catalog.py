@@ -29,8 +29,8 @@ class Input:
     Args:
         argument: of the function.
         kind: what the option names or holds. Of public columns: a "column", "numbers", "arms", a "table" of columns
-            of numbers, "codes" of predicted classes, or "chances" of classes. Else "text", "arm", "number", "switch",
-            or "why" the public columns do not depend on these labels.
+            of numbers, "codes" of predicted classes, or "chances" of classes. Else "text", "name", "number",
+            "switch", "shares" by name, or "why" the public columns do not depend on these labels.
         help: of the option.
         flag: the option; by default the argument.
         required: whether the command needs it.
@@ -99,7 +99,7 @@ class EstimateEntry:
 OUTCOME = Input("outcome", "text", "Of classes: the one that is meant; of two the second one.")
 BY = Input("groups", "column", "A public column: an estimate for each of its values.", "--by", role="by")
 TREATED = Input("treated", "arms", "Who was treated: 1 or 0, true or false, or the arm.", required=True, role="treated")
-CONTROL = Input("control", "arm", "The arm that others are compared with; 0 by default.")
+CONTROL = Input("control", "name", "The arm that others are compared with; 0 by default.")
 COVARIATES = Input("covariates", "table", "Public numbers, measured before the treatment.")
 EXPOSED = Input(
     "exposed", "numbers", "1 or 0, true or false.", "--exposure", required=True, role="treated", alias="treated"
@@ -143,6 +143,43 @@ ESTIMATES: Mapping[str, EstimateEntry] = {
         sums={"": "mean"},
         answers=("ordered classes", "no", "yes", 'ordered classes: `"mean"`'),
     ),
+    "weighted-mean": EstimateEntry(
+        path="labeldp.inference.strata:weighted_mean",
+        help="Estimate a share or mean with survey weights.\n\nThe weights are public.",
+        inputs=(Input("weights", "numbers", "How many people each record stands for.", required=True), OUTCOME),
+        rules={"weighted mean": Rule("Student's interval of weighted answers, HC2 errors", "asymptotic")},
+        answers=("yes", "yes", "no", "no"),
+    ),
+    "stratified-mean": EstimateEntry(
+        path="labeldp.inference.strata:stratified_mean",
+        help="Estimate a share or mean from strata of known sizes.\n\nThis is post-stratification, too.",
+        inputs=(
+            Input("strata", "column", "The public stratum of each record.", required=True, role="by"),
+            Input("population", "shares", "The share or size of each stratum in the population.", required=True),
+            OUTCOME,
+        ),
+        rules={
+            "stratified mean": Rule("intervals of the strata, variances recovered", "asymptotic"),
+            "stratified mean, users": Rule("Student's interval of stratified answers", "asymptotic"),
+        },
+        sums={"": "mean"},
+        answers=("yes", "yes", "no", '`"mean"`'),
+    ),
+    "change": EstimateEntry(
+        path="labeldp.inference.periods:change",
+        help="Estimate changes from period to period.\n\n`mean --by` has the level of each period.",
+        inputs=(
+            Input("periods", "column", "The public period of each record.", required=True, role="by"),
+            Input("since", "name", "Compare with this period, and not with the one before."),
+            OUTCOME,
+        ),
+        rules={
+            "change": Rule("intervals of two periods, variances recovered", "asymptotic"),
+            "change, users": Rule("Student's interval of debiased answers", "asymptotic"),
+        },
+        sums={"": "mean"},
+        answers=("yes", "yes", "no", '`"mean"`'),
+    ),
     "difference": EstimateEntry(
         path="labeldp.inference.effects:difference",
         help="Estimate the effect of a randomized treatment.\n\n"
@@ -163,6 +200,22 @@ ESTIMATES: Mapping[str, EstimateEntry] = {
         },
         sums={"": "difference"},
         answers=("yes, also adjusted", "yes", "no", '`plan_sums("difference", …)`'),
+    ),
+    "difference-in-differences": EstimateEntry(
+        path="labeldp.inference.periods:difference_in_differences",
+        help="Estimate how much more the treated changed than others.\n\n"
+        "It is the effect if both would have changed alike without the treatment.",
+        inputs=(
+            Input("treated", "numbers", "Who is treated later on: 1 or 0.", required=True, role="treated"),
+            Input("after", "numbers", "Which records are of the time after: 1 or 0.", required=True, role="by"),
+            OUTCOME,
+        ),
+        rules={
+            "difference in differences": Rule("four intervals, variances recovered", "asymptotic"),
+            "difference in differences, users": Rule("Student's interval of debiased answers", "asymptotic"),
+        },
+        sums={"": "difference"},
+        answers=("yes", "yes", "no", '`"difference"`'),
     ),
     "lift": EstimateEntry(
         path="labeldp.inference.lifts:lift",

@@ -173,6 +173,24 @@ def recovered(
     return np.where(np.isnan(low), low_a - high_b, low), np.where(np.isnan(high), high_a - low_b, high)
 
 
+def contrasted(value: Floats, low: Floats, high: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return weighted sums of independent estimates, with their ends, shape (..., contrasts).
+
+    Args:
+        value, low, high: of the estimates, shape (..., m).
+        weights: shape (contrasts, m).
+
+    Source: Zou (MOVER).
+    """
+    total, reaches = value @ weights.T, []
+    more, less = np.maximum(weights, 0).T ** 2, np.minimum(weights, 0).T ** 2
+    for first, other in ((value - low, high - value), (high - value, value - low)):
+        endless = np.isinf(first) @ (more > 0) | np.isinf(other) @ (less > 0)
+        first, other = (np.where(np.isinf(side), 0.0, side) ** 2 for side in (first, other))
+        reaches.append(np.where(endless, np.inf, np.sqrt(first @ more + other @ less)))
+    return total, total - reaches[0], total + reaches[1]
+
+
 def ratio_recovered(
     first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats], correlation: ArrayLike = 0.0
 ) -> Ends:

@@ -4,22 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.inference.effects import (
-    CONTROL,
-    MEASURED_BEFORE,
-    OTHERS,
-    ArmMeans,
-    Experiment,
-    covariate_table,
-    least_squares,
-    sums_by_user,
-    values_of,
-)
+from labeldp.inference.cells import CellContrast, CellOutcomes, values_of
+from labeldp.inference.effects import MEASURED_BEFORE, covariate_table, experiment_of, least_squares, sums_by_user
 from labeldp.inference.estimate import LEVEL, Estimate
 from labeldp.inference.intervals import Ends, ratio_recovered, student_or_more
 from labeldp.inference.released import Outcomes
 from labeldp.inference.sums import BY_LOT
 from labeldp.privacy import Floats, InputError
+
+CONTROL, OTHERS = slice(0, 1), slice(1, None)
+"""The columns of an experiment."""
 
 LIFTS = {"answers": "lift", "numbers": "lift, numbers", "sums": "lift, sums", "number sums": "lift, number sums"}
 """The rule of a lift, by the kind of the means of its arms."""
@@ -54,7 +48,7 @@ def lift(
 
     Source: DonnerZou; LinAdjusted for adjusted means.
     """
-    experiment = Experiment.of(
+    experiment = experiment_of(
         release, treated, control, outcome, groups, users, level, simultaneous, covariates=covariates
     )
     source = experiment.source
@@ -65,21 +59,22 @@ def lift(
     if covariates is not None and isinstance(source, Outcomes):
         key, value, ends = "lift, adjusted", *_adjusted(experiment, source, covariates)
     else:
-        means = ArmMeans.of(experiment)
-        key, value, ends = LIFTS[means.kind], means.value, ratio_recovered(means.ends(OTHERS), means.ends(CONTROL))
+        means = experiment.means
+        others, first = ((means.value[:, arm], means.low[:, arm], means.high[:, arm]) for arm in (OTHERS, CONTROL))
+        key, value, ends = LIFTS[means.kind], means.value, ratio_recovered(others, first)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(value[:, CONTROL] > 0, value[:, OTHERS] / value[:, CONTROL], np.nan)
     conditions = (BY_LOT,) if covariates is None else (BY_LOT, MEASURED_BEFORE)
-    return experiment.stated(key, "relative lift", ratio - 1, (ends[0] - 1, ends[1] - 1), None, conditions=conditions)
+    return experiment.stated(key, "relative lift", CellContrast(key, ratio - 1, ends[0] - 1, ends[1] - 1), conditions)
 
 
-def _refuse_users_of_two_arms(experiment: Experiment, users: Any) -> None:
-    pairs = np.unique(np.stack([users, experiment.arms.block(slice(None), len(users))], axis=1), axis=0)
+def _refuse_users_of_two_arms(experiment: CellOutcomes, users: Any) -> None:
+    pairs = np.unique(np.stack([users, experiment.columns.block(slice(None), len(users))], axis=1), axis=0)
     if len(pairs) > len(np.unique(users)):
         raise InputError("must each have all records in one arm", argument="users")
 
 
-def _adjusted(experiment: Experiment, outcomes: Outcomes, covariates: Any) -> tuple[Floats, Ends]:
+def _adjusted(experiment: CellOutcomes, outcomes: Outcomes, covariates: Any) -> tuple[Floats, Ends]:
     """Return the adjusted means, shape (G, arms), and the ends of ratios.
 
     Each arm has its own regression. New records have other covariates, which move the means of two arms together.
@@ -88,11 +83,11 @@ def _adjusted(experiment: Experiment, outcomes: Outcomes, covariates: Any) -> tu
     cells = experiment.crossed.block(slice(None), outcomes.records)
     value, variance, freedom, more = np.zeros((4, *experiment.sizes.shape))
     shared = np.zeros_like(value)
-    for group in range(experiment.cells.count):
-        first = group * experiment.arms.count
-        members = (cells >= first) & (cells < first + experiment.arms.count)
+    for group in range(experiment.groups.count):
+        first = group * experiment.columns.count
+        members = (cells >= first) & (cells < first + experiment.columns.count)
         center, moves = table[members].mean(axis=0), []
-        for arm in range(experiment.arms.count):
+        for arm in range(experiment.columns.count):
             rows = cells == first + arm
             design = np.column_stack([np.ones(rows.sum()), table[rows] - center])
             users = None if outcomes.users is None else outcomes.users[rows]

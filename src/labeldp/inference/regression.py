@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit, logit, ndtr
 
 from labeldp.inference.catalog import RULES, Rule
-from labeldp.inference.effects import least_squares, values_of
+from labeldp.inference.cells import values_of
+from labeldp.inference.effects import least_squares
 from labeldp.inference.estimate import LEVEL, Estimate, check_level
 from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import Ends, exact_shares, normal_quantile, sidak, spread_of, student, student_or_more

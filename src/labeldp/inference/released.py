@@ -300,18 +300,18 @@ def check_users(certificate: Certificate, users: Any, records: int) -> Codes | N
     return None if len(names) == records else codes
 
 
-def treated_column(treated: Any, records: int) -> NDArray[np.bool_]:
+def treated_column(treated: Any, records: int, argument: str = "treated") -> NDArray[np.bool_]:
     """Return who was treated, shape (n,).
 
     Raises:
         InputError: not true or false, 1 or 0 for each record, or an arm without records.
     """
-    column = public_column(treated, records, "treated")
+    column = public_column(treated, records, argument)
     if column.dtype.kind not in "biuf" or not np.isin(column, (0, 1)).all():
-        raise InputError("must be true or false, or 1 or 0, for each record", argument="treated")
+        raise InputError("must be true or false, or 1 or 0, for each record", argument=argument)
     flags = column.astype(np.bool_)
     if flags.all() or not flags.any():
-        raise InputError("must have records in both arms", argument="treated")
+        raise InputError("must have records in both arms", argument=argument)
     return flags
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
 from labeldp.inference.catalog import RULES
-from labeldp.inference.effects import values_of
+from labeldp.inference.cells import values_of
 from labeldp.inference.estimate import LEVEL, Estimate, check_level
 from labeldp.inference.groups import Codes
 from labeldp.inference.intervals import earlier_variances

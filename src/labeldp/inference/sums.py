@@ -138,9 +138,9 @@ def require_two(domain: Any) -> None:
         raise InputError("must be two classes, such as Classes(('no', 'yes'))", argument="domain")
 
 
-def exposures(exposed: Any, records: int) -> PublicGroups:
+def exposures(exposed: Any, records: int, argument: str = "treated") -> PublicGroups:
     """Return two groups: not exposed, exposed."""
-    codes = treated_column(exposed, records).astype(np.int32)
+    codes = treated_column(exposed, records, argument).astype(np.int32)
     return PublicGroups(("0", "1"), codes, np.bincount(codes, minlength=2))
 
 
@@ -167,15 +167,15 @@ def arms(treated: Any, records: int) -> PublicGroups:
     return PublicGroups(titles, codes, np.bincount(codes, minlength=len(names)))
 
 
-def from_control(cells: PublicGroups, control: Any) -> PublicGroups:
-    """Return arms with the control first: the one that is named, or 0.
+def from_control(cells: PublicGroups, control: Any, argument: str = "control") -> PublicGroups:
+    """Return arms, or periods, with the control first: the one that is named, or 0.
 
     Raises:
-        InputError: no arm has the name.
+        InputError: none has the name.
     """
     name = "0" if control is None else str(int(control) if isinstance(control, bool | np.bool_) else control)
     if name not in cells.names:
-        raise InputError(f"must be one of the arms {', '.join(cells.names[:10])}", argument="control")
+        raise InputError(f"must be one of {', '.join(cells.names[:10])}", argument=argument)
     first = cells.names.index(name)
     order = [first, *(code for code in range(cells.count) if code != first)]
     places = np.argsort(order).astype(np.int32)
@@ -314,15 +314,15 @@ def mean_of_sums(
     )  # fmt: skip
 
 
-def arm_means_of_sums(
+def cell_means_of(
     sums: NoisySums, crossed: PublicGroups, count: int, outcome: Any, level: float, *, within: bool
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return what `cell_means` says of a class or a number in each arm of each group, shape (G, arms).
+    """Return what `cell_means` says of a class or a number in each column of each group, shape (G, columns).
 
     Args:
         sums: what was released.
-        crossed: groups by arms.
-        count: how many arms there are.
+        crossed: groups by columns.
+        count: how many columns there are.
         outcome: the class; see `outcome_code`.
         level: coverage.
         within: see `cell_means`.
@@ -376,7 +376,7 @@ def odds_of_sums(
     outcome_code(sums, outcome)
 
     def numbers_at(level: float) -> Any:
-        return [number[0] for number in arm_means_of_sums(sums, cells, 2, outcome, level, within=True)[:3]]
+        return [number[0] for number in cell_means_of(sums, cells, 2, outcome, level, within=True)[:3]]
 
     return sums, numbers_at(0.5)[0], lambda level: numbers_at(level)[1:]
 
