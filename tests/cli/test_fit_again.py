@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,11 @@ import pandas as pd
 import pytest
 
 from cli.conftest import DONE, PUBLIC, Ran, account
+from labeldp._version import __version__
 from labeldp.curator import LedgerFile
-from labeldp.fit import Bundle
+from labeldp.fit import Bundle, fit_file, fit_request
+from labeldp.mechanisms import Classes
+from labeldp.privacy import InputError, NamedFile
 from people import table_of_people
 from slow import mostly_slow
 
@@ -242,6 +246,28 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     assert steps(people)[: len(known)] == charged
     assert "ε 1 of" in labeldp("ledger", "show", "l.ledger").out
     assert labeldp("certificate", "model").status == 0 and not list(people.glob(".*.partial"))
+
+
+def test_what_auto_took_is_what_the_terminal_says(labeldp: Callable[..., Ran], people: Path) -> None:
+    """It may spend less than a request allows."""
+    asked = ("--trust", "central", "--delta", "1e-6", "--epsilon", "4", "--model", "auto")
+    done = labeldp(*QUICK, *asked)
+    assert done.status == 0, done.err
+    [entry, *_] = json.loads((people / "model" / "summary.json").read_text())["certificate"]
+    assert entry["trust"].startswith("local: ") and entry["delta"] == 0
+    assert "Spent ε = 4, δ = 0 on 'people'" in done.err and "ε = 4, δ = 0 · local · " in done.out
+
+
+def test_a_request_that_begins_from_a_network_is_not_repeated_without_it(people: Path) -> None:
+    asked = fit_request("bought", Classes(("no", "yes")), 1, 0, "people", model="linear")
+    asked = replace(asked, files={"init": NamedFile("network", "0" * 64)}, version="0.0.1")
+    with pytest.raises(InputError, match="init must name the directory of 'network', as the request does"):
+        fit_file(asked, str(people / "people.csv"), ledger=str(people / "l.ledger"), out=str(people / "model"))
+    assert not (people / "l.ledger").exists()
+    place = {"ledger": str(people / "l.ledger"), "out": str(people / "m")}
+    fit_file(replace(asked, files={}), str(people / "people.csv"), **place)
+    stored = json.loads((people / "m" / "certificate.json").read_text())["certificate"]["request"]
+    assert stored["version"] == __version__
 
 
 @pytest.mark.slow

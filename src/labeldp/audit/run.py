@@ -275,8 +275,8 @@ def _request_check(
 
     The copy differs at most in the version and the names of files.
     """
-    request = certificate.request
-    if not any(account.requested(charge.id) for charge in certificate.entries):
+    request, asked = certificate.request, {account.requested(charge.id) for charge in certificate.entries}
+    if asked == {None}:
         return Check(None, f"Unverified: the ledger {path} has no request of this release."), None
     copy = None if request is None else account.find_request(request.digest)
     if (
@@ -285,4 +285,7 @@ def _request_check(
         or (copy.digest, copy.scope.name, copy.kind == "fit") != (request.digest, certificate.dataset, is_fit)
     ):
         return Check(False, f"The request in the certificate does NOT equal the request in the ledger {path}."), None
-    return Check(True, f"The request in the certificate equals the request in the ledger {path}."), copy
+    words = f"The request in the certificate equals the request in the ledger {path}."
+    if request.digest not in asked:
+        words = f"The ledger {path} has the request in the certificate. Another request caused its charges."
+    return Check(True, words), copy

@@ -350,6 +350,9 @@ def _job(
     settings = FitSettings.of(taken)
     learner = learner or settings.learner(images=isinstance(rows, ImageRows))
     network = None if init is None else PretrainedModel.read(init, account)
+    begun = request.files.get("init")
+    if network is not None and begun is not None and begun.digest not in ("", network.digest):
+        raise InputError(f"is not the network {begun.name!r} of the request", argument="init")
     if network is not None:
         learner = replace(learner, init=network.network)  # type: ignore[call-arg]
     settings, owners = _of_users(settings, rows, account)

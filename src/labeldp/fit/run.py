@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from labeldp._version import __version__
 from labeldp.curator import Curator, counts_unreadable, refuse_private
 from labeldp.fit.bundle import (
     CERTIFICATE,
@@ -121,7 +122,7 @@ def fit_file(
             _note_what_is_new(job, data, ledger, note)
         stages: list[Stage] = []
         charged = len(job.account.state.charges)
-        epsilon, delta = float(request.budget.epsilon), float(request.budget.delta)
+        epsilon, delta = float(job.taken.budget.epsilon), float(job.taken.budget.delta)
 
         def on_release(step: str, records: int, mechanism: Mechanism) -> None:
             if note and not stages and len(job.account.charges) > charged:
@@ -165,8 +166,12 @@ def read_job(
     test: str | None = None,
 ) -> Job:
     """Read the rows of a fit, and return it; see `fit_file` and `prepare`."""
-    files = {} if init is None else {"init": NamedFile(path_text(Path(init).name), "")}
-    request = replace(request, source=replace(request.source, name=Source.of(data).name), files=files)
+    begun = request.files.get("init")
+    if begun is not None and init is None:
+        raise InputError(f"must name the directory of {begun.name!r}, as the request does", argument="init")
+    files = {} if init is None else {"init": begun or NamedFile(path_text(Path(str(init)).name), "")}
+    source = replace(request.source, name=Source.of(data).name)
+    request = replace(request, source=source, files=files, version=__version__)
     if ledger is not None and data is not None and not takes_images(data):  # before a message tells of values
         source = request.source
         names = (source.ids, source.users, *(source.features or open_table(data).columns))
