@@ -307,7 +307,8 @@ def fit(data: str | None, as_json: bool, **options: Any) -> None:
 def _show(summary: FitSummary, request: Request, out: str, budget: str, data: str | None) -> None:
     """Print how good the model is, its cost, and what to do next."""
     charged = summary.certificate[-1]  # with --model auto the trust and the delta of what it took
-    cost = f"ε = {float(request.budget.epsilon):g}, δ = {charged.delta:g} · {charged.trust.partition(':')[0]} · {budget}"
+    trust = charged.trust.partition(":")[0]
+    cost = f"ε = {float(request.budget.epsilon):g}, δ = {charged.delta:g} · {trust} · {budget}"
     carried = f" --id {shlex.quote(request.source.ids)}" if request.source.ids else ""
     rows = [
         ("Privacy", cost),
