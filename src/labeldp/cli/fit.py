@@ -244,8 +244,8 @@ FREQUENT = (
     help="Distinct record ids, not a feature. Noise follows the ids, not the row order.",
 )
 @click.option(
-    "--diagnostics",
-    is_flag=True,
+    "--diagnostics/--no-diagnostics",
+    default=False,
     help="Add accuracy at other ε and the importance of features to the report. It can take longer than the fit, and "
     "costs no ε; labeldp report adds both later.",
 )

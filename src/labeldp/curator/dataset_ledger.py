@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, final
 
 from labeldp._version import __version__
 from labeldp.accounting import Declarations, Spent
-from labeldp.curator.cohorts import unknown_cohort, without_cohort
+from labeldp.curator.cohorts import Cohort, unknown_cohort, without_cohort
 from labeldp.curator.datasets import (
     ANY_KIND,
     Dataset,
@@ -33,7 +33,7 @@ from labeldp.curator.datasets import (
     write_protection,
 )
 from labeldp.curator.ledger_store import Store
-from labeldp.curator.ledger_transaction import LedgerTransaction, Paid, commitment
+from labeldp.curator.ledger_transaction import Comparisons, LedgerEntry, LedgerTransaction, Paid, commitment
 from labeldp.curator.paid import account_of, accounts_of, read_books, write_payment
 from labeldp.curator.snapshot import DatasetSnapshot
 from labeldp.mechanisms import GAPS, Domain
@@ -125,6 +125,26 @@ class DatasetLedger(NotCopyable):
     def charges(self) -> tuple[Charge, ...]:
         """Every charge of all revisions, oldest first."""
         return self.read().charges
+
+    @property
+    def cohorts(self) -> tuple[Cohort, ...]:
+        """The cohorts in the order in which they were added; none for a dataset whose records never became more."""
+        return self.read().cohorts
+
+    @property
+    def entries(self) -> tuple[LedgerEntry, ...]:
+        """Every release of all revisions, oldest first."""
+        return self.read().entries
+
+    @property
+    def domains(self) -> tuple[Comparisons, ...]:
+        """Every declared domain of all columns, and how often labels were compared with it, oldest first."""
+        return self.read().domains
+
+    @property
+    def differences(self) -> int:
+        """How often labels of all revisions were refused because they had changed; public."""
+        return self.read().differences
 
     @property
     def spent(self) -> Spent:
