@@ -632,6 +632,23 @@ def logistic(records: int, epsilon: float, unit: float, origin: float, slope: fl
     return run
 
 
+def log_linear(records: int, epsilon: float, law: str) -> Callable[..., Drawn]:
+    """Counts, with more variance than a Poisson law has, of few exposed people, or of rare events."""
+    domain = ldp.Interval(0, 20, grid=21, clip=True)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        x = rng.normal(size=records)
+        if law == "few exposed":
+            x = (rng.random(records) < 0.05).astype(float)
+            x[:2] = 1.0
+        mean = np.exp((-2.5 if law == "rare" else -0.5) + 0.4 * x)
+        labels = np.minimum(rng.poisson(mean * (rng.gamma(2, 0.5, records) if law == "spread" else 1)), 20)
+        release = sums(rng, labels, UnbiasedNumbers(domain, epsilon=epsilon))
+        return inference.regression(release, x, kind="poisson", level=level).at(feature="x1"), 0.4
+
+    return run
+
+
 def draw_line(rng: np.random.Generator, size: int, law: str) -> tuple[Any, Any]:
     if law == "U":
         x = rng.uniform(-1, 1, size)
@@ -717,6 +734,8 @@ def cells(brief: bool) -> Iterator[Cell]:
                     yield cell(f"lift, {treated:g} treated, {kind}", lift(records, epsilon, treated, rates, kind))
                 yield cell(f"lift of claims, {kind}", lift_of_numbers(records, epsilon, kind))
                 yield cell(f"effects of three arms, {kind}", several_arms(records, epsilon, kind))
+                for law in ("few exposed", "rare", "spread") if kind == "answers" else ():
+                    yield cell(f"Poisson regression ({law}), answers", log_linear(records, epsilon, law))
                 for law in ("U", "rare"):
                     yield cell(f"linear regression ({law}), {kind}", linear(records, epsilon, law, kind))
                 for measure in ("odds_ratio", "risk_ratio"):

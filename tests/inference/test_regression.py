@@ -119,3 +119,41 @@ def test_coverage_of_a_score_interval() -> None:
         estimate = inference.regression(Release(noisy, certificate, mechanism), x.astype(float))
         covered += bool(estimate.low[1] <= 0.9 <= estimate.high[1])
     assert covered >= binom.ppf(1e-6, runs, 0.93)
+
+
+COUNTS = np.minimum(np.random.default_rng(8).poisson(np.exp(0.2 + 0.5 * X[:, 0])), 20)
+
+
+@pytest.mark.parametrize("users", [None, np.arange(len(X)) // 2], ids=["records", "users"])
+def test_a_regression_of_counts(users: Any) -> None:
+    release = released(COUNTS, UnbiasedNumbers(domain=ldp.Interval(0, 20, grid=21), epsilon=6.0))
+    estimate = inference.regression(release, X, kind="poisson", users=users, level=SURE)
+    assert held(estimate, np.concatenate([[0.2, 0.5], np.zeros(X.shape[1] - 1)]))
+    assert (estimate.high - estimate.low < 0.5).all() and estimate.quantity == "log rate ratio"
+    plain = inference.regression(release, X, kind="poisson", users=users)
+    moved = inference.regression(release, 2015 + X / 100, kind="poisson", users=users)
+    for name in ("value", "low", "high"):
+        assert getattr(moved, name)[1:] / 100 == pytest.approx(getattr(plain, name)[1:], rel=1e-4, abs=1e-5)
+    assert "rate ratio" in plain.summary()
+
+
+def test_counts_that_answers_do_not_show_have_endless_intervals() -> None:
+    release = released(0 * COUNTS[:200], UnbiasedNumbers(domain=ldp.Interval(0, 20, grid=21), epsilon=1.0))
+    estimate = inference.regression(release, X[:200], kind="poisson")
+    assert (np.isinf(estimate.low) | np.isinf(estimate.high)).all() and estimate.low[0] == -np.inf
+    assert any("unbounded log rate ratio" in text and "constant, x1, x2" in text for text in estimate.assumptions)
+
+
+def test_what_has_no_log_mean() -> None:
+    for labels, mechanism in (
+        (LABELS, response()),
+        (COUNTS, UnbiasedNumbers(domain=ldp.Interval(-1, 20, grid=22), epsilon=1.0)),
+    ):
+        with pytest.raises(InputError, match="kind must be 'logistic' or 'linear': no numbers"):
+            inference.regression(released(labels, mechanism), X, kind="poisson")
+
+
+def test_one_user_shows_nothing_of_others() -> None:
+    release = released(COUNTS, UnbiasedNumbers(domain=ldp.Interval(0, 20, grid=21), epsilon=6.0))
+    estimate = inference.regression(release, X, kind="poisson", users=np.zeros(len(X)))
+    assert np.isinf(estimate.low).all() and np.isinf(estimate.high).all()

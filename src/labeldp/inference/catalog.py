@@ -240,19 +240,20 @@ ESTIMATES: Mapping[str, EstimateEntry] = {
     "regression": EstimateEntry(
         path="labeldp.inference.regression:regression",
         help="Estimate a regression on public features.\n\n"
-        "Logistic regressions are of classes, linear ones of classes and numbers.",
+        "Logistic regressions are of classes, linear ones of classes and numbers, Poisson regressions of counts.",
         inputs=(
             Input("features", "table", "Public numbers, separated by commas.", required=True, titles="names"),
-            Input("kind", "text", "The model.", default="logistic", choices=("logistic", "linear")),
+            Input("kind", "text", "The model.", default="logistic", choices=("logistic", "linear", "poisson")),
             OUTCOME,
         ),
         rules={
             "logistic": Rule("likelihood ratio test, inverted", "asymptotic"),
             "logistic, users": Rule("sandwich errors", "asymptotic"),
             "linear": Rule("least squares, HC2 errors", "asymptotic"),
+            "poisson": Rule("score tests of log-linear means, inverted", "asymptotic"),
             "linear, sums": Rule("normal interval with the largest variance that the sums admit", "asymptotic"),
         },
-        answers=("logistic, linear", "linear", "no", '`plan_sums("regression", …)`'),
+        answers=("logistic, linear", "linear, Poisson", "no", '`plan_sums("regression", …)`'),
         summary=True,
     ),
     "odds-ratio": EstimateEntry(

@@ -141,17 +141,17 @@ class Estimate:
         return np.stack([self.low, self.high], axis=-1)
 
     def summary(self) -> str:
-        """Return a table of the estimates in the form that statsmodels prints, with odds ratios of log odds ratios.
+        """Return a table of the estimates in the form that statsmodels prints, with the ratios of log ratios.
 
         The standard error is blank where an interval has none.
         """
         tail = (1 - self.level) / 2
         ends = {f"[{tail:.4g}": self.low, f"{1 - tail:.4g}]": self.high}
         columns = [("coef", self.value), ("std err", self.stderr), *ends.items()]
-        if self.quantity == "log odds ratio":
+        if self.quantity in ("log odds ratio", "log rate ratio"):
             with np.errstate(over="ignore"):
-                odds = {"odds ratio": self.value, **ends}
-                columns += [(title, np.exp(numbers)) for title, numbers in odds.items()]
+                ratios = {self.quantity.removeprefix("log "): self.value, **ends}
+                columns += [(title, np.exp(numbers)) for title, numbers in ratios.items()]
         cells = [["", *self.rows()]]
         for title, numbers in columns:
             texts = [""] * len(self.rows()) if numbers is None else map(number_text, np.ravel(numbers).tolist())

@@ -1,5 +1,6 @@
 """Intervals from sums alone: rates, differences, ratios, bounded means, and binomial counts with geometric noise."""
 
+from collections.abc import Callable
 from math import ceil
 from typing import Any
 
@@ -367,6 +368,39 @@ def ratio_within(
         spread = covariances + added * move[..., :, None] * move[..., None, :]
         ends.append(outer(usual[end], fieller(means + added * move, spread, level)[end]))
     return ends[0], ends[1]
+
+
+def end_of_tests(over: Callable[[float], float], center: float, limit: float, step: float, farthest: float) -> float:
+    """Return the nearest number that a test refuses, on one side of an estimate; infinite if it is too far.
+
+    Args:
+        over: by how much the root of the statistic, which is almost a line, exceeds its limit at a number.
+        center: the estimate, where the statistic is 0.
+        limit: of the root of the statistic.
+        step: the first step from the estimate, with its sign.
+        farthest: the size of the largest number that is tried.
+    """
+    sign = float(np.sign(step))
+    inside, gap, outside = center, -limit, center + step
+    while True:
+        if sign * outside >= farthest:
+            outside = sign * farthest
+        beyond = over(outside)
+        if beyond > 0:
+            break
+        if sign * outside >= farthest:
+            return float(sign * np.inf)
+        inside, gap, outside = outside, beyond, outside + step
+    for _ in range(30):
+        if abs(outside - inside) < 1e-3 * abs(step) or beyond < 1e-3:
+            break
+        middle = inside + (outside - inside) * float(np.clip(-gap / (beyond - gap), 0.05, 0.95))
+        value = over(middle)
+        if value > 0:
+            outside, beyond = middle, value
+        else:
+            inside, gap = middle, value
+    return outside
 
 
 GRID = 400

@@ -9,10 +9,20 @@ from scipy.special import expit, logit, ndtr
 
 from labeldp.inference.catalog import RULES, Rule
 from labeldp.inference.cells import values_of
+from labeldp.inference.counts import LogLinear
 from labeldp.inference.effects import least_squares
 from labeldp.inference.estimate import LEVEL, Estimate, check_level
 from labeldp.inference.groups import Codes
-from labeldp.inference.intervals import Ends, exact_shares, normal_quantile, sidak, spread_of, student, student_or_more
+from labeldp.inference.intervals import (
+    Ends,
+    end_of_tests,
+    exact_shares,
+    normal_quantile,
+    sidak,
+    spread_of,
+    student,
+    student_or_more,
+)
 from labeldp.inference.released import NoisySums, Outcomes, estimate_of, outcome_code
 from labeldp.inference.sums import design_matrix, exposures, is_sums, odds_of_sums, orthonormal, regression_of_sums
 from labeldp.mechanisms import Classes
@@ -24,7 +34,13 @@ FARTHEST = 15.0
 WEAK = 0.5
 """An interval that reaches further from its estimate, in the same unit, is of answers that say little."""
 
+KINDS = ("logistic", "linear", "poisson")
+
 MODEL = "the model is right: the log odds are linear in the features"
+
+FEW = "the answers admit an unbounded log rate ratio (they are few, or their noise hides the mean)"
+
+LOG_LINEAR = "the model is right: the log of the mean number is linear in the features"
 
 SEPARATED = "the answers admit an unbounded log odds ratio (a feature separates the classes, or answers are few)"
 
@@ -46,7 +62,7 @@ def regression(
         release: single answers; for kind="linear" also the sums of `plan_sums("regression", …)`.
         features: public numbers, shape (n, d), without a constant.
         kind: "logistic", log odds of a class by maximum likelihood of the answers; "linear", least squares of unbiased
-            indicators or numbers.
+            indicators or numbers; "poisson", logs of mean numbers that are at least 0, such as counts of any law.
         outcome: the class; of two classes the second one by default.
         names: of the features.
         users, level: see `mean`.
@@ -57,11 +73,12 @@ def regression(
         answers say little, or a feature separates the classes, an end is infinite, and an assumption names the feature.
 
     Raises:
-        InputError: features that do not fit or depend on each other, or numbers with kind="logistic".
+        InputError: features that do not fit or depend on each other, numbers with kind="logistic", or classes or
+            numbers below 0 with kind="poisson".
 
-    Source: Wilks for likelihood ratio tests; the likelihood is that of the answers.
+    Source: Wilks for likelihood ratio tests; the likelihood is that of the answers. Rao for the tests of "poisson".
     """
-    check_choice(kind, "kind", ("logistic", "linear"))
+    check_choice(kind, "kind", KINDS)
     check_level(level)
     design = design_matrix(features)
     titles = (
@@ -94,11 +111,22 @@ def regression(
             outcomes, RULES["linear"], "coefficient", axes, value, low, high, variance,
             level, simultaneous,
         )  # fmt: skip
-    if code is None:
-        raise InputError("must be 'linear' for a number", argument="kind")
+    if code is None and kind == "logistic":
+        raise InputError("must be 'linear' or 'poisson' for a number", argument="kind")
+    if kind == "poisson" and (code is not None or outcomes.mechanism.domain.low < 0):
+        raise InputError("must be 'logistic' or 'linear': no numbers that are at least 0", argument="kind")
     basis = orthonormal(design)
     assert basis is not None
     columns, back = basis
+    if code is None:
+        number = np.concatenate([outcomes.numbers(rows) for rows in outcomes.blocks()])
+        model = LogLinear(columns, number, outcomes.users)
+        solved, means = model.climbed(model.start)
+        value, low, high, variance = np.array([model.ends(way, solved, means, entry) for way in back]).T
+        return estimate_of(
+            outcomes, RULES["poisson"], "log rate ratio", axes, value, low, high, variance, level, simultaneous, None,
+            None, (LOG_LINEAR, *_unbounded(FEW, axes, low, high), *outcomes.conditions),
+        )  # fmt: skip
     likelihood = Likelihood.of(outcomes, columns, code)
     best, optimum = likelihood.climbed(likelihood.start)
     _, information, scores = likelihood.parts(optimum)
@@ -117,12 +145,16 @@ def regression(
     else:
         numbers = np.array([likelihood.ends(direction, best, optimum, inverse, entry) for direction in back])
         rule, (value, low, high) = RULES["logistic"], numbers.T
-    unbounded = [name for name, end in zip(axes[0][1], np.isinf(low) | np.isinf(high), strict=True) if end]
-    notes = (f"{SEPARATED}: {', '.join(unbounded)}",) if unbounded else ()
     return estimate_of(
         outcomes, rule, "log odds ratio", axes, value, low, high, variance, level, simultaneous, None, None,
-        (MODEL, *notes, *outcomes.conditions),
+        (MODEL, *_unbounded(SEPARATED, axes, low, high), *outcomes.conditions),
     )  # fmt: skip
+
+
+def _unbounded(note: str, axes: Any, low: Floats, high: Floats) -> tuple[str, ...]:
+    """Return a condition that names the features whose intervals have no end."""
+    names = [name for name, end in zip(axes[0][1], np.isinf(low) | np.isinf(high), strict=True) if end]
+    return (f"{note}: {', '.join(names)}",) if names else ()
 
 
 def _clustered(scores: Floats, users: Codes | None) -> tuple[Floats, int]:
@@ -258,30 +290,8 @@ class Likelihood:
                 value = max(value, self._climbed(self.start + (at - held @ self.start) * held, held)[0])
             return float(np.sqrt(max(2 * (best - value), 0.0))) - limit
 
-        def end(sign: float) -> float:
-            inside, gap = center, -limit
-            outside = center + sign * step
-            while True:
-                if sign * outside >= FARTHEST:
-                    outside = sign * FARTHEST
-                over = root(outside)
-                if over > 0:
-                    break
-                if sign * outside >= FARTHEST:
-                    return float(sign * np.inf)
-                inside, gap, outside = outside, over, outside + sign * step
-            for _ in range(30):  # the root of the ratio is almost a line
-                if abs(outside - inside) < 1e-3 * step or over < 1e-3:
-                    break
-                middle = inside + (outside - inside) * float(np.clip(-gap / (over - gap), 0.05, 0.95))
-                value = root(middle)
-                if value > 0:
-                    outside, over = middle, value
-                else:
-                    inside, gap = middle, value
-            return outside
-
-        low, high = (-np.inf if center <= -FARTHEST else end(-1.0)), (np.inf if center >= FARTHEST else end(1.0))
+        low = -np.inf if center <= -FARTHEST else end_of_tests(root, center, limit, -step, FARTHEST)
+        high = np.inf if center >= FARTHEST else end_of_tests(root, center, limit, step, FARTHEST)
         value = center if abs(center) < FARTHEST else float(np.copysign(np.inf, center))
         return value * length, low * length, high * length
 
