@@ -111,7 +111,7 @@ def test_json_is_what_python_says(visits: str, labeldp: Run) -> None:
         (["mean", "--outcome", "maybe"], "--outcome must be one of the classes no, yes"),
         (["odds-ratio", "--exposure", "mail", "--user", "channel"], "--user must be left out: an odds ratio"),
         (["difference", "--treated", "score"], "--treated must be true or false, or the arm"),
-        (["difference", "--treated", "channel"], "--control must be one of shop, web"),
+        (["difference", "--treated", "channel", "--control", "0"], "--control must be one of shop, web"),
         (["stratified-mean", "--strata", "mail", "--population", "0,1"], "--population must be a number for each name"),
         (["stratified-mean", "--strata", "mail", "--population", "0=1"], "--population must name each stratum"),
         (["change", "--periods", "mail", "--since", "2"], "--since must be one of 0, 1"),
@@ -173,6 +173,7 @@ def raw(epsilon: str = "1", *, ledger: str = "sums.ledger") -> list[str]:
 SUMS: list[tuple[str, list[str], float]] = [
     ("mean", ["--outcome", "yes"], 0.35),
     ("difference", ["--treated", "mail"], 0.3),
+    ("difference", ["--treated", "channel"], 0.0),
     ("stratified-mean", ["--strata", "mail", "--population", "0=3,1=1"], 0.275),
     ("change", ["--periods", "mail"], 0.3),
     ("difference-in-differences", ["--treated", "mail", "--after", "late"], 0.0),

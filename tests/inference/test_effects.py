@@ -100,13 +100,14 @@ def test_several_arms_are_compared_with_one_control(options: dict[str, Any]) -> 
     numbers = np.where(ARMS == "nothing", 0, np.where(ARMS == "call", 1, 2))
     by_number = inference.difference(release, numbers, groups=GROUPS, level=SURE, **options)
     assert by_number.value == pytest.approx(together.value) and by_number.axes[1] == ("arm", ("1", "2"))
-    backwards = inference.difference(release, ARMS, control="call", simultaneous=False, **options)
+    backwards = inference.difference(release, ARMS, simultaneous=False, **options)
+    assert backwards.quantity == "effect against call", "the first name"
     alone = inference.difference(release, ARMS, control="nothing", simultaneous=False, **options)
     assert backwards.at(arm="nothing").value == pytest.approx(-alone.at(arm="call").value)
     if not options:
         rows = ARMS != "mail"
         two = inference.difference(released(LABELS[rows], response(2, 9.0)), ARMS[rows], control="nothing", level=SURE)
-        assert two.axes == () and held(two, EFFECT)
+        assert two.axes == () and held(two, EFFECT) and two.quantity == "effect of call against nothing"
     users = np.arange(N) // 3
     assert held(inference.difference(release, ARMS, control="nothing", users=users, level=SURE, **options), EFFECT)
 
@@ -189,7 +190,7 @@ def test_a_design_whose_yes_means_no_keeps_the_sign_of_an_effect() -> None:
         (TREATED, {"covariates": X[:4]}, "covariates must be finite numbers, a row for each record"),
         (TREATED, {"covariates": np.ones((N, 1))}, "covariates must have more records than columns"),
         (TREATED, {"groups": np.arange(N)}, "groups must have two records of each arm in each group"),
-        (ARMS, {}, "control must be one of call, mail, nothing"),
+        (ARMS, {"control": 0}, "control must be one of call, mail, nothing"),
         (X[:, 0], {}, "treated must be true or false, or the arm of each record by number or name, at most 100"),
         (ARMS, {"control": "nothing", "propensity": LOT}, "propensity must be left out: it is the chance of one of tw"),
     ],

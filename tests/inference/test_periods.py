@@ -34,6 +34,7 @@ def test_changes_since_the_period_before_or_a_named_one(users: Any) -> None:
     no = inference.change(release, YEAR, outcome=0, users=users, level=SURE)
     assert no.value == pytest.approx(-steps.value) and no.low == pytest.approx(-steps.high)
     assert inference.change(release, AFTER, users=users).axes == ()
+    assert [one.quantity for one in (steps, since)] == ["change since the period before", "change since 2024"]
     assert "drawn by lot" not in str(steps.assumptions)
 
 

@@ -99,7 +99,7 @@ class EstimateEntry:
 OUTCOME = Input("outcome", "text", "Of classes: the one that is meant; of two the second one.")
 BY = Input("groups", "column", "A public column: an estimate for each of its values.", "--by", role="by")
 TREATED = Input("treated", "arms", "Who was treated: 1 or 0, true or false, or the arm.", required=True, role="treated")
-CONTROL = Input("control", "name", "The arm that others are compared with; 0 by default.")
+CONTROL = Input("control", "name", "The arm that others are compared with; by default the first one.")
 COVARIATES = Input("covariates", "table", "Public numbers, measured before the treatment.")
 EXPOSED = Input(
     "exposed", "numbers", "1 or 0, true or false.", "--exposure", required=True, role="treated", alias="treated"

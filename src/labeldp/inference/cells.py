@@ -148,6 +148,13 @@ class CellOutcomes:
         domain = self.source.mechanism.domain
         return 1.0 if self.code is not None else float(domain.high - domain.low)
 
+    def against(self, quantity: str) -> str:
+        """Return a quantity with the names of its control, and of the only other arm, but for the arms 0 and 1."""
+        names = self.columns.names
+        if names == ("0", "1"):
+            return quantity
+        return f"{quantity} against {names[0]}" if len(names) > 2 else f"{quantity} of {names[1]} against {names[0]}"
+
     def possible(self, ends: Ends, reach: tuple[float, float] | None = None) -> Ends:
         """Return the ends of differences within what is possible; `reach` is that of others."""
         least, most = reach or (-self.width, self.width)

@@ -71,7 +71,7 @@ def difference(
     Args:
         release: single answers, or the sums of `plan_sums("difference", …)`.
         treated: who was treated, true or false, or the arm of each record by number or name, shape (n,).
-        control: the arm that others are compared with; 0 by default.
+        control: the arm that others are compared with; by default 0, or the first number or name.
         outcome: the class; of two classes the second one by default.
         groups: a public group for each record, shape (n,): an effect for each.
         covariates: public numbers, shape (n, d). The gain in precision is small for single answers at a small epsilon.
@@ -99,7 +99,7 @@ def difference(
             return _adjusted(experiment, experiment.source, covariates)
     others = experiment.columns.count - 1
     found = experiment.contrast(np.column_stack([-np.ones(others), np.eye(others)]))
-    return experiment.stated(DIFFERENCES[found.kind], "effect", found, (BY_LOT,))
+    return experiment.stated(DIFFERENCES[found.kind], experiment.against("effect"), found, (BY_LOT,))
 
 
 def _adjusted(experiment: CellOutcomes, outcomes: Outcomes, covariates: Any) -> Estimate:
@@ -124,7 +124,7 @@ def _adjusted(experiment: CellOutcomes, outcomes: Outcomes, covariates: Any) -> 
         variance[group] = spread[effects] + (moved**2).sum(axis=0)
     ends = student_or_more(value, variance, experiment.width**2 * more, freedom, experiment.entry)
     found = CellContrast("adjusted", value, *experiment.possible(ends), variance)
-    return experiment.stated("difference, adjusted", "effect", found, (BY_LOT, MEASURED_BEFORE))
+    return experiment.stated("difference, adjusted", experiment.against("effect"), found, (BY_LOT, MEASURED_BEFORE))
 
 
 def least_squares(design: Floats, number: Floats, users: Codes | None) -> tuple[Floats, Floats, Floats, Floats]:
@@ -225,7 +225,7 @@ def _weighted(experiment: CellOutcomes, outcomes: Outcomes, covariates: Any, pro
     freedom = np.minimum(result.freedom, np.maximum(squares**2 / fourths - 1, 1.0))
     ends = experiment.possible(student_or_more(value, variance, more, freedom, experiment.entry))
     found = CellContrast("weighted", value, *ends, variance)
-    return experiment.stated("difference, propensity", "effect", found, (PROPER, public))
+    return experiment.stated("difference, propensity", experiment.against("effect"), found, (PROPER, public))
 
 
 def _halves(flags: Codes, users: Codes | None) -> Codes:

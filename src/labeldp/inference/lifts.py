@@ -65,7 +65,9 @@ def lift(
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(value[:, CONTROL] > 0, value[:, OTHERS] / value[:, CONTROL], np.nan)
     conditions = (BY_LOT,) if covariates is None else (BY_LOT, MEASURED_BEFORE)
-    return experiment.stated(key, "relative lift", CellContrast(key, ratio - 1, ends[0] - 1, ends[1] - 1), conditions)
+    return experiment.stated(
+        key, experiment.against("relative lift"), CellContrast(key, ratio - 1, ends[0] - 1, ends[1] - 1), conditions
+    )
 
 
 def _refuse_users_of_two_arms(experiment: CellOutcomes, users: Any) -> None:

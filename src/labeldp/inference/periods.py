@@ -58,7 +58,10 @@ def change(
         source, PublicGroups.of(groups, source.records), columns, ("period", columns.names[1:]), outcome, level,
         simultaneous, ("period", "periods"),
     )  # fmt: skip
-    return cells.stated("change, users" if source.clustered else "change", "change", cells.contrast(weights), ())
+    key = "change, users" if source.clustered else "change"
+    each_since_one = since is not None or columns.count == 2
+    quantity = f"change since {columns.names[0]}" if each_since_one else "change since the period before"
+    return cells.stated(key, quantity, cells.contrast(weights), ())
 
 
 def difference_in_differences(

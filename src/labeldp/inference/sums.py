@@ -168,12 +168,12 @@ def arms(treated: Any, records: int) -> PublicGroups:
 
 
 def from_control(cells: PublicGroups, control: Any, argument: str = "control") -> PublicGroups:
-    """Return arms, or periods, with the control first: the one that is named, or 0.
+    """Return arms, or periods, with the control first: the one that is named, or the first one.
 
     Raises:
         InputError: none has the name.
     """
-    name = "0" if control is None else str(int(control) if isinstance(control, bool | np.bool_) else control)
+    name = cells.names[0] if control is None else str(int(control) if isinstance(control, bool | np.bool_) else control)
     if name not in cells.names:
         raise InputError(f"must be one of {', '.join(cells.names[:10])}", argument=argument)
     first = cells.names.index(name)
