@@ -45,6 +45,10 @@ EXAMPLES: dict[str, list[list[str]]] = {
     "difference-in-differences": [["--treated", "mail", "--after", "late"]],
     "difference": [["--treated", "mail", "--by", "channel"], ["--treated", "mail", "--covariates", "score"]],
     "lift": [["--treated", "channel", "--control", "shop"], ["--treated", "mail", "--covariates", "score"]],
+    "uplift": [
+        ["--treated", "mail", "--score", "score", "--why", "made up"],
+        ["--treated", "mail", "--score", "score", "--why", "made up", "--measure", "curve", "--plot", "curve-plot.svg"],
+    ],
     "regression": [["--features", "mail,score"], ["--features", "score", "--kind", "linear"]],
     "odds-ratio": [["--exposure", "mail"]],
     "risk-ratio": [["--exposure", "mail"]],

@@ -486,6 +486,63 @@ def lift_of_users(people: int, epsilon: float) -> Callable[..., Drawn]:
 
 MEAN_OF_MORE = float(np.minimum(1.5 * np.random.default_rng(79).beta(1, 4, 4_000_000), 1).mean())
 
+# ---- scores of whom to treat: by a rank of people in [0, 1], the share of positives without treatment, and the effect
+
+TARGETS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "larger above": (lambda rank: 0.1 + 0.1 * rank, lambda rank: 0.4 * rank**2),
+    "harm below": (lambda rank: 0.5 - 0.3 * rank, lambda rank: 0.6 * rank - 0.2),
+    "no effect": (lambda rank: 0.05 + 0.6 * rank, lambda rank: 0 * rank),
+    "one effect": (lambda rank: 0.4 * rank, lambda rank: 0.1 + 0 * rank),
+    "few answer": (lambda rank: 0.01 + 0 * rank, lambda rank: 0.05 * (rank > 0.9)),
+    "ties": (lambda rank: 0.1 + 0 * rank, lambda rank: np.where(rank < 0.5, 0.0, np.where(rank < 0.8, 0.05, 0.4))),
+}
+
+
+def target_scores(rank: Any, law: str) -> Any:
+    return np.floor(np.where(rank < 0.5, 0.0, np.where(rank < 0.8, 1.0, 2.0))) if law == "ties" else rank
+
+
+def gain(law: str, scores: Any, measure: str) -> Any:
+    """The Qini area of the population, or the gain at the tenths of scores that were drawn."""
+    rank = (np.arange(10_000) + 0.5) / 10_000
+    everyone, effects = target_scores(rank, law), TARGETS[law][1](rank)
+    if measure == "area":
+        below, through = (np.searchsorted(everyone, everyone, side) for side in ("left", "right"))
+        return float(np.mean(effects * ((below + through) / 2 / len(rank) - 0.5)))
+    thresholds = np.unique(np.quantile(scores, np.arange(10) / 10, method="lower"))[::-1]
+    return np.array([np.mean(effects * (everyone >= threshold)) for threshold in thresholds])
+
+
+def uplift(records: int, epsilon: float, law: str, treated: float, measure: str, kind: str) -> Callable[..., Drawn]:
+    base, more = TARGETS[law]
+    domain = ldp.Interval(0, 100, grid=101, clip=True)
+
+    def run(rng: np.random.Generator, level: float) -> Drawn:
+        rank, chance, user = rng.random(records), np.full(records, treated), None
+        if kind == "users":  # three records each of one rank, with one label
+            user = np.arange(records) // 3
+            rank = rank[user]
+        if kind == "propensity":
+            chance = np.clip(2 * treated * rank, 0.05, 0.95)
+        chance[:20] = 0.5
+        mail = rng.random(records) < chance
+        mail[:20] = np.arange(20) < 10  # of fewer in an arm there is no estimate
+        luck = rng.random(records)
+        if user is not None:
+            mail, luck = mail[user], luck[user]
+        labels, scores = (luck < base(rank) + mail * more(rank)).astype(int), target_scores(rank, law)
+        options = {"measure": measure, "users": user, "level": level}
+        if kind == "propensity":
+            options["propensity"] = public(chance)
+        truth = gain(law, scores, measure)
+        if kind == "numbers":
+            release = sums(rng, 100.0 * labels, UnbiasedNumbers(domain, epsilon=epsilon))
+            return inference.uplift(release, mail, public(scores), **options), 100 * truth
+        return inference.uplift(answers(rng, labels, 2, epsilon), mail, public(scores), **options), truth
+
+    return run
+
+
 # ---- weights, strata and periods
 
 
@@ -757,6 +814,15 @@ def cells(brief: bool) -> Iterator[Cell]:
             yield cell("gap of recall, answers", gap(records, epsilon))
             for kind in ("regression", "propensity"):
                 yield cell(f"effect adjusted by {kind}, answers", adjusted(records, epsilon, kind))
+            for law in TARGETS:
+                for treated in (0.5, 0.1):
+                    for measure in ("area", "curve"):
+                        name = f"uplift {measure} ({law}), {treated:g} treated, answers"
+                        yield cell(name, uplift(records, epsilon, law, treated, measure, "answers"))
+            for kind in ("propensity", "numbers", "users"):
+                for measure in ("area", "curve"):
+                    name = f"uplift {measure}, {kind}"
+                    yield cell(name, uplift(records, epsilon, "larger above", 0.3, measure, kind))
             if records >= 800:  # few records of the last arm may have one value of the covariate
                 name = "effects of three arms, adjusted answers"
                 yield cell(name, several_arms(records, epsilon, "adjusted answers"))

@@ -86,6 +86,7 @@ def test_labels_of_two_kinds_have_the_estimates_that_the_table_names() -> None:
         if name in ("evaluate", "conformal"):
             continue
         chosen = {part.argument: public[part.kind] for part in entry.inputs if part.required and part.kind in public}
+        chosen |= {"scores": ldp.Public(arms, why="a test")} if "scores" in chosen else {}
         chosen |= {"kind": "linear"} if name == "regression" else {}
         chosen |= {"after": np.arange(50) // 2 % 2} if "after" in chosen else {}
         if entry.answers[1] == "no":

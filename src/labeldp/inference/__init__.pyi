@@ -53,3 +53,4 @@ from .shares import quantile as quantile
 from .strata import stratified_mean as stratified_mean
 from .strata import weighted_mean as weighted_mean
 from .sums import plan_sums as plan_sums
+from .targeting import uplift as uplift

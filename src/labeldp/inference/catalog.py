@@ -237,6 +237,37 @@ ESTIMATES: Mapping[str, EstimateEntry] = {
         sums={"": "difference"},
         answers=("yes, also adjusted", "of at least 0", "no", '`"difference"`'),
     ),
+    "uplift": EstimateEntry(
+        path="labeldp.inference.targeting:uplift",
+        help="Evaluate a score that says whom to treat.\n\n"
+        "The treatment was drawn by lot. The model of the score must not have been trained on these labels.",
+        inputs=(
+            TREATED,
+            Input(
+                "scores",
+                "numbers",
+                "Larger for whom the treatment should do more.",
+                "--score",
+                required=True,
+                alias="scores",
+            ),
+            WHY,
+            Input(
+                "measure",
+                "text",
+                "The Qini area, or the gain of treating the top shares.",
+                default="area",
+                choices=("area", "curve"),
+            ),
+            CONTROL,
+            OUTCOME,
+        ),
+        rules={
+            "uplift area": Rule("Student's interval of debiased outcomes, weighted by ranks", "asymptotic"),
+            "uplift curve": Rule("Student's interval of debiased outcomes above thresholds", "asymptotic"),
+        },
+        answers=("yes", "yes", "no", "no"),
+    ),
     "regression": EstimateEntry(
         path="labeldp.inference.regression:regression",
         help="Estimate a regression on public features.\n\n"

@@ -193,14 +193,7 @@ def _weighted(experiment: CellOutcomes, outcomes: Outcomes, covariates: Any, pro
         raise InputError("must be left out: it is the chance of one of two arms", argument="propensity")
     records, cells, flags = outcomes.records, experiment.groups, experiment.columns.codes
     assert flags is not None
-    if isinstance(propensity, Public) and np.ndim(propensity.value) == 0:
-        propensity = Public(np.full(records, propensity.value), why=propensity.why)
-    chance, public = public_numbers(propensity, "propensity", (records,), "one number, or one for each record")
-    if not np.all((chance > 0) & (chance < 1)):
-        raise InputError(
-            "must lie between 0 and 1 for each record: each record can be in either arm",
-            argument="propensity",
-        )
+    chance, public = propensities(propensity, records)
     table = np.ones((records, 1))
     if covariates is not None:
         table = np.column_stack([table, covariate_table(covariates, records)])
@@ -226,6 +219,23 @@ def _weighted(experiment: CellOutcomes, outcomes: Outcomes, covariates: Any, pro
     ends = experiment.possible(student_or_more(value, variance, more, freedom, experiment.entry))
     found = CellContrast("weighted", value, *ends, variance)
     return experiment.stated("difference, propensity", experiment.against("effect"), found, (PROPER, public))
+
+
+def propensities(propensity: Any, records: int) -> tuple[Floats, str]:
+    """Return the public chance of each record to be treated, shape (n,), and why it is public.
+
+    Raises:
+        InputError: not `Public`, not one number or one for each record, or outside of (0, 1).
+    """
+    if isinstance(propensity, Public) and np.ndim(propensity.value) == 0:
+        propensity = Public(np.full(records, propensity.value), why=propensity.why)
+    chance, public = public_numbers(propensity, "propensity", (records,), "one number, or one for each record")
+    if not np.all((chance > 0) & (chance < 1)):
+        raise InputError(
+            "must lie between 0 and 1 for each record: each record can be in either arm",
+            argument="propensity",
+        )
+    return chance, public
 
 
 def _halves(flags: Codes, users: Codes | None) -> Codes:
