@@ -280,8 +280,8 @@ def test_an_evaluation_part_of_one_release_costs_records_and_no_epsilon(tmp_path
     measured = fit_multistage(features, holder, evaluation=0.2, **arguments)
     assert account.spent.epsilon() == 1 and measured.certificate == crossed.certificate
     evaluation, whole = measured.value.evaluation, crossed.value.evaluation
-    assert len(evaluation.rows) == 200 and "the model, on records" in evaluation.source
-    assert "models of cross-validation" in whole.source
+    assert len(evaluation.rows) == 200 and "the model, on records" in evaluation.about
+    assert "models of cross-validation" in whole.about
     assert np.array_equal(evaluation.release.value, whole.release.value[evaluation.rows])
     assert np.array_equal(evaluation.probabilities, measured.value.predict_proba(features[evaluation.rows]))
     # It is the model of the other records alone.
