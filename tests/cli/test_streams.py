@@ -18,7 +18,7 @@ from labeldp.cli import cli, main
 from labeldp.cli.options import note, progress
 from labeldp.cli.streams import UNPRINTED, spelled
 
-ENCODINGS = ["utf-8", "ascii", "latin-1", "cp1252", "cp437", "koi8-r", "iso8859-15", "shift_jis", "utf-16"]
+ENCODINGS = ["utf-8", "ascii", "cp1252", "koi8-r", "shift_jis", "utf-16"]
 
 RELEASE = (
     "release people.csv --label y --classes no,yes --id id --epsilon 0.1 --ledger l.ledger --dataset d --out {}.csv"
