@@ -240,8 +240,8 @@ def of_mechanism(name: str, epsilon: float) -> tuple[Callable[[Any, RNG], Any], 
 def alarms(name: str, epsilon: float, pairs: int) -> list[Any]:
     program, labels, values = of_mechanism(name, epsilon)
     loss = EXAMPLES[name](epsilon).privacy_loss()
-    delta = 0.0 if loss.max_loss is not None else 1e-6
-    claim = loss.epsilon(delta)
+    deltas = [0.0] if loss.max_loss is not None else [1e-6, 1e-2]  # secret weights have no epsilon at a smaller one
+    claim, delta = next((epsilon, delta) for delta in deltas if np.isfinite(epsilon := loss.epsilon(delta)))
     found = trace(program, labels, epsilon=claim, delta=delta, values=values, pairs=pairs)
     return [] if found.verdict == "holds" else list(found.findings)
 

@@ -122,7 +122,7 @@ def test_guarantees_are_those_of_the_library(count: int) -> None:
         infinite += math.isinf(ours)
         assert VERIFIER["stated_unit"](charges) == certificate.neighbors.name
         assert theirs == ours or ours * (1 - 1e-9) <= theirs <= ours * (1 + 1e-9), (content, delta)
-    assert infinite < 0.6 * count
+    assert infinite < 0.7 * count
 
 
 def changed_units(certificate: Certificate, rng: random.Random) -> dict[str, Any]:

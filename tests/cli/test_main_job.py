@@ -118,3 +118,10 @@ def test_help_has_examples_and_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize("command", ["fit", "predict", "release", "certificate", "demo"])
 def test_every_command_has_an_example(labeldp: Callable[..., Ran], command: str) -> None:
     assert f"labeldp {command}" in labeldp(command, "--help").out.partition("Example")[2]
+
+
+def test_an_epsilon_of_no_use_gives_a_model_that_says_so(labeldp: Callable[..., Ran], people: Path) -> None:
+    """Of an epsilon that doubles cannot tell from 0 an estimate was no number, which was refused after the charge."""
+    done = labeldp("fit", "people.csv", *QUICK, "--epsilon", "3e-18", "--out", "model")
+    assert done.status == 0, done.err
+    assert "95 % CI 0.0–100.0" in done.out and "do not show that the model is better" in " ".join(done.out.split())

@@ -35,9 +35,9 @@ def test_no_strategy_passes_a_certificate(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 20))
+@pytest.mark.parametrize("seed", range(10, 15))
 def test_no_strategy_of_many_games_passes_a_certificate(tmp_path: Path, seed: int) -> None:
-    """2,000 games in all."""
+    """1,000 games in all."""
     check(seed, 200, 4, tmp_path)
 
 

@@ -1,7 +1,7 @@
 """Sentences of a report: better models, narrower intervals, and features that copy the label."""
 
 from dataclasses import replace
-from math import exp, sqrt
+from math import exp, expm1, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -83,7 +83,7 @@ def narrower_interval(
 def _spread(epsilon: float, size: int, accuracy: float) -> float:
     """Return the standard deviation of a debiased agreement under randomized response over so many classes."""
     total = exp(epsilon) + size - 1
-    gap, lie = (exp(epsilon) - 1) / total, 1 / total
+    gap, lie = expm1(epsilon) / total, 1 / total
     agrees = lie + gap * accuracy
     return sqrt(agrees * (1 - agrees)) / gap
 

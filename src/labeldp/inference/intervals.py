@@ -38,18 +38,20 @@ def exact_shares(
     Args:
         hits: how many answers name the class.
         trials: how many there are; without any the value is NaN, and the interval has all shares.
-        rates: P(named | the class) and P(named | any other). In a design the first may be the smaller one.
+        rates: P(named | the class) and P(named | any other). In a design the first may be the smaller one. At an
+            epsilon so small that doubles cannot tell both, the value is 0.5, and the interval has all shares.
         level: coverage of the intervals of `clopper_pearson`.
     """
     (hit, miss), trials = rates, np.asarray(trials, dtype=np.float64)
     rate = hits / np.where(trials > 0, trials, np.nan)
-    gap = np.where(np.equal(hit, miss), np.nan, hit - miss)  # an epsilon so small that doubles cannot tell both
+    blind = np.equal(hit, miss)
+    gap = np.where(blind, np.nan, hit - miss)
     ends = [(end - miss) / gap for end in clopper_pearson(hits, trials, level)]
-    low, high = (
-        np.where(np.isnan(gap), end, outer(*ends)) for end, outer in ((-np.inf, np.minimum), (np.inf, np.maximum))
-    )
+    value, low, high = (rate - miss) / gap, np.minimum(*ends), np.maximum(*ends)
     variance = np.nan_to_num(rate * (1 - rate)) / np.maximum(trials, 1) / gap**2
-    return (rate - miss) / gap, *within_shares(low, high), variance
+    value = np.where(blind & (trials > 0), 0.5, value)
+    low, high, variance = (np.where(blind, end, of) for end, of in ((0.0, low), (1.0, high), (0.25, variance)))
+    return value, *within_shares(low, high), variance
 
 
 def within_shares(low: Floats, high: Floats) -> Ends:
