@@ -23,7 +23,7 @@ def test_intervals_hold_the_truth_of_the_population(cell: Cell) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", cells(brief=True), ids=lambda cell: cell.title)
+@pytest.mark.parametrize("cell", list(cells(brief=True)), ids=lambda cell: cell.title)
 def test_intervals_hold_the_truth_in_many_runs(cell: Cell) -> None:
     assert misses(cell, 100) == ""
 
