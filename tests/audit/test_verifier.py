@@ -104,6 +104,8 @@ def certified(rng: random.Random) -> Certificate:
             inside = (*part, ("u", rng.randrange(2))) if index and rng.random() < 0.3 else part
             charge = Charge(f"{number}.{index}", inside, cost, {"mechanism": "M"}, {}, plan, **given)
             if charge.exceeds_budgets:
+                charge = replace(charge, budgets=((Fraction(100), Fraction(1, 10**6)),))
+            if charge.exceeds_budgets:
                 charge = replace(charge, account="", budgets=(), keeps=None)
             charges.append(charge)
     unit = stated_unit(charges)
@@ -122,7 +124,7 @@ def test_guarantees_are_those_of_the_library(count: int) -> None:
         infinite += math.isinf(ours)
         assert VERIFIER["stated_unit"](charges) == certificate.neighbors.name
         assert theirs == ours or ours * (1 - 1e-9) <= theirs <= ours * (1 + 1e-9), (content, delta)
-    assert infinite < 0.7 * count
+    assert infinite < 0.6 * count
 
 
 def changed_units(certificate: Certificate, rng: random.Random) -> dict[str, Any]:

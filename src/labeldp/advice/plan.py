@@ -389,7 +389,7 @@ def sample_features(
         label: the private column, which must be named.
         columns: feature columns, separated by commas; all others by default.
         id_column: record ids, which are not a feature.
-        user_column: whose each record is, which is no feature either.
+        user_column: the column with the user of each record; it is no feature.
         block_rows: rows to read at a time; by default a number that follows from the number of columns.
         seed: public seed of the sample of rows.
 

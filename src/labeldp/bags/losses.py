@@ -171,7 +171,7 @@ def bag_ends(weights: str, ratio: float, without: Counts | None, noisy: Counts, 
 
 
 def _label_ends(weights: str, ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> Ends:
-    """Return the lower and upper ends of delta for a label, given the law of the noisy labels beside it.
+    """Return the lower and upper ends of delta for a label, from the law of the number of other noisy labels.
 
     Args:
         inside: whether the label is noisy itself.

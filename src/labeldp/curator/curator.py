@@ -217,7 +217,7 @@ class Curator(NotCopyable):
         ledger: a ledger to charge instead, such as `LedgerFile(path).dataset(name)`.
         ids: distinct record ids, integers or texts, shape (n,); row numbers by default. Only keyed noise needs them.
         run: the name of a run of several releases, so that a durable ledger finds its stages again.
-        users: whose each record is, integers or texts, shape (n,), public: all labels of a user are protected
+        users: the user of each record, integers or texts, shape (n,), public: all labels of a user are protected
             together. What answers each record by itself then costs a user as much for each; `limited` keeps fewer.
             By default each record is protected by itself.
 
@@ -314,7 +314,7 @@ class Curator(NotCopyable):
 
     @property
     def users(self) -> Public[NDArray[np.int64]] | None:
-        """Whose each record is, numbers of users, shape (n,); None where each record is protected by itself."""
+        """The user of each record, numbers of users, shape (n,); None where each record is protected by itself."""
         return None if self._users is None else Public(self._users, why=WHOSE)
 
     @property

@@ -355,7 +355,7 @@ def are_expected(traces: Traces, request: PendingCharge, span: Span) -> bool:
 
 
 def new_traces(traces: Traces, request: PendingCharge, span: Span, records: str | None) -> dict[Kinds, str]:
-    """Return the traces of a request that are not stored yet, and that of its ids alone.
+    """Return the traces of a request that are not stored yet. One of them is of its ids alone.
 
     Args:
         traces: the stored ones.

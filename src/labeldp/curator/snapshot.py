@@ -449,7 +449,7 @@ class DatasetSnapshot:
             raise LedgerError(_OTHER_RECORDS.format(self.called, add_command(self.path, self.scope.dataset)))
 
     def check_count(self, records: int) -> None:
-        """Raise LedgerError if a release of so many records would be of a part of them; see `count`."""
+        """Raise LedgerError if the dataset has another number of records; see `count`."""
         if (count := self.count) not in (None, records):
             command = add_command(self.path, self.scope.dataset)
             raise LedgerError(_OTHER_COUNT.format(self.called, count, records, command, records))

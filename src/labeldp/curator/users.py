@@ -80,7 +80,7 @@ def first_records(users: NDArray[np.int64], ids: Any, cap: int) -> NDArray[np.in
     """Return the row numbers of at most `cap` records of each user, ascending: the smallest digests.
 
     Args:
-        users: whose each record is, numbers, shape (n,).
+        users: the user of each record, numbers, shape (n,).
         ids: record ids, which alone decide beside it; None for row numbers.
         cap: how many are kept of each, at least 1.
     """

@@ -85,7 +85,7 @@ class Job:
     """A requested fit, with everything read and nothing charged; `prepare` makes it.
 
     Args:
-        request: what was asked for, as the ledger and the certificate store it.
+        request: the request, as the ledger and the certificate store it.
         taken: the same request, with the chosen model by name; the run is named after it.
         settings: what `taken` says; its epsilon is that of one answer, where those of a user are randomized.
         learner: what learns.

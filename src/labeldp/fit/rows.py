@@ -376,7 +376,7 @@ class Rows(Protocol):
 
     @property
     def users(self) -> Any:
-        """Whose each record is, where users are protected, else None."""
+        """The user of each record, where users are protected, else None."""
 
     @property
     def owner(self) -> str | None:

@@ -64,7 +64,7 @@ class EstimateEntry:
 
     Args:
         path: "module:function". It takes a release and the inputs, and returns an `Estimate`, or `PredictionSets`,
-            alone or followed by what a report draws beside it.
+            alone or with the scores that a report draws.
         help: what the command does: a sentence, and a paragraph.
         inputs: what it takes, beyond the user of each record.
         outputs: which options of outputs it has.
@@ -110,6 +110,11 @@ USERS = Input("users", "column", "The user of each record, if users have several
 WHY = Input("why", "why", "Why these labels did not make the predictions.", required=True, role="why")
 
 SCORES = ("accuracy", "precision", "recall", "f1", "auc", "average_precision", "log_loss", "brier", "confusion")
+
+TWO_TESTS = Rule("two Clopper-Pearson tests, combined and inverted", "asymptotic")
+TWO_TESTS_OF_SUMS = Rule("two exact tests of binomial counts with geometric noise, combined and inverted", "asymptotic")
+"""Rules of a ratio of two shares."""
+
 
 ESTIMATES: Mapping[str, EstimateEntry] = {
     "mean": EstimateEntry(
@@ -290,13 +295,11 @@ ESTIMATES: Mapping[str, EstimateEntry] = {
     "odds-ratio": EstimateEntry(
         path="labeldp.inference.regression:odds_ratio",
         help="Estimate the odds ratio of a class for an exposure.\n\n"
-        "The exposure is public. The interval is exact, and wide.",
+        "The exposure is public. Two exact tests are combined, so the interval is wide.",
         inputs=(EXPOSED, OUTCOME),
         rules={
-            "odds ratio": Rule("two Clopper-Pearson tests, combined and inverted", "asymptotic"),
-            "odds ratio, sums": Rule(
-                "two exact tests of binomial counts with geometric noise, combined and inverted", "asymptotic"
-            ),
+            "odds ratio": TWO_TESTS,
+            "odds ratio, sums": TWO_TESTS_OF_SUMS,
         },
         sums={"": "difference"},
         answers=("yes", "no", "no", '`"difference"`'),
@@ -307,10 +310,8 @@ ESTIMATES: Mapping[str, EstimateEntry] = {
         "The exposure is public. A ratio of 1.2 is a relative lift of 20 %.",
         inputs=(EXPOSED, OUTCOME),
         rules={
-            "risk ratio": Rule("two Clopper-Pearson tests, combined and inverted", "asymptotic"),
-            "risk ratio, sums": Rule(
-                "two exact tests of binomial counts with geometric noise, combined and inverted", "asymptotic"
-            ),
+            "risk ratio": TWO_TESTS,
+            "risk ratio, sums": TWO_TESTS_OF_SUMS,
         },
         sums={"": "difference"},
         answers=("yes", "no", "no", '`"difference"`'),

@@ -22,7 +22,7 @@ class LogLinear:
     Args:
         design: orthonormal columns, shape (n, d); see `orthonormal`.
         number: unbiased numbers, shape (n,).
-        users: whose each record is, if users have several.
+        users: the user of each record, if users have several.
     """
 
     design: Floats = field(repr=False)

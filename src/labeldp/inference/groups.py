@@ -96,7 +96,7 @@ def means_of(terms: Terms, groups: PublicGroups, users: Codes | None, records: i
     Args:
         terms: of a block of records, shape (m, c, t).
         groups: of the records.
-        users: whose each record is, shape (n,), or None.
+        users: the user of each record, shape (n,), or None.
         records: how many there are.
         width: how many numbers of each record `terms` has in memory.
 

@@ -37,7 +37,7 @@ def change(
         since: the period that others are compared with; by default each one is compared with the one before it.
         outcome: the class; of two classes the second one by default.
         groups: a public group for each record, shape (n,): changes for each.
-        users: whose each record is, where users have several, shape (n,); one may have records in several periods.
+        users: the user of each record, where users have several, shape (n,); one may have records in several periods.
         level, simultaneous: see `mean`.
 
     Returns:
@@ -82,7 +82,7 @@ def difference_in_differences(
         treated: who is in the group that was treated later on, true or false, shape (n,).
         after: which records are of the time after the treatment, true or false, shape (n,).
         outcome, groups: see `change`.
-        users: whose each record is, where users have several, shape (n,), such as one before and one after.
+        users: the user of each record, where users have several, shape (n,), such as one before and one after.
         level, simultaneous: see `mean`.
 
     Raises:

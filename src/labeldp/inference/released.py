@@ -35,7 +35,7 @@ class Outcomes:
 
     Args:
         release: what was released.
-        users: whose each record is, numbers, shape (n,); None where each record is a user's only one.
+        users: the user of each record, numbers, shape (n,); None where each record is a user's only one.
     """
 
     release: Release[Any] = field(repr=False)

@@ -38,7 +38,7 @@ def mean(
         release: single answers, or the sums of `plan_sums("mean", …)`.
         outcome: one class; all classes by default, and bins where answers are bins.
         groups: a public group for each record, shape (n,).
-        users: whose each record is, where users have several, shape (n,).
+        users: the user of each record, where users have several, shape (n,).
         target: "population", the law that records come from, or "records", these records alone: then only the noise
             counts. With method="exact", and for numbers answered one by one, the interval of the population is taken,
             which is wider and holds both.

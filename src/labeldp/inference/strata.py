@@ -28,7 +28,7 @@ def weighted_mean(
         release: single answers.
         weights: public survey weights, at least 0, shape (n,); their unit does not matter.
         outcome: the class; of two classes the second one by default.
-        users: whose each record is, where users have several, shape (n,).
+        users: the user of each record, where users have several, shape (n,).
         level: coverage.
 
     Raises:
@@ -89,7 +89,7 @@ def stratified_mean(
         strata: the public stratum of each record, shape (n,).
         population: the share or size of each stratum in the population, by its name.
         outcome: the class; of two classes the second one by default.
-        users: whose each record is, where users have several, shape (n,).
+        users: the user of each record, where users have several, shape (n,).
         level: coverage.
 
     Raises:

@@ -382,7 +382,7 @@ class CuratorLike(Protocol):
 
     @property
     def users(self) -> Public[NDArray[np.int64]] | None:
-        """Whose each record is, public numbers, shape (n,); None where each record is protected by itself."""
+        """The user of each record, public numbers, shape (n,); None where each record is protected by itself."""
 
     def release(self, mechanism: Any, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Charge the mechanism, draw, and return the release."""
