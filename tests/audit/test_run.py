@@ -472,6 +472,17 @@ def test_a_summary_that_says_less_than_its_certificate_fails(model: Path) -> Non
     assert any("does NOT say what its certificate says" in check.sentence for check in found.checks)
 
 
+def test_a_request_that_found_the_release_of_another_is_not_called_its_cause(people: Path) -> None:
+    ledger, data = str(people / "people.ledger"), str(people / "people.csv")
+    for name in ("neighbors", "cells"):
+        fit_file(fit_request(**ASKED | {"model": name}), data, ledger=ledger, out=str(people / name))
+    assert len(LedgerFile(ledger).dataset("bought").charges) == 1
+    said = {"neighbors": "equals the request in the ledger", "cells": "Another request caused its charges"}
+    for name, words in said.items():
+        found = audit_run(str(people / name), ledger=ledger)
+        assert [words in check.sentence for check in found.checks].count(True) == 1, name
+
+
 def test_a_model_that_was_learned_otherwise_is_unverified(model: Path) -> None:
     place, beside = model / "model" / "model.json", model / "model" / "certificate.json"
     place.write_text(place.read_text().replace("south", "West", 1))
